@@ -1,0 +1,128 @@
+//! Identifiers: the harness's own strings as newtypes, and our derived event ids.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Shared immutable text; cloning it is a reference count.
+pub type Text = Arc<str>;
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Text);
+
+        impl $name {
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Deref for $name {
+            type Target = str;
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// One conversation of a harness, by the harness's own id. Unique within a harness.
+    SessionId
+);
+text_id!(
+    /// An agent within its session: `root`, the harness's own id of a subagent, or the spawn call's id
+    /// until a source with the real id arrives.
+    AgentId
+);
+text_id!(
+    /// A tool call within its session, by the harness's own id.
+    ToolUseId
+);
+
+impl AgentId {
+    /// The id of a session's root agent.
+    pub const ROOT: &'static str = "root";
+
+    /// Whether this is the root of its session.
+    pub fn is_root(&self) -> bool {
+        &*self.0 == Self::ROOT
+    }
+}
+
+/// Names a source (one file, or one stream of posts or hooks) within one fold. The number is local to
+/// that fold: no result may depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub u32);
+
+/// An agent as actor of an event: `agent:root` or `subagent:<agent id>`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Actor(pub AgentId);
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_root() { f.write_str("agent:root") } else { write!(f, "subagent:{}", self.0) }
+    }
+}
+
+impl Serialize for Actor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Actor {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        let id = text.strip_prefix("subagent:").unwrap_or(AgentId::ROOT);
+        Ok(Self(AgentId::from(id)))
+    }
+}
+
+/// Returns the identity of an event: a 128-bit FNV-1a hash of session and key as 32 hex digits. The same
+/// from every source and after every rebuild, because keys are (design, "Keys").
+pub fn event_id(session: &str, key: &str) -> Text {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let mut hash = OFFSET;
+    for byte in session.bytes().chain([0]).chain(key.bytes()) {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+    }
+    format!("{hash:032x}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn show_actor_of_root_and_subagent() {
+        assert_eq!(Actor(AgentId::from("root")).to_string(), "agent:root");
+        assert_eq!(Actor(AgentId::from("a70")).to_string(), "subagent:a70");
+        let back: Actor = serde_json::from_str("\"subagent:a70\"").unwrap();
+        assert_eq!(back, Actor(AgentId::from("a70")));
+    }
+
+    #[test]
+    fn event_id_depends_on_session_and_key_and_their_border() {
+        assert_ne!(event_id("a", "bc"), event_id("ab", "c"));
+        assert_eq!(event_id("a", "b"), event_id("a", "b"));
+        assert_eq!(event_id("", "").len(), 32);
+    }
+}

@@ -1,0 +1,40 @@
+//! The nouns of subscope and their one public JSON shape.
+//!
+//! Everything that two crates exchange is defined here: what a source said ([`Observation`]), what is
+//! concluded from it ([`Tree`], [`Agent`], [`ToolCall`]), how it is shown ([`Event`], [`Update`]) and
+//! exchanged ([`Trace`], [`ExecutionTrace`], [`Checkpoint`]).
+//!
+//! This crate knows no clock, no file, no runtime and no vendor. Times are inputs.
+
+mod basis;
+mod event;
+mod feed;
+mod id;
+mod observation;
+mod price;
+mod problem;
+mod record;
+mod time;
+mod tree;
+mod usage;
+
+pub use basis::Basis;
+pub use event::{Event, EventKind, feed_line};
+pub use feed::{Change, Feed, Received, Update};
+pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
+pub use observation::{
+    AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome, Parent,
+    Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput, SpawnMode, SpawnResult, ToolClass,
+};
+pub use price::{ModelPrice, PriceTable};
+pub use problem::Problem;
+pub use record::{
+    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle, LifecycleKind,
+    ToolExecution, Trace, TraceNode, TraceState, TraceStats,
+};
+pub use time::{Millis, parse_rfc3339};
+pub use tree::{
+    Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall, ToolStatus,
+    Tree,
+};
+pub use usage::{MicroUsd, Usage};

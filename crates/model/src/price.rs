@@ -1,0 +1,84 @@
+//! What a model's tokens cost.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{MicroUsd, Usage};
+
+/// Prices of one model in pico-US-dollars (10⁻¹² USD) a token, so that sums stay integer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelPrice {
+    /// A fresh input token.
+    pub input: u64,
+    /// A generated token.
+    pub output: u64,
+    /// An input token read from the cache.
+    pub cache_read: u64,
+    /// An input token written to the five-minute cache.
+    pub cache_write: u64,
+    /// An input token written to the one-hour cache.
+    pub cache_write_1h: u64,
+}
+
+/// Prices by model name, with the source and date of the figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PriceTable {
+    /// Where the figures come from, for people.
+    pub source: String,
+    /// The day the figures were taken, `YYYY-MM-DD`.
+    pub date: String,
+    /// Prices by the model name that the harness writes.
+    pub models: BTreeMap<String, ModelPrice>,
+}
+
+impl PriceTable {
+    /// Returns the price of `model`: an exact name, else the name without a trailing date
+    /// (`-20250929`), else without a provider prefix (`anthropic/…`). A model that is not listed has no
+    /// price; a family's price is never guessed.
+    pub fn price(&self, model: &str) -> Option<&ModelPrice> {
+        let bare = model.rsplit('/').next().unwrap_or(model);
+        let undated = match bare.rsplit_once('-') {
+            Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => bare,
+        };
+        [model, bare, undated].iter().find_map(|name| self.models.get(*name))
+    }
+
+    /// Returns what `usage` costs at `model`'s price in picodollars; `cache_write_1h` of its cache-write
+    /// tokens are billed at the one-hour price. `None` where the model has no price.
+    pub fn pico_usd(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> Option<u128> {
+        let price = self.price(model)?;
+        let long = cache_write_1h.min(usage.cache_write_tokens);
+        let times = |tokens: u64, each: u64| u128::from(tokens) * u128::from(each);
+        Some(
+            times(usage.input_tokens, price.input)
+                + times(usage.output_tokens, price.output)
+                + times(usage.cache_read_tokens, price.cache_read)
+                + times(usage.cache_write_tokens - long, price.cache_write)
+                + times(long, price.cache_write_1h),
+        )
+    }
+
+    /// Rounds picodollars to the nearest micro-dollar.
+    pub fn micro_usd(pico: u128) -> MicroUsd {
+        MicroUsd::try_from((pico + 500_000) / 1_000_000).unwrap_or(MicroUsd::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn price_is_found_with_date_and_provider_and_never_guessed() {
+        let mut table = PriceTable::default();
+        table.models.insert("model-4-5".into(), ModelPrice { input: 3_000_000, ..ModelPrice::default() });
+        for name in ["model-4-5", "model-4-5-20250929", "vendor/model-4-5"] {
+            assert!(table.price(name).is_some(), "{name}");
+        }
+        assert!(table.price("model-4").is_none() && table.price("model-4-6").is_none());
+        let pico = table.pico_usd("model-4-5", &Usage::new(1_000, 0, 0, 0), 0);
+        assert_eq!(pico.map(PriceTable::micro_usd), Some(3_000));
+    }
+}

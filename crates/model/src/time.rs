@@ -1,0 +1,87 @@
+//! Points in time: integer milliseconds since the Unix epoch.
+
+/// Milliseconds since the Unix epoch, UTC.
+pub type Millis = i64;
+
+/// Reads an RFC 3339 timestamp (`2026-11-21T20:45:06.647Z`, an offset instead of `Z`, any number of
+/// fraction digits) as milliseconds since the epoch, cutting finer digits off. Returns `None` for anything
+/// else, and for years outside 1970–9999.
+pub fn parse_rfc3339(text: &str) -> Option<Millis> {
+    let bytes = text.as_bytes();
+    if bytes.len() < 20 || bytes[4] != b'-' || bytes[7] != b'-' || bytes[13] != b':' || bytes[16] != b':' {
+        return None;
+    }
+    if !matches!(bytes[10], b'T' | b't' | b' ') {
+        return None;
+    }
+    let number = |from: usize, to: usize| -> Option<i64> {
+        bytes[from..to].iter().try_fold(0i64, |sum, byte| {
+            byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'))
+        })
+    };
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let mut at = 19;
+    let mut millis = 0;
+    if bytes.get(at) == Some(&b'.') {
+        at += 1;
+        let mut scale = 100;
+        let start = at;
+        while let Some(digit) = bytes.get(at).filter(|byte| byte.is_ascii_digit()) {
+            millis += i64::from(digit - b'0') * scale;
+            scale /= 10;
+            at += 1;
+        }
+        if at == start {
+            return None;
+        }
+    }
+    let offset_minutes = match bytes.get(at)? {
+        b'Z' | b'z' if at + 1 == bytes.len() => 0,
+        sign @ (b'+' | b'-') if at + 6 == bytes.len() && bytes[at + 3] == b':' => {
+            let minutes = number(at + 1, at + 3)? * 60 + number(at + 4, at + 6)?;
+            if *sign == b'+' { minutes } else { -minutes }
+        }
+        _ => return None,
+    };
+    let days = days_since_epoch(year, month, day);
+    Some((((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second) * 1000 + millis)
+}
+
+/// Returns days from 1970-01-01 in the proleptic Gregorian calendar.
+/// Source of the rule: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `days_from_civil`.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year - era * 400;
+    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_timestamp_gives_epoch_millis() {
+        assert_eq!(parse_rfc3339("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(parse_rfc3339("2026-11-21T20:45:06.647Z"), Some(1_795_293_906_647));
+        assert_eq!(parse_rfc3339("2026-11-21T20:45:06.6479999Z"), Some(1_795_293_906_647));
+        assert_eq!(parse_rfc3339("2026-11-21T22:45:06.647+02:00"), Some(1_795_293_906_647));
+        assert_eq!(parse_rfc3339("2024-02-29T00:00:00Z"), Some(1_709_164_800_000));
+    }
+
+    #[test]
+    fn read_other_text_gives_none() {
+        for text in ["", "now", "2026-11-21", "2026-13-01T00:00:00Z", "2026-11-21T20:45:06", "2026-11-21T20:45:06.Z"] {
+            assert_eq!(parse_rfc3339(text), None, "{text}");
+        }
+    }
+}
