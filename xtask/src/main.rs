@@ -1,2 +1,53 @@
-//! Repository chores.
-fn main() {}
+//! Chores of the repository: `cargo xtask ci | test | tidy | truth | fuzz`.
+//!
+//! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
+
+mod ci;
+mod edges;
+mod fuzz;
+mod step;
+mod tidy;
+mod truth;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  ci              everything that must pass: fmt, clippy, tests, docs, deny, tidy
+  test            the tests of the workspace, and tidy
+  tidy            the rules of the repository that no other tool checks
+  truth           scores subscope and its rivals against the recordings; writes TRUTH.md
+  fuzz [SECONDS]  runs each fuzz target for so long (60)";
+
+fn main() -> ExitCode {
+    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci"] => ci::ci(),
+        ["test"] => ci::test(),
+        ["tidy"] => tidy::run(),
+        ["truth"] => truth::run(),
+        ["fuzz"] => fuzz::run(60),
+        ["fuzz", seconds] => match seconds.parse() {
+            Ok(seconds) => fuzz::run(seconds),
+            Err(_) => bail!("{seconds:?} is no number of seconds\n\n{USAGE}"),
+        },
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        [other, ..] => bail!("no chore {other:?}\n\n{USAGE}"),
+    }
+}

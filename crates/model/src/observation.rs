@@ -250,7 +250,7 @@ pub struct SpawnInput<'a> {
     pub prompt: Option<Raw<'a>>,
     /// The model asked for.
     pub model: Option<Cow<'a, str>>,
-    /// Whether the caller asked to wait or not; `None` where it left that to the harness.
+    /// Whether the caller waits; `None` where that is left to a harness whose default is not known.
     pub mode: Option<SpawnMode>,
 }
 
@@ -464,6 +464,8 @@ pub enum Fact<'a> {
         cwd: Option<Cow<'a, str>>,
         /// The root's model.
         model: Option<&'a str>,
+        /// Whether this wire tells at once when an agent starts: then an open spawn call proves none.
+        tells_starts: bool,
     },
     /// The actor was active; nothing else of interest.
     Activity,
@@ -556,6 +558,8 @@ pub enum Fact<'a> {
     },
     /// The session's own sum.
     Checksum(Checksum),
+    /// From this source on, whom a line does not name is the root.
+    WireHasIdentity,
     /// Something only shown in the feed.
     Note {
         /// As what.

@@ -8,12 +8,14 @@ use serde_json::Value;
 use crate::{MicroUsd, Millis};
 
 /// The lifecycle of all subagents of a session (requirement 1.6).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+///
+/// Has no `Serialize`: its JSON is nested as deep as the agents are, and serde's recursion would overflow the
+/// stack on a long chain. `subscope_export::write_trace` writes it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// Lifecycle events in order of time.
     pub events: Vec<Lifecycle>,
-    /// The subagents below the root, nested.
+    /// The subagents in pre-order.
     pub hierarchy: Vec<TraceNode>,
     /// Figures over all of them.
     pub stats: TraceStats,
@@ -48,7 +50,7 @@ pub struct Lifecycle {
     pub agent_type: String,
     /// What it was asked to do, in a few words.
     pub description: String,
-    /// Who started it; absent below an unknown parent.
+    /// Who started it, unless that is the root or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// Spawn: the task.
@@ -77,13 +79,13 @@ pub struct Lifecycle {
     pub error_code: Option<String>,
 }
 
-/// A subagent with those below it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A subagent and its place in the hierarchy: those below it are the nodes that follow at greater levels.
+#[derive(Clone, Debug, PartialEq)]
 pub struct TraceNode {
+    /// 0 for those below the root or below nobody known; never more than one above that of the node before.
+    pub level: u32,
     /// The subagent.
     pub state: TraceState,
-    /// Those that it started, by start.
-    pub children: Vec<TraceNode>,
 }
 
 /// A subagent's state in a [`Trace`].

@@ -1,0 +1,49 @@
+//! What stops a TARGET from being read at all.
+
+use std::{io, path::PathBuf};
+
+/// Why a TARGET cannot be read. What is wrong with a single file below a TARGET is no error: it is reported
+/// beside what could be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// Nothing stands at the path.
+    #[error("{} does not exist", path.display())]
+    Missing {
+        /// The TARGET as given.
+        path: PathBuf,
+    },
+    /// The path is a pipe, socket or device.
+    #[error("{} is neither a file nor a folder", path.display())]
+    NotRegular {
+        /// The TARGET as given.
+        path: PathBuf,
+    },
+    /// The folder holds nothing that could be read.
+    #[error("{} holds no transcripts", path.display())]
+    Empty {
+        /// The TARGET as given.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("cannot read {}", path.display())]
+    Io {
+        /// The TARGET as given.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl CollectError {
+    /// Returns what the user can do about it, where there is something.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Missing { .. } => Some("give a transcript, a session's folder, or - for stdin"),
+            Self::NotRegular { .. } => Some("pipe it in and give - as the target"),
+            Self::Empty { .. } => {
+                Some("transcripts are <session>.jsonl files, below ~/.claude/projects by default")
+            }
+            Self::Io { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Turns a TARGET into files, grouped by session.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    CollectError, Found, Role,
+    layout::describe,
+    list::{Kind, entries},
+    peek::Peeks,
+    target::{Seen, Target, stat},
+};
+
+/// The files of a TARGET.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expanded {
+    /// Ordered by the path of their first file. A session stands in one group only; files without a known
+    /// session are groups of their own.
+    pub groups: Vec<Group>,
+    /// What looked like a part of the TARGET but cannot be read, by path.
+    pub skipped: Vec<Skipped>,
+}
+
+/// The files of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The session, as far as path or first line tell.
+    pub session: Option<String>,
+    /// The main transcript first, then by path; never empty, no file twice.
+    pub files: Vec<Found>,
+}
+
+/// Something that is not read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Skipped {
+    /// Where it stands.
+    pub path: PathBuf,
+    /// Why it is not read; a lower-case fragment.
+    pub why: String,
+}
+
+/// Returns the files of a TARGET: of a session if it is a main transcript or a session's folder, else those
+/// below a folder, else the one file.
+///
+/// A subagent's transcript comes alone with the note about it. A folder without transcripts gives the `.jsonl`
+/// files directly in it, as recordings. Symbolic links are followed for the TARGET itself only.
+///
+/// # Errors
+///
+/// Where nothing stands at the path, where it is a pipe or device, and where a folder holds nothing readable.
+pub fn expand(target: &Path) -> Result<Expanded, CollectError> {
+    let kind = Target::classify(target)?;
+    let (mut files, mut skipped) = (Vec::new(), Vec::new());
+    let mut take = |seen: Seen<'_>| match seen {
+        Seen::Folder(_) => {}
+        Seen::File(found) => files.push(found),
+        Seen::Skipped(skip) => skipped.push(skip),
+    };
+    kind.list(&mut Peeks::default(), &mut take);
+    if let Target::Tree { root } = &kind
+        && files.is_empty()
+    {
+        files = recordings(root);
+    }
+    if files.is_empty() && skipped.is_empty() {
+        return Err(CollectError::Empty { path: target.to_owned() });
+    }
+    Ok(Expanded::of(files, skipped))
+}
+
+impl Expanded {
+    /// Adds the files of another TARGET; what both have stands once, and a session of both is one group.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        let groups = self.groups.into_iter().chain(other.groups);
+        let files = groups.flat_map(|group| group.files).collect();
+        Self::of(files, self.skipped.into_iter().chain(other.skipped).collect())
+    }
+
+    fn of(files: Vec<Found>, mut skipped: Vec<Skipped>) -> Self {
+        let mut seen = HashSet::new();
+        let mut sessions: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+        let mut groups = Vec::new();
+        for found in files {
+            // Paths are canonical, so an equal file has an equal path.
+            if !seen.insert(found.path.clone()) {
+                continue;
+            }
+            match &found.session {
+                Some(session) => sessions.entry(session.clone()).or_default().push(found),
+                None => groups.push(Group { session: None, files: vec![found] }),
+            }
+        }
+        for (session, mut files) in sessions {
+            files.sort_by(|left, right| (rank(left), &left.path).cmp(&(rank(right), &right.path)));
+            groups.push(Group { session: Some(session), files });
+        }
+        groups.sort_by(|left, right| first_path(left).cmp(&first_path(right)));
+        skipped.sort();
+        skipped.dedup();
+        Self { groups, skipped }
+    }
+}
+
+/// The recordings directly in a folder.
+fn recordings(folder: &Path) -> Vec<Found> {
+    let entries = entries(folder).unwrap_or_default();
+    let files = entries.into_iter().filter(|(path, kind)| {
+        *kind == Kind::File && path.extension().is_some_and(|extension| extension == "jsonl")
+    });
+    files.filter_map(|(path, _)| stat(&path, describe(&path)).ok().flatten()).collect()
+}
+
+fn rank(found: &Found) -> bool {
+    found.role != Role::Main
+}
+
+fn first_path(group: &Group) -> Option<&PathBuf> {
+    group.files.first().map(|found| &found.path)
+}

@@ -1,0 +1,387 @@
+//! Reads what is there and then what is written, as it is written.
+//!
+//! One round of [`Follow::poll`]: wait for the watcher → read the open files it names → see what else it names
+//! and open what belongs to the scope → `CaughtUp`.
+//!
+//! * **Folders are watched, files are not.** A file that nobody asked for costs nothing until it changes; a
+//!   followed one costs its path, its place and its last bytes, and is opened only while it is read.
+//! * **Watch, then list.** A file made between the two is seen at least once; opening twice does nothing.
+//! * **Nothing rests on the watcher alone.** Everything is listed again now and then, at once when the watcher
+//!   lost something, and every second where it cannot work.
+//!
+//! Pitfalls: a renamed or removed folder says nothing about the files in it; an inode number can be used
+//! again, so what was read last is compared as well; our own opening of files makes events, which
+//! `watch` drops.
+
+mod files;
+mod pace;
+mod projects;
+mod tail;
+mod targets;
+mod watch;
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use subscope_model::Millis;
+
+use crate::{CollectError, Found, Skipped, layout::TOOL_RESULTS};
+use files::Files;
+use pace::Pace;
+use projects::Projects;
+use targets::Targets;
+use watch::{Change, Watch};
+
+/// How often followed files are looked at where they cannot be watched, and everything is listed if that is
+/// cheap: what a person still takes for live.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The share of one core that listing may take where files cannot be watched: 1/50.
+const LISTING_SHARE: u32 = 50;
+/// How often everything is listed although files are watched. It bounds how long something that no watcher told
+/// (network file systems, too many idle folders) stays unseen.
+const SAFETY_LISTING: Duration = Duration::from_secs(60);
+/// The share of one core that this may take: 1/2000. Listing 5,000 files in 5,000 folders takes some 0.1 s.
+const SAFETY_SHARE: u32 = 2_000;
+/// The longest time that a listing counts as: a clock that jumped meanwhile must not stop the listing for hours.
+const LISTING_CAP: Duration = Duration::from_secs(2);
+
+/// Names a file within one [`Follow`]; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u32);
+
+/// What happens to the followed files.
+///
+/// Per file the order is `Appeared`, any `Bytes` and `Restarted`, `Gone`. Bytes are gapless from 0, and again
+/// from 0 after `Restarted`. Nothing is lost or dropped: a slow reader is waited for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FileEvent<'a> {
+    /// A file is followed from now on, from its beginning.
+    Appeared {
+        /// Its name from now on.
+        file: FileId,
+        /// What is known about it.
+        found: &'a Found,
+    },
+    /// The file's next bytes; they end anywhere, not at lines.
+    Bytes {
+        /// The file.
+        file: FileId,
+        /// The offset of the first byte.
+        offset: u64,
+        /// Up to [`crate::read::CHUNK_BYTES`]; never empty.
+        bytes: &'a [u8],
+    },
+    /// The file was cut or replaced: what it said before is void, and it is read again from 0.
+    Restarted {
+        /// The file.
+        file: FileId,
+    },
+    /// The file was removed or moved away. One that comes back at the path appears under a new name.
+    Gone {
+        /// The file.
+        file: FileId,
+    },
+    /// Something cannot be read or watched; the rest goes on.
+    Problem {
+        /// Where.
+        path: &'a Path,
+        /// What is wrong, and what is done about it; a lower-case fragment.
+        what: &'a str,
+    },
+    /// All followed files are read to their end for now. Sent after the first round, also if it found nothing,
+    /// and after each round that sent anything about a file.
+    CaughtUp,
+}
+
+/// How changes are noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watching {
+    /// By the operating system's watcher; by listing where that fails.
+    #[default]
+    Native,
+    /// By listing every second: for file systems whose changes no watcher tells.
+    Polling,
+}
+
+/// How files are followed.
+pub struct FollowOptions {
+    /// A session below a `projects` folder is live if a file of it was written within this time before now.
+    pub live_within: Duration,
+    /// The caller's clock, in milliseconds since 1970; compared with the times of files.
+    pub now_ms: Box<dyn Fn() -> Millis + Send>,
+    /// How changes are noticed.
+    pub watching: Watching,
+}
+
+impl FollowOptions {
+    /// Returns the usual options: live within 15 minutes, native watching.
+    pub fn new(now_ms: impl Fn() -> Millis + Send + 'static) -> Self {
+        Self {
+            live_within: Duration::from_secs(15 * 60),
+            now_ms: Box::new(now_ms),
+            watching: Watching::default(),
+        }
+    }
+
+    /// The oldest time of writing that counts as live.
+    fn live_since_ms(&self) -> Millis {
+        let span = Millis::try_from(self.live_within.as_millis()).unwrap_or(Millis::MAX);
+        (self.now_ms)().saturating_sub(span)
+    }
+}
+
+impl fmt::Debug for FollowOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { live_within, watching, now_ms: _ } = self;
+        f.debug_struct("FollowOptions").field("live_within", live_within).field("watching", watching).finish()
+    }
+}
+
+/// Follows files live. Owns a thread of the watcher, and no open file between rounds.
+#[derive(Debug)]
+pub struct Follow {
+    scope: Scope,
+    hands: Hands,
+    started: bool,
+    /// Since the followed files were looked at.
+    looked: Pace,
+    /// Since everything was listed.
+    listed: Pace,
+    /// How long that took.
+    listing: Duration,
+    /// Whether the watcher lost something.
+    list_soon: bool,
+}
+
+/// Which files are followed.
+#[derive(Debug)]
+enum Scope {
+    Targets(Targets),
+    Projects(Projects),
+}
+
+/// What both scopes work with.
+#[derive(Debug)]
+struct Hands {
+    watch: Watch,
+    files: Files,
+    options: FollowOptions,
+}
+
+/// Where a round's events go.
+struct Out<'a> {
+    each: &'a mut dyn FnMut(FileEvent<'_>),
+    /// Whether anything was said about a file.
+    moved: bool,
+}
+
+impl Out<'_> {
+    fn send(&mut self, event: FileEvent<'_>) {
+        self.moved |= !matches!(event, FileEvent::Problem { .. } | FileEvent::CaughtUp);
+        (self.each)(event);
+    }
+}
+
+impl Follow {
+    /// Follows TARGETs, each as [`crate::expand`] understands it, and what is added to them later. One that
+    /// does not exist yet is waited for.
+    ///
+    /// # Errors
+    ///
+    /// Where a relative path cannot be made absolute.
+    pub fn targets(targets: Vec<PathBuf>, options: FollowOptions) -> Result<Self, CollectError> {
+        let targets = targets.into_iter().map(absolute).collect::<Result<_, _>>()?;
+        Ok(Self::new(Scope::Targets(Targets::new(targets)), options))
+    }
+
+    /// Follows every live session below Claude Code's `projects` folder, which need not exist yet. Idle
+    /// sessions are opened when one of their files changes, new ones at once; each from its beginning.
+    ///
+    /// # Errors
+    ///
+    /// Where a relative path cannot be made absolute.
+    pub fn projects(root: PathBuf, options: FollowOptions) -> Result<Self, CollectError> {
+        Ok(Self::new(Scope::Projects(Projects::new(absolute(root)?)), options))
+    }
+
+    fn new(scope: Scope, options: FollowOptions) -> Self {
+        let watch = match &scope {
+            Scope::Targets(targets) => Watch::new(options.watching, targets.first()),
+            Scope::Projects(projects) => Watch::new(options.watching, projects.given()),
+        };
+        let hands = Hands { watch, files: Files::default(), options };
+        Self {
+            scope,
+            hands,
+            started: false,
+            looked: Pace::default(),
+            listed: Pace::default(),
+            listing: Duration::ZERO,
+            list_soon: false,
+        }
+    }
+
+    /// Reads what is there at the first call; later waits up to `wait` for something to happen, and reads that.
+    ///
+    /// Returns as soon as something happened, or earlier than asked when nothing came of it. `each` is called
+    /// on this thread.
+    ///
+    /// # Errors
+    ///
+    /// Where a TARGET turns out to be neither a file nor a folder, or may not be looked at. It is dropped; the
+    /// next call goes on with the others.
+    pub fn poll(&mut self, wait: Duration, each: &mut dyn FnMut(FileEvent<'_>)) -> Result<(), CollectError> {
+        let mut out = Out { each, moved: false };
+        let is_first = !self.started;
+        let outcome = if is_first { self.scan(&mut out) } else { self.round(wait, &mut out) };
+        for Skipped { path, why } in self.hands.watch.take_notices() {
+            out.send(FileEvent::Problem { path: &path, what: &why });
+        }
+        if is_first || out.moved {
+            out.send(FileEvent::CaughtUp);
+        }
+        outcome
+    }
+
+    fn round(&mut self, wait: Duration, out: &mut Out<'_>) -> Result<(), CollectError> {
+        let is_impatient = self.is_short_of_news() || self.is_waiting_for_base();
+        let limit = if is_impatient { wait.min(LOOK_EVERY) } else { wait };
+        let batch = self.hands.watch.collect(limit);
+        // Not after a loss: listing makes changes of its own, and must not follow itself without a pause.
+        if batch.changes.is_empty() && !batch.is_incomplete {
+            self.looked.wait(limit);
+            self.listed.wait(limit);
+        }
+        self.list_soon |= batch.is_incomplete;
+        let is_look_due = self.is_short_of_news() && self.looked.is_over(self.now_ms(), LOOK_EVERY);
+        if batch.is_incomplete || is_look_due {
+            self.look(out);
+        }
+        for change in batch.changes {
+            self.take_change(&change, out);
+        }
+        if self.is_listing_due() {
+            return self.scan(out);
+        }
+        self.settle(out)
+    }
+
+    /// Whether something that should be there is not: then a watcher of its place may be far above it.
+    fn is_waiting_for_base(&self) -> bool {
+        match &self.scope {
+            Scope::Targets(targets) => targets.is_waiting(),
+            Scope::Projects(projects) => projects.is_waiting(),
+        }
+    }
+
+    /// Whether the watcher does not tell everything.
+    fn is_short_of_news(&self) -> bool {
+        self.hands.watch.is_polling() || self.list_soon
+    }
+
+    fn is_listing_due(&self) -> bool {
+        let (least, share) = match self.is_short_of_news() {
+            true => (LOOK_EVERY, LISTING_SHARE),
+            false => (SAFETY_LISTING, SAFETY_SHARE),
+        };
+        self.listed.is_over(self.now_ms(), least.max(self.listing.saturating_mul(share)))
+    }
+
+    fn now_ms(&self) -> Millis {
+        (self.hands.options.now_ms)()
+    }
+
+    /// Looks at the followed files.
+    fn look(&mut self, out: &mut Out<'_>) {
+        self.hands.files.refresh_all(out);
+        self.looked.restart(self.now_ms());
+    }
+
+    /// Looks at everything.
+    fn scan(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
+        self.list_soon = false;
+        self.look(out);
+        let began_ms = self.now_ms();
+        let outcome = self.list(out);
+        let now_ms = self.now_ms();
+        self.listed.restart(now_ms);
+        // The first listing also reads and is no measure of the others.
+        if self.started {
+            self.listing = Duration::from_millis(now_ms.abs_diff(began_ms)).min(LISTING_CAP);
+        }
+        self.started = true;
+        outcome
+    }
+
+    fn list(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
+        match &mut self.scope {
+            Scope::Targets(targets) => targets.scan(&mut self.hands, out),
+            Scope::Projects(projects) => {
+                projects.scan(&mut self.hands, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks for what is still waited for.
+    fn settle(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
+        match &mut self.scope {
+            Scope::Targets(targets) => targets.resolve(&mut self.hands, out),
+            Scope::Projects(projects) => {
+                if projects.is_waiting() {
+                    projects.scan(&mut self.hands, out);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn take_change(&mut self, change: &Change, out: &mut Out<'_>) {
+        let path = &change.path;
+        if self.hands.files.is_open(path) {
+            return self.hands.files.refresh(path, out);
+        }
+        if !change.is_content {
+            return;
+        }
+        let Ok(metadata) = fs::symlink_metadata(path) else {
+            if self.hands.watch.forget(path) {
+                self.hands.files.refresh_below(path, out);
+                self.check_bases();
+            }
+            return;
+        };
+        if metadata.is_dir() {
+            if path.file_name().is_some_and(|name| name == TOOL_RESULTS) {
+                return;
+            }
+            // A folder that was watched and is announced again was replaced: its old watch is void.
+            if self.hands.watch.forget(path) {
+                self.hands.files.refresh_below(path, out);
+            }
+            match &mut self.scope {
+                Scope::Targets(targets) => targets.enter(path, &mut self.hands, out),
+                Scope::Projects(projects) => projects.enter(path, &mut self.hands, out),
+            }
+        } else {
+            match &mut self.scope {
+                Scope::Targets(targets) => targets.take(path, &mut self.hands, out),
+                Scope::Projects(projects) => projects.take(path, &mut self.hands, out),
+            }
+        }
+    }
+
+    fn check_bases(&mut self) {
+        match &mut self.scope {
+            Scope::Targets(targets) => targets.check_bases(),
+            Scope::Projects(projects) => projects.check_base(),
+        }
+    }
+}
+
+fn absolute(path: PathBuf) -> Result<PathBuf, CollectError> {
+    std::path::absolute(&path).map_err(|source| CollectError::Io { path, source })
+}

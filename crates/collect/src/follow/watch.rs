@@ -1,0 +1,213 @@
+//! The operating system's watcher, made bounded and honest: folders in, changed paths out.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    time::Duration,
+};
+
+use notify::{
+    Config, ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, event::ModifyKind,
+};
+
+use super::Watching;
+use crate::Skipped;
+
+/// Changes that wait for a round. One that does not fit is dropped and everything is looked at instead; so the
+/// bound trades memory (some 100 bytes each) against the cost of a listing.
+const QUEUE: usize = 4096;
+/// Folders of idle sessions that are watched. Each costs some 2 KiB, half of it in the kernel, out of a limit
+/// that a user's programs share; beyond it an idle session's subagents are seen by the regular listing.
+const IDLE_FOLDERS: usize = 4096;
+/// FSEvents watches whole trees, and each further path costs a restart of its stream. Elsewhere each folder is
+/// watched alone, because only so can it be listed after it is watched.
+const IS_RECURSIVE: bool = cfg!(target_os = "macos");
+
+/// Something happened at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) path: PathBuf,
+    /// Whether it can be more than a change of rights, times or links.
+    pub(super) is_content: bool,
+}
+
+/// What happened since the last time.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    /// In order, without repeats of the same path in a row.
+    pub(super) changes: Vec<Change>,
+    /// Whether more happened than is told.
+    pub(super) is_incomplete: bool,
+}
+
+pub(super) struct Watch {
+    watcher: Option<RecommendedWatcher>,
+    changes: Receiver<Change>,
+    is_incomplete: Arc<AtomicBool>,
+    folders: HashSet<PathBuf>,
+    is_polling: bool,
+    notices: Vec<Skipped>,
+    /// Keeps the queue open, and so waiting possible, where there is no watcher.
+    _open: SyncSender<Change>,
+}
+
+impl Watch {
+    /// Returns a watch of no folder yet. `path` is named if there can be no watcher at all.
+    pub(super) fn new(watching: Watching, path: &Path) -> Self {
+        let (sender, changes) = sync_channel(QUEUE);
+        let mut watch = Self {
+            watcher: None,
+            changes,
+            is_incomplete: Arc::default(),
+            folders: HashSet::new(),
+            is_polling: watching == Watching::Polling,
+            notices: Vec::new(),
+            _open: sender.clone(),
+        };
+        if watching == Watching::Native {
+            let is_incomplete = Arc::clone(&watch.is_incomplete);
+            let handler = move |event| hand_on(event, &sender, &is_incomplete);
+            match RecommendedWatcher::new(handler, Config::default().with_follow_symlinks(false)) {
+                Ok(watcher) => watch.watcher = Some(watcher),
+                Err(error) => watch.fall_back(path, &error),
+            }
+        }
+        watch
+    }
+
+    /// Whether something is not watched and must be listed regularly.
+    pub(super) fn is_polling(&self) -> bool {
+        self.is_polling
+    }
+
+    /// Watches a folder. Returns whether it was not watched before.
+    pub(super) fn folder(&mut self, folder: &Path) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
+        if self.folders.contains(folder)
+            || IS_RECURSIVE && folder.ancestors().any(|up| self.folders.contains(up))
+        {
+            return false;
+        }
+        let mode = if IS_RECURSIVE { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        match watcher.watch(folder, mode) {
+            Ok(()) => self.folders.insert(folder.to_owned()),
+            // It vanished meanwhile: the folder above tells when it comes back.
+            Err(error) if is_missing(&error) => false,
+            Err(error) => {
+                self.fall_back(folder, &error);
+                false
+            }
+        }
+    }
+
+    /// Watches a folder of an idle session, unless there are too many.
+    pub(super) fn idle_folder(&mut self, folder: &Path) {
+        if self.folders.len() < IDLE_FOLDERS {
+            self.folder(folder);
+        }
+    }
+
+    /// Watches the nearest folder above a missing path. Returns whether it was not watched before.
+    pub(super) fn nearest_above(&mut self, path: &Path) -> bool {
+        if IS_RECURSIVE {
+            // It could be all of the home folder. Rounds are short while something is missing.
+            return false;
+        }
+        let above = path.ancestors().skip(1).find(|up| up.is_dir());
+        // Its canonical path is the one that the watcher would name.
+        let above = above.and_then(|up| std::fs::canonicalize(up).ok());
+        above.is_some_and(|up| self.folder(&up))
+    }
+
+    /// Forgets a folder that was removed, moved or replaced, and those below it. Returns whether it was watched.
+    pub(super) fn forget(&mut self, folder: &Path) -> bool {
+        if !self.folders.contains(folder) {
+            return IS_RECURSIVE;
+        }
+        let below: Vec<PathBuf> = self.folders.extract_if(|watched| watched.starts_with(folder)).collect();
+        for path in below {
+            if let Some(watcher) = &mut self.watcher {
+                // Fails where the watcher saw it go: then there is nothing to undo.
+                let _ = watcher.unwatch(&path);
+            }
+        }
+        true
+    }
+
+    /// Waits for changes.
+    pub(super) fn collect(&mut self, wait: Duration) -> Batch {
+        let mut batch = Batch::default();
+        if !self.is_incomplete.load(Ordering::Acquire)
+            && let Ok(change) = self.changes.recv_timeout(wait)
+        {
+            batch.changes.push(change);
+            // Bounded: what comes during the round belongs to the next.
+            for change in self.changes.try_iter().take(QUEUE) {
+                if batch.changes.last() != Some(&change) {
+                    batch.changes.push(change);
+                }
+            }
+        }
+        batch.is_incomplete = self.is_incomplete.swap(false, Ordering::AcqRel);
+        batch
+    }
+
+    /// Returns what the user should know about the watching itself.
+    pub(super) fn take_notices(&mut self) -> Vec<Skipped> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn fall_back(&mut self, path: &Path, error: &notify::Error) {
+        if !self.is_polling {
+            let reason = match error.kind {
+                ErrorKind::MaxFilesWatch => "the limit of watched folders is reached".to_owned(),
+                _ => error.to_string(),
+            };
+            let why = format!("cannot be watched ({reason}); files are looked at every second instead");
+            self.notices.push(Skipped { path: path.to_owned(), why });
+        }
+        self.is_polling = true;
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { folders, is_polling, .. } = self;
+        f.debug_struct("Watch")
+            .field("folders", folders)
+            .field("is_polling", is_polling)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs on the watcher's thread, which must never wait: the kernel's own queue would overflow.
+fn hand_on(event: notify::Result<Event>, sender: &SyncSender<Change>, is_incomplete: &AtomicBool) {
+    let Ok(event) = event else { return is_incomplete.store(true, Ordering::Release) };
+    if event.need_rescan() {
+        is_incomplete.store(true, Ordering::Release);
+    }
+    // Opening and closing, also our own, changes nothing.
+    if matches!(event.kind, EventKind::Access(_)) {
+        return;
+    }
+    let is_content = !matches!(event.kind, EventKind::Modify(ModifyKind::Metadata(_)));
+    for path in event.paths {
+        if sender.try_send(Change { path, is_content }).is_err() {
+            is_incomplete.store(true, Ordering::Release);
+        }
+    }
+}
+
+fn is_missing(error: &notify::Error) -> bool {
+    match &error.kind {
+        ErrorKind::PathNotFound => true,
+        ErrorKind::Io(error) => error.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    }
+}

@@ -1,0 +1,88 @@
+//! Lists folders: sorted, bounded in depth, without following symbolic links.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    Skipped,
+    layout::{TOOL_RESULTS, is_transcript_name},
+};
+
+/// How many folders deep a listing goes: a home folder's transcripts are 8 deep. It ends what a loop of mounts
+/// would make endless.
+pub(crate) const MAX_DEPTH: usize = 12;
+
+/// What stands in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Folder,
+    File,
+    Link,
+    Special,
+}
+
+/// What a walk comes by, in order.
+#[derive(Debug)]
+pub(crate) enum Step<'a> {
+    /// A folder that is about to be listed: whoever watches it now misses nothing.
+    Enter(&'a Path),
+    /// A regular file.
+    File(&'a Path),
+    /// Something that looked like a transcript, or could hold some, but cannot be read.
+    Skip(Skipped),
+}
+
+/// Returns what stands in a folder, by name.
+pub(crate) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = match entry.file_type() {
+            Ok(kind) if kind.is_file() => Kind::File,
+            Ok(kind) if kind.is_dir() => Kind::Folder,
+            Ok(kind) if kind.is_symlink() => Kind::Link,
+            Ok(_) => Kind::Special,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        all.push((entry.path(), kind));
+    }
+    all.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+    Ok(all)
+}
+
+/// Lists a folder and those below it. A folder that vanishes meanwhile is no problem.
+pub(crate) fn walk(folder: &Path, each: &mut dyn FnMut(Step<'_>)) {
+    walk_down(folder, MAX_DEPTH, each);
+}
+
+fn walk_down(folder: &Path, depth: usize, each: &mut dyn FnMut(Step<'_>)) {
+    each(Step::Enter(folder));
+    let entries = match entries(folder) {
+        Ok(entries) => entries,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                each(Step::Skip(Skipped { path: folder.to_owned(), why: error.to_string() }));
+            }
+            return;
+        }
+    };
+    for (path, kind) in entries {
+        match kind {
+            Kind::File => each(Step::File(&path)),
+            Kind::Folder if is_transcript_name(&path) => each(skip(path, "a folder, not a file")),
+            Kind::Folder if path.file_name().is_some_and(|name| name == TOOL_RESULTS) => {}
+            Kind::Folder if depth == 0 => each(skip(path, "too deep below the target to be listed")),
+            Kind::Folder => walk_down(&path, depth - 1, each),
+            Kind::Link if is_transcript_name(&path) => each(skip(path, "a symbolic link, not followed")),
+            Kind::Special if is_transcript_name(&path) => each(skip(path, "not a regular file")),
+            Kind::Link | Kind::Special => {}
+        }
+    }
+}
+
+fn skip(path: PathBuf, why: &str) -> Step<'static> {
+    Step::Skip(Skipped { path, why: why.to_owned() })
+}

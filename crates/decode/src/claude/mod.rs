@@ -1,0 +1,16 @@
+//! Claude Code's dialects.
+//!
+//! [`transcript`] is the primary source: exact and complete, also for background and nested agents. [`stream`] is
+//! what a wrapped run prints, [`hook`] what its hooks are given, [`meta`] the small files beside transcripts.
+//! [`content`], [`tools`] and [`notice`] hold what these share: messages, tool calls and their results, and task
+//! notifications.
+
+mod content;
+pub mod hook;
+pub mod meta;
+mod notice;
+pub mod stream;
+mod tools;
+pub mod transcript;
+
+pub(crate) use tools::digest;

@@ -1,0 +1,536 @@
+//! What `claude -p --output-format stream-json` prints, all versions.
+//!
+//! Flow: line → [`Line`] → observations. Remembered inside the source: which spawn call belongs to which agent (so
+//! that it is told once), and the message that partial events belong to.
+//!
+//! Pitfalls: `system` lines name a task, never an actor; a shell is a task too (`local_bash`); neither `init` nor
+//! `result` comes once; `usage` is the placeholder of the message's start, so a subagent's sum is a floor; below the
+//! first level nothing but `task_*` lines appears unless subagent text is forwarded; a resumed agent's lines keep
+//! the call that first started it, while its second `task_started` names the call that woke it.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation, Outcome,
+    Parent, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
+};
+
+use super::transcript::{model_usage, notify, say_message, say_result};
+use crate::{
+    Decoder, Hint,
+    claude::{
+        content::{Message, Tokens, string_content},
+        notice::is_notice,
+        tools::{self, HarnessResult},
+    },
+    harness::CLAUDE_CODE,
+    lenient::{Flag, LineText, Num, Str},
+    lines::{Cut, LineCutter, describe, read_line},
+};
+
+/// Decodes one recorded or piped stream.
+#[derive(Debug)]
+pub struct Stream {
+    cutter: LineCutter,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    hint: Hint,
+    /// Spawn calls whose agent was told.
+    told: HashSet<String>,
+    /// The message that partial events without an id belong to.
+    partial_message: String,
+    /// The version that the last `init` named; empty before 2.0.
+    version: String,
+}
+
+impl Stream {
+    /// A decoder for the stream that `hint` describes.
+    pub fn new(hint: &Hint) -> Self {
+        let state = State { hint: hint.clone(), told: HashSet::new(), partial_message: String::new(), version: String::new() };
+        Self { cutter: LineCutter::new(hint.source), state }
+    }
+}
+
+impl Decoder for Stream {
+    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
+        let Self { cutter, state } = self;
+        cutter.push(chunk, &mut |place, cut| state.take(place, cut, sink));
+    }
+
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        let Self { cutter, state } = self;
+        cutter.flush(&mut |place, cut| state.take(place, cut, sink));
+    }
+}
+
+/// One line. Fields of all line types together: they do not collide.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow, default)]
+    kind: Str<'a>,
+    #[serde(borrow, default)]
+    subtype: Str<'a>,
+    #[serde(borrow, default)]
+    uuid: Str<'a>,
+    #[serde(borrow, default)]
+    session_id: Str<'a>,
+    #[serde(borrow, default)]
+    timestamp: Str<'a>,
+    #[serde(borrow, default)]
+    parent_tool_use_id: Str<'a>,
+    #[serde(borrow, default)]
+    agent_id: Str<'a>,
+    #[serde(borrow, default)]
+    subagent_type: Str<'a>,
+    #[serde(borrow, default)]
+    task_description: Str<'a>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_use_result: Option<HarnessResult<'a>>,
+    #[serde(borrow, default)]
+    tool_result_meta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    cwd: Str<'a>,
+    #[serde(borrow, default)]
+    model: Str<'a>,
+    #[serde(borrow, default)]
+    claude_code_version: Str<'a>,
+    #[serde(borrow, default)]
+    task_id: Str<'a>,
+    #[serde(borrow, default)]
+    run_id: Str<'a>,
+    #[serde(borrow, default)]
+    tool_use_id: Str<'a>,
+    #[serde(borrow, default)]
+    tool_name: Str<'a>,
+    #[serde(borrow, default)]
+    task_type: Str<'a>,
+    #[serde(borrow, default)]
+    parent_task_id: Str<'a>,
+    #[serde(borrow, default)]
+    description: Str<'a>,
+    #[serde(borrow, default)]
+    prompt: Option<&'a RawValue>,
+    #[serde(default)]
+    is_backgrounded: Flag,
+    #[serde(default)]
+    spawn_depth: Num,
+    #[serde(borrow, default)]
+    patch: Option<Patch<'a>>,
+    #[serde(borrow, default)]
+    status: Str<'a>,
+    #[serde(borrow, default)]
+    summary: Option<&'a RawValue>,
+    #[serde(default)]
+    summary_is_report: Flag,
+    #[serde(default)]
+    usage: Option<TaskUsage>,
+    #[serde(default)]
+    heartbeat: Flag,
+    #[serde(borrow, default)]
+    subagent_retry: Option<SubagentRetry<'a>>,
+    #[serde(default)]
+    is_error: Flag,
+    #[serde(borrow, default)]
+    terminal_reason: Str<'a>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    origin: Option<&'a RawValue>,
+    #[serde(rename = "modelUsage", borrow, default)]
+    model_usage: Option<&'a RawValue>,
+    #[serde(default)]
+    total_cost_usd: Option<f64>,
+    #[serde(borrow, default)]
+    event: Option<PartialEvent<'a>>,
+    #[serde(borrow, default)]
+    api_message_id: Str<'a>,
+}
+
+#[derive(Deserialize)]
+struct Patch<'a> {
+    #[serde(borrow, default)]
+    status: Str<'a>,
+    #[serde(default)]
+    end_time: Num,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(default)]
+    is_backgrounded: Flag,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TaskUsage {
+    total_tokens: Num,
+    tool_uses: Num,
+}
+
+#[derive(Deserialize)]
+struct SubagentRetry<'a> {
+    #[serde(borrow, default)]
+    agent_id: Str<'a>,
+    #[serde(default)]
+    attempt: Num,
+    #[serde(default)]
+    max_retries: Num,
+    #[serde(default)]
+    error_status: Num,
+    #[serde(borrow, default)]
+    error_category: Str<'a>,
+}
+
+#[derive(Deserialize)]
+struct PartialEvent<'a> {
+    #[serde(rename = "type", borrow, default)]
+    kind: Str<'a>,
+    #[serde(borrow, default)]
+    message: Option<PartialMessage<'a>>,
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    #[serde(default)]
+    usage: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+struct PartialMessage<'a> {
+    #[serde(borrow, default)]
+    id: Str<'a>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default)]
+    stop_reason: Str<'a>,
+}
+
+#[derive(Deserialize)]
+struct ResultMeta<'a> {
+    #[serde(borrow, default)]
+    non_execution_kind: Str<'a>,
+}
+
+fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    out.fact = fact;
+    sink(Decoded::Observation(out));
+}
+
+impl State {
+    fn take(&mut self, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+        read_line(place, cut, sink, &mut |line, sink| {
+            let entry: Line<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+            self.read(place, line, &entry, sink);
+            Ok(())
+        });
+    }
+
+    fn read<'a>(&'a mut self, place: Place, text: LineText<'a>, line: &'a Line<'a>, sink: &mut Sink<'_>) {
+        let Self { hint, told, partial_message, version } = self;
+        if let Some(named) = line.claude_code_version.filled() {
+            named.clone_into(version);
+        }
+        let mut out = Observation {
+            place,
+            kind: SourceKind::Stream,
+            time: line.timestamp.get().and_then(parse_rfc3339),
+            clock: Clock::Stream,
+            session: line.session_id.filled().or(hint.session.as_deref()),
+            line_id: line.uuid.filled(),
+            claim: claim(line),
+            fact: Fact::Activity,
+        };
+        tell_link(told, line, &mut out, sink);
+        match line.kind.get() {
+            Some("assistant") => {
+                if let Some(message) = read_message(line) {
+                    say_message(&message, text, false, tools::default_mode(version), &mut out.clone(), sink);
+                }
+            }
+            Some("user") => {
+                if let Some(message) = read_message(line) {
+                    user(line, &message, text, &mut out.clone(), sink);
+                }
+            }
+            Some("system") => system(line, text, &mut out, sink),
+            Some("tool_progress") => tool_progress(line, &mut out, sink),
+            Some("result") => result(line, text, &mut out, sink),
+            Some("stream_event") => partial(partial_message, line, &out, sink),
+            _ => {}
+        }
+    }
+}
+
+/// Tells once for each spawn call which agent's lines carry it.
+fn tell_link<'a>(told: &mut HashSet<String>, line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let Some(call) = line.parent_tool_use_id.filled().filter(|_| !line.kind.is("tool_progress")) else { return };
+    if told.contains(call) {
+        return;
+    }
+    told.insert(call.to_owned());
+    let spawn = Spawn {
+        agent: line.agent_id.filled(),
+        call: Some(call),
+        agent_type: line.subagent_type.0.clone(),
+        description: line.task_description.0.clone(),
+        is_origin: true,
+        ..Spawn::default()
+    };
+    say(Fact::Spawn(spawn), out, sink);
+}
+
+/// Partial events tell the final usage of the main thread's messages, which no whole line does.
+fn partial(partial_message: &mut String, line: &Line<'_>, out: &Observation<'_>, sink: &mut Sink<'_>) {
+    let Some(event) = &line.event else { return };
+    if let Some(id) = event.message.as_ref().and_then(|message| message.id.filled()) {
+        id.clone_into(partial_message);
+    }
+    let Some(stop_reason) = event.delta.as_ref().and_then(|delta| delta.stop_reason.filled()) else { return };
+    let message_id = line.api_message_id.filled().unwrap_or(partial_message);
+    if !event.kind.is("message_delta") || message_id.is_empty() {
+        return;
+    }
+    let response = Response {
+        message_id,
+        model: None,
+        usage: event.usage.as_ref().map(Tokens::usage),
+        cache_write_1h: event.usage.as_ref().map_or(0, Tokens::cache_write_1h),
+        has_stop_reason: true,
+        ends_turn: stop_reason == "end_turn",
+        content: (0, 0),
+        has_call: stop_reason == "tool_use",
+        has_text: false,
+        synthetic: false,
+        api_error: false,
+    };
+    let told = Observation { fact: Fact::Response(response), ..out.clone() };
+    sink(Decoded::Observation(&told));
+}
+
+fn claim<'a>(line: &'a Line<'_>) -> Claim<'a> {
+    let lines_of_agents = !line.kind.is("system");
+    match (line.agent_id.filled(), line.parent_tool_use_id.filled()) {
+        (Some(agent), _) if lines_of_agents => Claim::Agent(agent, Basis::Wire),
+        (None, Some(call)) if lines_of_agents => Claim::SpawnedBy(call),
+        _ => Claim::Root(Basis::Link),
+    }
+}
+
+fn read_message<'a>(line: &'a Line<'a>) -> Option<Message<'a>> {
+    serde_json::from_str(line.message?.get()).ok()
+}
+
+fn user<'a>(
+    line: &'a Line<'a>,
+    message: &'a Message<'a>,
+    text: LineText<'a>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
+    if let Some(raw) = string_content(message, text) {
+        return prompt(raw, out, sink);
+    }
+    let result = line.tool_use_result.as_ref();
+    let metas: Vec<ResultMeta<'_>> =
+        line.tool_result_meta.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let denial = metas.iter().find_map(|meta| meta.non_execution_kind.filled());
+    for block in message.blocks() {
+        match block.kind.get() {
+            Some("tool_result") => say_result(block, result, denial, text, &mut out.clone(), sink),
+            Some("text") => {
+                if let Some(raw) = block.text {
+                    prompt(text.raw(raw), out, sink);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn prompt<'a>(raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let head = raw.json.trim_start_matches(['"', ' ']);
+    let what = if head.starts_with(tools::INTERRUPTED) {
+        PromptKind::Interrupted
+    } else if is_notice(head) {
+        notify(Some(&raw.text()), &mut out.clone(), sink);
+        PromptKind::Meta
+    } else {
+        PromptKind::Asked
+    };
+    say(Fact::Prompt { prompt_id: None, text: raw, what }, out, sink);
+}
+
+/// Whether a task is an agent and not a shell. Versions that do not tell start agents only.
+fn is_agent_task(line: &Line<'_>) -> bool {
+    line.task_type.get().is_none_or(|kind| kind.ends_with("agent") || kind.ends_with("teammate"))
+}
+
+fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    match line.subtype.get() {
+        Some("init") => {
+            let version = line.claude_code_version.filled();
+            let fact = Fact::Session {
+                version,
+                cwd: line.cwd.0.clone(),
+                model: line.model.filled(),
+                tells_starts: version.is_some_and(tools::tells_starts),
+            };
+            say(fact, out, sink);
+        }
+        Some("task_started") if is_agent_task(line) => task_started(line, text, out, sink),
+        Some("task_progress") => {
+            let usage = line.usage.as_ref();
+            let fact = Fact::Progress {
+                agent: line.task_id.filled(),
+                message: line.description.0.clone(),
+                tool_calls: usage.and_then(|usage| usage.tool_uses.0),
+                total_tokens: usage.and_then(|usage| usage.total_tokens.0),
+            };
+            say(fact, out, sink);
+        }
+        Some("task_updated") => task_updated(line, text, out, sink),
+        Some("task_notification") => task_notification(line, text, out, sink),
+        Some("permission_denied") => permission_denied(line, out, sink),
+        Some("compact_boundary") => {
+            say(Fact::Note { kind: EventKind::CompactPost, data: Raw { json: "{}", offset: u64::MAX } }, out, sink);
+        }
+        _ => {}
+    }
+}
+
+fn task_started<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let parent = match (line.parent_task_id.filled(), line.spawn_depth.0) {
+        (Some(parent), _) => Some(Parent::Agent(parent)),
+        (None, Some(1)) => Some(Parent::Root),
+        (None, _) => None,
+    };
+    let spawn = Spawn {
+        agent: line.task_id.filled(),
+        call: line.tool_use_id.filled(),
+        run_id: line.run_id.filled(),
+        parent,
+        agent_type: line.subagent_type.0.clone(),
+        description: line.description.0.clone(),
+        prompt: line.prompt.map(|raw| text.raw(raw)),
+        mode: line.is_backgrounded.0.map(tools::mode),
+        starts: true,
+        ..Spawn::default()
+    };
+    say(Fact::Spawn(spawn), out, sink);
+}
+
+fn ended<'a>(line: &'a Line<'_>, status: AgentStatus) -> AgentEnd<'a> {
+    AgentEnd {
+        agent: line.task_id.filled(),
+        call: line.tool_use_id.filled(),
+        run_id: line.run_id.filled(),
+        status,
+        evidence: EndEvidence::Notification,
+        time: None,
+        report: None,
+        error: None,
+        agent_type: None,
+    }
+}
+
+fn status_word(word: Option<&str>) -> Option<AgentStatus> {
+    match word {
+        Some("completed") => Some(AgentStatus::Completed),
+        Some("failed") => Some(AgentStatus::Failed),
+        Some("killed" | "stopped") => Some(AgentStatus::Stopped),
+        _ => None,
+    }
+}
+
+fn task_updated<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let Some(patch) = &line.patch else { return };
+    if patch.is_backgrounded.is_true() {
+        let spawn = Spawn { agent: line.task_id.filled(), mode: Some(tools::mode(true)), ..Spawn::default() };
+        say(Fact::Spawn(spawn), out, sink);
+    }
+    let Some(status) = status_word(patch.status.get()) else { return };
+    let end = AgentEnd {
+        time: patch.end_time.0.and_then(|time| i64::try_from(time).ok()),
+        error: patch.error.map(|raw| text.raw(raw)),
+        ..ended(line, status)
+    };
+    say(Fact::AgentEnd(end), out, sink);
+}
+
+fn task_notification<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let Some(status) = status_word(line.status.get()) else { return };
+    let summary = line.summary.map(|raw| text.raw(raw));
+    let end = AgentEnd {
+        report: summary.filter(|_| status == AgentStatus::Completed && line.summary_is_report.is_true()),
+        error: summary.filter(|_| status == AgentStatus::Failed),
+        ..ended(line, status)
+    };
+    say(Fact::AgentEnd(end), out, sink);
+}
+
+fn permission_denied<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    if let Some(agent) = line.agent_id.filled() {
+        out.claim = Claim::Agent(agent, Basis::Wire);
+    }
+    let end = CallEnd {
+        id: line.tool_use_id.filled(),
+        name: line.tool_name.filled(),
+        digest: 0,
+        outcome: Outcome::Denied,
+        result: line.message.map(|raw| Raw { json: raw.get(), offset: u64::MAX }),
+        duration_ms: None,
+        spawn: None,
+        refused: false,
+        stopped: None,
+        resumed: None,
+    };
+    say(Fact::CallEnd(end), out, sink);
+}
+
+fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    if let Some(retry) = &line.subagent_retry {
+        let number = |field: Num| field.0.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+        let error = match (retry.error_category.filled(), retry.error_status.0) {
+            (Some(category), Some(status)) => format!("{category} {status}"),
+            (Some(category), None) => category.to_owned(),
+            (None, Some(status)) => format!("HTTP {status}"),
+            (None, None) => "error".to_owned(),
+        };
+        let fact = Fact::Retry {
+            agent: retry.agent_id.filled(),
+            attempt: number(retry.attempt).max(1),
+            limit: number(retry.max_retries),
+            error: error.into(),
+        };
+        say(fact, out, sink);
+    } else if line.heartbeat.is_true() {
+        say(Fact::Heartbeat, out, sink);
+    } else if line.tool_name.get().is_some_and(|name| CLAUDE_CODE.tool_class(name) == subscope_model::ToolClass::Spawn) {
+        // The same line without a retry says that the retry is over.
+        say(Fact::Retry { agent: None, attempt: 0, limit: 0, error: "".into() }, out, sink);
+    }
+}
+
+fn result<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    if let Some(sum) = model_usage(line.model_usage, line.total_cost_usd) {
+        say(Fact::Checksum(sum), out, sink);
+    }
+    let aborted = line.terminal_reason.get().is_some_and(|reason| reason.starts_with("aborted"));
+    let status = match (aborted, line.is_error.is_true()) {
+        (true, _) => AgentStatus::Stopped,
+        (false, true) => AgentStatus::Failed,
+        (false, false) => AgentStatus::Completed,
+    };
+    let fact = Fact::TurnEnd {
+        status,
+        evidence: EndEvidence::Notification,
+        counts_run: line.origin.is_none(),
+        text: line.result.map(|raw| text.raw(raw)),
+    };
+    say(fact, out, sink);
+}

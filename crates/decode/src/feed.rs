@@ -1,0 +1,304 @@
+//! Our own `subscope.event/1`: what `export --as feed` and `watch --json` write, read again.
+//!
+//! Actors come with the basis they had; a correction or rename in the feed is already in the events before it, so
+//! both are read over.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Event, EventKind, Fact,
+    Observation, Outcome, Parent, Place, PromptKind, Response, Sink, SourceKind, Spawn, SpawnMode, ToolClass, Usage,
+};
+
+use crate::{
+    Decoder, Hint, harness,
+    lenient::{Flag, LineText, Num, Str},
+    lines::{Cut, LineCutter, describe, read_line},
+};
+
+/// Decodes one feed.
+#[derive(Debug)]
+pub struct FeedLines {
+    cutter: LineCutter,
+}
+
+impl FeedLines {
+    /// A decoder for the feed that `hint` describes.
+    pub fn new(hint: &Hint) -> Self {
+        Self { cutter: LineCutter::new(hint.source) }
+    }
+}
+
+impl Decoder for FeedLines {
+    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
+        self.cutter.push(chunk, &mut |place, cut| take(place, cut, sink));
+    }
+
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        self.cutter.flush(&mut |place, cut| take(place, cut, sink));
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, default)]
+    schema: Str<'a>,
+    #[serde(borrow, default)]
+    id: Str<'a>,
+    #[serde(default)]
+    at_ms: Option<i64>,
+    #[serde(borrow, default)]
+    session_id: Str<'a>,
+    #[serde(borrow, default)]
+    actor_id: Str<'a>,
+    #[serde(default)]
+    basis: Basis,
+    #[serde(borrow, default)]
+    kind: Str<'a>,
+    #[serde(borrow, default)]
+    data: Option<Data<'a>>,
+}
+
+/// The fields of all kinds' data together.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Data<'a> {
+    #[serde(borrow)]
+    tool_use_id: Str<'a>,
+    #[serde(borrow)]
+    tool_name: Str<'a>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail: Str<'a>,
+    #[serde(borrow)]
+    writes: Str<'a>,
+    duration_ms: Option<i64>,
+    interrupted: Flag,
+    #[serde(borrow)]
+    agent_id: Str<'a>,
+    #[serde(borrow)]
+    agent_type: Str<'a>,
+    #[serde(borrow)]
+    name: Str<'a>,
+    #[serde(borrow)]
+    description: Str<'a>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    parent_id: Str<'a>,
+    #[serde(borrow)]
+    spawned_by: Str<'a>,
+    #[serde(borrow)]
+    trigger: Str<'a>,
+    background: Flag,
+    #[serde(borrow)]
+    status: Str<'a>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    encrypted: Flag,
+    #[serde(borrow)]
+    message_id: Str<'a>,
+    #[serde(borrow)]
+    message: Str<'a>,
+    #[serde(borrow)]
+    prompt_id: Str<'a>,
+    #[serde(borrow)]
+    model: Str<'a>,
+    #[serde(borrow)]
+    version: Str<'a>,
+    #[serde(borrow)]
+    cwd: Str<'a>,
+    tool_calls: Num,
+    total_tokens: Num,
+    usage: Option<Usage>,
+    cache_write_1h_tokens: Num,
+}
+
+fn take(place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+    read_line(place, cut, sink, &mut |text, sink| {
+        let line: Line<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
+        if !line.schema.is(Event::SCHEMA) {
+            return Err(format!("not {}, kept as text", Event::SCHEMA));
+        }
+        let kind = line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;
+        read(place, text, &line, kind, sink);
+        Ok(())
+    });
+}
+
+fn read(place: Place, text: LineText<'_>, line: &Line<'_>, kind: EventKind, sink: &mut Sink<'_>) {
+    let out = Observation {
+        place,
+        kind: SourceKind::Posted,
+        time: line.at_ms,
+        clock: Clock::Stream,
+        session: line.session_id.filled(),
+        line_id: line.id.filled(),
+        claim: match line.actor_id.get().and_then(|actor| actor.strip_prefix("subagent:")) {
+            Some(agent) => Claim::Agent(agent, line.basis),
+            None => Claim::Root(line.basis),
+        },
+        fact: Fact::Activity,
+    };
+    let empty = Data::default();
+    let data = line.data.as_ref().unwrap_or(&empty);
+    if let Some(fact) = fact(kind, line, data, text) {
+        sink(Decoded::Observation(&Observation { fact, ..out }));
+    }
+}
+
+fn fact<'a>(kind: EventKind, line: &'a Line<'_>, data: &'a Data<'_>, text: LineText<'a>) -> Option<Fact<'a>> {
+    let raw = |value: Option<&'a RawValue>| value.map(|value| text.raw(value));
+    Some(match kind {
+        EventKind::SessionStart => Fact::Session {
+            version: data.version.filled(),
+            cwd: data.cwd.0.clone(),
+            model: data.model.filled(),
+            tells_starts: true,
+        },
+        EventKind::UserPrompt => {
+            Fact::Prompt { prompt_id: data.prompt_id.filled(), text: raw(data.text)?, what: PromptKind::Asked }
+        }
+        EventKind::ToolPre => Fact::CallBegin(begin(data, text)),
+        EventKind::ToolPost => Fact::CallEnd(end(data, Outcome::Ok, raw(data.result))),
+        EventKind::ToolFailure if data.interrupted.is_true() => {
+            Fact::CallEnd(end(data, Outcome::Interrupted, raw(data.error)))
+        }
+        EventKind::ToolFailure => Fact::CallEnd(end(data, Outcome::Error, raw(data.error))),
+        EventKind::PermissionDenied => Fact::CallEnd(end(data, Outcome::Denied, raw(data.error))),
+        EventKind::SubagentStart => Fact::Spawn(spawn(data, text)),
+        EventKind::SubagentStop => Fact::AgentEnd(stop(data, text)?),
+        EventKind::SubagentProgress => Fact::Progress {
+            agent: data.agent_id.filled(),
+            message: data.message.0.clone(),
+            tool_calls: data.tool_calls.0,
+            total_tokens: data.total_tokens.0,
+        },
+        EventKind::AgentMessage => Fact::Message { message_id: data.message_id.filled(), text: raw(data.text)? },
+        EventKind::Reasoning => {
+            let words = raw(data.text).filter(|_| !data.encrypted.is_true());
+            Fact::Thought { message_id: data.message_id.filled(), text: words }
+        }
+        EventKind::Usage => Fact::Response(response(line, data)?),
+        EventKind::RunEnd => Fact::TurnEnd {
+            status: status(data.status.get())?,
+            evidence: EndEvidence::Notification,
+            counts_run: false,
+            text: raw(data.text),
+        },
+        EventKind::Heartbeat => Fact::Heartbeat,
+        EventKind::SessionEnd => Fact::SessionEnd { reason: None },
+        EventKind::RunStart
+        | EventKind::PermissionRequest
+        | EventKind::Stall
+        | EventKind::Retry
+        | EventKind::Notification
+        | EventKind::CompactPre
+        | EventKind::CompactPost
+        | EventKind::TodoCreated
+        | EventKind::TodoCompleted
+        | EventKind::UnknownHook => Fact::Activity,
+        EventKind::Attribution | EventKind::AgentRenamed | EventKind::Problem => return None,
+    })
+}
+
+fn begin<'a>(data: &'a Data<'_>, text: LineText<'a>) -> CallBegin<'a> {
+    let name = data.tool_name.get().unwrap_or_default();
+    let class = harness::HARNESSES
+        .iter()
+        .map(|harness| harness.tool_class(name))
+        .find(|class| *class != ToolClass::Other)
+        .unwrap_or(ToolClass::Other);
+    CallBegin {
+        id: data.tool_use_id.filled(),
+        name,
+        class,
+        input: data.input.map(|raw| text.raw(raw)),
+        digest: crate::claude::digest(name, data.input.map_or("", RawValue::get)),
+        detail: data.detail.0.clone(),
+        writes: data.writes.0.clone(),
+        spawn: None,
+        hindsight: false,
+    }
+}
+
+fn end<'a>(data: &'a Data<'_>, outcome: Outcome, result: Option<subscope_model::Raw<'a>>) -> CallEnd<'a> {
+    CallEnd {
+        id: data.tool_use_id.filled(),
+        name: data.tool_name.filled(),
+        digest: 0,
+        outcome,
+        result,
+        duration_ms: data.duration_ms,
+        spawn: None,
+        refused: false,
+        stopped: None,
+        resumed: None,
+    }
+}
+
+fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
+    let parent = match data.parent_id.filled() {
+        Some("root") => Some(Parent::Root),
+        Some(agent) => Some(Parent::Agent(agent)),
+        None => None,
+    };
+    let trigger = data.trigger.filled().or(data.spawned_by.filled());
+    Spawn {
+        agent: data.agent_id.filled(),
+        call: trigger,
+        run_id: None,
+        parent,
+        agent_type: data.agent_type.0.clone(),
+        description: data.description.0.clone(),
+        name: data.name.0.clone(),
+        prompt: data.prompt.map(|raw| text.raw(raw)),
+        model: data.model.0.clone(),
+        mode: data.background.0.map(|it| if it { SpawnMode::Background } else { SpawnMode::Foreground }),
+        starts: true,
+        is_origin: trigger.is_some() && trigger == data.spawned_by.filled(),
+        detached: trigger.is_none() && parent.is_some(),
+    }
+}
+
+fn status(word: Option<&str>) -> Option<AgentStatus> {
+    serde_json::from_value(serde_json::Value::from(word?)).ok().filter(|status: &AgentStatus| !status.is_live())
+}
+
+fn stop<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Option<AgentEnd<'a>> {
+    Some(AgentEnd {
+        agent: data.agent_id.filled(),
+        call: data.trigger.filled(),
+        run_id: None,
+        status: status(data.status.get()).filter(|status| *status != AgentStatus::Lost)?,
+        evidence: EndEvidence::Notification,
+        time: None,
+        report: data.result.map(|raw| text.raw(raw)).filter(|raw| raw.json != "null"),
+        error: data.error.map(|raw| text.raw(raw)).filter(|raw| raw.json != "null"),
+        agent_type: None,
+    })
+}
+
+fn response<'a>(line: &'a Line<'_>, data: &'a Data<'_>) -> Option<Response<'a>> {
+    let usage = data.usage?;
+    let message_id = data.message_id.filled().or(line.id.filled())?;
+    Some(Response {
+        message_id,
+        model: data.model.filled(),
+        usage: Some(usage),
+        cache_write_1h: data.cache_write_1h_tokens.0.unwrap_or(0),
+        has_stop_reason: !usage.floor,
+        ends_turn: false,
+        // A floor stays one: its content counts as longer than its tokens.
+        content: if usage.floor { (1, u32::MAX) } else { (0, 0) },
+        has_call: true,
+        has_text: false,
+        synthetic: false,
+        api_error: false,
+    })
+}

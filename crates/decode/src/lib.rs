@@ -1,0 +1,129 @@
+//! Bytes of one dialect to observations and problems.
+//!
+//! One module for each dialect behind the one seam [`Decoder`]. A decoder cuts its bytes into lines, reads each
+//! line by itself and remembers no more than the links inside its own source. It cannot fail: what it does not
+//! understand it hands over as a problem, with its place.
+//!
+//! Nothing here knows files, sockets or a clock, and no dialect knows another.
+//!
+//! To add a dialect: a module with a `Decoder`, a row in [`Dialect`], and its marks in [`recognise`]; to add a
+//! harness, a row in [`harness`].
+
+pub mod claude;
+pub mod feed;
+pub mod harness;
+mod lenient;
+mod lines;
+mod recognise;
+pub mod subagent_events;
+
+pub use lines::{JsonLines, MAX_LINE_BYTES, Parsed};
+pub use recognise::recognise;
+use subscope_model::{Sink, SourceId, SourceKind};
+
+/// A machine-readable output of a harness, or of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// Claude Code's conversations on disk, one line an entry.
+    ClaudeTranscript,
+    /// `agent-<id>.meta.json`: one object about one subagent.
+    ClaudeMeta,
+    /// A workflow's `journal.jsonl`.
+    ClaudeJournal,
+    /// What `claude -p --output-format stream-json` prints.
+    ClaudeStream,
+    /// Hook payloads, one a line.
+    ClaudeHook,
+    /// Events that a program posts about its own subagents.
+    SubagentEvents,
+    /// Our own `subscope.event/1`.
+    Feed,
+}
+
+impl Dialect {
+    /// All dialects that `--dialect` may name.
+    pub const ALL: [Self; 7] = [
+        Self::ClaudeTranscript,
+        Self::ClaudeMeta,
+        Self::ClaudeJournal,
+        Self::ClaudeStream,
+        Self::ClaudeHook,
+        Self::SubagentEvents,
+        Self::Feed,
+    ];
+
+    /// The name used by `--dialect` and as an event's `source`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeTranscript => "claude.transcript",
+            Self::ClaudeMeta => "claude.meta",
+            Self::ClaudeJournal => "claude.journal",
+            Self::ClaudeStream => "claude.stream",
+            Self::ClaudeHook => "claude.hook",
+            Self::SubagentEvents => "subagent-events",
+            Self::Feed => "feed",
+        }
+    }
+
+    /// The dialect of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
+    }
+
+    /// What kind of source it makes.
+    pub fn kind(self) -> SourceKind {
+        match self {
+            Self::ClaudeTranscript | Self::ClaudeMeta | Self::ClaudeJournal => SourceKind::Transcript,
+            Self::ClaudeStream => SourceKind::Stream,
+            Self::SubagentEvents | Self::Feed => SourceKind::Posted,
+            Self::ClaudeHook => SourceKind::Hook,
+        }
+    }
+
+    /// The harness that speaks it, where it is one harness's.
+    pub fn harness(self) -> Option<&'static str> {
+        match self {
+            Self::ClaudeTranscript
+            | Self::ClaudeMeta
+            | Self::ClaudeJournal
+            | Self::ClaudeStream
+            | Self::ClaudeHook => Some(harness::CLAUDE_CODE.name),
+            Self::SubagentEvents | Self::Feed => None,
+        }
+    }
+}
+
+/// What a source's surroundings (its path) tell of it.
+#[derive(Clone, Debug, Default)]
+pub struct Hint {
+    /// The source's number within this fold.
+    pub source: SourceId,
+    /// The session that its path names.
+    pub session: Option<String>,
+    /// The agent that its path names.
+    pub agent: Option<String>,
+    /// The workflow run that its path names.
+    pub workflow: Option<String>,
+}
+
+/// The seam between bytes and observations.
+pub trait Decoder: Send {
+    /// Takes the next bytes, cut anywhere, and hands over what every complete line says, in order.
+    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>);
+
+    /// Hands over what an unfinished last line says; for when no bytes will follow.
+    fn flush(&mut self, sink: &mut Sink<'_>);
+}
+
+/// Returns a decoder for one source.
+pub fn decoder(dialect: Dialect, hint: &Hint) -> Box<dyn Decoder> {
+    match dialect {
+        Dialect::ClaudeTranscript => Box::new(claude::transcript::Transcript::new(hint)),
+        Dialect::ClaudeMeta => Box::new(claude::meta::Meta::new(hint)),
+        Dialect::ClaudeJournal => Box::new(claude::meta::Journal::new(hint)),
+        Dialect::ClaudeStream => Box::new(claude::stream::Stream::new(hint)),
+        Dialect::ClaudeHook => Box::new(claude::hook::Hooks::new(hint)),
+        Dialect::SubagentEvents => Box::new(subagent_events::SubagentEvents::new(hint)),
+        Dialect::Feed => Box::new(feed::FeedLines::new(hint)),
+    }
+}

@@ -1,0 +1,262 @@
+//! Cutting bytes into lines, whatever their chunks, and reading each line by itself.
+
+use memchr::memchr;
+use serde_json::Value;
+use subscope_model::{Decoded, Place, Sink, SourceId};
+
+use crate::lenient::LineText;
+
+/// A line longer than this is skipped with a problem; what it holds is never kept in memory beyond the cap.
+pub const MAX_LINE_BYTES: usize = 64 << 20;
+
+/// How much of a line that could not be understood is kept as text.
+const KEPT_TEXT_BYTES: usize = 4 << 10;
+
+/// Cuts a source into lines. Keeps at most one unfinished line.
+#[derive(Debug, Default)]
+pub(crate) struct LineCutter {
+    source: SourceId,
+    partial: Vec<u8>,
+    /// Whether the rest of a line over the cap is being skipped.
+    skipping: bool,
+    /// Offset and number of the line that comes next.
+    offset: u64,
+    line: u64,
+}
+
+/// One line, or that it was too long.
+pub(crate) enum Cut<'c> {
+    /// Its bytes without the line end.
+    Line(&'c [u8]),
+    /// It was over [`MAX_LINE_BYTES`].
+    TooLong,
+}
+
+impl LineCutter {
+    pub(crate) fn new(source: SourceId) -> Self {
+        Self { source, ..Self::default() }
+    }
+
+    /// Takes bytes and gives each complete line with its place.
+    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Place, Cut<'_>)) {
+        while let Some(end) = memchr(b'\n', chunk) {
+            let (head, rest) = chunk.split_at(end);
+            chunk = rest.get(1..).unwrap_or_default();
+            if self.partial.is_empty() && !self.skipping {
+                self.emit(head, head.len() as u64 + 1, each);
+            } else {
+                self.gather(head);
+                self.finish(1, each);
+            }
+        }
+        self.gather(chunk);
+    }
+
+    /// Gives the unfinished last line, if there is one.
+    pub(crate) fn flush(&mut self, each: &mut dyn FnMut(Place, Cut<'_>)) {
+        if !self.partial.is_empty() || self.skipping {
+            self.finish(0, each);
+        }
+    }
+
+    fn gather(&mut self, bytes: &[u8]) {
+        if self.skipping {
+            self.offset += bytes.len() as u64;
+        } else if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
+            self.skipping = true;
+            self.offset += (self.partial.len() + bytes.len()) as u64;
+            self.partial = Vec::new();
+        } else {
+            self.partial.extend_from_slice(bytes);
+        }
+    }
+
+    fn finish(&mut self, newline: u64, each: &mut dyn FnMut(Place, Cut<'_>)) {
+        if self.skipping {
+            self.skipping = false;
+            self.line += 1;
+            each(Place { source: self.source, offset: self.offset, line: self.line }, Cut::TooLong);
+            self.offset += newline;
+        } else {
+            let bytes = std::mem::take(&mut self.partial);
+            self.emit(&bytes, bytes.len() as u64 + newline, each);
+            self.partial = bytes;
+            self.partial.clear();
+        }
+    }
+
+    fn emit(&mut self, bytes: &[u8], advance: u64, each: &mut dyn FnMut(Place, Cut<'_>)) {
+        self.line += 1;
+        let mut place = Place { source: self.source, offset: self.offset, line: self.line };
+        self.offset += advance;
+        let mut bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        if place.offset == 0
+            && let Some(rest) = bytes.strip_prefix(b"\xef\xbb\xbf")
+        {
+            bytes = rest;
+            place.offset = 3;
+        }
+        if bytes.len() > MAX_LINE_BYTES {
+            each(place, Cut::TooLong);
+        } else if !bytes.iter().all(u8::is_ascii_whitespace) {
+            each(place, Cut::Line(bytes));
+        }
+    }
+}
+
+/// Reads one line's text: gives it to `read`, which returns why it could not be read, and hands over a problem in
+/// that case.
+pub(crate) fn read_line(
+    place: Place,
+    cut: Cut<'_>,
+    sink: &mut Sink<'_>,
+    read: &mut dyn FnMut(LineText<'_>, &mut Sink<'_>) -> Result<(), String>,
+) {
+    let bytes = match cut {
+        Cut::Line(bytes) => bytes,
+        Cut::TooLong => {
+            let what = format!("line over {} MiB skipped", MAX_LINE_BYTES >> 20);
+            sink(Decoded::Problem { place, what: what.into(), text: "" });
+            return;
+        }
+    };
+    let lossy;
+    let line = match std::str::from_utf8(bytes) {
+        Ok(text) => LineText { text, offset: Some(place.offset) },
+        Err(error) => {
+            let what = format!("invalid UTF-8 at byte {} of the line, replaced", error.valid_up_to() + 1);
+            sink(Decoded::Problem { place, what: what.into(), text: "" });
+            lossy = String::from_utf8_lossy(bytes);
+            LineText { text: &lossy, offset: None }
+        }
+    };
+    if let Err(what) = read(line, sink) {
+        let text = cut_text(line.text, KEPT_TEXT_BYTES);
+        sink(Decoded::Problem { place, what: what.into(), text });
+    }
+}
+
+/// Describes why a line is not what its dialect says, for people.
+pub(crate) fn describe(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        "incomplete JSON, kept as text".to_owned()
+    } else {
+        format!("not JSON (column {}), kept as text", error.column())
+    }
+}
+
+fn cut_text(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// One line of JSON Lines.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parsed {
+    /// A line that is JSON; unknown fields are preserved.
+    Message(Value),
+    /// A line that is not JSON, unchanged.
+    Fallback(String),
+    /// A line over [`MAX_LINE_BYTES`].
+    TooLong,
+}
+
+/// A streaming JSON Lines reader for any dialect (requirement 1.1): bytes cut anywhere in, lines out.
+#[derive(Debug, Default)]
+pub struct JsonLines {
+    cutter: LineCutter,
+}
+
+impl JsonLines {
+    /// Returns what each line says that these bytes complete, in order. Blank lines are skipped.
+    pub fn push(&mut self, chunk: &[u8]) -> Vec<Parsed> {
+        let mut parsed = Vec::new();
+        self.cutter.push(chunk, &mut |_, cut| parsed.push(parse(cut)));
+        parsed
+    }
+
+    /// Returns what an unfinished last line says.
+    pub fn flush(&mut self) -> Option<Parsed> {
+        let mut parsed = None;
+        self.cutter.flush(&mut |_, cut| parsed = Some(parse(cut)));
+        parsed
+    }
+}
+
+fn parse(cut: Cut<'_>) -> Parsed {
+    match cut {
+        Cut::TooLong => Parsed::TooLong,
+        Cut::Line(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            serde_json::from_str(&text).map_or_else(|_| Parsed::Fallback(text.into_owned()), Parsed::Message)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(chunks: &[&[u8]]) -> Vec<Parsed> {
+        let mut lines = JsonLines::default();
+        let mut parsed: Vec<Parsed> = chunks.iter().flat_map(|chunk| lines.push(chunk)).collect();
+        parsed.extend(lines.flush());
+        parsed
+    }
+
+    #[test]
+    fn read_message_gives_its_fields() {
+        let parsed = all(&[br#"{"type":"assistant","message":"Hello"}"#]);
+        let Parsed::Message(value) = &parsed[0] else { panic!("{parsed:?}") };
+        assert_eq!((value["type"].as_str(), value["message"].as_str()), (Some("assistant"), Some("Hello")));
+    }
+
+    #[test]
+    fn read_blank_lines_gives_nothing() {
+        assert_eq!(all(&[b"\n   \n\t\n\r\n"]), []);
+        assert_eq!(all(&[b""]), []);
+    }
+
+    #[test]
+    fn read_text_between_messages_keeps_order() {
+        let parsed = all(&[b"{\"a\":1}\nnot json\n{\"b\":2}\n"]);
+        assert_eq!(parsed.len(), 3);
+        assert_eq!(parsed[1], Parsed::Fallback("not json".into()));
+    }
+
+    #[test]
+    fn push_half_a_line_gives_it_when_complete() {
+        let mut lines = JsonLines::default();
+        assert_eq!(lines.push(br#"{"type": "#).len(), 0);
+        assert_eq!(lines.push(b"\"init\"}\n").len(), 1);
+        assert_eq!(lines.flush(), None);
+        assert_eq!(lines.push(b"1\n2\n3\n").len(), 3);
+        assert_eq!(lines.push(b"{}"), []);
+        assert!(lines.flush().is_some());
+        assert!(lines.flush().is_none());
+    }
+
+    #[test]
+    fn push_cut_anywhere_reads_as_uncut() {
+        let bytes = "\u{feff}{\"t\":\"grün 🌍\"}\r\n{\"u\":1}\r\nrest".as_bytes();
+        let whole = all(&[bytes]);
+        assert_eq!(whole.len(), 3);
+        for cut in 0..=bytes.len() {
+            assert_eq!(all(&[&bytes[..cut], &bytes[cut..]]), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn read_line_over_the_cap_is_skipped_and_the_rest_kept() {
+        let mut lines = JsonLines::default();
+        let chunk = vec![b'x'; 1 << 20];
+        for _ in 0..70 {
+            assert_eq!(lines.push(&chunk), []);
+            assert!(lines.cutter.partial.len() <= MAX_LINE_BYTES);
+        }
+        assert_eq!(lines.push(b"\n{}\n"), [Parsed::TooLong, Parsed::Message(serde_json::json!({}))]);
+    }
+}

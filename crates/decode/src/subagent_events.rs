@@ -1,0 +1,254 @@
+//! Events that a program posts about its own subagents (requirement 4.1), one object a line.
+//!
+//! An agent of this wire has its run id as id and `subagentName` as name; without `parentRunId` it is a child of the
+//! root. A file or stream of such events is one session: the id that an event names, else `events:` and the first
+//! run's id.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
+    Parent, Place, Raw, Response, Sink, SourceKind, Spawn, ToolClass, Usage, parse_rfc3339,
+};
+
+use crate::{
+    Decoder, Hint,
+    lenient::{Flag, LineText, Num, Str},
+    lines::{Cut, LineCutter, describe, read_line},
+};
+
+/// Decodes one stream of posted events.
+#[derive(Debug)]
+pub struct SubagentEvents {
+    cutter: LineCutter,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    hint: Hint,
+    session: Option<String>,
+}
+
+impl SubagentEvents {
+    /// A decoder for the stream that `hint` describes.
+    pub fn new(hint: &Hint) -> Self {
+        let state = State { hint: hint.clone(), session: hint.session.clone() };
+        Self { cutter: LineCutter::new(hint.source), state }
+    }
+}
+
+impl Decoder for SubagentEvents {
+    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
+        let Self { cutter, state } = self;
+        cutter.push(chunk, &mut |place, cut| state.take(place, cut, sink));
+    }
+
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        let Self { cutter, state } = self;
+        cutter.flush(&mut |place, cut| state.take(place, cut, sink));
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Posted<'a> {
+    #[serde(borrow, default)]
+    subagent_name: Str<'a>,
+    #[serde(borrow, default, alias = "subagentRunID")]
+    subagent_run_id: Str<'a>,
+    #[serde(borrow, default)]
+    timestamp: Option<&'a RawValue>,
+    #[serde(rename = "type", borrow, default)]
+    kind: Str<'a>,
+    #[serde(borrow, default)]
+    tool_name: Str<'a>,
+    #[serde(borrow, default, alias = "toolCallID")]
+    tool_call_id: Str<'a>,
+    #[serde(borrow, default)]
+    payload: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    reasoning_type: Str<'a>,
+    #[serde(default)]
+    token_usage: Option<TokenUsage>,
+    #[serde(borrow, default)]
+    parent_run_id: Str<'a>,
+    #[serde(borrow, default)]
+    session_id: Str<'a>,
+    #[serde(borrow, default)]
+    event_id: Str<'a>,
+    #[serde(default)]
+    is_error: Flag,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TokenUsage {
+    input_tokens: Num,
+    output_tokens: Num,
+    cache_read_tokens: Num,
+    cache_write_tokens: Num,
+}
+
+fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    out.fact = fact;
+    sink(Decoded::Observation(out));
+}
+
+impl State {
+    fn take(&mut self, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+        read_line(place, cut, sink, &mut |line, sink| {
+            let event: Posted<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+            self.read(place, line, &event, sink)
+        });
+    }
+
+    fn read(
+        &mut self,
+        place: Place,
+        text: LineText<'_>,
+        event: &Posted<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), String> {
+        let missing = |field: &str| format!("an event without {field}, kept as text");
+        let run = event.subagent_run_id.filled().ok_or_else(|| missing("subagentRunId"))?;
+        let kind = event.kind.filled().ok_or_else(|| missing("type"))?;
+        let name = event.subagent_name.get().ok_or_else(|| missing("subagentName"))?;
+        let stamp = event.timestamp.ok_or_else(|| missing("timestamp"))?;
+        let session = match event.session_id.filled() {
+            Some(session) => session,
+            None => self.session.get_or_insert_with(|| format!("events:{run}")).as_str(),
+        };
+        let mut out = Observation {
+            place,
+            kind: SourceKind::Posted,
+            time: read_time(stamp.get()),
+            clock: Clock::Stream,
+            session: Some(session).or(self.hint.session.as_deref()),
+            line_id: event.event_id.filled(),
+            claim: Claim::Agent(run, Basis::Wire),
+            fact: Fact::Activity,
+        };
+        tell_agent(event, run, name, kind == "subagent_start", text, &mut out, sink);
+        let payload = event.payload.map(|raw| text.raw(raw));
+        match kind {
+            "subagent_start" => {}
+            "subagent_end" => end(event, run, text, &mut out, sink),
+            "tool_call" => begin(event, payload, &mut out, sink),
+            "tool_result" => finish(event, payload, &mut out, sink),
+            "thought_trace" => {
+                let encrypted = matches!(event.reasoning_type.get(), Some("encrypted" | "reasoning.encrypted"));
+                say(Fact::Thought { message_id: None, text: payload.filter(|_| !encrypted) }, &mut out, sink);
+            }
+            other => return Err(format!("an event of unknown type {other:?}, kept as text")),
+        }
+        tell_usage(event, &mut out, sink);
+        Ok(())
+    }
+}
+
+fn read_time(json: &str) -> Option<i64> {
+    match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(text) => parse_rfc3339(text),
+        None => json.parse::<f64>().ok().filter(|millis| *millis >= 0.0).map(|millis| millis as i64),
+    }
+}
+
+fn tell_agent<'a>(
+    event: &'a Posted<'_>,
+    run: &'a str,
+    name: &'a str,
+    starts: bool,
+    text: LineText<'a>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
+    let parent = event.parent_run_id.filled().map_or(Parent::Root, Parent::Agent);
+    let spawn = Spawn {
+        agent: Some(run),
+        parent: (starts || event.parent_run_id.filled().is_some()).then_some(parent),
+        name: Some(Cow::Borrowed(name)).filter(|name| !name.is_empty()),
+        prompt: event.payload.filter(|_| starts).map(|raw| text.raw(raw)),
+        starts,
+        detached: true,
+        ..Spawn::default()
+    };
+    say(Fact::Spawn(spawn), out, sink);
+}
+
+/// An ending with a payload is a failure with that message (requirement 4.1).
+fn end<'a>(event: &'a Posted<'_>, run: &'a str, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let error = event.payload.map(|raw| text.raw(raw)).filter(|raw| !matches!(raw.json, "\"\"" | "null"));
+    let end = AgentEnd {
+        agent: Some(run),
+        call: None,
+        run_id: None,
+        status: if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed },
+        evidence: EndEvidence::Notification,
+        time: out.time,
+        report: None,
+        error,
+        agent_type: None,
+    };
+    say(Fact::AgentEnd(end), out, sink);
+}
+
+fn begin<'a>(event: &'a Posted<'_>, input: Option<Raw<'a>>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let name = event.tool_name.get().unwrap_or_default();
+    let call = CallBegin {
+        id: event.tool_call_id.filled(),
+        name,
+        class: ToolClass::Other,
+        input,
+        digest: crate::claude::digest(name, input.map_or("", |raw| raw.json)),
+        detail: None,
+        writes: None,
+        spawn: None,
+        hindsight: false,
+    };
+    say(Fact::CallBegin(call), out, sink);
+}
+
+fn finish<'a>(event: &'a Posted<'_>, result: Option<Raw<'a>>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let end = CallEnd {
+        id: event.tool_call_id.filled(),
+        name: event.tool_name.filled(),
+        digest: 0,
+        outcome: if event.is_error.is_true() { Outcome::Error } else { Outcome::Ok },
+        result,
+        duration_ms: None,
+        spawn: None,
+        refused: false,
+        stopped: None,
+        resumed: None,
+    };
+    say(Fact::CallEnd(end), out, sink);
+}
+
+fn tell_usage<'a>(event: &'a Posted<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+    let Some(tokens) = &event.token_usage else { return };
+    let number = |field: Num| field.0.unwrap_or(0);
+    let key = format!("{}#{}", out.place.offset, event.subagent_run_id.get().unwrap_or_default());
+    let usage = Usage::new(
+        number(tokens.input_tokens),
+        number(tokens.output_tokens),
+        number(tokens.cache_read_tokens),
+        number(tokens.cache_write_tokens),
+    );
+    let response = Response {
+        message_id: event.event_id.filled().unwrap_or(&key),
+        model: None,
+        usage: Some(usage),
+        cache_write_1h: 0,
+        has_stop_reason: true,
+        ends_turn: false,
+        content: (0, 0),
+        has_call: true,
+        has_text: false,
+        synthetic: false,
+        api_error: false,
+    };
+    sink(Decoded::Observation(&Observation { fact: Fact::Response(response), ..out.clone() }));
+}

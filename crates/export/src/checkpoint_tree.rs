@@ -1,0 +1,341 @@
+//! The tree of an imported checkpoint, so that every face can show it.
+//!
+//! A checkpoint knows nothing of the root but that it is above all others, and nothing of a call's time. What it does
+//! not know stays `None`. Depths follow from who started whom; the file's own numbers are not believed.
+//!
+//! Pitfall: the file may name agents twice, in circles, or below nobody. Nothing here recurses, every trace gets
+//! exactly one row, and what had to be changed is a problem row.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::Value;
+use subscope_model::{
+    Actor, Agent, AgentId, AgentStatus, Basis, Checkpoint, CheckpointMetadata, ExecutionTrace,
+    ExecutionUsage, Flag, Payload, Problem, Session, SessionId, Subtree, Summary, TREE_SCHEMA, ToolCall,
+    ToolExecution, ToolStatus, ToolUseId, Tree, Usage,
+};
+
+use crate::{checkpoint::CHECKPOINT_FILE, execution::UNKNOWN_TYPE, spans::Spans};
+
+/// The session's id where no metadata names one.
+const UNNAMED_SESSION: &str = "checkpoint";
+
+/// Returns the tree of a checkpoint: a root that nothing is known of, and one agent for each trace.
+///
+/// An agent whose parent is not in the checkpoint is an orphan. The root is `lost`, because a checkpoint does not say
+/// how it ended. All input tokens count as fresh, because a trace does not tell the kinds apart.
+pub fn checkpoint_tree(checkpoint: &Checkpoint, metadata: Option<&CheckpointMetadata>) -> Tree {
+    let traces = &checkpoint.subagent_traces;
+    let mut problems = Vec::new();
+    let ids = unique_ids(traces, &mut problems);
+    let placed = place(traces, &ids, &mut problems);
+    let mut agents = vec![root()];
+    agents.extend(placed.iter().filter_map(|placed| agent(traces.get(placed.trace)?, &ids, placed)));
+    sum_subtrees(&mut agents);
+    let session_id = metadata.map_or(UNNAMED_SESSION, |metadata| &metadata.session_id);
+    Tree {
+        schema: TREE_SCHEMA.into(),
+        session: Session {
+            id: SessionId::from(session_id),
+            harness: None,
+            harness_version: None,
+            cwd: None,
+            title: None,
+            started_at_ms: agents.iter().filter_map(|agent| agent.started_at_ms).min(),
+            ended_at_ms: agents.iter().filter_map(|agent| agent.ended_at_ms).max(),
+            runs: 0,
+        },
+        summary: summary(&agents),
+        agents,
+        problems,
+    }
+}
+
+/// Returns one id for each trace, all different and none the root's.
+fn unique_ids(traces: &[ExecutionTrace], problems: &mut Vec<Problem>) -> Vec<AgentId> {
+    let mut taken: HashSet<String> = traces.iter().map(|trace| trace.subagent_id.clone()).collect();
+    let mut used: HashSet<&str> = HashSet::from([AgentId::ROOT]);
+    let mut next: HashMap<&str, u64> = HashMap::new();
+    let mut ids = Vec::with_capacity(traces.len());
+    for trace in traces {
+        let told = trace.subagent_id.as_str();
+        if used.insert(told) {
+            ids.push(AgentId::from(told));
+            continue;
+        }
+        let number = next.entry(told).or_insert(2);
+        let mut id = format!("{told}#{number}");
+        while !taken.insert(id.clone()) {
+            *number += 1;
+            id = format!("{told}#{number}");
+        }
+        problem(problems, "an agent's id is another's too; it is shown under a new one");
+        ids.push(AgentId::from(id.as_str()));
+    }
+    ids
+}
+
+fn problem(problems: &mut Vec<Problem>, what: &str) {
+    problems.push(Problem { at: CHECKPOINT_FILE.to_owned(), what: what.to_owned() });
+}
+
+/// Where a trace stands in the tree.
+struct Placed {
+    trace: usize,
+    /// The trace of its parent; `None` below the root and for orphans.
+    parent: Option<usize>,
+    depth: u32,
+    orphan: bool,
+}
+
+/// Returns every trace exactly once, in pre-order, siblings by start, orphans last.
+fn place(traces: &[ExecutionTrace], ids: &[AgentId], problems: &mut Vec<Problem>) -> Vec<Placed> {
+    // The first of several equal ids is the one that children name: later ones got another id.
+    let by_id: HashMap<&str, usize> =
+        ids.iter().enumerate().map(|(number, id)| (id.as_str(), number)).collect();
+    let mut by_start: Vec<usize> = (0..traces.len()).collect();
+    by_start.sort_by_key(|number| traces.get(*number).map(|trace| trace.start_time));
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); traces.len()];
+    let (mut below_root, mut orphans) = (Vec::new(), Vec::new());
+    for &number in &by_start {
+        let told = traces.get(number).and_then(|trace| trace.parent_subagent_id.as_deref());
+        match told.filter(|told| *told != AgentId::ROOT) {
+            None => below_root.push(number),
+            Some(told) => match by_id.get(told).and_then(|parent| children.get_mut(*parent)) {
+                Some(siblings) => siblings.push(number),
+                None => orphans.push(number),
+            },
+        }
+    }
+    let mut walk = Walk { children: &children, seen: vec![false; traces.len()], placed: Vec::new() };
+    below_root.iter().for_each(|number| walk.visit(*number, false));
+    for &number in &orphans {
+        problem(problems, "an agent's parent is not in the checkpoint; it is shown as an orphan");
+        walk.visit(number, true);
+    }
+    // What is left hangs in circles: each is opened at its first agent.
+    for &number in &by_start {
+        if walk.seen.get(number) == Some(&false) {
+            problem(problems, "agents name each other as parents; the first is shown as an orphan");
+            walk.visit(number, true);
+        }
+    }
+    walk.placed
+}
+
+/// A walk in pre-order that meets every trace once.
+struct Walk<'c> {
+    children: &'c [Vec<usize>],
+    seen: Vec<bool>,
+    placed: Vec<Placed>,
+}
+
+impl Walk<'_> {
+    /// Places a trace and all below it.
+    fn visit(&mut self, top: usize, orphan: bool) {
+        let mut open = vec![Placed { trace: top, parent: None, depth: 1, orphan }];
+        while let Some(placed) = open.pop() {
+            let Some(seen) = self.seen.get_mut(placed.trace).filter(|seen| !**seen) else { continue };
+            *seen = true;
+            let (parent, depth) = (Some(placed.trace), placed.depth.saturating_add(1));
+            let below = self.children.get(placed.trace).into_iter().flatten();
+            open.extend(below.rev().map(|trace| Placed { trace: *trace, parent, depth, orphan: false }));
+            self.placed.push(placed);
+        }
+    }
+}
+
+fn root() -> Agent {
+    let id = AgentId::from(AgentId::ROOT);
+    Agent {
+        actor_id: Actor(id.clone()),
+        id,
+        parent_id: None,
+        spawned_by: None,
+        depth: 0,
+        agent_type: None,
+        name: None,
+        description: None,
+        model: None,
+        background: false,
+        status: AgentStatus::Lost,
+        evidence: Some("not in the checkpoint".into()),
+        liveness: None,
+        flags: Vec::new(),
+        started_at_ms: None,
+        ended_at_ms: None,
+        last_event_at_ms: None,
+        intervals: Vec::new(),
+        wall_ms: None,
+        tool_calls: 0,
+        tool_errors: 0,
+        tools_denied: 0,
+        open_tools: 0,
+        tools: Vec::new(),
+        messages: 0,
+        usage: None,
+        cost_micro_usd: None,
+        cost_floor: false,
+        prompt: None,
+        result: None,
+        error: None,
+        subtree: Subtree::default(),
+    }
+}
+
+fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &Placed) -> Option<Agent> {
+    let id = ids.get(placed.trace)?.clone();
+    let parent = placed.parent.and_then(|parent| ids.get(parent)).cloned();
+    let is_known = |text: &&str| !text.is_empty();
+    let tools: Vec<ToolCall> = trace.tool_executions.iter().map(tool_call).collect();
+    let count =
+        |status| u32::try_from(tools.iter().filter(|call| call.status == status).count()).unwrap_or(u32::MAX);
+    let end = trace.end_time.max(trace.start_time);
+    Some(Agent {
+        actor_id: Actor(id.clone()),
+        id,
+        parent_id: if placed.orphan { None } else { parent.or_else(|| Some(AgentId::from(AgentId::ROOT))) },
+        spawned_by: Some(trace.parent_tool_call_id.as_str()).filter(is_known).map(ToolUseId::from),
+        depth: placed.depth,
+        agent_type: Some(trace.subagent_type.as_str())
+            .filter(|word| is_known(word) && *word != UNKNOWN_TYPE)
+            .map(Into::into),
+        model: trace.model.as_deref().map(Into::into),
+        status: if trace.success { AgentStatus::Completed } else { AgentStatus::Failed },
+        evidence: Some("checkpoint".into()),
+        flags: if placed.orphan { vec![Flag::Orphan] } else { Vec::new() },
+        started_at_ms: Some(trace.start_time),
+        ended_at_ms: Some(end),
+        last_event_at_ms: Some(end),
+        intervals: vec![[trace.start_time, end]],
+        wall_ms: Some(end.saturating_sub(trace.start_time)),
+        tool_calls: u32::try_from(tools.len()).unwrap_or(u32::MAX),
+        tool_errors: count(ToolStatus::Error),
+        open_tools: count(ToolStatus::Open),
+        tools,
+        usage: trace.usage.map(usage),
+        cost_micro_usd: trace.cost_micro_usd,
+        prompt: Some(trace.prompt.as_str()).filter(is_known).map(Into::into),
+        result: trace.result.as_deref().map(Into::into),
+        error: trace.error.as_deref().map(Into::into),
+        ..root()
+    })
+}
+
+fn usage(usage: ExecutionUsage) -> Usage {
+    Usage::new(usage.input_tokens, usage.output_tokens, 0, 0)
+}
+
+fn tool_call(tool: &ToolExecution) -> ToolCall {
+    let kept = |value: &Value| (!value.is_null()).then(|| Payload::Inline(value.to_string().into()));
+    ToolCall {
+        id: tool.tool_call_id.as_deref().map(ToolUseId::from),
+        name: tool.tool_name.as_str().into(),
+        // A call that its agent's end cut off has neither a result nor a word on errors nor a duration.
+        status: match (tool.is_error, tool.result.is_null() && tool.duration.is_none()) {
+            (Some(true), _) => ToolStatus::Error,
+            (None, true) => ToolStatus::Open,
+            (Some(false), _) | (None, false) => ToolStatus::Ok,
+        },
+        basis: Basis::Link,
+        started_at_ms: None,
+        ended_at_ms: None,
+        detail: None,
+        input: kept(&tool.arguments),
+        result: kept(&tool.result),
+    }
+}
+
+/// What an agent hands upwards.
+#[derive(Default)]
+struct Below {
+    figures: Subtree,
+    spans: Spans,
+    /// Whether the cost of some agent is unknown.
+    unpriced: bool,
+}
+
+impl Below {
+    fn add(&mut self, other: Self) {
+        let (mine, theirs) = (&mut self.figures, &other.figures);
+        mine.agents = mine.agents.saturating_add(theirs.agents);
+        mine.tool_calls = mine.tool_calls.saturating_add(theirs.tool_calls);
+        mine.usage = sum(mine.usage, theirs.usage, |left, right| left + right);
+        mine.cost_micro_usd = sum(mine.cost_micro_usd, theirs.cost_micro_usd, i64::saturating_add);
+        mine.agent_ms = sum(mine.agent_ms, theirs.agent_ms, i64::saturating_add);
+        self.spans.join(other.spans);
+        self.unpriced |= other.unpriced;
+    }
+}
+
+/// Adds what is known; `None` where nothing is.
+fn sum<T: Copy>(left: Option<T>, right: Option<T>, add: fn(T, T) -> T) -> Option<T> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(add(left, right)),
+        (one, None) | (None, one) => one,
+    }
+}
+
+/// Fills in each agent's figures over itself and all below it. In pre-order the last are the lowest, so one way back
+/// through the rows meets every child before its parent.
+fn sum_subtrees(agents: &mut [Agent]) {
+    let numbers: HashMap<AgentId, usize> =
+        agents.iter().enumerate().map(|(number, agent)| (agent.id.clone(), number)).collect();
+    let mut below: Vec<Below> = agents.iter().map(|_| Below::default()).collect();
+    for (number, agent) in agents.iter_mut().enumerate().rev() {
+        let Some(mut sum) = below.get_mut(number).map(std::mem::take) else { continue };
+        sum.add(own(agent));
+        sum.figures.wall_ms = sum.spans.total_ms();
+        sum.figures.cost_floor = sum.unpriced && sum.figures.cost_micro_usd.is_some();
+        agent.subtree = sum.figures.clone();
+        // An orphan counts for the session, so the root's figures are those of the whole.
+        let above = agent.parent_id.as_ref().and_then(|parent| numbers.get(parent)).copied().unwrap_or(0);
+        if let Some(above) = below.get_mut(above).filter(|_| number > 0) {
+            above.add(sum);
+        }
+    }
+}
+
+fn own(agent: &Agent) -> Below {
+    let mut spans = Spans::default();
+    agent.intervals.iter().for_each(|interval| spans.add(*interval));
+    let figures = Subtree {
+        agents: 1,
+        tool_calls: agent.tool_calls,
+        usage: agent.usage,
+        cost_micro_usd: agent.cost_micro_usd,
+        cost_floor: false,
+        wall_ms: None,
+        agent_ms: agent.wall_ms,
+    };
+    Below { figures, spans, unpriced: agent.cost_micro_usd.is_none() }
+}
+
+fn summary(agents: &[Agent]) -> Summary {
+    let whole = agents.first().map(|root| root.subtree.clone()).unwrap_or_default();
+    let mut summary = Summary {
+        agents: whole.agents.saturating_sub(1),
+        tool_calls: whole.tool_calls,
+        usage: whole.usage,
+        cost_micro_usd: whole.cost_micro_usd,
+        cost_floor: whole.cost_floor,
+        wall_ms: whole.wall_ms,
+        agent_ms: whole.agent_ms,
+        by_type: BTreeMap::new(),
+        ..Summary::default()
+    };
+    for agent in agents.iter().filter(|agent| !agent.id.is_root()) {
+        summary.completed += u32::from(agent.status == AgentStatus::Completed);
+        summary.failed += u32::from(agent.status == AgentStatus::Failed);
+        summary.max_depth = summary.max_depth.max(agent.depth);
+        summary.tool_errors = summary.tool_errors.saturating_add(agent.tool_errors);
+        *summary
+            .by_type
+            .entry(agent.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE).to_owned())
+            .or_default() += 1;
+    }
+    summary
+}
+
+#[cfg(test)]
+mod tests;

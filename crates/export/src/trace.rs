@@ -1,0 +1,294 @@
+//! The lifecycle trace: what happened to every subagent, who stands below whom, figures (requirements 1.2, 1.6).
+//!
+//! Flow: the tree gives each subagent's spawn and ending, the events give what came between; all are then put in
+//! order of time. The tree has the last word on who owns a call, because an event's actor may have been corrected.
+//!
+//! Pitfall: agents can be nested thousands deep. Nothing here recurses, neither building nor writing.
+
+use std::{
+    collections::HashMap,
+    io::{self, BufWriter, Write},
+};
+
+use subscope_model::{
+    Agent, AgentStatus, Event, EventKind, Lifecycle, LifecycleKind, Millis, Trace, TraceNode, TraceState,
+    TraceStats, Tree,
+};
+
+use crate::{
+    execution::{UNKNOWN_TYPE, failure},
+    spans::Spans,
+    time::iso8601,
+};
+
+/// Returns the lifecycle trace of a session.
+///
+/// `events` are the session's, in the feed's order. They give the progress of the subagents, and where sources
+/// have no times they give the order; without them the trace has no progress.
+pub fn trace(tree: &Tree, events: &[Event]) -> Trace {
+    let hierarchy = hierarchy(tree);
+    Trace { events: lifecycle(tree, &hierarchy, events), stats: stats(tree, &hierarchy), hierarchy }
+}
+
+/// Writes a trace as one JSON object with the hierarchy nested: `{events, hierarchy: [{state, children}], stats}`.
+///
+/// Its stack does not grow with the depth of the hierarchy. Readers that recurse may refuse what is nested deeper
+/// than they allow.
+///
+/// # Errors
+/// What the writer gives; what was written until then stays.
+pub fn write_trace(trace: &Trace, w: &mut dyn Write) -> io::Result<()> {
+    let mut w = BufWriter::new(w);
+    w.write_all(b"{\"events\":")?;
+    serde_json::to_writer(&mut w, &trace.events)?;
+    w.write_all(b",\"hierarchy\":[")?;
+    write_nested(&trace.hierarchy, &mut w)?;
+    w.write_all(b"],\"stats\":")?;
+    serde_json::to_writer(&mut w, &trace.stats)?;
+    w.write_all(b"}\n")?;
+    w.flush()
+}
+
+fn write_nested(nodes: &[TraceNode], w: &mut dyn Write) -> io::Result<()> {
+    let mut open: u32 = 0;
+    for node in nodes {
+        if node.level < open {
+            close(open - node.level, w)?;
+            w.write_all(b",")?;
+        }
+        // A node never opens more than one level, whatever its number says: each has exactly one bracket to close.
+        open = node.level.min(open) + 1;
+        w.write_all(b"{\"state\":")?;
+        serde_json::to_writer(&mut *w, &node.state)?;
+        w.write_all(b",\"children\":[")?;
+    }
+    close(open, w)
+}
+
+fn close(levels: u32, w: &mut dyn Write) -> io::Result<()> {
+    for _ in 0..levels {
+        w.write_all(b"]}")?;
+    }
+    Ok(())
+}
+
+/// The subagents of a tree, in its order.
+fn subagents(tree: &Tree) -> impl Iterator<Item = &Agent> {
+    tree.agents.iter().filter(|agent| !agent.id.is_root())
+}
+
+/// Returns one node for each subagent, in the tree's order: `subagents` and this go together.
+fn hierarchy(tree: &Tree) -> Vec<TraceNode> {
+    let mut nodes: Vec<TraceNode> = Vec::new();
+    // Those above the current agent, with their depths. A part of a tree may begin at any depth.
+    let mut above: Vec<(u32, usize)> = Vec::new();
+    for agent in subagents(tree) {
+        while above.pop_if(|(depth, _)| *depth >= agent.depth).is_some() {}
+        let parent = above.last().and_then(|(_, place)| nodes.get_mut(*place));
+        let parent_id = parent.map(|parent| {
+            parent.state.child_ids.push(agent.id.to_string());
+            parent.state.id.clone()
+        });
+        let level = u32::try_from(above.len()).unwrap_or(u32::MAX);
+        above.push((agent.depth, nodes.len()));
+        nodes.push(TraceNode { level, state: state(agent, parent_id) });
+    }
+    nodes
+}
+
+fn state(agent: &Agent, parent_id: Option<String>) -> TraceState {
+    TraceState {
+        id: agent.id.to_string(),
+        agent_type: agent_type(agent),
+        description: agent.description.as_deref().unwrap_or_default().to_owned(),
+        status: agent.status.as_str().to_owned(),
+        parent_id,
+        child_ids: Vec::new(),
+        spawned_at: agent.started_at_ms.map(iso8601),
+        ended_at: ended_at(agent).map(iso8601),
+        duration_ms: duration_ms(agent),
+        prompt: agent.prompt.as_deref().map(str::to_owned),
+        result: agent.result.as_deref().map(str::to_owned),
+    }
+}
+
+fn agent_type(agent: &Agent) -> String {
+    agent.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE).to_owned()
+}
+
+/// When an agent that does not run any more ended; one that is lost was last heard of then.
+fn ended_at(agent: &Agent) -> Option<Millis> {
+    if agent.status.is_live() { None } else { agent.ended_at_ms.or(agent.last_event_at_ms) }
+}
+
+fn duration_ms(agent: &Agent) -> Option<i64> {
+    let from_ends =
+        || agent.started_at_ms.zip(ended_at(agent)).map(|(from, to)| to.saturating_sub(from).max(0));
+    agent.wall_ms.or_else(from_ends)
+}
+
+fn stats(tree: &Tree, hierarchy: &[TraceNode]) -> TraceStats {
+    let mut stats = TraceStats::default();
+    let mut wall = Spans::default();
+    for (agent, node) in subagents(tree).zip(hierarchy) {
+        stats.total_subagents += 1;
+        *stats.by_type.entry(node.state.agent_type.clone()).or_default() += 1;
+        stats.total_duration_ms = stats.total_duration_ms.saturating_add(node.state.duration_ms.unwrap_or(0));
+        stats.failure_count += u32::from(agent.status == AgentStatus::Failed);
+        stats.max_depth = stats.max_depth.max(agent.depth);
+        agent.intervals.iter().for_each(|interval| wall.add(*interval));
+    }
+    stats.wall_ms = wall.total_ms().unwrap_or(0);
+    stats
+}
+
+/// Where an entry stands: by time, then by the event that it goes with, then spawn, progress, ending.
+type Order = (Millis, usize, u8);
+
+/// Where the events of one agent stand.
+#[derive(Clone, Copy)]
+struct Seen {
+    first: (Millis, usize),
+    last: (Millis, usize),
+}
+
+fn lifecycle(tree: &Tree, hierarchy: &[TraceNode], events: &[Event]) -> Vec<Lifecycle> {
+    let agents: Vec<&Agent> = subagents(tree).collect();
+    let lookup = Lookup::new(&agents);
+    let mut seen: Vec<Option<Seen>> = vec![None; agents.len()];
+    let mut entries: Vec<(Order, Lifecycle)> = Vec::new();
+    // An event without a time stands where it is told: after the one before it.
+    let mut time = events.iter().find_map(|event| event.at_ms).unwrap_or(Millis::MIN);
+    for (place, event) in events.iter().enumerate() {
+        time = event.at_ms.unwrap_or(time);
+        let Some((number, about)) = lookup.concerns(event) else { continue };
+        let (Some(agent), Some(node)) = (agents.get(number), hierarchy.get(number)) else { continue };
+        let at = (time, place);
+        if let Some(seen) = seen.get_mut(number) {
+            let Seen { first, last } = seen.unwrap_or(Seen { first: at, last: at });
+            *seen = Some(Seen { first: first.min(at), last: last.max(at) });
+        }
+        if let About::Step(message) = about {
+            let entry = Lifecycle { message, ..entry(agent, node, LifecycleKind::Progress, event.at_ms) };
+            entries.push(((time, place, 1), entry));
+        }
+    }
+    for ((agent, node), seen) in agents.iter().zip(hierarchy).zip(seen) {
+        // Nothing tells when: one that has not begun was asked for last.
+        let untold = if agent.status == AgentStatus::Pending { Millis::MAX } else { Millis::MIN };
+        let spawn_at = agent.started_at_ms.or(seen.map(|seen| seen.first.0)).unwrap_or(untold);
+        entries.push(((spawn_at, seen.map_or(0, |seen| seen.first.1), 0), spawn(agent, node)));
+        let Some(ending) = ending(agent, node) else { continue };
+        let end_at =
+            ended_at(agent).unwrap_or_else(|| seen.map_or(spawn_at, |seen| seen.last.0.max(spawn_at)));
+        entries.push(((end_at, seen.map_or(usize::MAX, |seen| seen.last.1), 2), ending));
+    }
+    // Stable: what nothing tells apart stays in the tree's order.
+    entries.sort_by_key(|(order, _)| *order);
+    entries.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// What an event is for a subagent.
+enum About {
+    /// A step of its progress, with its message where a source tells one.
+    Step(Option<String>),
+    /// Anything else: a sign of life.
+    Other,
+}
+
+/// Finds whom an event is about.
+struct Lookup<'a> {
+    agents: HashMap<&'a str, usize>,
+    calls: HashMap<&'a str, (usize, Option<&'a str>)>,
+}
+
+impl<'a> Lookup<'a> {
+    fn new(agents: &[&'a Agent]) -> Self {
+        let mut lookup = Self { agents: HashMap::new(), calls: HashMap::new() };
+        for (number, agent) in agents.iter().enumerate() {
+            lookup.agents.insert(agent.id.as_str(), number);
+            for call in &agent.tools {
+                if let Some(id) = &call.id {
+                    lookup.calls.insert(id.as_str(), (number, call.detail.as_deref()));
+                }
+            }
+        }
+        lookup
+    }
+
+    /// Returns the number of the subagent that an event is about, and what it is for it. `None` for events about
+    /// the root.
+    fn concerns(&self, event: &Event) -> Option<(usize, About)> {
+        let actor = self.agents.get(event.actor_id.0.as_str()).copied();
+        if event.kind == EventKind::ToolPre {
+            let call = event.text("tool_use_id").and_then(|id| self.calls.get(id)).copied();
+            let number = call.map(|(number, _)| number).or(actor)?;
+            let name = event.text("tool_name").unwrap_or("tool");
+            let detail = call.and_then(|(_, detail)| detail);
+            let message = detail.map_or_else(|| name.to_owned(), |detail| format!("{name} {detail}"));
+            return Some((number, About::Step(Some(message))));
+        }
+        let named = event.text("agent_id").and_then(|id| self.agents.get(id)).copied().or(actor);
+        if event.kind == EventKind::SubagentProgress {
+            return Some((named?, About::Step(progress_message(event))));
+        }
+        let is_own = matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop);
+        Some((if is_own { named? } else { actor? }, About::Other))
+    }
+}
+
+fn progress_message(event: &Event) -> Option<String> {
+    let calls = || event.data.get("tool_calls").and_then(serde_json::Value::as_u64);
+    event.text("message").map(str::to_owned).or_else(|| calls().map(|calls| format!("{calls} tool calls")))
+}
+
+fn entry(agent: &Agent, node: &TraceNode, kind: LifecycleKind, at_ms: Option<Millis>) -> Lifecycle {
+    Lifecycle {
+        id: agent.id.to_string(),
+        kind,
+        timestamp: at_ms.map(iso8601),
+        agent_type: node.state.agent_type.clone(),
+        description: node.state.description.clone(),
+        parent_id: node.state.parent_id.clone(),
+        prompt: None,
+        model: None,
+        message: None,
+        exit_status: None,
+        duration_ms: None,
+        result: None,
+        error_message: None,
+        error_code: None,
+    }
+}
+
+fn spawn(agent: &Agent, node: &TraceNode) -> Lifecycle {
+    Lifecycle {
+        prompt: node.state.prompt.clone(),
+        model: agent.model.as_deref().map(str::to_owned),
+        ..entry(agent, node, LifecycleKind::Spawn, agent.started_at_ms)
+    }
+}
+
+/// Returns how an agent ended; `None` while it has not.
+fn ending(agent: &Agent, node: &TraceNode) -> Option<Lifecycle> {
+    let word = Some(agent.status.as_str().to_owned());
+    let duration_ms = node.state.duration_ms;
+    match agent.status {
+        AgentStatus::Pending | AgentStatus::Running => None,
+        AgentStatus::Completed => Some(Lifecycle {
+            exit_status: word,
+            duration_ms,
+            result: node.state.result.clone(),
+            ..entry(agent, node, LifecycleKind::Complete, ended_at(agent))
+        }),
+        AgentStatus::Failed | AgentStatus::Stopped | AgentStatus::Lost => Some(Lifecycle {
+            error_message: Some(failure(agent)),
+            error_code: word,
+            duration_ms,
+            ..entry(agent, node, LifecycleKind::Error, ended_at(agent))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Payloads for people: JSON laid out, code as code, results as their text, in fences that nothing inside
+//! can close.
+
+use serde_json::{Map, Value};
+
+use crate::{safe, style::Charset};
+
+/// Lines of a result that are shown without `full`.
+const RESULT_LINES: usize = 20;
+
+/// What stands in place of cut lines.
+const TRUNCATED: &str = "... (truncated)";
+
+/// Arguments that hold code, in order of preference.
+const CODE_FIELDS: [&str; 4] = ["code", "source", "script", "command"];
+
+/// Arguments that say best what a call works on; the first two kinds are paths and cut to their base name.
+const DETAIL_FIELDS: [(&str, bool); 10] = [
+    ("file_path", true),
+    ("notebook_path", true),
+    ("path", true),
+    ("pattern", false),
+    ("command", false),
+    ("query", false),
+    ("url", false),
+    ("description", false),
+    ("skill", false),
+    ("prompt", false),
+];
+
+/// Characters of an argument in a concise line.
+const DETAIL_LENGTH: usize = 40;
+
+/// Returns the first `lines` lines and `... (truncated)`, or the text unchanged if it has no more.
+pub fn truncate_lines(text: &str, lines: usize) -> String {
+    match text.match_indices('\n').nth(lines.saturating_sub(1)) {
+        Some((at, _)) if lines > 0 && at + 1 < text.len() => format!("{}\n{TRUNCATED}", &text[..at]),
+        _ => text.to_owned(),
+    }
+}
+
+/// Returns the text in a fence of backticks, one longer than the longest run inside and at least three,
+/// without a newline at the end. The text has to be safe already.
+pub fn fence(text: &str, language: &str) -> String {
+    let (mut longest, mut run) = (0, 0);
+    for character in text.chars() {
+        run = if character == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let marks = "`".repeat((longest + 1).max(3));
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{marks}{language}\n{text}{end}{marks}")
+}
+
+/// Returns a call's arguments in a fence: as JSON laid out, raw where they are none.
+pub(super) fn arguments(input: Option<&Value>, charset: Charset) -> String {
+    match input {
+        None | Some(Value::Null) => fence("{}", "json"),
+        Some(value) => match laid_out(value) {
+            Ok(json) => fence(&safe::lines(&json, charset), "json"),
+            Err(raw) => fence(&safe::lines(raw, charset), ""),
+        },
+    }
+}
+
+/// Returns a code tool's arguments: the code in a fence of its language, other arguments as JSON before it.
+pub(super) fn code(tool: &str, input: Option<&Value>, charset: Charset) -> String {
+    let parsed;
+    let object = match input {
+        Some(Value::Object(object)) => Some(object),
+        Some(Value::String(text)) => {
+            parsed = serde_json::from_str::<Map<String, Value>>(text).ok();
+            if parsed.is_none() {
+                return fence(&safe::lines(text, charset), language(tool, None));
+            }
+            parsed.as_ref()
+        }
+        _ => None,
+    };
+    let field = object.and_then(|object| {
+        CODE_FIELDS.into_iter().find_map(|name| Some((name, object.get(name)?.as_str()?)))
+    });
+    let (Some(object), Some((name, code))) = (object, field) else { return arguments(input, charset) };
+    let named = object.get("language").and_then(Value::as_str);
+    let code = fence(&safe::lines(code, charset), language(tool, named));
+    let rest: Map<String, Value> = object
+        .iter()
+        .filter(|(key, _)| *key != name && *key != "language")
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if rest.is_empty() { code } else { format!("{}\n{code}", arguments(Some(&Value::Object(rest)), charset)) }
+}
+
+/// Returns the word after a fence's marks; nothing that could be more than a word.
+fn language<'a>(tool: &str, named: Option<&'a str>) -> &'a str {
+    match named {
+        Some(word) if word.len() <= 20 && word.bytes().all(|byte| byte.is_ascii_alphanumeric()) => word,
+        _ if tool == "execute_go_code" => "go",
+        _ => "",
+    }
+}
+
+/// Returns a result in a fence, cut to 20 lines unless `full`.
+pub(super) fn result(value: Option<&Value>, full: bool, charset: Charset) -> String {
+    let (text, language) = match value {
+        None | Some(Value::Null) => (String::new(), ""),
+        Some(value) => match (text_of(value), laid_out(value)) {
+            (Some(text), _) => (text, ""),
+            (None, Ok(json)) => (json, "json"),
+            (None, Err(raw)) => (raw.to_owned(), ""),
+        },
+    };
+    let text = safe::lines(text.trim_start_matches(['\r', '\n']).trim_end(), charset);
+    let text = if full { text } else { truncate_lines(&text, RESULT_LINES) };
+    fence(&text, language)
+}
+
+/// Returns the first line of a result or error that is not blank.
+pub(super) fn first_line(value: Option<&Value>) -> String {
+    let text = match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => text_of(value).unwrap_or_else(|| value.to_string()),
+    };
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+/// Returns what a call works on, in a few words.
+pub(super) fn detail(input: Option<&Value>) -> Option<String> {
+    let input = input?.as_object()?;
+    let (text, is_path) =
+        DETAIL_FIELDS.into_iter().find_map(|(name, is_path)| Some((input.get(name)?.as_str()?, is_path)))?;
+    let text = if is_path { text.trim_end_matches('/').rsplit('/').next().unwrap_or(text) } else { text };
+    Some(text.chars().take(DETAIL_LENGTH).collect())
+}
+
+/// Returns JSON laid out, also where it comes as text; `Err` with the text where that is no JSON object or
+/// list.
+fn laid_out(value: &Value) -> Result<String, &str> {
+    let parsed;
+    let value = match value {
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(inner @ (Value::Object(_) | Value::Array(_))) => {
+                parsed = inner;
+                &parsed
+            }
+            _ => return Err(text),
+        },
+        other => other,
+    };
+    Ok(serde_json::to_string_pretty(value).unwrap_or_default())
+}
+
+/// Returns the text of a list of content blocks, as results of tools come; blocks of other kinds by name.
+fn text_of(value: &Value) -> Option<String> {
+    let blocks = value.as_array().filter(|blocks| !blocks.is_empty())?;
+    let mut texts = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let kind = block.get("type")?.as_str()?;
+        match block.get("text").and_then(Value::as_str) {
+            Some(text) => texts.push(text.to_owned()),
+            None => texts.push(format!("[{kind}]")),
+        }
+    }
+    Some(texts.join("\n"))
+}

@@ -1,0 +1,159 @@
+//! The rows of a tree: order, depth and guides, computed once for every face that draws them.
+//!
+//! Pre-order and depth are all that is used, in two passes without recursion: a chain of any depth and a
+//! tree of any breadth take linear time.
+
+use subscope_model::{AgentId, Tree};
+
+use crate::{style::Glyphs, text};
+
+/// Levels whose guides a row remembers; deeper ones are never drawn, see [`Row::lead`].
+const GUIDE_LEVELS: usize = 63;
+
+/// Levels that the number of a depth that is not drawn takes the place of.
+const DEEP_LEVELS: usize = 3;
+
+/// One agent's place in the drawn tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The agent's index in [`Tree::agents`].
+    pub agent: usize,
+    /// Levels below the first row.
+    pub depth: usize,
+    /// Whether no sibling comes after it.
+    pub is_last: bool,
+    /// Whether a child comes below it.
+    pub has_children: bool,
+    /// Bit n: the ancestor at depth n has siblings still to come.
+    guides: u64,
+}
+
+/// Returns the rows of the whole tree, or of one agent and everything below it (none where that agent does
+/// not exist). A depth that its neighbours make impossible is put right.
+pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<Row> {
+    let first = match under {
+        None => 0,
+        Some(id) => match tree.agents.iter().position(|agent| agent.id == *id) {
+            Some(at) => at,
+            None => return Vec::new(),
+        },
+    };
+    let mut rows: Vec<Row> = Vec::with_capacity(tree.agents.len() - first.min(tree.agents.len()));
+    let base = tree.agents.get(first).map_or(0, |agent| agent.depth);
+    for (agent, row) in tree.agents.iter().enumerate().skip(first) {
+        let depth = match rows.last() {
+            None => 0,
+            Some(_) if under.is_some() && row.depth <= base => break,
+            Some(above) => (row.depth.saturating_sub(base) as usize).clamp(1, above.depth + 1),
+        };
+        rows.push(Row { agent, depth, is_last: true, has_children: false, guides: 0 });
+    }
+    // From the last row up: what comes below a row is known when it is reached.
+    let (mut open, mut guides): (Vec<bool>, u64) = (Vec::new(), 0);
+    for row in rows.iter_mut().rev() {
+        row.has_children = open.len() > row.depth + 1;
+        open.resize(row.depth + 1, false);
+        guides &= u64::MAX >> (GUIDE_LEVELS - row.depth.min(GUIDE_LEVELS));
+        row.is_last = !open[row.depth];
+        row.guides = guides;
+        open[row.depth] = true;
+        if row.depth <= GUIDE_LEVELS {
+            guides |= 1 << row.depth;
+        }
+    }
+    rows
+}
+
+/// Returns how many levels are drawn at a width: a third of it, so that text remains.
+pub fn drawn_levels(width: usize) -> usize {
+    (width / 6).clamp(DEEP_LEVELS + 2, 24)
+}
+
+impl Row {
+    /// Returns what stands before the agent's icon: two columns a level, up to `levels`. A deeper row shows
+    /// its depth as a number (`⋯12`) in place of the innermost guides.
+    pub fn lead(&self, levels: usize, glyphs: &Glyphs) -> String {
+        if self.depth == 0 {
+            return String::new();
+        }
+        let mut lead = self.outer_guides(levels, glyphs);
+        if self.depth > levels {
+            let number = format!("{}{}", glyphs.deep, self.depth);
+            lead.push_str(&text::pad(&number, DEEP_LEVELS * 2));
+        }
+        lead.push_str(if self.is_last { glyphs.corner } else { glyphs.branch });
+        lead
+    }
+
+    /// Returns what stands before a line of details below the agent's row; such a line begins under the
+    /// agent's first word.
+    pub fn lead_below(&self, levels: usize, glyphs: &Glyphs) -> String {
+        let pipe = |shown: bool| if shown { glyphs.pipe } else { "  " };
+        let mut lead = self.outer_guides(levels, glyphs);
+        if self.depth > levels {
+            lead.push_str(&" ".repeat(DEEP_LEVELS * 2));
+        }
+        if self.depth > 0 {
+            lead.push_str(pipe(!self.is_last));
+        }
+        lead.push_str(pipe(self.has_children && self.depth < levels));
+        lead
+    }
+
+    fn outer_guides(&self, levels: usize, glyphs: &Glyphs) -> String {
+        let drawn = if self.depth > levels { levels.saturating_sub(DEEP_LEVELS) } else { self.depth };
+        let passes = |level: usize| level <= GUIDE_LEVELS && self.guides & (1 << level) != 0;
+        (1..drawn).map(|level| if passes(level) { glyphs.pipe } else { "  " }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{sample, style::Charset};
+
+    fn drawn(depths: &[u32], levels: usize) -> Vec<String> {
+        let tree = sample::tree_of_depths(depths);
+        let glyphs = Charset::Unicode.glyphs();
+        rows(&tree, None).iter().map(|row| format!("{}{}", row.lead(levels, glyphs), row.agent)).collect()
+    }
+
+    #[test]
+    fn draw_guides_for_siblings_and_nesting() {
+        assert_eq!(drawn(&[0, 1, 2, 3, 2, 1], 9), ["0", "├─1", "│ ├─2", "│ │ └─3", "│ └─4", "└─5"]);
+    }
+
+    #[test]
+    fn put_impossible_depths_right() {
+        assert_eq!(drawn(&[0, 7, 0, 2], 9), ["0", "├─1", "└─2", "  └─3"]);
+        assert!(rows(&sample::tree_of_depths(&[]), None).is_empty());
+    }
+
+    #[test]
+    fn show_depth_as_number_beyond_the_drawn_levels() {
+        let depths: Vec<u32> = (0..300).collect();
+        let drawn = drawn(&depths, 5);
+        assert_eq!(drawn[5], "        └─5");
+        assert_eq!(drawn[6], "  ⋯6    └─6");
+        assert_eq!(drawn[299], "  ⋯299  └─299");
+    }
+
+    #[test]
+    fn keep_subtree_of_one_agent_only() {
+        let tree = sample::tree_of_depths(&[0, 1, 2, 3, 2, 1]);
+        let rows_of = |id: &str| {
+            rows(&tree, Some(&AgentId::from(id))).iter().map(|row| (row.agent, row.depth)).collect::<Vec<_>>()
+        };
+        assert_eq!(rows_of("agent-1"), [(1, 0), (2, 1), (3, 2), (4, 1)]);
+        assert_eq!(rows_of("agent-5"), [(5, 0)]);
+        assert_eq!(rows_of("agent-9"), []);
+    }
+
+    #[test]
+    fn know_children_and_pipes_below_rows() {
+        let tree = sample::tree_of_depths(&[0, 1, 2, 1]);
+        let glyphs = Charset::Unicode.glyphs();
+        let below: Vec<_> = rows(&tree, None).iter().map(|row| row.lead_below(9, glyphs)).collect();
+        assert_eq!(below, ["│ ", "│ │ ", "│     ", "    "]);
+    }
+}

@@ -1,0 +1,192 @@
+//! The figures of a whole session, and what of its sources could not be understood.
+
+use subscope_model::{AgentStatus, MicroUsd, Problem, Summary, Tree, Usage};
+
+use crate::{
+    rows::Row,
+    style::{Ink, Line, Style},
+    text,
+};
+
+/// How many problems are shown; the rest are counted.
+const SHOWN_PROBLEMS: usize = 3;
+
+/// Columns of the names in front.
+const NAME_WIDTH: usize = 10;
+
+/// Returns the figures of the session, each line ending in a newline: subagents by state, tools, tokens and
+/// cost, times, then the first problems.
+pub fn render_summary(tree: &Tree, style: &Style) -> String {
+    let mut out = String::new();
+    write_figures(&mut out, &tree.summary, style);
+    write_problems(&mut out, &tree.problems, style);
+    out
+}
+
+/// Returns the figures of one agent and everything below it. Problems belong to the session and are left out.
+pub(crate) fn of_rows(tree: &Tree, rows: &[Row], top: usize, style: &Style) -> String {
+    let mut summary = Summary::default();
+    for row in rows {
+        let agent = &tree.agents[row.agent];
+        summary.max_depth = summary.max_depth.max(agent.depth);
+        summary.tool_errors = summary.tool_errors.saturating_add(agent.tool_errors);
+        summary.tools_denied = summary.tools_denied.saturating_add(agent.tools_denied);
+        if agent.id.is_root() {
+            continue;
+        }
+        summary.agents += 1;
+        *match agent.status {
+            AgentStatus::Pending => &mut summary.pending,
+            AgentStatus::Running => &mut summary.running,
+            AgentStatus::Completed => &mut summary.completed,
+            AgentStatus::Failed => &mut summary.failed,
+            AgentStatus::Stopped => &mut summary.stopped,
+            AgentStatus::Lost => &mut summary.lost,
+        } += 1;
+    }
+    let subtree = &tree.agents[top].subtree;
+    summary.tool_calls = subtree.tool_calls;
+    summary.usage = subtree.usage;
+    summary.cost_micro_usd = subtree.cost_micro_usd;
+    summary.cost_floor = subtree.cost_floor;
+    summary.wall_ms = subtree.wall_ms;
+    summary.agent_ms = subtree.agent_ms;
+    let mut out = String::new();
+    write_figures(&mut out, &summary, style);
+    out
+}
+
+fn write_figures(out: &mut String, summary: &Summary, style: &Style) {
+    let states = [
+        (summary.running, AgentStatus::Running),
+        (summary.pending, AgentStatus::Pending),
+        (summary.completed, AgentStatus::Completed),
+        (summary.failed, AgentStatus::Failed),
+        (summary.stopped, AgentStatus::Stopped),
+        (summary.lost, AgentStatus::Lost),
+    ];
+    let mut agents = vec![(None, summary.agents.to_string())];
+    for (count, status) in states.into_iter().filter(|(count, _)| *count > 0) {
+        agents.push((Some(Ink::of_status(status)), format!("{count} {}", status.as_str())));
+    }
+    if summary.max_depth > 0 {
+        agents.push((None, format!("depth {}", summary.max_depth)));
+    }
+    write_parts(out, "agents", agents, style);
+
+    let mut tools = vec![(None, count(summary.tool_calls, "call"))];
+    if summary.tool_errors > 0 {
+        tools.push((Some(Ink::Failed), count(summary.tool_errors, "error")));
+    }
+    if summary.tools_denied > 0 {
+        tools.push((Some(Ink::Stalled), format!("{} denied", summary.tools_denied)));
+    }
+    write_parts(out, "tools", tools, style);
+    write_parts(out, "tokens", spent(summary, style), style);
+    write_parts(out, "time", times(summary, style), style);
+}
+
+type Part = (Option<Ink>, String);
+
+fn spent(summary: &Summary, style: &Style) -> Vec<Part> {
+    let usage = |usage: Usage| style.tokens(usage.total_tokens, usage.floor);
+    let money = |cost: MicroUsd| style.money(cost, summary.cost_floor);
+    let mut parts = Vec::new();
+    if let Some(all) = summary.usage {
+        parts.push((None, usage(all)));
+        parts.push((None, format!("{} out", style.tokens(all.output_tokens, all.floor))));
+    }
+    if let Some(rest) = summary.unattributed_usage.filter(|rest| rest.total_tokens > 0) {
+        parts.push((None, format!("{} of no agent", usage(rest))));
+    }
+    parts.extend(summary.cost_micro_usd.map(|cost| (None, money(cost))));
+    parts
+}
+
+fn times(summary: &Summary, style: &Style) -> Vec<Part> {
+    let mut parts = Vec::new();
+    parts.extend(summary.wall_ms.map(|wall| (None, format!("wall {}", text::duration(Some(wall))))));
+    parts.extend(summary.agent_ms.map(|sum| (None, format!("agents {}", text::duration(Some(sum))))));
+    if let (Some(wall @ 1..), Some(sum @ 1..)) = (summary.wall_ms, summary.agent_ms) {
+        let tenths = sum.saturating_mul(10) / wall;
+        parts.push((None, format!("parallel {}.{}{}", tenths / 10, tenths % 10, style.glyphs().times)));
+    }
+    parts
+}
+
+fn count(count: u32, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// Writes parts after their name, on as many lines as they need; nothing where there are none.
+fn write_parts(out: &mut String, name: &str, parts: Vec<Part>, style: &Style) {
+    let dot = format!(" {} ", style.glyphs().dot);
+    let mut line = Line::default();
+    for (at, (ink, part)) in parts.into_iter().enumerate() {
+        let needed = text::width(&dot) + text::width(&part);
+        if at == 0 {
+            line.push(&text::pad(name, NAME_WIDTH));
+        } else if line.width() + needed <= style.width {
+            line.push(&dot);
+        } else {
+            std::mem::take(&mut line).write(out, style);
+            line.push(&" ".repeat(NAME_WIDTH));
+        }
+        line.add(ink, &part);
+    }
+    if line.width() > 0 {
+        line.write(out, style);
+    }
+}
+
+fn write_problems(out: &mut String, problems: &[Problem], style: &Style) {
+    if problems.is_empty() {
+        return;
+    }
+    for (at, problem) in problems.iter().take(SHOWN_PROBLEMS).enumerate() {
+        let mut line = Line::default();
+        line.push(&text::pad(if at == 0 { "problems" } else { "" }, NAME_WIDTH));
+        line.paint(Ink::Stalled, &style.one_line(&format!("{}: {}", problem.at, problem.what), style.width));
+        line.write(out, style);
+    }
+    if let more @ 1.. = problems.len().saturating_sub(SHOWN_PROBLEMS) {
+        let mut line = Line::default();
+        line.push(&text::pad("", NAME_WIDTH));
+        line.paint(Ink::Stalled, &format!("and {more} more of {}", problems.len()));
+        line.write(out, style);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    const STYLE: Style = Style { color: false, ascii: false, width: 80 };
+
+    #[test]
+    fn leave_out_what_is_unknown() {
+        let tree = sample::tree_of_depths(&[0]);
+        assert_eq!(render_summary(&tree, &STYLE), "agents    0\ntools     0 calls\n");
+    }
+
+    #[test]
+    fn count_problems_beyond_the_first() {
+        let mut tree = sample::tree_of_depths(&[0]);
+        tree.problems = (1..=5)
+            .map(|line| Problem { at: format!("a:{line}"), what: "not JSON\u{1b}[2J".into() })
+            .collect();
+        let text = render_summary(&tree, &STYLE);
+        assert!(text.contains("problems  a:1: not JSON␛[2J\n          a:2: not JSON"), "{text}");
+        assert!(text.ends_with("and 2 more of 5\n") && !text.contains("a:4"), "{text}");
+    }
+
+    #[test]
+    fn break_long_lines_between_parts() {
+        let mut tree = sample::tree_of_depths(&[0]);
+        tree.summary.agents = 9;
+        (tree.summary.running, tree.summary.failed, tree.summary.completed) = (3, 3, 3);
+        let text = render_summary(&tree, &Style { width: 34, ..STYLE });
+        assert!(text.starts_with("agents    9 · 3 running\n          3 completed · 3 failed\n"), "{text}");
+    }
+}

@@ -1,0 +1,276 @@
+//! The small words every face shares: durations, figures, clock times, and text cut by display width.
+//!
+//! Figures of tokens are cut, not rounded, so that a `≥` before one stays true.
+
+use subscope_model::{MicroUsd, Millis};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use crate::{safe, style::Charset};
+
+/// Returns a span of time for people: nothing for `None`, `999ms`, `59s`, `1m 30s`, `1h 1m 1s`. A negative
+/// span, as clocks that disagree give, is `0ms`.
+pub fn duration(span_ms: Option<i64>) -> String {
+    let Some(span_ms) = span_ms.map(|span| span.max(0)) else { return String::new() };
+    let seconds = span_ms / 1000;
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match seconds {
+        0 => format!("{span_ms}ms"),
+        1..60 => format!("{seconds}s"),
+        60..3600 => format!("{minutes}m {rest}s"),
+        _ => format!("{hours}h {minutes}m {rest}s"),
+    }
+}
+
+/// Returns the time of day as `HH:MM:SS`, that many minutes east of UTC.
+pub fn clock(at_ms: Millis, offset_minutes: i32) -> String {
+    let seconds = at_ms.div_euclid(1000).saturating_add(i64::from(offset_minutes) * 60).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Returns a count of tokens in at most five characters: `999`, `1.2k`, `17k`, `1.2M`, `3G`.
+pub fn tokens(count: u64) -> String {
+    let (unit, letter) = match count {
+        0..1_000 => return count.to_string(),
+        1_000..1_000_000 => (1_000, 'k'),
+        1_000_000..1_000_000_000 => (1_000_000, 'M'),
+        _ => (1_000_000_000, 'G'),
+    };
+    let (whole, tenth) = (count / unit, count % unit * 10 / unit);
+    if whole < 10 && tenth > 0 { format!("{whole}.{tenth}{letter}") } else { format!("{whole}{letter}") }
+}
+
+/// Returns money as `$0.92`; below a cent with as many places as its first digit needs (`$0.002`). A floor
+/// gets `≥` and is cut instead of rounded.
+pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
+    let amount = micro_usd.unsigned_abs();
+    let places: usize = match amount {
+        0 => 0,
+        1..10 => 6,
+        10..100 => 5,
+        100..1_000 => 4,
+        1_000..10_000 => 3,
+        _ => 2,
+    };
+    let unit = 10u64.pow(6 - u32::try_from(places).unwrap_or(6));
+    let cut = if floor { amount / unit } else { amount.saturating_add(unit / 2) / unit };
+    let scale = 1_000_000 / unit;
+    let mark = if floor { "≥" } else { "" };
+    let sign = if micro_usd < 0 { "-" } else { "" };
+    if places == 0 {
+        return format!("{mark}{sign}${cut}");
+    }
+    format!("{mark}{sign}${}.{:0places$}", cut / scale, cut % scale)
+}
+
+/// Returns how many columns the text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.graphemes(true).map(UnicodeWidthStr::width).sum() }
+}
+
+/// Returns the text, cut with `…` where it is wider than `width` columns. Never wider, and never cuts inside
+/// a character that people see as one.
+pub fn truncate(text: &str, width: usize) -> String {
+    truncate_with(text, width, "…")
+}
+
+/// Does what [`truncate`] does, with another mark (`...`).
+pub fn truncate_with(text: &str, width: usize, mark: &str) -> String {
+    let mark: String = mark.chars().take(width).collect();
+    let room = width.saturating_sub(self::width(&mark));
+    let (mut used, mut cut) = (0, 0);
+    for (at, grapheme) in text.grapheme_indices(true) {
+        used += UnicodeWidthStr::width(grapheme);
+        if used > width {
+            return format!("{}{mark}", text[..cut].trim_end());
+        }
+        if used <= room {
+            cut = at + grapheme.len();
+        }
+    }
+    text.to_owned()
+}
+
+/// Returns the text as one safe line of at most `width` columns. Reads no more of it than that needs.
+pub fn one_line(text: &str, width: usize, charset: Charset) -> String {
+    // Each column can hold one character and the few marks that `safe` lets stack on it.
+    let bound = width.saturating_mul(40).saturating_add(64);
+    let text = text.trim_start();
+    let mut end = text.len().min(bound);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let line = safe::line(&text[..end], charset);
+    let mark = charset.glyphs().ellipsis;
+    if end < text.len() && !text[end..].trim().is_empty() {
+        return truncate_with(&format!("{line}{mark}"), width, mark);
+    }
+    truncate_with(&line, width, mark)
+}
+
+/// Returns the text followed by spaces up to `width` columns.
+pub fn pad(text: &str, width: usize) -> String {
+    let spaces = width.saturating_sub(self::width(text));
+    format!("{text}{:spaces$}", "")
+}
+
+/// Breaks text into lines of at most `width` columns (at least 1): at spaces where it can, else between
+/// characters. Line ends and the blanks that a line begins with stay. The text has to be safe already.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(2);
+    let mut out = Vec::new();
+    for line in text.lines() {
+        let (mut current, mut used) = (String::new(), 0);
+        for word in line.split_word_bounds() {
+            let columns = self::width(word);
+            if used + columns <= width {
+                current.push_str(word);
+                used += columns;
+                continue;
+            }
+            if used > 0 {
+                out.push(std::mem::take(&mut current).trim_end().to_owned());
+                used = 0;
+            }
+            if word.trim().is_empty() {
+                continue;
+            }
+            for grapheme in word.graphemes(true) {
+                let columns = UnicodeWidthStr::width(grapheme);
+                if used + columns > width {
+                    out.push(std::mem::take(&mut current));
+                    used = 0;
+                }
+                current.push_str(grapheme);
+                used += columns;
+            }
+        }
+        out.push(current.trim_end().to_owned());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn show_duration_by_its_size() {
+        let cases = [
+            (None, ""),
+            (Some(0), "0ms"),
+            (Some(999), "999ms"),
+            (Some(1000), "1s"),
+            (Some(59_999), "59s"),
+            (Some(60_000), "1m 0s"),
+            (Some(90_000), "1m 30s"),
+            (Some(3_599_999), "59m 59s"),
+            (Some(3_661_000), "1h 1m 1s"),
+            (Some(-5), "0ms"),
+            (Some(i64::MIN), "0ms"),
+        ];
+        for (span, text) in cases {
+            assert_eq!(duration(span), text);
+        }
+    }
+
+    #[test]
+    fn truncate_text_always_marks_the_cut() {
+        let cases = [
+            ("hello", 5, "hello"),
+            ("hello world", 8, "hello w…"),
+            ("hello world", 6, "hello…"),
+            ("hello", 4, "hel…"),
+            ("hello", 3, "he…"),
+            ("hello", 1, "…"),
+            ("hello", 0, ""),
+            ("", 10, ""),
+            ("", 0, ""),
+            ("日本語", 6, "日本語"),
+            ("日本語", 5, "日本…"),
+            ("日本語", 4, "日…"),
+            ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
+        ];
+        for (text, width, cut) in cases {
+            assert_eq!(truncate(text, width), cut, "{text:?} at {width}");
+        }
+        assert_eq!(truncate_with("hello world", 8, "..."), "hello...");
+        assert_eq!(truncate_with("hello", 2, "..."), "..");
+    }
+
+    #[test]
+    fn show_tokens_cut_and_short() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1k"),
+            (1_290, "1.2k"),
+            (17_999, "17k"),
+            (999_999, "999k"),
+            (1_200_000, "1.2M"),
+            (u64::MAX, "18446744073G"),
+        ];
+        for (count, text) in cases {
+            assert_eq!(tokens(count), text);
+        }
+    }
+
+    #[test]
+    fn show_money_with_cents_or_its_first_digit() {
+        let cases = [
+            (920_000, false, "$0.92"),
+            (926_000, false, "$0.93"),
+            (926_000, true, "≥$0.92"),
+            (2_000, false, "$0.002"),
+            (150, false, "$0.0002"),
+            (3, false, "$0.000003"),
+            (0, false, "$0"),
+            (0, true, "≥$0"),
+            (1_234_567_890, false, "$1234.57"),
+            (-920_000, false, "-$0.92"),
+            (9_999, false, "$0.010"),
+            (i64::MAX, true, "≥$9223372036854.77"),
+        ];
+        for (amount, floor, text) in cases {
+            assert_eq!(money(amount, floor), text);
+        }
+    }
+
+    #[test]
+    fn show_time_of_day_in_utc_or_beside_it() {
+        assert_eq!(clock(1_795_293_906_647, 0), "20:45:06");
+        assert_eq!(clock(1_795_293_906_647, 330), "02:15:06");
+        assert_eq!(clock(-1, 0), "23:59:59");
+        assert_eq!(clock(i64::MAX, 60).len(), 8);
+    }
+
+    #[test]
+    fn make_one_line_of_huge_text_marks_what_is_missing() {
+        let huge = "a\n".repeat(1_000_000);
+        assert_eq!(one_line(&huge, 7, Charset::Unicode), "a a a…");
+        let blanks = format!("a{}b", " ".repeat(100_000));
+        assert_eq!(one_line(&blanks, 10, Charset::Unicode), "a…");
+        assert_eq!(one_line("a\u{1b}b", 10, Charset::Ascii), "a<ESC>b");
+    }
+
+    #[test]
+    fn wrap_text_at_words_and_inside_long_ones() {
+        assert_eq!(wrap("the quick brown", 9), ["the quick", "brown"]);
+        assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("  a\n\nb", 9), ["  a", "", "b"]);
+        assert_eq!(wrap("日本語", 4), ["日本", "語"]);
+    }
+
+    proptest! {
+        #[test]
+        fn keep_within_width_whatever_the_text(text in any::<String>(), columns in 2usize..40) {
+            let safe = safe::line(&text, Charset::Unicode);
+            prop_assert!(width(&truncate(&safe, columns)) <= columns);
+            prop_assert!(width(&one_line(&text, columns, Charset::Unicode)) <= columns);
+            let multi = safe::lines(&text, Charset::Unicode);
+            prop_assert!(wrap(&multi, columns).iter().all(|line| width(line) <= columns));
+        }
+    }
+}

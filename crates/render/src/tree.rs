@@ -1,0 +1,282 @@
+//! The tree of a session as text, in four levels of detail.
+//!
+//! One line an agent, its figures in columns that line up over all rows; below it, by level of detail, what
+//! it does, what it called, what it said. `~` marks what rests on a guess, `≥` a lower bound, `—` what no
+//! source tells.
+
+mod columns;
+mod details;
+
+use std::str::FromStr;
+
+use subscope_model::{Agent, AgentId, Flag, LivenessKind, Millis, Tree};
+
+pub use self::{
+    columns::short_model,
+    details::{activity, tool_words},
+};
+use self::{
+    columns::{Cells, Layout},
+    details::Details,
+};
+use crate::{
+    rows::{Row, drawn_levels, rows},
+    style::{Ink, Line, Style},
+    summary, text,
+};
+
+/// How much the tree shows. The words of the setting `subagent_tracing_detail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing.
+    Off,
+    /// One line an agent.
+    Minimal,
+    /// Also the current or last call, and one line of the result or error.
+    Moderate,
+    /// Also every call, the whole task and the whole result.
+    Full,
+}
+
+/// A word that is no level of detail.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown level of detail {word:?}: allowed are off, minimal, moderate, full")]
+pub struct DetailError {
+    /// The word.
+    pub word: String,
+}
+
+impl Detail {
+    /// Every level, from least to most.
+    pub const ALL: [Self; 4] = [Self::Off, Self::Minimal, Self::Moderate, Self::Full];
+
+    /// Returns the word of the setting.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Minimal => "minimal",
+            Self::Moderate => "moderate",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl FromStr for Detail {
+    type Err = DetailError;
+
+    fn from_str(word: &str) -> Result<Self, DetailError> {
+        let known = Self::ALL.into_iter().find(|detail| detail.as_str() == word);
+        known.ok_or_else(|| DetailError { word: word.to_owned() })
+    }
+}
+
+/// What of a tree is shown, and how.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    /// How much.
+    pub detail: Detail,
+    /// How it looks.
+    pub style: Style,
+    /// The time it is; `None` shows running agents as of when they were last heard of.
+    pub now: Option<Millis>,
+    /// Only this agent and what is below it.
+    pub agent: Option<AgentId>,
+    /// Minutes east of UTC of the clock times shown.
+    pub offset_minutes: i32,
+}
+
+/// Returns the tree as text; each line ends in a newline. Nothing for [`Detail::Off`]; one line that says so
+/// where the agent asked for does not exist.
+pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
+    let style = &options.style;
+    if options.detail == Detail::Off {
+        return String::new();
+    }
+    let rows = rows(tree, options.agent.as_ref());
+    if let (true, Some(id)) = (rows.is_empty(), &options.agent) {
+        return format!("no agent {} in this session\n", style.one_line(id, 60));
+    }
+    let levels = drawn_levels(style.width);
+    let (mut labels, mut cells) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+    for row in &rows {
+        let agent = &tree.agents[row.agent];
+        labels.push(Label::of(tree, agent, options));
+        cells.push(Cells::of(agent, options));
+    }
+    let widest = rows.iter().zip(&labels).map(|(row, label)| row.depth.min(levels) * 2 + 2 + label.width());
+    let layout = Layout::of(&cells, widest.max().unwrap_or(0), style);
+
+    let mut out = String::new();
+    let mut title = Line::default();
+    title.push(&panel_title(rows.iter().map(|row| &tree.agents[row.agent])));
+    layout.header(&mut title);
+    title.write(&mut out, style);
+    for ((row, label), cells) in rows.iter().zip(labels).zip(&cells) {
+        let agent = &tree.agents[row.agent];
+        write_row(&mut out, agent, row, label, cells, &layout, levels, style);
+        Details { agent, row, levels, layout: &layout, options }.write(&mut out);
+    }
+    out.push('\n');
+    match rows.first() {
+        Some(top) if options.agent.is_some() => {
+            out.push_str(&summary::of_rows(tree, &rows, top.agent, style))
+        }
+        _ => out.push_str(&summary::render_summary(tree, style)),
+    }
+    out
+}
+
+/// Returns the title of a panel with these agents: `Agent Tree (3 active)`, or `Agent Tree (5)` where none is.
+/// Roots are not counted.
+pub fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
+    let (mut all, mut active) = (0, 0);
+    for agent in agents.filter(|agent| !agent.id.is_root()) {
+        all += 1;
+        active += usize::from(agent.status.is_live());
+    }
+    if active > 0 { format!("Agent Tree ({active} active)") } else { format!("Agent Tree ({all})") }
+}
+
+#[expect(clippy::too_many_arguments, reason = "one row's parts; a struct would be filled at this one place")]
+fn write_row(
+    out: &mut String,
+    agent: &Agent,
+    row: &Row,
+    label: Label,
+    cells: &Cells,
+    layout: &Layout,
+    levels: usize,
+    style: &Style,
+) {
+    let ink = Ink::of(agent);
+    let is_over = (ink == Ink::Done).then_some(ink);
+    let mut line = Line::default();
+    line.push(&row.lead(levels, style.glyphs()));
+    line.paint(ink, style.glyphs().icon(agent.status));
+    line.push(" ");
+    let room = layout.left.saturating_sub(line.width());
+    label.fit(&mut line, room, ink, style);
+    layout.write(&mut line, cells, is_over);
+    line.write(out, style);
+}
+
+/// The words of an agent's row.
+struct Label {
+    /// `[type]`, the root's `main`.
+    tag: String,
+    /// What it was asked to do.
+    description: String,
+    /// Flags that ask somebody to look.
+    troubles: String,
+    /// The other flags.
+    notes: String,
+    /// What it does, where that has no line of its own.
+    activity: Option<(Ink, String)>,
+}
+
+/// An activity with less room is left out of a row.
+const LEAST_ACTIVITY: usize = 14;
+
+/// A description is cut down to this before what follows it is.
+const LEAST_DESCRIPTION: usize = 16;
+
+impl Label {
+    fn of(tree: &Tree, agent: &Agent, options: &TreeOptions) -> Self {
+        let style = &options.style;
+        let clean = |text: &str| style.one_line(text, style.width);
+        let (tag, description) = if agent.id.is_root() {
+            let title = agent.description.as_deref().or(tree.session.title.as_deref());
+            (agent.agent_type.as_deref().map_or("main".to_owned(), clean), title.map(clean))
+        } else {
+            let tag = agent
+                .agent_type
+                .as_deref()
+                .or(agent.name.as_deref())
+                .map(|kind| format!("[{}]", clean(kind)));
+            let named = agent.agent_type.as_ref().and(agent.name.as_deref());
+            (tag.unwrap_or_default(), agent.description.as_deref().or(named).map(clean))
+        };
+        let description = match description {
+            None if agent.id.is_root() => String::new(),
+            None => clean(&agent.id),
+            Some(description) => description,
+        };
+        // Troubles are shouted, the rest is said.
+        let mut troubles: Vec<&str> =
+            agent.flags.iter().filter(|flag| is_trouble(**flag)).map(|flag| flag.as_str()).collect();
+        let asks = agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
+        if asks && agent.status.is_live() && options.detail == Detail::Minimal {
+            // The activity may have no room; that somebody is waited for has to be seen.
+            troubles.insert(0, "permission");
+        }
+        let mut notes: Vec<&str> =
+            agent.flags.iter().filter(|flag| !is_trouble(**flag)).map(|flag| flag.as_str()).collect();
+        if agent.background {
+            notes.push("background");
+        }
+        let mark = |mark: &str, words: &[&str]| match words {
+            [] => String::new(),
+            words => format!("  {mark} {}", words.join(" ")),
+        };
+        let (troubles, notes) = (mark("!", &troubles), mark(style.glyphs().dot, &notes));
+        let activity = match options.detail {
+            Detail::Minimal => activity(agent, options.now, style),
+            Detail::Off | Detail::Moderate | Detail::Full => None,
+        };
+        let activity = activity.map(|(ink, words)| (ink, format!("  {} {words}", style.glyphs().current)));
+        Self { tag, description, troubles, notes, activity }
+    }
+
+    fn width(&self) -> usize {
+        let activity = self.activity.as_ref().map_or("", |(_, words)| words);
+        let gap = usize::from(!self.tag.is_empty());
+        [&self.tag, &self.description, &self.troubles, &self.notes, activity]
+            .map(text::width)
+            .iter()
+            .sum::<usize>()
+            + gap
+    }
+
+    /// Appends the words within `room` columns. Troubles come first, then a few words of the description.
+    fn fit(self, line: &mut Line, room: usize, ink: Ink, style: &Style) {
+        let over = (ink == Ink::Done).then_some(ink);
+        let mark = style.glyphs().ellipsis;
+        // Only in a row that shows its activity do the troubles begin with the permission.
+        let asks = ink == Ink::Waiting && self.activity.is_some();
+        let end = line.width() + room;
+        let tag = style.one_line(&self.tag, room.saturating_sub(LEAST_DESCRIPTION).max(room / 2));
+        line.paint(ink, &tag);
+        if !tag.is_empty() && !self.description.is_empty() {
+            line.push(" ");
+        }
+        let tail =
+            text::width(&self.notes) + self.activity.as_ref().map_or(0, |(_, words)| text::width(words));
+        let room = end.saturating_sub(line.width() + text::width(&self.troubles));
+        line.add(
+            over,
+            &style.one_line(&self.description, room.saturating_sub(tail).max(LEAST_DESCRIPTION).min(room)),
+        );
+        let cut = |line: &mut Line, ink: Option<Ink>, words: &str| {
+            line.add(ink, &text::truncate_with(words, end.saturating_sub(line.width()), mark));
+        };
+        cut(line, Some(if asks { ink } else { Ink::Stalled }), &self.troubles);
+        let room = end.saturating_sub(line.width());
+        if let Some((ink, words)) =
+            self.activity.as_ref().filter(|(_, words)| room >= LEAST_ACTIVITY.min(text::width(words)))
+        {
+            cut(line, Some(*ink), words);
+        }
+        cut(line, over, &self.notes);
+    }
+}
+
+/// Whether a flag asks somebody to look.
+fn is_trouble(flag: Flag) -> bool {
+    match flag {
+        Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
+        Flag::Orphan | Flag::Warmup | Flag::Copied => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

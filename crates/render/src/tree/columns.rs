@@ -1,0 +1,163 @@
+//! The figures beside the tree: what they say, how wide they are, and which of them a width has room for.
+
+use subscope_model::{Agent, Millis};
+
+use super::TreeOptions;
+use crate::{
+    style::{Ink, Line, Style},
+    text,
+};
+
+/// A figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Time,
+    Model,
+    Tools,
+    Tokens,
+    Cost,
+}
+
+/// As they stand, from left to right.
+const ORDER: [(Column, &str); 5] = [
+    (Column::Time, "time"),
+    (Column::Model, "model"),
+    (Column::Tools, "tools"),
+    (Column::Tokens, "tokens"),
+    (Column::Cost, "cost"),
+];
+
+/// As they are given room, the first one first.
+const IMPORTANCE: [Column; 5] = [Column::Time, Column::Cost, Column::Tokens, Column::Tools, Column::Model];
+
+/// Columns of text that a further figure has to leave; a type and a few words of the task.
+const LEAST_LEFT: usize = 44;
+
+/// Below this width there is no room for figures at all.
+const LEAST_WIDTH: usize = 30;
+
+/// The widest a model's name gets.
+const MODEL_WIDTH: usize = 14;
+
+/// Blanks between figures.
+const GAP: usize = 2;
+
+/// The figures of one agent.
+pub(super) struct Cells([String; 5]);
+
+impl Cells {
+    pub(super) fn of(agent: &Agent, options: &TreeOptions) -> Self {
+        let style = &options.style;
+        let glyphs = style.glyphs();
+        let unknown = || glyphs.unknown.to_owned();
+        let guess = if agent.tools.iter().any(|call| call.basis.is_guess()) { "~" } else { "" };
+        let errors = match agent.tool_errors {
+            0 => String::new(),
+            errors => format!("{}{errors} ", glyphs.failed),
+        };
+        let model = agent.model.as_deref().map(|model| style.one_line(short_model(model), MODEL_WIDTH));
+        Self([
+            text::duration(elapsed(agent, options.now)),
+            model.unwrap_or_else(unknown),
+            format!("{errors}{guess}{}", agent.tool_calls),
+            agent.usage.map_or_else(unknown, |usage| style.tokens(usage.total_tokens, usage.floor)),
+            agent.cost_micro_usd.map_or_else(unknown, |cost| style.money(cost, agent.cost_floor)),
+        ])
+    }
+}
+
+/// Returns how long the agent was at work; a running one goes on until `now`.
+pub(super) fn elapsed(agent: &Agent, now: Option<Millis>) -> Option<i64> {
+    let Some(now) = now.filter(|_| agent.status.is_live()) else { return agent.wall_ms };
+    match (agent.wall_ms, agent.intervals.last()) {
+        (Some(wall), Some([_, heard])) => Some(wall.saturating_add(now.saturating_sub(*heard).max(0))),
+        _ => agent.started_at_ms.map(|start| now.saturating_sub(start)).or(agent.wall_ms),
+    }
+}
+
+/// Returns a model's name without what all have in common: `claude-` and the date of its release.
+pub fn short_model(model: &str) -> &str {
+    let short = model.strip_prefix("claude-").unwrap_or(model);
+    match short.rsplit_once(['-', '@']) {
+        Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => short,
+    }
+}
+
+/// Which figures are shown, how wide, and how much is left for the tree itself.
+pub(super) struct Layout {
+    /// Columns for guides, icon and words.
+    pub(super) left: usize,
+    /// For each figure in order its width; `None` where it is not shown.
+    widths: [Option<usize>; 5],
+}
+
+impl Layout {
+    /// Lays out the figures of all rows beside words of at most `widest` columns.
+    pub(super) fn of(cells: &[Cells], widest: usize, style: &Style) -> Self {
+        let mut widths = [None; 5];
+        let mut left = style.width;
+        for column in IMPORTANCE {
+            let Some(at) = ORDER.iter().position(|(known, _)| *known == column) else { continue };
+            let header = text::width(ORDER[at].1);
+            let widest_cell = cells.iter().map(|cells| text::width(&cells.0[at])).max().unwrap_or(0);
+            let width = widest_cell.max(header);
+            let least = if column == Column::Time { LEAST_WIDTH } else { LEAST_LEFT };
+            if left < least + GAP + width {
+                break;
+            }
+            left -= GAP + width;
+            widths[at] = Some(width);
+        }
+        // Figures stand near their words rather than at the far edge of a wide terminal.
+        Self { left: left.min(widest.max(LEAST_LEFT)), widths }
+    }
+
+    /// Appends the names of the figures.
+    pub(super) fn header(&self, line: &mut Line) {
+        let mut end = self.left;
+        for (width, (_, name)) in self.widths.iter().zip(ORDER) {
+            if let Some(width) = width {
+                end += GAP + width;
+                line.end_at(end, None, name);
+            }
+        }
+    }
+
+    /// Appends the figures of one row.
+    pub(super) fn write(&self, line: &mut Line, cells: &Cells, ink: Option<Ink>) {
+        let mut end = self.left;
+        for (width, cell) in self.widths.iter().zip(&cells.0) {
+            if let Some(width) = width {
+                end += GAP + width;
+                line.end_at(end, ink, cell);
+            }
+        }
+    }
+
+    /// Appends a span under the column of times, where that is shown.
+    pub(super) fn write_time(&self, line: &mut Line, ink: Option<Ink>, span: &str) {
+        if let Some(width) = self.widths[0] {
+            line.end_at(self.left + GAP + width, ink, span);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shorten_model_drops_vendor_and_date() {
+        let cases = [
+            ("claude-haiku-4-5-20251001", "haiku-4-5"),
+            ("claude-opus-4@20250514", "opus-4"),
+            ("claude-opus-4-1", "opus-4-1"),
+            ("gpt-5", "gpt-5"),
+            ("claude-", ""),
+        ];
+        for (model, short) in cases {
+            assert_eq!(short_model(model), short);
+        }
+    }
+}

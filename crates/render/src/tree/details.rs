@@ -1,0 +1,240 @@
+//! What stands below an agent's row: what it does or waits for, its calls, its task, its result.
+
+use subscope_model::{Agent, AgentStatus, LivenessKind, Millis, ToolCall, ToolStatus};
+
+use super::{Detail, TreeOptions, columns::Layout};
+use crate::{
+    rows::Row,
+    safe,
+    style::{Ink, Line, Style},
+    text,
+};
+
+/// The widest a tool's name and what it works on get in a line with other things.
+const WORDS_WIDTH: usize = 60;
+
+/// Returns what a live agent does or waits for, and since when, with its colour: `Read server.js · 3s`,
+/// `waits for permission Bash · 40s`, `waits for the model · 31s · retry 4/10: overloaded`. `~` comes before
+/// what is inferred or rests on a guess. `None` for an agent that has ended or of which nothing is known.
+pub fn activity(agent: &Agent, now: Option<Millis>, style: &Style) -> Option<(Ink, String)> {
+    let live = agent.liveness.as_ref().filter(|_| agent.status.is_live())?;
+    let dot = style.glyphs().dot;
+    let name = live.name.as_deref().map(|name| style.one_line(name, WORDS_WIDTH));
+    let name = name.as_deref().unwrap_or_default();
+    let since = live.since_ms.zip(now).map(|(since, now)| text::duration(Some(now.saturating_sub(since))));
+    let since = since.map_or_else(String::new, |since| format!(" {dot} {since}"));
+    let mut is_guess = live.inferred;
+    let words = match live.kind {
+        LivenessKind::Model => format!("waits for the model{since}"),
+        LivenessKind::Permission => format!("waits for permission {name}").trim_end().to_owned() + &since,
+        LivenessKind::Idle => format!("idle{since}"),
+        LivenessKind::Children => match live.count {
+            Some(1) => format!("waits for 1 subagent{since}"),
+            Some(count) => format!("waits for {count} subagents{since}"),
+            None => format!("waits for its subagents{since}"),
+        },
+        LivenessKind::Retry => {
+            let attempt = live.count.map_or_else(String::new, |count| format!(" {count}"));
+            let limit = live.limit.map_or_else(String::new, |limit| format!("/{limit}"));
+            let cause = if name.is_empty() { String::new() } else { format!(": {name}") };
+            format!("waits for the model{since} {dot} retry{attempt}{limit}{cause}")
+        }
+        LivenessKind::Tool => {
+            let open = || agent.tools.iter().rev().filter(|call| call.status == ToolStatus::Open);
+            let call =
+                open().find(|call| live.name.as_deref() == Some(&*call.name)).or_else(|| open().next());
+            is_guess |= call.is_some_and(|call| call.basis.is_guess());
+            let words = call.map_or_else(|| name.to_owned(), |call| tool_words(call, style));
+            let more = match agent.open_tools {
+                0 | 1 => String::new(),
+                open => format!(" {dot} +{} more", open - 1),
+            };
+            format!("{words}{since}{more}")
+        }
+    };
+    Some((Ink::of(agent), if is_guess { format!("~{words}") } else { words }))
+}
+
+/// Returns a call as its tool's name and what it works on: `Read server.js`.
+pub fn tool_words(call: &ToolCall, style: &Style) -> String {
+    let words = match &call.detail {
+        Some(detail) => format!("{} {detail}", call.name),
+        None => call.name.to_string(),
+    };
+    style.one_line(&words, WORDS_WIDTH)
+}
+
+/// The lines below one agent's row.
+pub(super) struct Details<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) row: &'a Row,
+    pub(super) levels: usize,
+    pub(super) layout: &'a Layout,
+    pub(super) options: &'a TreeOptions,
+}
+
+impl Details<'_> {
+    /// Writes the lines that the level of detail asks for.
+    pub(super) fn write(&self, out: &mut String) {
+        match self.options.detail {
+            Detail::Off | Detail::Minimal => {}
+            Detail::Moderate => {
+                if !self.write_activity(out) {
+                    self.write_last_call(out);
+                }
+                self.write_ending(out);
+            }
+            Detail::Full => {
+                self.write_facts(out);
+                if let Some(prompt) = &self.agent.prompt {
+                    self.write_text(out, "task", None, prompt);
+                }
+                for call in &self.agent.tools {
+                    self.write_call(out, call);
+                }
+                // An open call stands in the list already.
+                let is_listed = self.agent.tools.iter().any(|call| call.status == ToolStatus::Open);
+                let runs_tool =
+                    self.agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Tool);
+                if !(is_listed && runs_tool) {
+                    self.write_activity(out);
+                }
+                match (&self.agent.error, &self.agent.result) {
+                    (Some(error), _) => self.write_text(out, "error", Some(Ink::Failed), error),
+                    (None, Some(result)) => self.write_text(out, "result", None, result),
+                    (None, None) => {}
+                }
+            }
+        }
+    }
+
+    fn line(&self) -> Line {
+        let mut line = Line::default();
+        line.push(&self.row.lead_below(self.levels, self.options.style.glyphs()));
+        line
+    }
+
+    /// The colour of everything about an agent that is done.
+    fn over(&self) -> Option<Ink> {
+        Some(Ink::of(self.agent)).filter(|ink| *ink == Ink::Done)
+    }
+
+    fn room(&self) -> usize {
+        self.options.style.width.saturating_sub(self.line().width())
+    }
+
+    fn write_activity(&self, out: &mut String) -> bool {
+        let style = &self.options.style;
+        let Some((ink, words)) = activity(self.agent, self.options.now, style) else { return false };
+        let mut line = self.line();
+        line.paint(ink, &format!("{} {words}", style.glyphs().current));
+        line.write(out, style);
+        true
+    }
+
+    fn write_last_call(&self, out: &mut String) {
+        let style = &self.options.style;
+        let Some(call) = self.agent.tools.last() else { return };
+        let (mark, ink) = call_mark(self.agent, call, style);
+        let span = span_of(call).map_or_else(String::new, |span| format!(" {} {span}", style.glyphs().dot));
+        let mut line = self.line();
+        line.paint(ink, &format!("{mark} {}{}{span}", guess_mark(call), tool_words(call, style)));
+        line.write(out, style);
+    }
+
+    fn write_call(&self, out: &mut String, call: &ToolCall) {
+        let style = &self.options.style;
+        let (mark, ink) = call_mark(self.agent, call, style);
+        let mut line = self.line();
+        line.paint(ink, mark);
+        line.push(" ");
+        let room = self.layout.left.saturating_sub(line.width());
+        let words = format!("{}{}", guess_mark(call), tool_words(call, style));
+        let words = text::truncate_with(&words, room, style.glyphs().ellipsis);
+        line.add((ink == Ink::Done).then_some(ink), &words);
+        let running = || match (call.status, call.started_at_ms, self.options.now) {
+            (ToolStatus::Open, Some(start), Some(now)) if self.agent.status.is_live() => {
+                Some(text::duration(Some(now.saturating_sub(start))))
+            }
+            _ => None,
+        };
+        let span = span_of(call).or_else(running).unwrap_or_default();
+        self.layout.write_time(&mut line, (ink == Ink::Done).then_some(ink), &span);
+        line.write(out, style);
+    }
+
+    /// Writes one line on how the agent ended: its error, why it counts as ended, or what it reported.
+    fn write_ending(&self, out: &mut String) {
+        let style = &self.options.style;
+        let agent = self.agent;
+        let (ink, words) = match (agent.status, &agent.error, &agent.evidence, &agent.result) {
+            (_, Some(error), ..) => (Ink::Failed, format!("{} {error}", style.glyphs().failed)),
+            (AgentStatus::Lost, None, Some(evidence), _) => {
+                (Ink::Stalled, format!("no ending seen: {evidence}"))
+            }
+            (AgentStatus::Failed, None, Some(evidence), _) => (Ink::Failed, format!("failed: {evidence}")),
+            (AgentStatus::Stopped, None, Some(evidence), None) => (Ink::Done, format!("stopped: {evidence}")),
+            (_, None, _, Some(result)) => {
+                let [open, close] = style.glyphs().quotes;
+                let room = self.room().saturating_sub(text::width(open) + text::width(close));
+                (Ink::of(agent), format!("{open}{}{close}", style.one_line(result, room)))
+            }
+            (_, None, _, None) => return,
+        };
+        let mut line = self.line();
+        line.paint(ink, &style.one_line(&words, self.room()));
+        line.write(out, style);
+    }
+
+    fn write_facts(&self, out: &mut String) {
+        let style = &self.options.style;
+        let agent = self.agent;
+        let mut facts = vec![format!("id {}", style.one_line(&agent.id, WORDS_WIDTH))];
+        if let Some(start) = agent.started_at_ms {
+            facts.push(format!("started {}", text::clock(start, self.options.offset_minutes)));
+        }
+        if let Some(evidence) = agent.evidence.as_deref().filter(|_| !agent.status.is_live()) {
+            facts.push(format!("{}: {}", agent.status.as_str(), style.one_line(evidence, WORDS_WIDTH)));
+        }
+        let mut line = self.line();
+        line.add(self.over(), &facts.join(&format!(" {} ", style.glyphs().dot)));
+        line.write(out, style);
+    }
+
+    /// Writes a whole text under its name, wrapped and indented.
+    fn write_text(&self, out: &mut String, name: &str, ink: Option<Ink>, body: &str) {
+        let style = &self.options.style;
+        let ink = ink.or(self.over());
+        let body = safe::lines(body.trim(), style.charset());
+        let indent = name.len() + 1;
+        for (at, piece) in text::wrap(&body, self.room().saturating_sub(indent)).iter().enumerate() {
+            let mut line = self.line();
+            let head = if at == 0 { name } else { "" };
+            line.add(ink, head);
+            line.push(&" ".repeat(indent - head.len()));
+            line.add(ink, piece);
+            line.write(out, style);
+        }
+    }
+}
+
+/// Returns the mark of a call. One that is open can end only while its agent lives.
+fn call_mark(agent: &Agent, call: &ToolCall, style: &Style) -> (&'static str, Ink) {
+    let glyphs = style.glyphs();
+    match call.status {
+        ToolStatus::Ok => (glyphs.completed, Ink::Done),
+        ToolStatus::Error => (glyphs.failed, Ink::Failed),
+        ToolStatus::Denied => (glyphs.denied, Ink::Stalled),
+        ToolStatus::Open if agent.status.is_live() => (glyphs.current, Ink::of(agent)),
+        ToolStatus::Open => (glyphs.lost, Ink::Stalled),
+    }
+}
+
+fn guess_mark(call: &ToolCall) -> &'static str {
+    if call.basis.is_guess() { "~" } else { "" }
+}
+
+fn span_of(call: &ToolCall) -> Option<String> {
+    let span = call.ended_at_ms?.saturating_sub(call.started_at_ms?);
+    Some(text::duration(Some(span)))
+}

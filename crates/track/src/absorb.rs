@@ -1,0 +1,638 @@
+//! Joining observations into facts.
+//!
+//! One function for each word of [`Fact`]; none of them concludes anything. To add a word: an arm in
+//! [`Absorber::take`] and its function.
+
+use hashbrown::HashMap;
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome, Parent,
+    Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
+};
+
+use crate::{
+    facts::{
+        CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim, PromptFact, ROOT, Ref,
+        ResponseFacts, Retry, SpawnCallFacts, Tail, Trigger, TurnFact, better, better_text,
+    },
+    hash_text,
+};
+
+/// What a call's payloads are kept as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Numbers and short texts only: enough for trees.
+    Rows,
+    /// Also where arguments and results stand, or, where a source cannot be read again, the texts themselves.
+    Payloads,
+}
+
+/// Joins observations of one session into its facts.
+#[derive(Debug)]
+pub(crate) struct Absorber {
+    keep: Keep,
+    cutoff: Option<Millis>,
+    /// The latest time that each source told so far.
+    clocks: HashMap<u32, Millis>,
+}
+
+/// Ranks of tellings of the same value; the smallest stays.
+mod rank {
+    /// An agent's own conversation or the harness's record of it.
+    pub(super) const OWN: u8 = 0;
+    /// The harness's telling of its start or end.
+    pub(super) const TOLD: u8 = 1;
+    /// What its caller asked for.
+    pub(super) const ASKED: u8 = 2;
+    /// A hook.
+    pub(super) const HOOK: u8 = 3;
+}
+
+impl Absorber {
+    pub(crate) fn new(keep: Keep, cutoff: Option<Millis>) -> Self {
+        Self { keep, cutoff, clocks: HashMap::new() }
+    }
+
+    /// Takes one observation; drops it where it is later than the cutoff. Returns whether it was taken.
+    pub(crate) fn take(&mut self, facts: &mut Facts, seen: &Observation<'_>) -> bool {
+        let clock = self.clocks.entry(seen.place.source.0).or_insert(Millis::MIN);
+        if let Some(time) = seen.time {
+            *clock = (*clock).max(time);
+        }
+        let order = Order { time: seen.time.unwrap_or(*clock), kind: seen.kind, offset: seen.place.offset };
+        if self.cutoff.is_some_and(|cutoff| order.time > cutoff) {
+            return false;
+        }
+        facts.kinds |= 1 << seen.kind as u8;
+        if let Some(time) = seen.time {
+            facts.span.add(seen.clock, time);
+        }
+        let actor = actor(facts, &seen.claim);
+        if is_own_activity(&seen.fact) {
+            hear(facts, actor, seen, order);
+        }
+        match &seen.fact {
+            Fact::Session { version, cwd, model, tells_starts } => {
+                if let Some(version) = version {
+                    better(&mut facts.version, 0, latest_first(order), std::cmp::Reverse(Text::from(*version)));
+                }
+                better_text(&mut facts.cwd, 0, order, cwd.as_deref());
+                better_text(&mut facts.root_model, 0, order, *model);
+                if *tells_starts {
+                    facts.tells_starts |= 1 << seen.kind as u8;
+                }
+            }
+            Fact::Activity | Fact::Heartbeat | Fact::Note { .. } => {}
+            Fact::Prompt { prompt_id, text, what } => prompt(facts, actor, seen, order, *prompt_id, *text, *what),
+            Fact::Message { text, .. } => message(facts, actor, order, *text),
+            Fact::Thought { .. } => {}
+            Fact::Response(response) => self.response(facts, actor, seen, order, response),
+            Fact::CallBegin(call) => self.call_begin(facts, actor, seen, order, call),
+            Fact::CallEnd(call) => self.call_end(facts, actor, seen, order, call),
+            Fact::Spawn(told) => spawn(facts, actor, seen, order, told),
+            Fact::AgentEnd(end) => agent_end(facts, actor, seen, order, end),
+            Fact::TurnEnd { status, evidence, counts_run, text } => {
+                facts.turns.push(TurnFact {
+                    kind: seen.kind,
+                    status: *status,
+                    evidence: *evidence,
+                    order,
+                    counts_run: *counts_run,
+                    line_id: seen.line_id.map(Text::from),
+                    source: seen.place.source.0,
+                    text: text.map(|raw| raw.text().as_ref().into()),
+                });
+                if seen.kind == SourceKind::Hook {
+                    step(facts, seen, HookWhat::TurnEnd { status: *status });
+                }
+            }
+            Fact::Progress { agent, .. } => {
+                if let Some(known) = agent.and_then(|id| facts.by_id.get(id).copied()) {
+                    hear(facts, Some(known), seen, order);
+                }
+            }
+            Fact::Retry { agent, attempt, limit, error } => {
+                let who = agent.map(|id| facts.agent_by_id(id)).or(actor);
+                if let Some(agent) = who.and_then(|who| facts.agents.get_mut(who as usize)) {
+                    let told =
+                        Retry { order, time: seen.time, attempt: *attempt, limit: *limit, error: error.as_ref().into() };
+                    if agent.retry.as_ref().is_none_or(|known| known.order <= told.order) {
+                        agent.retry = Some(told);
+                    }
+                }
+            }
+            Fact::Permission { name, digest, .. } => {
+                let named = actor;
+                let name = facts.word(name);
+                step(facts, seen, HookWhat::Permission { named, name, digest: *digest });
+            }
+            Fact::SessionStart { .. } => step(facts, seen, HookWhat::SessionStart),
+            Fact::SessionEnd { .. } => step(facts, seen, HookWhat::SessionEnd),
+            Fact::Checksum(sum) => {
+                if !facts.checksums.contains(sum) {
+                    facts.checksums.push(*sum);
+                }
+            }
+            Fact::WireHasIdentity => facts.has_identity = true,
+        }
+        true
+    }
+
+    /// Keeps a problem; the same one only once.
+    pub(crate) fn problem(facts: &mut Facts, problem: Problem) {
+        if !facts.problems.contains(&problem) {
+            facts.problems.push(problem);
+        }
+    }
+
+    fn response(
+        &self,
+        facts: &mut Facts,
+        actor: Option<Ref>,
+        seen: &Observation<'_>,
+        order: Order,
+        told: &Response<'_>,
+    ) {
+        set_tail(facts, actor, seen.kind, order, tail_of(told));
+        let model = told.model.map(|model| facts.word(model));
+        let number = match facts.response_by_id.get(told.message_id) {
+            Some(number) => *number,
+            None => {
+                let number = facts.responses.len() as u32;
+                facts.response_by_id.insert(told.message_id.into(), number);
+                facts.responses.push(ResponseFacts {
+                    owners: Default::default(),
+                    model: None,
+                    usage: None,
+                    cache_write_1h: 0,
+                    is_final: false,
+                    only_streamed: true,
+                    synthetic: false,
+                    times: None,
+                    content: Vec::new(),
+                });
+                number
+            }
+        };
+        let Some(response) = facts.responses.get_mut(number as usize) else { return };
+        claim(&mut response.owners, actor, &seen.claim);
+        response.synthetic |= told.synthetic;
+        response.only_streamed &= seen.kind == SourceKind::Stream;
+        if let Some(model) = model
+            && response.model.as_ref().is_none_or(|(known, name)| (order, &model) < (*known, name))
+        {
+            response.model = Some((order, model));
+        }
+        if let Some(time) = seen.time.filter(|_| seen.kind != SourceKind::Hook) {
+            response.times = Some(response.times.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
+        }
+        join_usage(response, told);
+    }
+
+    fn call_begin(
+        &self,
+        facts: &mut Facts,
+        actor: Option<Ref>,
+        seen: &Observation<'_>,
+        order: Order,
+        told: &CallBegin<'_>,
+    ) {
+        let number = match told.id {
+            Some(id) => facts.call(id),
+            None => {
+                let number = facts.calls.len() as CallNo;
+                facts.calls.push(crate::facts::CallFacts::new(None));
+                facts.nameless.entry(told.digest).or_default().push(number);
+                number
+            }
+        };
+        let name = facts.word(told.name);
+        let Some(call) = facts.calls.get_mut(number as usize) else { return };
+        call.name.get_or_insert(name);
+        if told.class != ToolClass::Other {
+            call.class = told.class;
+        }
+        claim(&mut call.owners, actor, &seen.claim);
+        if !told.hindsight {
+            call.seen |= 1 << seen.kind as u8;
+            let begin = (seen.kind, seen.time, order);
+            let wins = call.begin.is_none_or(|(kind, time, at)| {
+                (time.is_none(), kind, at) > (begin.1.is_none(), begin.0, begin.2)
+            });
+            if wins {
+                call.begin = Some(begin);
+            }
+        }
+        if call.digest.is_none_or(|(kind, _)| seen.kind < kind) {
+            call.digest = Some((seen.kind, told.digest));
+        }
+        if let Some(detail) = &told.detail
+            && call.detail.as_ref().is_none_or(|(kind, _)| seen.kind < *kind)
+        {
+            call.detail = Some((seen.kind, detail.as_ref().into()));
+        }
+        if let Some(file) = &told.writes {
+            call.writes.get_or_insert_with(|| file.as_ref().into());
+        }
+        if self.keep == Keep::Payloads
+            && let Some(input) = told.input
+        {
+            let payloads = call.payloads.get_or_insert_with(Default::default);
+            keep_payload(&mut payloads.input, seen, input);
+        }
+        if let Some(input) = &told.spawn {
+            let facts = call.spawn.get_or_insert_with(Default::default);
+            better_text(&mut facts.agent_type, rank::ASKED, order, input.agent_type.as_deref());
+            better_text(&mut facts.description, rank::ASKED, order, input.description.as_deref());
+            better_text(&mut facts.name, rank::ASKED, order, input.name.as_deref());
+            better_text(&mut facts.model, rank::ASKED, order, input.model.as_deref());
+            better_text(&mut facts.prompt, rank::ASKED, order, input.prompt.map(|raw| raw.text()).as_deref());
+            if let Some(mode) = input.mode {
+                better(&mut facts.mode, rank::ASKED, order, mode);
+            }
+        }
+        if seen.kind == SourceKind::Hook && !told.hindsight {
+            step(facts, seen, HookWhat::Pre { call: number, named: actor });
+        }
+    }
+
+    fn call_end(
+        &self,
+        facts: &mut Facts,
+        actor: Option<Ref>,
+        seen: &Observation<'_>,
+        order: Order,
+        told: &CallEnd<'_>,
+    ) {
+        let Some(number) = self.ended_call(facts, told) else { return };
+        let launched = told.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));
+        if let Some(call) = facts.calls.get_mut(number as usize) {
+            let end = CallEndFact { kind: seen.kind, outcome: told.outcome, by: actor, time: seen.time, refused: told.refused };
+            let known = call.ends.iter().any(|known| {
+                (known.kind, known.outcome, known.by, known.time) == (end.kind, end.outcome, end.by, end.time)
+            });
+            if !known {
+                call.ends.push(end);
+            }
+            if self.keep == Keep::Payloads
+                && let Some(result) = told.result
+            {
+                let payloads = call.payloads.get_or_insert_with(|| Box::new(CallPayloads::default()));
+                keep_payload(&mut payloads.result, seen, result);
+            }
+        }
+        spawn_result(facts, number, order, told);
+        self.wake_or_stop(facts, number, seen, order, told);
+        if seen.kind == SourceKind::Hook && told.outcome != Outcome::Over {
+            step(facts, seen, HookWhat::Post { call: number, named: actor, launched });
+        }
+    }
+
+    /// Finds the call that an end belongs to. One without id is the only open one with the same name and arguments.
+    fn ended_call(&self, facts: &mut Facts, told: &CallEnd<'_>) -> Option<CallNo> {
+        if let Some(id) = told.id {
+            return Some(facts.call(id));
+        }
+        let open = facts.nameless.get_mut(&told.digest)?;
+        if open.len() == 1 { open.pop() } else { None }
+    }
+
+    fn wake_or_stop(
+        &self,
+        facts: &mut Facts,
+        number: CallNo,
+        seen: &Observation<'_>,
+        order: Order,
+        told: &CallEnd<'_>,
+    ) {
+        let id = facts.calls.get(number as usize).and_then(|call| call.id.clone());
+        if let (Some(agent), Some(call)) = (told.resumed, &id) {
+            let woken = facts.agent_by_id(agent);
+            trigger(facts, woken, call, seen.time, order);
+        }
+        if let Some(agent) = told.stopped {
+            let end = EndFact {
+                evidence: EndEvidence::StopCall,
+                status: AgentStatus::Stopped,
+                order,
+                call: None,
+                run_id: None,
+                time: seen.time,
+                report: None,
+                error: None,
+                stop_type: None,
+            };
+            facts.ends.entry_ref(agent).or_default().push(end);
+        }
+    }
+}
+
+/// An order by which the latest telling is the smallest.
+fn latest_first(order: Order) -> Order {
+    Order { time: order.time.saturating_neg(), kind: order.kind, offset: u64::MAX - order.offset }
+}
+
+/// Whether an observation is the actor's own doing, and not something said about somebody.
+fn is_own_activity(fact: &Fact<'_>) -> bool {
+    match fact {
+        Fact::Activity
+        | Fact::Prompt { .. }
+        | Fact::Message { .. }
+        | Fact::Thought { .. }
+        | Fact::Response(_)
+        | Fact::CallBegin(_)
+        | Fact::CallEnd(_)
+        | Fact::Heartbeat => true,
+        Fact::Session { .. }
+        | Fact::Spawn(_)
+        | Fact::AgentEnd(_)
+        | Fact::TurnEnd { .. }
+        | Fact::Progress { .. }
+        | Fact::Retry { .. }
+        | Fact::Permission { .. }
+        | Fact::SessionStart { .. }
+        | Fact::SessionEnd { .. }
+        | Fact::Checksum(_)
+        | Fact::Note { .. }
+        | Fact::WireHasIdentity => false,
+    }
+}
+
+fn actor(facts: &mut Facts, claim: &Claim<'_>) -> Option<Ref> {
+    match claim {
+        Claim::Root(_) => Some(ROOT),
+        Claim::Agent(id, _) => Some(facts.agent_by_id(id)),
+        Claim::SpawnedBy(call) => {
+            let call = facts.call(call);
+            Some(facts.agent_by_call(call))
+        }
+        Claim::Chain { line, parent } => Some(facts.agent_by_chain(line, *parent)),
+        Claim::Silent => None,
+    }
+}
+
+fn basis(claim: &Claim<'_>) -> Basis {
+    match claim {
+        Claim::Root(basis) | Claim::Agent(_, basis) => *basis,
+        Claim::SpawnedBy(_) | Claim::Chain { .. } => Basis::Link,
+        Claim::Silent => Basis::Unknown,
+    }
+}
+
+fn claim(owners: &mut smallvec::SmallVec<[(Ref, Basis); 1]>, actor: Option<Ref>, claim: &Claim<'_>) {
+    let Some(actor) = actor else { return };
+    let basis = basis(claim);
+    match owners.iter_mut().find(|(owner, _)| *owner == actor) {
+        Some((_, known)) => *known = (*known).max(basis),
+        None => owners.push((actor, basis)),
+    }
+}
+
+fn hear(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Order) {
+    let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
+    agent.proven = true;
+    agent.has_transcript |= seen.kind == SourceKind::Transcript;
+    agent.heard = agent.heard.max(Some(order));
+    if let Some(time) = seen.time {
+        agent.span.add(seen.clock, time);
+    }
+}
+
+fn set_tail(facts: &mut Facts, actor: Option<Ref>, kind: SourceKind, order: Order, tail: Tail) {
+    let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
+    let slot = match kind {
+        SourceKind::Transcript => &mut agent.tails[0],
+        SourceKind::Stream => &mut agent.tails[1],
+        SourceKind::Posted | SourceKind::Hook => return,
+    };
+    if slot.is_none_or(|(known, was)| (known, was) <= (order, tail)) {
+        *slot = Some((order, tail));
+    }
+}
+
+fn tail_of(told: &Response<'_>) -> Tail {
+    if told.api_error {
+        Tail::ApiError
+    } else if told.ends_turn {
+        Tail::EndTurn
+    } else if told.has_text && !told.has_call && !told.has_stop_reason {
+        Tail::TextOnly
+    } else {
+        Tail::Open
+    }
+}
+
+/// Takes the numbers of the line that has the response's end; without one, the greatest.
+fn join_usage(response: &mut ResponseFacts, told: &Response<'_>) {
+    let is_final = told.has_stop_reason;
+    if let Some(usage) = told.usage {
+        let wins = match response.usage {
+            Some(known) => {
+                (is_final, usage.output_tokens, usage.kinds()) > (response.is_final, known.output_tokens, known.kinds())
+            }
+            None => true,
+        };
+        if wins {
+            response.usage = Some(usage);
+            response.cache_write_1h = told.cache_write_1h;
+        }
+    }
+    response.is_final |= is_final;
+    if response.is_final {
+        response.content = Vec::new();
+    } else if !response.content.contains(&told.content) {
+        response.content.push(told.content);
+    }
+}
+
+fn keep_payload(slot: &mut Option<(SourceKind, Payload)>, seen: &Observation<'_>, raw: Raw<'_>) {
+    if slot.as_ref().is_some_and(|(kind, _)| *kind <= seen.kind) {
+        return;
+    }
+    let payload = match u32::try_from(raw.json.len()) {
+        Ok(len) if raw.offset != u64::MAX => Payload::At { source: seen.place.source, offset: raw.offset, len },
+        _ => Payload::Inline(raw.json.into()),
+    };
+    *slot = Some((seen.kind, payload));
+}
+
+fn prompt(
+    facts: &mut Facts,
+    actor: Option<Ref>,
+    seen: &Observation<'_>,
+    order: Order,
+    id: Option<&str>,
+    raw: Raw<'_>,
+    what: PromptKind,
+) {
+    let tail = if what == PromptKind::Interrupted { Tail::Interrupted } else { Tail::Open };
+    set_tail(facts, actor, seen.kind, order, tail);
+    let is_root = actor == Some(ROOT);
+    if is_root && what == PromptKind::Asked {
+        let text = raw.text();
+        better_text(&mut facts.title, 0, order, Some(&text));
+        facts.prompts.push(PromptFact {
+            kind: seen.kind,
+            id: id.map(Text::from),
+            hash: hash_text(&text),
+            time: seen.time,
+            order,
+            line_id: seen.line_id.map(Text::from),
+        });
+    } else if let Some(agent) = actor.filter(|_| !is_root).and_then(|actor| facts.agents.get_mut(actor as usize)) {
+        if let Some(time) = seen.time {
+            agent.marks.push(time);
+        }
+        if what == PromptKind::Asked {
+            better_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));
+        }
+    }
+    if seen.kind == SourceKind::Hook {
+        step(facts, seen, HookWhat::Prompt { is_user: what == PromptKind::Asked });
+    }
+}
+
+fn message(facts: &mut Facts, actor: Option<Ref>, order: Order, raw: Raw<'_>) {
+    let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
+    match &mut agent.last_text {
+        Some((known, offset, text)) if (*known, *offset) <= (order, raw.offset) => {
+            (*known, *offset) = (order, raw.offset);
+            text.clear();
+            text.push_str(raw.json);
+        }
+        Some(_) => {}
+        slot @ None => *slot = Some((order, raw.offset, raw.json.to_owned())),
+    }
+}
+
+fn trigger(facts: &mut Facts, agent: Ref, call: &str, time: Option<Millis>, order: Order) {
+    let Some(agent) = facts.agents.get_mut(agent as usize) else { return };
+    match agent.triggers.iter_mut().find(|known| &*known.call == call) {
+        Some(known) if order < known.order => (known.order, known.time) = (order, time.or(known.time)),
+        Some(_) => {}
+        None => agent.triggers.push(Trigger { call: call.into(), order, time }),
+    }
+}
+
+fn spawn(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Order, told: &Spawn<'_>) {
+    let call = told.call.map(|call| facts.call(call));
+    let who = match (told.agent, call) {
+        (Some(id), _) => Some(facts.agent_by_id(id)),
+        (None, Some(call)) if told.is_origin => Some(facts.agent_by_call(call)),
+        (None, _) => actor,
+    };
+    let Some(who) = who else { return };
+    let rank = match seen.kind {
+        SourceKind::Transcript => rank::OWN,
+        SourceKind::Stream | SourceKind::Posted => rank::TOLD,
+        SourceKind::Hook => rank::HOOK,
+    };
+    if let (Some(run_id), Some(call)) = (told.run_id, told.call) {
+        facts.run_ids.insert(run_id.into(), call.into());
+    }
+    if told.starts
+        && let Some(call) = told.call
+    {
+        trigger(facts, who, call, seen.time, order);
+    }
+    let Some(agent) = facts.agents.get_mut(who as usize) else { return };
+    agent.proven = true;
+    agent.hook_started |= seen.kind == SourceKind::Hook && told.starts;
+    agent.detached |= told.detached;
+    if let Some(call) = call {
+        match agent.origins.iter_mut().find(|(known, _)| *known == call) {
+            Some((_, certain)) => *certain |= told.is_origin,
+            None => agent.origins.push((call, told.is_origin)),
+        }
+    }
+    match told.parent {
+        Some(Parent::Agent(parent)) => agent.parent = Some(ParentClaim::Agent(parent.into())),
+        Some(Parent::Root) if agent.parent.is_none() => agent.parent = Some(ParentClaim::Root),
+        Some(Parent::Root) | None => {}
+    }
+    better_text(&mut agent.agent_type, rank, order, told.agent_type.as_deref());
+    better_text(&mut agent.description, rank, order, told.description.as_deref());
+    better_text(&mut agent.name, rank, order, told.name.as_deref());
+    better_text(&mut agent.model, rank, order, told.model.as_deref());
+    if let Some(mode) = told.mode {
+        // Who is moved to the background stays there: the later telling counts.
+        better(&mut agent.mode, 0, latest_first(order), mode);
+    }
+    // What woke an agent is not its task: the first start's prompt has the smallest order and stays.
+    if let Some(prompt) = told.prompt {
+        better_text(&mut agent.prompt, rank::TOLD, order, Some(&prompt.text()));
+    }
+    if seen.kind == SourceKind::Hook && told.starts && let Some(id) = told.agent {
+        let agent = facts.word(id);
+        step(facts, seen, HookWhat::Start { agent });
+    }
+}
+
+fn spawn_result(facts: &mut Facts, number: CallNo, order: Order, told: &CallEnd<'_>) {
+    let Some(call) = facts.calls.get_mut(number as usize) else { return };
+    let error = match told.outcome {
+        Outcome::Error | Outcome::Interrupted => told.result.filter(|_| call.class == ToolClass::Spawn),
+        Outcome::Ok | Outcome::Denied | Outcome::Over => None,
+    };
+    if told.spawn.is_none() && error.is_none() && call.spawn.is_none() {
+        return;
+    }
+    let known: &mut SpawnCallFacts = call.spawn.get_or_insert_with(Default::default);
+    if told.outcome != Outcome::Over {
+        known.result_order = Some(known.result_order.map_or(order, |at| at.min(order)));
+    }
+    better_text(&mut known.error, order.kind as u8, order, error.map(|raw| raw.text()).as_deref());
+    let Some(spawn) = &told.spawn else { return };
+    known.proves_agent |= spawn.proves_agent;
+    better_text(&mut known.agent, rank::TOLD, order, spawn.agent);
+    better_text(&mut known.agent_type, rank::TOLD, order, spawn.agent_type.as_deref());
+    better_text(&mut known.description, rank::TOLD, order, spawn.description.as_deref());
+    better_text(&mut known.resolved_model, rank::TOLD, order, spawn.model.as_deref());
+    better_text(&mut known.prompt, rank::ASKED + 1, order, spawn.prompt.map(|raw| raw.text()).as_deref());
+    if let Some(finished) = spawn.finished {
+        better(&mut known.finished, 0, order, finished);
+        if finished {
+            better_text(&mut known.report, rank::TOLD, order, spawn.report.and_then(|raw| raw.last_text()).as_deref());
+        } else {
+            better(&mut known.mode, rank::OWN, order, subscope_model::SpawnMode::Background);
+        }
+    } else {
+        better_text(&mut known.report, rank::TOLD, order, spawn.report.and_then(|raw| raw.last_text()).as_deref());
+    }
+}
+
+fn agent_end(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Order, told: &AgentEnd<'_>) {
+    let text = |raw: Option<Raw<'_>>| raw.map(|raw| Text::from(raw.text().as_ref())).filter(|text| !text.is_empty());
+    let id: Option<Text> = match (told.agent, actor) {
+        (Some(id), _) => Some(id.into()),
+        (None, Some(actor)) => facts.agents.get(actor as usize).and_then(|agent| match &agent.key {
+            crate::facts::Key::Id(id) => Some(id.clone()),
+            _ => None,
+        }),
+        (None, None) => None,
+    };
+    let Some(id) = id else { return };
+    let end = EndFact {
+        evidence: told.evidence,
+        status: told.status,
+        order,
+        call: told.call.map(Text::from),
+        run_id: told.run_id.map(Text::from),
+        time: told.time.or(seen.time.filter(|_| told.evidence == EndEvidence::Notification)),
+        report: text(told.report),
+        error: text(told.error),
+        stop_type: told.agent_type.as_deref().map(Text::from),
+    };
+    facts.ends.entry(id.clone()).or_default().push(end);
+    if seen.kind == SourceKind::Hook && told.evidence == EndEvidence::StopHook {
+        step(facts, seen, HookWhat::Stop { agent: id });
+    }
+}
+
+fn step(facts: &mut Facts, seen: &Observation<'_>, what: HookWhat) {
+    facts.hooks.push(HookStep {
+        source: seen.place.source.0,
+        offset: seen.place.offset,
+        line: seen.place.line,
+        what,
+    });
+}

@@ -1,0 +1,488 @@
+//! What sources said, joined per key. Nothing here is concluded; `derive` does that.
+//!
+//! Every join is commutative and idempotent between sources: of two tellings the better one stays (a [`Best`] rank),
+//! sets only grow, spans only widen. Within one source order counts, and is kept as a place.
+
+use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
+use subscope_model::{
+    AgentStatus, Basis, Checksum, Clock, EndEvidence, Millis, Outcome, Payload, Problem, SourceKind, SpawnMode, Text,
+    ToolClass, Usage,
+};
+
+/// Names an [`AgentFacts`]; several may turn out to be one agent.
+pub(crate) type Ref = u32;
+/// Names a [`CallFacts`].
+pub(crate) type CallNo = u32;
+/// The root's ref.
+pub(crate) const ROOT: Ref = 0;
+
+/// Where something stands in order. Comparable between sources by time, inside a source by offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order {
+    /// When, else when the line before it in its source was; `Millis::MIN` where no line before had a time.
+    pub(crate) time: Millis,
+    /// The kind of the source, so that equal times have one order.
+    pub(crate) kind: SourceKind,
+    /// The byte of its line.
+    pub(crate) offset: u64,
+}
+
+/// The best telling of a value: the smallest rank stays, and of equal ranks the smallest value.
+#[derive(Clone, Debug)]
+pub(crate) struct Best<T> {
+    rank: (u8, Order),
+    pub(crate) value: T,
+}
+
+/// Keeps the better of what is there and what is told.
+pub(crate) fn better<T: Ord>(slot: &mut Option<Best<T>>, rank: u8, order: Order, value: T) {
+    let rank = (rank, order);
+    let wins = match slot {
+        Some(best) => (rank, &value) < (best.rank, &best.value),
+        None => true,
+    };
+    if wins {
+        *slot = Some(Best { rank, value });
+    }
+}
+
+/// Keeps the better of what is there and a text that is told, without copying a worse one.
+pub(crate) fn better_text(slot: &mut Option<Best<Text>>, rank: u8, order: Order, value: Option<&str>) {
+    let Some(value) = value.filter(|text| !text.is_empty()) else { return };
+    let wins = slot.as_ref().is_none_or(|best| ((rank, order), value) < (best.rank, &*best.value));
+    if wins {
+        *slot = Some(Best { rank: (rank, order), value: value.into() });
+    }
+}
+
+/// The value of a best telling.
+pub(crate) fn value<T: Clone>(slot: &Option<Best<T>>) -> Option<T> {
+    slot.as_ref().map(|best| best.value.clone())
+}
+
+/// A span of time by each clock; the best clock's counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span([Option<(Millis, Millis)>; 3]);
+
+impl Span {
+    pub(crate) fn add(&mut self, clock: Clock, time: Millis) {
+        let slot = &mut self.0[clock as usize];
+        *slot = Some(slot.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
+    }
+
+    /// From when to when, by the best clock that told anything.
+    pub(crate) fn get(&self) -> Option<(Millis, Millis)> {
+        self.0.iter().flatten().next().copied()
+    }
+
+    /// The latest time by any clock.
+    pub(crate) fn latest(&self) -> Option<Millis> {
+        self.0.iter().flatten().map(|(_, to)| *to).max()
+    }
+}
+
+/// What the last line of an agent is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tail {
+    /// The response's turn ended.
+    EndTurn,
+    /// The API failed.
+    ApiError,
+    /// The request was interrupted.
+    Interrupted,
+    /// Text without a call and without a reason for the end.
+    TextOnly,
+    /// Anything else: it goes on.
+    Open,
+}
+
+/// By what an agent was first named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// It is the root.
+    Root,
+    /// The harness's id.
+    Id(Text),
+    /// The call that started it.
+    Call(CallNo),
+    /// The first line of its chain.
+    Chain,
+}
+
+/// An ending told by a source.
+#[derive(Clone, Debug)]
+pub(crate) struct EndFact {
+    pub(crate) evidence: EndEvidence,
+    pub(crate) status: AgentStatus,
+    pub(crate) order: Order,
+    pub(crate) call: Option<Text>,
+    pub(crate) run_id: Option<Text>,
+    pub(crate) time: Option<Millis>,
+    pub(crate) report: Option<Text>,
+    pub(crate) error: Option<Text>,
+    /// The type that a stop hook names; empty for ghosts.
+    pub(crate) stop_type: Option<Text>,
+}
+
+/// A stretch of activity began because of this call.
+#[derive(Clone, Debug)]
+pub(crate) struct Trigger {
+    pub(crate) call: Text,
+    pub(crate) order: Order,
+    pub(crate) time: Option<Millis>,
+}
+
+/// The last retry told of.
+#[derive(Clone, Debug)]
+pub(crate) struct Retry {
+    pub(crate) order: Order,
+    pub(crate) time: Option<Millis>,
+    pub(crate) attempt: u32,
+    pub(crate) limit: u32,
+    pub(crate) error: Text,
+}
+
+/// Who started an agent, as its own wire says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ParentClaim {
+    Root,
+    Agent(Text),
+}
+
+/// What was said of an agent under one name.
+#[derive(Debug)]
+pub(crate) struct AgentFacts {
+    pub(crate) key: Key,
+    /// Whether something proves that it exists, and not only that it was mentioned.
+    pub(crate) proven: bool,
+    /// Whether a hook told its start.
+    pub(crate) hook_started: bool,
+    /// Whether its own conversation was read.
+    pub(crate) has_transcript: bool,
+    pub(crate) agent_type: Option<Best<Text>>,
+    pub(crate) description: Option<Best<Text>>,
+    pub(crate) name: Option<Best<Text>>,
+    pub(crate) model: Option<Best<Text>>,
+    pub(crate) prompt: Option<Best<Text>>,
+    pub(crate) parent: Option<ParentClaim>,
+    /// Calls said to have started it, the certain ones first.
+    pub(crate) origins: SmallVec<[(CallNo, bool); 1]>,
+    pub(crate) triggers: Vec<Trigger>,
+    pub(crate) mode: Option<Best<SpawnMode>>,
+    pub(crate) detached: bool,
+    pub(crate) span: Span,
+    /// Times of words put in by others, each of which may begin a stretch of activity.
+    pub(crate) marks: Vec<Millis>,
+    /// The last line in transcripts and in streams.
+    pub(crate) tails: [Option<(Order, Tail)>; 2],
+    pub(crate) last_text: Option<(Order, u64, String)>,
+    pub(crate) retry: Option<Retry>,
+    /// The order of the latest thing heard of it.
+    pub(crate) heard: Option<Order>,
+}
+
+impl AgentFacts {
+    pub(crate) fn new(key: Key) -> Self {
+        Self {
+            key,
+            proven: false,
+            hook_started: false,
+            has_transcript: false,
+            agent_type: None,
+            description: None,
+            name: None,
+            model: None,
+            prompt: None,
+            parent: None,
+            origins: SmallVec::new(),
+            triggers: Vec::new(),
+            mode: None,
+            detached: false,
+            span: Span::default(),
+            marks: Vec::new(),
+            tails: [None, None],
+            last_text: None,
+            retry: None,
+            heard: None,
+        }
+    }
+}
+
+/// An ending of a call, as one source tells it.
+#[derive(Clone, Debug)]
+pub(crate) struct CallEndFact {
+    pub(crate) kind: SourceKind,
+    pub(crate) outcome: Outcome,
+    /// Who told it; `None` where the wire names nobody.
+    pub(crate) by: Option<Ref>,
+    pub(crate) time: Option<Millis>,
+    pub(crate) refused: bool,
+}
+
+/// What is known of the agent that a spawn call is to start.
+#[derive(Debug, Default)]
+pub(crate) struct SpawnCallFacts {
+    pub(crate) agent_type: Option<Best<Text>>,
+    pub(crate) description: Option<Best<Text>>,
+    pub(crate) name: Option<Best<Text>>,
+    pub(crate) model: Option<Best<Text>>,
+    pub(crate) resolved_model: Option<Best<Text>>,
+    pub(crate) prompt: Option<Best<Text>>,
+    pub(crate) mode: Option<Best<SpawnMode>>,
+    /// The agent that its result names.
+    pub(crate) agent: Option<Best<Text>>,
+    /// Whether its result says that the agent is over, and of what order that is.
+    pub(crate) finished: Option<Best<bool>>,
+    pub(crate) report: Option<Best<Text>>,
+    pub(crate) error: Option<Best<Text>>,
+    pub(crate) proves_agent: bool,
+    /// The result's order, for endings.
+    pub(crate) result_order: Option<Order>,
+}
+
+/// What was said of a tool call.
+#[derive(Debug)]
+pub(crate) struct CallFacts {
+    pub(crate) id: Option<Text>,
+    pub(crate) name: Option<Text>,
+    pub(crate) class: ToolClass,
+    /// Of which kinds of source its begin was seen, as bits of `SourceKind`.
+    pub(crate) seen: u8,
+    pub(crate) begin: Option<(SourceKind, Option<Millis>, Order)>,
+    pub(crate) owners: SmallVec<[(Ref, Basis); 1]>,
+    pub(crate) digest: Option<(SourceKind, u64)>,
+    pub(crate) detail: Option<(SourceKind, Text)>,
+    pub(crate) writes: Option<Text>,
+    pub(crate) ends: SmallVec<[CallEndFact; 1]>,
+    pub(crate) payloads: Option<Box<CallPayloads>>,
+    pub(crate) spawn: Option<Box<SpawnCallFacts>>,
+}
+
+/// Arguments and result of a call, the best kind of source's.
+#[derive(Debug, Default)]
+pub(crate) struct CallPayloads {
+    pub(crate) input: Option<(SourceKind, Payload)>,
+    pub(crate) result: Option<(SourceKind, Payload)>,
+}
+
+impl CallFacts {
+    pub(crate) fn new(id: Option<Text>) -> Self {
+        Self {
+            id,
+            name: None,
+            class: ToolClass::Other,
+            seen: 0,
+            begin: None,
+            owners: SmallVec::new(),
+            digest: None,
+            detail: None,
+            writes: None,
+            ends: SmallVec::new(),
+            payloads: None,
+            spawn: None,
+        }
+    }
+
+    /// Whether a source of this kind told its begin.
+    pub(crate) fn seen_in(&self, kind: SourceKind) -> bool {
+        self.seen & (1 << kind as u8) != 0
+    }
+
+    /// The order of its begin, for sorting; calls without one come last.
+    pub(crate) fn order(&self) -> (bool, Option<Order>) {
+        (self.begin.is_none(), self.begin.map(|(_, _, order)| order))
+    }
+}
+
+/// What was said of an API response.
+#[derive(Debug)]
+pub(crate) struct ResponseFacts {
+    pub(crate) owners: SmallVec<[(Ref, Basis); 1]>,
+    pub(crate) model: Option<(Order, Text)>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) cache_write_1h: u64,
+    pub(crate) is_final: bool,
+    pub(crate) only_streamed: bool,
+    pub(crate) synthetic: bool,
+    pub(crate) times: Option<(Millis, Millis)>,
+    /// Hash and characters of each line's content, kept only while the response may be a placeholder.
+    pub(crate) content: Vec<(u64, u32)>,
+}
+
+/// A prompt of the user.
+#[derive(Clone, Debug)]
+pub(crate) struct PromptFact {
+    pub(crate) kind: SourceKind,
+    pub(crate) id: Option<Text>,
+    pub(crate) hash: u64,
+    pub(crate) time: Option<Millis>,
+    pub(crate) order: Order,
+    pub(crate) line_id: Option<Text>,
+}
+
+/// The end of a turn of the root.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnFact {
+    pub(crate) kind: SourceKind,
+    pub(crate) status: AgentStatus,
+    pub(crate) evidence: EndEvidence,
+    pub(crate) order: Order,
+    pub(crate) counts_run: bool,
+    pub(crate) line_id: Option<Text>,
+    pub(crate) source: u32,
+    pub(crate) text: Option<Text>,
+}
+
+/// One step of a wire without times, in its order.
+#[derive(Clone, Debug)]
+pub(crate) struct HookStep {
+    pub(crate) source: u32,
+    pub(crate) offset: u64,
+    pub(crate) line: u64,
+    pub(crate) what: HookWhat,
+}
+
+/// What a step of a hook log is.
+#[derive(Clone, Debug)]
+pub(crate) enum HookWhat {
+    Prompt { is_user: bool },
+    Start { agent: Text },
+    Stop { agent: Text },
+    /// A call began; `named` where the payload names its agent.
+    Pre { call: CallNo, named: Option<Ref> },
+    /// A call ended, known by a payload of its own.
+    Post { call: CallNo, named: Option<Ref>, launched: bool },
+    Permission { named: Option<Ref>, name: Text, digest: u64 },
+    TurnEnd { status: AgentStatus },
+    SessionStart,
+    SessionEnd,
+}
+
+/// Everything that sources said of one session.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) version: Option<Best<std::cmp::Reverse<Text>>>,
+    pub(crate) cwd: Option<Best<Text>>,
+    pub(crate) root_model: Option<Best<Text>>,
+    pub(crate) title: Option<Best<Text>>,
+    /// Kinds of source that tell each agent's start at once, as bits of `SourceKind`.
+    pub(crate) tells_starts: u8,
+    /// Kinds of source that said anything.
+    pub(crate) kinds: u8,
+    pub(crate) span: Span,
+    pub(crate) agents: Vec<AgentFacts>,
+    pub(crate) by_id: HashMap<Text, Ref>,
+    pub(crate) by_call: HashMap<CallNo, Ref>,
+    /// Line id → the agent of its chain.
+    pub(crate) chains: HashMap<Text, Ref>,
+    pub(crate) calls: Vec<CallFacts>,
+    pub(crate) call_by_id: HashMap<Text, CallNo>,
+    /// Calls without an id that wait for their end, by digest.
+    pub(crate) nameless: HashMap<u64, Vec<CallNo>>,
+    pub(crate) responses: Vec<ResponseFacts>,
+    pub(crate) response_by_id: HashMap<Text, u32>,
+    pub(crate) ends: HashMap<Text, Vec<EndFact>>,
+    pub(crate) run_ids: HashMap<Text, Text>,
+    pub(crate) prompts: Vec<PromptFact>,
+    pub(crate) turns: Vec<TurnFact>,
+    pub(crate) checksums: Vec<Checksum>,
+    pub(crate) hooks: Vec<HookStep>,
+    pub(crate) has_identity: bool,
+    pub(crate) names: HashSet<Text>,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            version: None,
+            cwd: None,
+            root_model: None,
+            title: None,
+            tells_starts: 0,
+            kinds: 0,
+            span: Span::default(),
+            agents: vec![AgentFacts::new(Key::Root)],
+            by_id: HashMap::new(),
+            by_call: HashMap::new(),
+            chains: HashMap::new(),
+            calls: Vec::new(),
+            call_by_id: HashMap::new(),
+            nameless: HashMap::new(),
+            responses: Vec::new(),
+            response_by_id: HashMap::new(),
+            ends: HashMap::new(),
+            run_ids: HashMap::new(),
+            prompts: Vec::new(),
+            turns: Vec::new(),
+            checksums: Vec::new(),
+            hooks: Vec::new(),
+            has_identity: false,
+            names: HashSet::new(),
+            problems: Vec::new(),
+        }
+    }
+}
+
+impl Facts {
+    /// The shared copy of a word that repeats (tool names, models).
+    pub(crate) fn word(&mut self, text: &str) -> Text {
+        if let Some(known) = self.names.get(text) {
+            return known.clone();
+        }
+        let word: Text = text.into();
+        self.names.insert(word.clone());
+        word
+    }
+
+    /// The agent of that id, which need not exist.
+    pub(crate) fn agent_by_id(&mut self, id: &str) -> Ref {
+        if let Some(known) = self.by_id.get(id) {
+            return *known;
+        }
+        let id: Text = id.into();
+        let made = self.agents.len() as Ref;
+        self.agents.push(AgentFacts::new(Key::Id(id.clone())));
+        self.by_id.insert(id, made);
+        made
+    }
+
+    /// The agent that this call started or is to start.
+    pub(crate) fn agent_by_call(&mut self, call: CallNo) -> Ref {
+        let made = self.agents.len() as Ref;
+        let agent = *self.by_call.entry(call).or_insert(made);
+        if agent == made {
+            self.agents.push(AgentFacts::new(Key::Call(call)));
+        }
+        agent
+    }
+
+    /// The agent of the chain that this line belongs to.
+    pub(crate) fn agent_by_chain(&mut self, line: &str, parent: Option<&str>) -> Ref {
+        if let Some(known) = self.chains.get(line) {
+            return *known;
+        }
+        let agent = match parent.and_then(|parent| self.chains.get(parent)) {
+            Some(known) => *known,
+            None => {
+                self.agents.push(AgentFacts::new(Key::Chain));
+                (self.agents.len() - 1) as Ref
+            }
+        };
+        self.chains.insert(line.into(), agent);
+        agent
+    }
+
+    /// The call of that id.
+    pub(crate) fn call(&mut self, id: &str) -> CallNo {
+        if let Some(known) = self.call_by_id.get(id) {
+            return *known;
+        }
+        let id: Text = id.into();
+        let made = self.calls.len() as CallNo;
+        self.calls.push(CallFacts::new(Some(id.clone())));
+        self.call_by_id.insert(id, made);
+        made
+    }
+}

@@ -1,0 +1,78 @@
+//! Tokens and cost: each API response once, by the source with final numbers, at its own model's price.
+
+use subscope_model::{MicroUsd, PriceTable, Text, Usage};
+
+use crate::{
+    facts::{Facts, Order},
+    owners::Owners,
+};
+
+/// An agent's own figures.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures {
+    /// Distinct API responses.
+    pub(crate) messages: u32,
+    pub(crate) usage: Option<Usage>,
+    /// What is known of the cost, in picodollars.
+    pub(crate) pico_usd: u128,
+    /// Whether a part of the cost is not known.
+    pub(crate) has_unknown_price: bool,
+    pub(crate) model: Option<(Order, Text)>,
+}
+
+impl Figures {
+    /// The cost, where it is known whole.
+    pub(crate) fn cost(&self) -> Option<MicroUsd> {
+        (self.usage.is_some() && !self.has_unknown_price).then(|| PriceTable::micro_usd(self.pico_usd))
+    }
+
+    /// Adds another's figures.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.messages += other.messages;
+        self.usage = match (self.usage, other.usage) {
+            (Some(mine), Some(theirs)) => Some(mine + theirs),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.pico_usd += other.pico_usd;
+        self.has_unknown_price |= other.has_unknown_price;
+    }
+
+    /// The cost as far as it is known, and whether that is a lower bound.
+    pub(crate) fn known_cost(&self) -> (Option<MicroUsd>, bool) {
+        let is_floor = self.has_unknown_price || self.usage.is_some_and(|usage| usage.floor);
+        let known = (self.pico_usd > 0 || !self.has_unknown_price) && self.usage.is_some();
+        (known.then(|| PriceTable::micro_usd(self.pico_usd)), is_floor && known)
+    }
+}
+
+/// A response is a placeholder when no line of it has a reason for its end and it is this many times shorter in tokens
+/// than its content is in characters (design, section 3; measured on fixtures 1.0.128, 2.0.76 and 2.1.50).
+const PLACEHOLDER_FACTOR: u64 = 16;
+
+/// Returns each agent's own figures.
+pub(crate) fn figures(facts: &Facts, owners: &Owners, agents: usize, prices: &PriceTable) -> Vec<Figures> {
+    let mut all = vec![Figures::default(); agents];
+    for (response, owner) in facts.responses.iter().zip(&owners.responses) {
+        let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else { continue };
+        if response.synthetic {
+            continue;
+        }
+        own.messages += 1;
+        if let Some(model) = &response.model
+            && own.model.as_ref().is_none_or(|known| *known < *model)
+        {
+            own.model = Some(model.clone());
+        }
+        let Some(mut usage) = response.usage else { continue };
+        let characters: u64 = response.content.iter().map(|(_, characters)| u64::from(*characters)).sum();
+        let is_placeholder = !response.is_final && usage.output_tokens.saturating_mul(PLACEHOLDER_FACTOR) < characters;
+        usage.floor |= is_placeholder || (number != 0 && response.only_streamed);
+        let price = response.model.as_ref().and_then(|(_, model)| prices.pico_usd(model, &usage, response.cache_write_1h));
+        match price {
+            Some(pico) => own.pico_usd += pico,
+            None => own.has_unknown_price = true,
+        }
+        own.usage = Some(own.usage.map_or(usage, |sum| sum + usage));
+    }
+    all
+}

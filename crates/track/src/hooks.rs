@@ -1,0 +1,196 @@
+//! Whose call it was on a wire that does not say: a replay of the hook log in its order.
+//!
+//! Up to 2.1.50 tool hooks name no agent. What can still be said (design, "Identity where the wire gives little"): a
+//! spawn call is the root's; the root is `sole` while nothing of a subagent is open; a subagent is `sole` while it is
+//! certainly the only one at work. Everything else is the LIFO guess `stack`, which is wrong for most calls of parallel
+//! agents and marked so, or `unknown`.
+
+use hashbrown::{HashMap, HashSet};
+use subscope_model::{AgentStatus, Basis, Text, ToolClass};
+
+use crate::{
+    facts::{CallNo, Facts, HookStep, HookWhat, Key, Ref, value},
+    people::{No, People},
+};
+
+/// What the hook logs alone say.
+#[derive(Debug, Default)]
+pub(crate) struct HookLog {
+    /// Who made a call that its payload ascribes to nobody.
+    pub(crate) owners: HashMap<CallNo, (No, Basis)>,
+    /// Agents whose last hook is a stop.
+    pub(crate) stopped: HashSet<Text>,
+    /// Whether the root's last turn is over, and how.
+    pub(crate) turn: Option<AgentStatus>,
+    /// Whether the process left the session and none came back.
+    pub(crate) has_left: bool,
+    /// Open permission questions: who is asked about, tool, digest.
+    pub(crate) asked: Vec<(No, Text, u64)>,
+    /// Prompts of the user.
+    pub(crate) prompts: u32,
+}
+
+/// The state of one replay.
+#[derive(Default)]
+struct Replay {
+    /// Started and not stopped, oldest first.
+    stack: Vec<Text>,
+    /// Spawn calls without an end.
+    open_spawns: HashSet<CallNo>,
+    /// Other open calls, with whom they were ascribed to.
+    open_calls: HashMap<CallNo, Option<No>>,
+    /// How many agents were launched into the background and have not ended.
+    background: Vec<Text>,
+    /// Launches whose agent has not started yet.
+    launched: usize,
+    /// Spawn calls whose agent has not started yet.
+    unstarted: usize,
+    asked: Vec<(Option<No>, Text, u64)>,
+}
+
+/// Replays all hook logs of the session.
+pub(crate) fn replay(facts: &Facts, people: &People) -> HookLog {
+    let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
+    steps.sort_by_key(|step| (step.source, step.offset));
+    let mut log = HookLog::default();
+    let mut replay = Replay::default();
+    for step in steps {
+        replay.take(facts, people, &step.what, &mut log);
+    }
+    let root = |named: Option<No>| named.unwrap_or(0);
+    log.asked = replay.asked.into_iter().map(|(named, name, digest)| (root(named), name, digest)).collect();
+    log
+}
+
+impl Replay {
+    fn take(&mut self, facts: &Facts, people: &People, what: &HookWhat, log: &mut HookLog) {
+        match what {
+            HookWhat::Prompt { is_user } => {
+                log.turn = None;
+                log.prompts += u32::from(*is_user);
+            }
+            HookWhat::Start { agent } => {
+                log.stopped.remove(agent);
+                self.unstarted = self.unstarted.saturating_sub(1);
+                if self.launched > 0 {
+                    self.launched -= 1;
+                    self.background.push(agent.clone());
+                }
+                self.stack.push(agent.clone());
+            }
+            HookWhat::Stop { agent } => {
+                log.stopped.insert(agent.clone());
+                remove_last(&mut self.stack, agent);
+                remove_last(&mut self.background, agent);
+            }
+            HookWhat::Pre { call, named } => self.begin(facts, people, *call, *named, log),
+            HookWhat::Post { call, named, launched } => {
+                self.touch(facts, *named, log);
+                if self.open_spawns.remove(call) {
+                    self.finish_spawn(facts, *call, *launched);
+                }
+                self.open_calls.remove(call);
+                let digest = facts.calls.get(*call as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
+                self.asked.retain(|(_, _, asked)| Some(*asked) != digest);
+            }
+            HookWhat::Permission { named, name, digest } => {
+                let who = named.and_then(|named| people.of(named));
+                self.asked.push((who, name.clone(), *digest));
+            }
+            HookWhat::TurnEnd { status } => log.turn = Some(*status),
+            HookWhat::SessionStart => log.has_left = false,
+            HookWhat::SessionEnd => {
+                log.has_left = true;
+                self.asked.clear();
+            }
+        }
+    }
+
+    /// An agent that does something has not stopped: its stop hook was told to go on.
+    fn touch(&mut self, facts: &Facts, named: Option<Ref>, log: &mut HookLog) {
+        let key = named.and_then(|named| facts.agents.get(named as usize)).map(|agent| &agent.key);
+        if let Some(Key::Id(id)) = key
+            && log.stopped.remove(id)
+        {
+            self.stack.push(id.clone());
+        }
+    }
+
+    fn begin(&mut self, facts: &Facts, people: &People, call: CallNo, named: Option<Ref>, log: &mut HookLog) {
+        self.touch(facts, named, log);
+        log.turn = if named.is_none() { None } else { log.turn };
+        let class = facts.calls.get(call as usize).map_or(ToolClass::Other, |call| call.class);
+        let is_spawn = class == ToolClass::Spawn;
+        if named.is_none() {
+            let owner = self.owner(facts, people, is_spawn);
+            log.owners.entry(call).or_insert(owner);
+            self.open_calls.insert(call, Some(owner.0).filter(|_| owner.1 > Basis::Stack));
+        }
+        if is_spawn {
+            self.open_spawns.insert(call);
+            self.unstarted += 1;
+            self.open_calls.remove(&call);
+        }
+    }
+
+    fn finish_spawn(&mut self, facts: &Facts, call: CallNo, launched: bool) {
+        let spawn = facts.calls.get(call as usize).and_then(|call| call.spawn.as_ref());
+        let agent = spawn.and_then(|spawn| value(&spawn.agent));
+        if !launched {
+            self.unstarted = self.unstarted.min(self.open_spawns.len());
+            return;
+        }
+        match agent {
+            Some(agent) if self.stack.contains(&agent) => self.background.push(agent),
+            _ => self.launched += 1,
+        }
+    }
+
+    fn owner(&self, facts: &Facts, people: &People, is_spawn: bool) -> (No, Basis) {
+        if facts.has_identity {
+            return (0, Basis::Wire);
+        }
+        // There is no nesting on the versions whose wire has no identity (up to 2.1.110).
+        if is_spawn {
+            return (0, Basis::Sole);
+        }
+        let is_quiet = self.background.is_empty() && self.launched == 0;
+        if self.stack.is_empty() && self.open_spawns.is_empty() && is_quiet {
+            return (0, Basis::Sole);
+        }
+        let top = self.stack.last().and_then(|id| people.by_id(facts, id));
+        let roots_other_calls = self.open_calls.values().any(|owner| *owner == Some(0));
+        match top {
+            Some(agent)
+                if self.stack.len() == 1
+                    && self.open_spawns.len() == 1
+                    && self.unstarted == 0
+                    && is_quiet
+                    && !roots_other_calls
+                    && self.fits_the_open_spawn(facts) =>
+            {
+                (agent, Basis::Sole)
+            }
+            Some(agent) => (agent, Basis::Stack),
+            None => (0, Basis::Unknown),
+        }
+    }
+}
+
+impl Replay {
+    /// Whether the agent on top can be the open spawn call's by its type. A warm-up that still runs is not.
+    fn fits_the_open_spawn(&self, facts: &Facts) -> bool {
+        let asked = self.open_spawns.iter().next().and_then(|call| facts.calls.get(*call as usize));
+        let asked = asked.and_then(|call| call.spawn.as_ref()).and_then(|spawn| value(&spawn.agent_type));
+        let top = self.stack.last().and_then(|id| facts.by_id.get(id));
+        let started = top.and_then(|name| facts.agents.get(*name as usize)).and_then(|agent| value(&agent.agent_type));
+        asked.is_none() || started.is_none() || asked == started
+    }
+}
+
+fn remove_last(stack: &mut Vec<Text>, agent: &str) {
+    if let Some(at) = stack.iter().rposition(|known| &**known == agent) {
+        stack.remove(at);
+    }
+}
+

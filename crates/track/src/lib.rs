@@ -1,0 +1,164 @@
+//! Facts that join, conclusions that are derived.
+//!
+//! Flow: [`Tracker::absorb`] joins observations of one session into facts, in any order between sources and with
+//! repeats; [`Tracker::derive`] concludes a [`Tree`] from them for a moment in time and never feeds anything back.
+//! So the same sources give the same tree, whatever came first.
+//!
+//! Steps of a conclusion, one module each: `people` (who is who), `hooks` (whose call it was on a wire that does not
+//! say), `owners` (whose calls are whose, who started whom), `status` (how agents stand or ended), `spans` (when they
+//! were active), `figures` (tokens and cost), `liveness`, `flags`, `runs`, and `rows`, which puts them together.
+//!
+//! Pitfalls: what is not monotone (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must never be
+//! kept as a fact; nothing may depend on a source's number.
+//!
+//! Absent on purpose: a clock, IO, vendors' names, and how observations arrived.
+
+mod absorb;
+mod facts;
+mod figures;
+mod flags;
+mod hooks;
+mod liveness;
+mod owners;
+mod people;
+mod rows;
+mod runs;
+mod spans;
+mod status;
+
+use std::hash::Hasher;
+
+pub use absorb::Keep;
+pub use liveness::Limits;
+use subscope_model::{
+    Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
+};
+
+/// The moment for which a tree is concluded, and what is known of the sources at that moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Now<'p> {
+    /// The moment.
+    pub at: Millis,
+    /// Whether the sources' pipe or process has ended.
+    pub has_ended: bool,
+    /// Whether a source without times still grows.
+    pub is_growing: bool,
+    /// Prices.
+    pub prices: &'p PriceTable,
+    /// Limits of silence.
+    pub limits: Limits,
+}
+
+/// Tracks one session.
+#[derive(Debug)]
+pub struct Tracker {
+    session: SessionId,
+    harness: Option<Text>,
+    absorber: absorb::Absorber,
+    facts: facts::Facts,
+}
+
+impl Tracker {
+    /// A tracker for a session of which nothing is known yet. With a `cutoff`, everything later is dropped.
+    pub fn new(session: SessionId, harness: Option<&str>, keep: Keep, cutoff: Option<Millis>) -> Self {
+        Self {
+            session,
+            harness: harness.map(Text::from),
+            absorber: absorb::Absorber::new(keep, cutoff),
+            facts: facts::Facts::default(),
+        }
+    }
+
+    /// The session's id.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// Says which harness it is, once that is known.
+    pub fn set_harness(&mut self, harness: &str) {
+        self.harness.get_or_insert_with(|| harness.into());
+    }
+
+    /// Joins one observation. Returns whether it was taken: `false` for one later than the cutoff.
+    pub fn absorb(&mut self, seen: &Observation<'_>) -> bool {
+        self.absorber.take(&mut self.facts, seen)
+    }
+
+    /// Keeps a problem; the same one only once.
+    pub fn problem(&mut self, problem: Problem) {
+        absorb::Absorber::problem(&mut self.facts, problem);
+    }
+
+    /// Concludes the tree for a moment.
+    pub fn derive(&self, now: &Now<'_>) -> Tree {
+        rows::tree(&self.session, self.harness.as_ref(), &self.facts, now)
+    }
+
+    /// Concludes only who did what: cheap enough for every event.
+    pub fn attribution(&self) -> Attribution<'_> {
+        let people = people::people(&self.facts, false);
+        let log = hooks::replay(&self.facts, &people);
+        let owners = owners::owners(&self.facts, &people, &log);
+        Attribution { facts: &self.facts, runs: runs::runs(&self.facts), people, owners }
+    }
+}
+
+/// Who did what, as concluded from what is known now.
+#[derive(Debug)]
+pub struct Attribution<'t> {
+    facts: &'t facts::Facts,
+    people: people::People,
+    owners: owners::Owners,
+    runs: runs::Runs,
+}
+
+impl Attribution<'_> {
+    /// Returns who is meant by an observation's claim, and how that is known. A tool call is its owner's.
+    pub fn actor(&self, claim: &Claim<'_>, call: Option<&str>) -> (Actor, Basis) {
+        let by_call = call
+            .and_then(|id| self.facts.call_by_id.get(id))
+            .and_then(|number| self.owners.calls.get(*number as usize).copied().flatten());
+        let (number, basis) = match (by_call, claim) {
+            (Some(owner), _) => owner,
+            (None, Claim::Root(basis)) => (0, *basis),
+            (None, Claim::Agent(id, basis)) => match self.people.by_id(self.facts, id) {
+                Some(agent) => (agent, *basis),
+                None => return (Actor(AgentId::from(*id)), *basis),
+            },
+            (None, Claim::SpawnedBy(call)) => {
+                let number = self.facts.call_by_id.get(*call);
+                match number.and_then(|number| self.people.started_by(*number)) {
+                    Some(agent) => (agent, Basis::Link),
+                    None => return (Actor(AgentId::from(*call)), Basis::Link),
+                }
+            }
+            (None, Claim::Chain { line, .. }) => {
+                let agent = self.facts.chains.get(*line).and_then(|name| self.people.of(*name));
+                (agent.unwrap_or(0), if agent.is_some() { Basis::Link } else { Basis::Unknown })
+            }
+            (None, Claim::Silent) if self.facts.has_identity => (0, Basis::Wire),
+            (None, Claim::Silent) => (0, Basis::Unknown),
+        };
+        let id = self.people.all.get(number).map_or_else(|| AgentId::from(AgentId::ROOT), |person| person.id.clone());
+        (Actor(id), basis)
+    }
+
+    /// Returns the agent that a call started.
+    pub fn started_by(&self, call: &str) -> Option<AgentId> {
+        let number = self.facts.call_by_id.get(call)?;
+        let agent = self.people.started_by(*number)?;
+        self.people.all.get(agent).map(|person| person.id.clone())
+    }
+
+    /// Returns the run that a moment belongs to, from 1; 0 before the first prompt.
+    pub fn run_at(&self, time: Option<Millis>) -> u32 {
+        self.runs.at(time)
+    }
+}
+
+/// A hash of a text, equal for equal texts within one process.
+fn hash_text(text: &str) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}

@@ -1,0 +1,270 @@
+//! Who is who: which of the names under which agents were told of are one agent, and which exist at all.
+//!
+//! A spawn call is not yet an agent: a call that was refused, or that nothing proves to have started one, makes none.
+//! Links from call to agent, best first: the harness's record or the line itself (certain), the call's own result, the
+//! start's trigger, and, where a version has none of these, the exact prompt (design, "Identity where the wire gives
+//! little"): of equal prompts the first.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+use subscope_model::{AgentId, Outcome, SourceKind, Text, ToolClass};
+
+use crate::facts::{CallFacts, CallNo, Facts, Key, Order, ROOT, Ref, value};
+
+/// Names a [`Person`]; the root is 0.
+pub(crate) type No = usize;
+
+/// One agent: all names that mean it.
+#[derive(Debug)]
+pub(crate) struct Person {
+    pub(crate) id: AgentId,
+    pub(crate) refs: Vec<Ref>,
+    /// The call that started it.
+    pub(crate) origin: Option<CallNo>,
+    /// Whether only its open spawn call tells of it.
+    pub(crate) is_pending: bool,
+}
+
+/// All agents of a session.
+#[derive(Debug)]
+pub(crate) struct People {
+    pub(crate) all: Vec<Person>,
+    of_ref: Vec<Option<No>>,
+    of_call: HashMap<CallNo, No>,
+}
+
+impl People {
+    /// The agent that a name means; `None` for names that only mention one.
+    pub(crate) fn of(&self, name: Ref) -> Option<No> {
+        self.of_ref.get(name as usize).copied().flatten()
+    }
+
+    /// The agent that a call started.
+    pub(crate) fn started_by(&self, call: CallNo) -> Option<No> {
+        self.of_call.get(&call).copied()
+    }
+
+    /// The agent of an id told somewhere.
+    pub(crate) fn by_id(&self, facts: &Facts, id: &str) -> Option<No> {
+        facts.by_id.get(id).and_then(|name| self.of(*name))
+    }
+}
+
+/// How certain a link between call and agent is, best first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Certainty {
+    Recorded,
+    Result,
+    Trigger,
+    Prompt,
+}
+
+/// Concludes who is who. `is_over` says that nothing more will come from this session.
+pub(crate) fn people(facts: &Facts, is_over: bool) -> People {
+    let origin_of = link(facts);
+    let mut all =
+        vec![Person { id: AgentId::from(AgentId::ROOT), refs: vec![ROOT], origin: None, is_pending: false }];
+    let mut of_ref: Vec<Option<No>> = vec![None; facts.agents.len()];
+    let mut of_call: HashMap<CallNo, No> = HashMap::new();
+    if let Some(root) = of_ref.first_mut() {
+        *root = Some(0);
+    }
+    let mut names: Vec<Ref> = (1..facts.agents.len() as Ref).filter(|name| is_proven(facts, *name)).collect();
+    // Real ids first, so that a provisional name joins the real one and not the other way round.
+    names.sort_by_key(|name| (rank(facts, *name), heard(facts, *name), *name));
+    for name in names {
+        let origin = origin_of.get(&name).copied();
+        let known = origin.and_then(|call| of_call.get(&call).copied());
+        let number = known.unwrap_or(all.len());
+        if known.is_none() {
+            all.push(Person { id: id_of(facts, name, origin), refs: Vec::new(), origin, is_pending: false });
+            if let Some(call) = origin {
+                of_call.insert(call, number);
+            }
+        }
+        if let Some(person) = all.get_mut(number) {
+            person.refs.push(name);
+        }
+        if let Some(slot) = of_ref.get_mut(name as usize) {
+            *slot = Some(number);
+        }
+    }
+    for (number, call) in facts.calls.iter().enumerate() {
+        let number = number as CallNo;
+        if of_call.contains_key(&number) {
+            continue;
+        }
+        if let Some(is_pending) = proof(facts, call, is_over) {
+            let id = call_id(call);
+            of_call.insert(number, all.len());
+            all.push(Person { id, refs: Vec::new(), origin: Some(number), is_pending });
+        }
+    }
+    name_the_nameless(facts, &mut all);
+    People { all, of_ref, of_call }
+}
+
+fn is_proven(facts: &Facts, name: Ref) -> bool {
+    let Some(agent) = facts.agents.get(name as usize) else { return false };
+    if let Key::Id(id) = &agent.key
+        && is_ghost(facts, id)
+    {
+        return false;
+    }
+    agent.proven
+}
+
+/// Whether all that tells of an agent is a stop hook with an empty type (requirement 3.4).
+pub(crate) fn is_ghost(facts: &Facts, id: &str) -> bool {
+    let Some(ends) = facts.ends.get(id) else { return false };
+    let known = facts.by_id.get(id).and_then(|name| facts.agents.get(*name as usize));
+    let is_heard = known.is_some_and(|agent| agent.proven);
+    !is_heard && ends.iter().all(|end| end.stop_type.as_deref() == Some(""))
+}
+
+fn rank(facts: &Facts, name: Ref) -> u8 {
+    match facts.agents.get(name as usize).map(|agent| &agent.key) {
+        Some(Key::Root) => 0,
+        Some(Key::Id(_)) => 1,
+        Some(Key::Call(_)) => 2,
+        Some(Key::Chain) | None => 3,
+    }
+}
+
+fn heard(facts: &Facts, name: Ref) -> Option<Order> {
+    facts.agents.get(name as usize).and_then(|agent| agent.heard)
+}
+
+/// Returns the call that started each name's agent. Each call starts one agent.
+fn link(facts: &Facts) -> HashMap<Ref, CallNo> {
+    let mut candidates: Vec<(Certainty, Option<Order>, CallNo, Ref)> = Vec::new();
+    for (name, agent) in facts.agents.iter().enumerate() {
+        let name = name as Ref;
+        if let Key::Call(call) = agent.key {
+            candidates.push((Certainty::Recorded, None, call, name));
+        }
+        for (call, is_certain) in &agent.origins {
+            let class = facts.calls.get(*call as usize).map(|call| (call.class, call.name.is_some()));
+            let is_other_tool = class.is_some_and(|(class, named)| named && class != ToolClass::Spawn);
+            if *is_certain {
+                candidates.push((Certainty::Recorded, None, *call, name));
+            } else if !is_other_tool {
+                let at = agent.triggers.iter().map(|trigger| trigger.order).min();
+                candidates.push((Certainty::Trigger, at, *call, name));
+            }
+        }
+    }
+    for (number, call) in facts.calls.iter().enumerate() {
+        let agent = call.spawn.as_ref().and_then(|spawn| value(&spawn.agent));
+        let is_spawn = call.class == ToolClass::Spawn || call.name.is_none();
+        if let Some(name) = agent.filter(|_| is_spawn).and_then(|id| facts.by_id.get(&id).copied()) {
+            candidates.push((Certainty::Result, None, number as CallNo, name));
+        }
+    }
+    candidates.sort_by(|one, other| (one.0, one.1, one.2).cmp(&(other.0, other.1, other.2)));
+    let mut origin_of: HashMap<Ref, CallNo> = HashMap::new();
+    let mut named: HashMap<CallNo, Ref> = HashMap::new();
+    for (_, _, call, name) in candidates {
+        let is_provisional = matches!(facts.agents.get(name as usize).map(|agent| &agent.key), Some(Key::Call(_)));
+        if is_provisional {
+            origin_of.insert(name, call);
+        } else if !origin_of.contains_key(&name) && !named.contains_key(&call) {
+            origin_of.insert(name, call);
+            named.insert(call, name);
+        }
+    }
+    link_by_prompt(facts, &mut origin_of, &mut named);
+    origin_of
+}
+
+/// Links agents that nothing else links to the spawn call with exactly their prompt.
+fn link_by_prompt(facts: &Facts, origin_of: &mut HashMap<Ref, CallNo>, named: &mut HashMap<CallNo, Ref>) {
+    let mut free: BTreeMap<Text, Vec<CallNo>> = BTreeMap::new();
+    let mut calls: Vec<CallNo> = (0..facts.calls.len() as CallNo).collect();
+    calls.retain(|number| {
+        let call = facts.calls.get(*number as usize);
+        call.is_some_and(|call| call.class == ToolClass::Spawn && !is_refused(call)) && !named.contains_key(number)
+    });
+    calls.sort_by_key(|number| facts.calls.get(*number as usize).map(CallFacts::order));
+    for number in calls {
+        let call = facts.calls.get(number as usize);
+        if let Some(prompt) = call.and_then(|call| call.spawn.as_ref()).and_then(|spawn| value(&spawn.prompt)) {
+            free.entry(prompt).or_default().push(number);
+        }
+    }
+    let mut lonely: Vec<(Order, Ref, Text)> = Vec::new();
+    for (name, agent) in facts.agents.iter().enumerate().skip(1) {
+        let name = name as Ref;
+        if agent.proven && !agent.detached && !origin_of.contains_key(&name)
+            && let (Some(order), Some(prompt)) = (agent.heard, value(&agent.prompt))
+        {
+            let first = agent.span.get().map_or(order, |(from, _)| Order { time: from, ..order });
+            lonely.push((first, name, prompt));
+        }
+    }
+    lonely.sort();
+    for (_, name, prompt) in lonely {
+        let Some(calls) = free.get_mut(&prompt).filter(|calls| !calls.is_empty()) else { continue };
+        let call = calls.remove(0);
+        origin_of.insert(name, call);
+        named.insert(call, name);
+    }
+}
+
+fn is_refused(call: &CallFacts) -> bool {
+    call.ends.iter().any(|end| end.refused || end.outcome == Outcome::Denied)
+}
+
+/// Whether a spawn call that no agent's own trace belongs to has started one: `Some(true)` for one that is only asked
+/// for, `Some(false)` for one that was at work, `None` for none.
+fn proof(facts: &Facts, call: &CallFacts, is_over: bool) -> Option<bool> {
+    if call.class != ToolClass::Spawn {
+        return None;
+    }
+    let streamed = call.seen_in(SourceKind::Stream);
+    let on_disk = call.seen_in(SourceKind::Transcript);
+    // On disk an agent has lines of its own, and a telling stream has its start: without these there is none.
+    let would_show = on_disk || facts.tells_starts & (1 << SourceKind::Stream as u8) != 0;
+    if call.spawn.as_ref().is_some_and(|spawn| spawn.proves_agent) {
+        return Some(false);
+    }
+    let strongest = call.ends.iter().filter(|end| end.outcome != Outcome::Over).min_by_key(|end| end.kind);
+    match strongest.map(|end| (end.outcome, end.refused, end.kind)) {
+        None if is_over && would_show => None,
+        None if on_disk || streamed => Some(true),
+        None => None,
+        Some((Outcome::Ok, ..)) => Some(false),
+        Some((Outcome::Error, false, SourceKind::Stream)) if !would_show => Some(false),
+        Some(_) => None,
+    }
+}
+
+fn call_id(call: &CallFacts) -> AgentId {
+    call.id.clone().map_or_else(|| AgentId::from(""), AgentId)
+}
+
+fn id_of(facts: &Facts, name: Ref, origin: Option<CallNo>) -> AgentId {
+    match facts.agents.get(name as usize).map(|agent| &agent.key) {
+        Some(Key::Id(id)) => AgentId(id.clone()),
+        _ => origin.and_then(|call| facts.calls.get(call as usize)).map_or_else(|| AgentId::from(""), call_id),
+    }
+}
+
+/// Gives `agent-<n>`, in order of start, to those that no source names.
+fn name_the_nameless(facts: &Facts, all: &mut [Person]) {
+    let mut nameless: Vec<(Option<Order>, usize)> = Vec::new();
+    for (number, person) in all.iter().enumerate() {
+        if person.id.is_empty() {
+            let first = person.refs.iter().filter_map(|name| heard(facts, *name)).min();
+            let begin = person.origin.and_then(|call| facts.calls.get(call as usize)).and_then(|call| call.order().1);
+            nameless.push((first.or(begin), number));
+        }
+    }
+    nameless.sort();
+    for (count, (_, number)) in nameless.into_iter().enumerate() {
+        if let Some(person) = all.get_mut(number) {
+            person.id = AgentId::from(format!("agent-{}", count + 1).as_str());
+        }
+    }
+}

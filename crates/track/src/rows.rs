@@ -1,0 +1,463 @@
+//! Puts the conclusions together into a [`Tree`].
+
+use std::collections::BTreeMap;
+
+use subscope_model::{
+    Actor, Agent, AgentId, AgentStatus, Basis, Flag, Millis, Outcome, Problem, Session, SessionId, SpawnMode, Subtree,
+    Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+};
+
+use crate::{
+    Now,
+    facts::{Facts, HookWhat, Order, value},
+    figures::{Figures, figures},
+    flags, hooks,
+    liveness::{Doing, doing, is_open, is_stalled},
+    owners::{Owners, owners},
+    people::{No, is_ghost, people},
+    runs::runs,
+    spans::{calls_by_agent, intervals, union},
+    status::{Case, LOST_AFTER_MS, Silence, Standing, call_end},
+};
+
+/// What is concluded of one agent before its row is made.
+struct Draft {
+    standing: Standing,
+    calls: Vec<u32>,
+    statuses: Vec<ToolStatus>,
+    intervals: Vec<[Millis; 2]>,
+    last: Option<Millis>,
+    children: Vec<No>,
+}
+
+/// Concludes the tree of a session.
+pub(crate) fn tree(session: &SessionId, harness: Option<&Text>, facts: &Facts, now: &Now<'_>) -> Tree {
+    let is_over = now.has_ended
+        || facts.span.latest().map_or(!now.is_growing, |last| now.at.saturating_sub(last) >= LOST_AFTER_MS);
+    let people = people(facts, is_over);
+    let log = hooks::replay(facts, &people);
+    let owners = owners(facts, &people, &log);
+    let case = Case { facts, people: &people, owners: &owners, log: &log, now };
+    let calls = calls_by_agent(facts, &people, &owners);
+    let own = figures(facts, &owners, people.all.len(), now.prices);
+    let order = pre_order(&case);
+    let drafts = drafts(&case, calls, &order);
+    let mut rows: Vec<Agent> = order.iter().map(|number| row(&case, *number, &drafts, &own)).collect();
+    let sums = sums(&order, &owners, &drafts, &own);
+    for (row, number) in rows.iter_mut().zip(&order) {
+        if let Some(sum) = sums.get(*number) {
+            row.subtree = sum.clone();
+        }
+    }
+    mark_collisions(&case, &drafts, &order, &mut rows);
+    let summary = summary(facts, &rows, &drafts, &own);
+    Tree {
+        schema: TREE_SCHEMA.into(),
+        session: Session {
+            id: session.clone(),
+            harness: harness.cloned(),
+            harness_version: facts.version.as_ref().map(|best| best.value.0.clone()),
+            cwd: value(&facts.cwd),
+            title: value(&facts.title).map(|text| title(&text)),
+            started_at_ms: facts.span.get().map(|(from, _)| from),
+            ended_at_ms: facts.span.get().map(|(_, to)| to),
+            runs: runs(facts).count,
+        },
+        agents: rows,
+        summary,
+        problems: problems(facts),
+    }
+}
+
+/// The first line of a prompt, at most 120 characters.
+fn title(prompt: &str) -> Text {
+    let line = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    match line.char_indices().nth(120) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()).into(),
+        None => line.into(),
+    }
+}
+
+/// What could not be understood, and hooks that name an agent that never was.
+fn problems(facts: &Facts) -> Vec<Problem> {
+    let mut all = facts.problems.clone();
+    let mut ghosts: Vec<&Text> = facts.ends.keys().filter(|id| is_ghost(facts, id)).collect();
+    ghosts.sort();
+    for id in ghosts {
+        let step = facts.hooks.iter().find(|step| matches!(&step.what, HookWhat::Stop { agent } if agent == id));
+        let line = step.map_or(0, |step| step.line);
+        all.push(Problem {
+            at: format!("hooks:{line}"),
+            what: format!("a stop of agent {id}, which never started and has no type; not counted as an agent"),
+        });
+    }
+    all.sort();
+    all
+}
+
+/// Returns all agents in pre-order, siblings by start, orphans after the root's children.
+fn pre_order(case: &Case<'_>) -> Vec<No> {
+    let started = |number: No| start_key(case, number);
+    let mut children: Vec<Vec<No>> = vec![Vec::new(); case.people.all.len()];
+    let mut orphans = Vec::new();
+    for number in 1..case.people.all.len() {
+        match case.owners.parents.get(number).and_then(|it| it.parent) {
+            Some(parent) => children[parent].push(number),
+            None => orphans.push(number),
+        }
+    }
+    for list in &mut children {
+        list.sort_by_cached_key(|number| started(*number));
+    }
+    orphans.sort_by_cached_key(|number| started(*number));
+    let mut order = Vec::with_capacity(case.people.all.len());
+    let mut waiting: Vec<No> = orphans.into_iter().rev().collect();
+    waiting.push(0);
+    while let Some(number) = waiting.pop() {
+        order.push(number);
+        waiting.extend(children[number].iter().rev());
+    }
+    order
+}
+
+/// By what siblings are sorted: when they started, else when they were asked for, then by id.
+fn start_key(case: &Case<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
+    let Some(person) = case.people.all.get(number) else { return (true, 0, None, AgentId::from("")) };
+    let first = case.tellings(person).filter_map(|agent| agent.span.get().map(|(from, _)| from)).min();
+    let asked = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.order().1);
+    let trigger = case.tellings(person).flat_map(|agent| agent.triggers.iter().map(|trigger| trigger.order)).min();
+    let heard = case.tellings(person).filter_map(|agent| agent.heard).min();
+    let order = asked.or(trigger).or(heard);
+    let time = first.or(order.map(|order| order.time).filter(|time| *time > Millis::MIN));
+    (time.is_none(), time.unwrap_or(0), order, person.id.clone())
+}
+
+/// Concludes everything but sums, children before parents where that matters.
+fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft> {
+    let count = case.people.all.len();
+    let mut silences = vec![Silence::default(); count];
+    let mut drafts: Vec<Draft> = (0..count)
+        .map(|number| {
+            let calls = std::mem::take(&mut calls[number]);
+            let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(case, *call)).collect();
+            let intervals = intervals(case, number, &calls);
+            let last = last_heard(case, number);
+            let has_asked = case.log.asked.iter().any(|(asked, ..)| *asked == number);
+            silences[number] = Silence { last, has_open: has_asked || statuses.contains(&ToolStatus::Open) };
+            let standing = Standing { status: AgentStatus::Running, evidence: None, ended_at: None, report: None, error: None };
+            Draft { standing, calls, statuses, intervals, last, children: Vec::new() }
+        })
+        .collect();
+    for number in order.iter().rev().copied() {
+        if let Some(parent) = case.owners.parents.get(number).and_then(|it| it.parent) {
+            let below = silences[number];
+            let above = &mut silences[parent];
+            above.last = above.last.max(below.last);
+            above.has_open |= below.has_open;
+        }
+    }
+    for number in order.iter().copied() {
+        drafts[number].standing =
+            if number == 0 { case.root(silences[0]) } else { case.subagent(number, silences[number]) };
+        if let Some(parent) = case.owners.parents.get(number).and_then(|it| it.parent) {
+            drafts[parent].children.push(number);
+        }
+    }
+    drafts
+}
+
+fn last_heard(case: &Case<'_>, number: No) -> Option<Millis> {
+    let person = case.people.all.get(number)?;
+    let own = case.tellings(person).filter_map(|agent| agent.span.latest());
+    let woken = case.tellings(person).flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
+    let asked = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.begin);
+    own.chain(woken).chain(asked.and_then(|(_, time, _)| time)).max()
+}
+
+fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {
+    let Some(call) = case.facts.calls.get(number as usize) else { return ToolStatus::Open };
+    if is_open(case, number, call) {
+        return ToolStatus::Open;
+    }
+    match call_end(case, number, call).map(|(outcome, _)| outcome) {
+        Some(Outcome::Ok) => ToolStatus::Ok,
+        Some(Outcome::Denied) => ToolStatus::Denied,
+        Some(Outcome::Over) if was_asked(case, number) => ToolStatus::Denied,
+        Some(Outcome::Error | Outcome::Interrupted | Outcome::Over) => ToolStatus::Error,
+        None => ToolStatus::Open,
+    }
+}
+
+/// Whether a person was asked to allow the call; one that is over without a result of its own was then denied.
+fn was_asked(case: &Case<'_>, number: u32) -> bool {
+    let digest = case.facts.calls.get(number as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
+    case.facts.hooks.iter().any(|step| match &step.what {
+        HookWhat::Permission { digest: asked, .. } => Some(*asked) == digest,
+        _ => false,
+    })
+}
+
+fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent {
+    let person = &case.people.all[number];
+    let draft = &drafts[number];
+    let figures = &own[number];
+    let place = case.owners.parents.get(number).cloned().unwrap_or_default();
+    let standing = &draft.standing;
+    let is_live = standing.status.is_live();
+    let call = person.origin.and_then(|call| case.facts.calls.get(call as usize));
+    let asked = call.and_then(|call| call.spawn.as_deref());
+    let first = |by_agent: &dyn Fn(&crate::facts::AgentFacts) -> Option<Text>, by_call: Option<Text>| {
+        case.tellings(person).find_map(by_agent).or(by_call)
+    };
+    let running = draft.children.iter().filter(|child| drafts[**child].standing.status.is_live()).count() as u32;
+    let last = draft.last;
+    let doing = (standing.status == AgentStatus::Running).then(|| doing(case, number, &draft.calls, last, running)).flatten();
+    let tools: Vec<ToolCall> =
+        draft.calls.iter().zip(&draft.statuses).map(|(call, status)| tool(case, *call, *status)).collect();
+    let count = |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
+    let report = standing.report.clone();
+    let result = match standing.status {
+        AgentStatus::Completed => report_of(case, number).or(report),
+        _ => report,
+    };
+    let cost = figures.cost();
+    let span = draft.intervals.first().zip(draft.intervals.last());
+    Agent {
+        id: person.id.clone(),
+        actor_id: Actor(person.id.clone()),
+        parent_id: place.parent.and_then(|parent| case.people.all.get(parent)).map(|parent| parent.id.clone()),
+        spawned_by: call.and_then(|call| call.id.clone()).map(subscope_model::ToolUseId),
+        depth: place.depth,
+        agent_type: first(&|agent| value(&agent.agent_type), asked.and_then(|asked| value(&asked.agent_type))),
+        name: first(&|agent| value(&agent.name), asked.and_then(|asked| value(&asked.name))),
+        description: first(&|agent| value(&agent.description), asked.and_then(|asked| value(&asked.description))),
+        model: model(case, number, figures),
+        background: case.mode(person) == Some(SpawnMode::Background),
+        status: standing.status,
+        evidence: standing.evidence.clone(),
+        liveness: doing.as_ref().map(|doing| doing.liveness.clone()),
+        flags: flags_of(case, number, drafts, doing.as_ref()),
+        started_at_ms: span.map(|(first, _)| first[0]),
+        ended_at_ms: if is_live { None } else { span.map(|(_, last)| last[1]).or(standing.ended_at) },
+        last_event_at_ms: draft.last,
+        wall_ms: union(&mut draft.intervals.clone()),
+        intervals: draft.intervals.clone(),
+        tool_calls: tools.len() as u32,
+        tool_errors: count(ToolStatus::Error),
+        tools_denied: count(ToolStatus::Denied),
+        open_tools: count(ToolStatus::Open),
+        tools,
+        messages: figures.messages,
+        usage: figures.usage,
+        cost_micro_usd: cost,
+        cost_floor: cost.is_some() && figures.usage.is_some_and(|usage| usage.floor),
+        prompt: prompt(case, number).or_else(|| asked.and_then(|asked| value(&asked.prompt))),
+        result,
+        error: standing.error.clone(),
+        subtree: Subtree::default(),
+    }
+}
+
+fn prompt(case: &Case<'_>, number: No) -> Option<Text> {
+    let person = case.people.all.get(number)?;
+    if number == 0 {
+        return value(&case.facts.title);
+    }
+    case.tellings(person).find_map(|agent| value(&agent.prompt))
+}
+
+/// The last words of an agent whose last line is text: its report.
+fn report_of(case: &Case<'_>, number: No) -> Option<Text> {
+    let person = case.people.all.get(number)?;
+    let text = case.tellings(person).filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
+    let heard = case.tellings(person).filter_map(|agent| agent.tails.iter().flatten().map(|(order, _)| *order).max()).max();
+    // Words before a later call are not a report.
+    if heard.is_some_and(|heard| heard.time > text.time) {
+        return None;
+    }
+    case.last_text(person)
+}
+
+fn model(case: &Case<'_>, number: No, figures: &Figures) -> Option<Text> {
+    let person = case.people.all.get(number)?;
+    let asked = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.spawn.as_deref());
+    let told = || case.tellings(person).find_map(|agent| value(&agent.model));
+    let root = || if number == 0 { value(&case.facts.root_model) } else { None };
+    figures
+        .model
+        .as_ref()
+        .map(|(_, model)| model.clone())
+        .or_else(root)
+        .or_else(|| asked.and_then(|asked| value(&asked.resolved_model)))
+        .or_else(told)
+        .or_else(|| asked.and_then(|asked| value(&asked.model)))
+}
+
+fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
+    let call = &case.facts.calls[number as usize];
+    let payloads = call.payloads.as_deref();
+    ToolCall {
+        id: call.id.clone().map(subscope_model::ToolUseId),
+        name: call.name.clone().unwrap_or_else(|| "".into()),
+        status,
+        basis: case.owners.calls.get(number as usize).copied().flatten().map_or(Basis::Unknown, |(_, basis)| basis),
+        started_at_ms: call.begin.and_then(|(_, time, _)| time),
+        ended_at_ms: call_end(case, number, call).and_then(|(_, time)| time),
+        detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
+        input: payloads.and_then(|payloads| payloads.input.as_ref()).map(|(_, payload)| payload.clone()),
+        result: payloads.and_then(|payloads| payloads.result.as_ref()).map(|(_, payload)| payload.clone()),
+    }
+}
+
+fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doing: Option<&Doing>) -> Vec<Flag> {
+    let draft = &drafts[number];
+    let place = case.owners.parents.get(number).cloned().unwrap_or_default();
+    let active = drafts.iter().skip(1).filter(|draft| draft.standing.status.is_live()).count() as u32;
+    let mut flags = Vec::new();
+    if is_stalled(case, draft.standing.status, doing, draft.last, active) {
+        flags.push(Flag::Stalled);
+    }
+    if flags::is_looping(case.facts, &draft.calls) {
+        flags.push(Flag::Looping);
+    }
+    if flags::is_failing(&draft.statuses) {
+        flags.push(Flag::Failing);
+    }
+    if place.is_warmup {
+        flags.push(Flag::Warmup);
+    } else if number != 0 && place.parent.is_none() {
+        flags.push(Flag::Orphan);
+    }
+    flags
+}
+
+fn mark_collisions(case: &Case<'_>, drafts: &[Draft], order: &[No], rows: &mut [Agent]) {
+    let mut writes = Vec::new();
+    for (number, draft) in drafts.iter().enumerate() {
+        for (call, status) in draft.calls.iter().zip(&draft.statuses) {
+            let Some(told) = case.facts.calls.get(*call as usize) else { continue };
+            let begin = told.begin.and_then(|(_, time, _)| time);
+            if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) = (&told.writes, begin, status) {
+                let to = call_end(case, *call, told).and_then(|(_, time)| time).unwrap_or(from);
+                writes.push((number, file.clone(), from, to.max(from)));
+            }
+        }
+    }
+    if writes.len() < 2 {
+        return;
+    }
+    let active = |number: No| {
+        let list = &drafts.get(number)?.intervals;
+        Some((list.first()?[0], list.last()?[1]))
+    };
+    let is_above = |upper: No, lower: No| {
+        let mut at = Some(lower);
+        while let Some(agent) = at {
+            if agent == upper {
+                return true;
+            }
+            at = case.owners.parents.get(agent).and_then(|it| it.parent);
+        }
+        false
+    };
+    let marked = flags::colliding(&writes, &active, &is_above);
+    for (row, number) in rows.iter_mut().zip(order) {
+        if marked.contains(number) {
+            row.flags.push(Flag::Colliding);
+            row.flags.sort_unstable();
+        }
+    }
+}
+
+/// Sums figures from the leaves up, by agent.
+fn sums(order: &[No], owners: &Owners, drafts: &[Draft], own: &[Figures]) -> Vec<Subtree> {
+    let mut figures: Vec<Figures> = own.to_vec();
+    let mut agents = vec![1u32; drafts.len()];
+    let mut calls: Vec<u32> = drafts.iter().map(|draft| draft.calls.len() as u32).collect();
+    let mut agent_ms: Vec<Option<i64>> = drafts.iter().map(|draft| union(&mut draft.intervals.clone())).collect();
+    let mut spans: Vec<Vec<[Millis; 2]>> = drafts.iter().map(|draft| draft.intervals.clone()).collect();
+    for number in order.iter().rev().copied() {
+        // Only disjoint stretches go up, so that a deep chain does not carry every stretch below it.
+        merge(&mut spans[number]);
+        let Some(parent) = owners.parents.get(number).and_then(|it| it.parent) else { continue };
+        let below = figures[number].clone();
+        figures[parent].add(&below);
+        agents[parent] += agents[number];
+        calls[parent] += calls[number];
+        agent_ms[parent] = match (agent_ms[parent], agent_ms[number]) {
+            (Some(mine), Some(theirs)) => Some(mine + theirs),
+            (mine, theirs) => mine.or(theirs),
+        };
+        let below = spans[number].clone();
+        spans[parent].extend(below);
+    }
+    (0..drafts.len())
+        .map(|number| {
+            let (cost, cost_floor) = figures[number].known_cost();
+            Subtree {
+                agents: agents[number],
+                tool_calls: calls[number],
+                usage: figures[number].usage,
+                cost_micro_usd: cost,
+                cost_floor,
+                wall_ms: union(&mut spans[number]),
+                agent_ms: agent_ms[number],
+            }
+        })
+        .collect()
+}
+
+/// Joins overlapping stretches.
+fn merge(stretches: &mut Vec<[Millis; 2]>) {
+    stretches.sort_unstable();
+    stretches.dedup_by(|next, last| {
+        let joins = next[0] <= last[1];
+        if joins {
+            last[1] = last[1].max(next[1]);
+        }
+        joins
+    });
+}
+
+fn summary(facts: &Facts, rows: &[Agent], drafts: &[Draft], own: &[Figures]) -> Summary {
+    let mut total = Figures::default();
+    own.iter().for_each(|figures| total.add(figures));
+    let (cost, cost_floor) = total.known_cost();
+    let mut sum = Summary { usage: total.usage, cost_micro_usd: cost, cost_floor, ..Summary::default() };
+    let mut by_type = BTreeMap::new();
+    let mut agent_ms = None;
+    for row in rows {
+        sum.tool_calls += row.tool_calls;
+        sum.tool_errors += row.tool_errors;
+        sum.tools_denied += row.tools_denied;
+        if row.id.is_root() {
+            continue;
+        }
+        sum.agents += 1;
+        sum.max_depth = sum.max_depth.max(row.depth);
+        *by_type.entry(row.agent_type.as_deref().unwrap_or("unknown").to_owned()).or_insert(0) += 1;
+        agent_ms = row.wall_ms.map_or(agent_ms, |wall| Some(agent_ms.unwrap_or(0) + wall));
+        *match row.status {
+            AgentStatus::Pending => &mut sum.pending,
+            AgentStatus::Running => &mut sum.running,
+            AgentStatus::Completed => &mut sum.completed,
+            AgentStatus::Failed => &mut sum.failed,
+            AgentStatus::Stopped => &mut sum.stopped,
+            AgentStatus::Lost => &mut sum.lost,
+        } += 1;
+    }
+    sum.by_type = by_type;
+    sum.agent_ms = agent_ms;
+    sum.wall_ms = union(&mut drafts.iter().flat_map(|draft| draft.intervals.iter().copied()).collect::<Vec<_>>());
+    let agents = total.usage.unwrap_or_default();
+    let own_sum = facts.checksums.iter().filter(|sum| sum.usage.covers(&agents));
+    if let Some(own_sum) = own_sum.max_by_key(|sum| (sum.usage.total_tokens, sum.cost_micro_usd)) {
+        sum.usage = Some(Usage { floor: false, ..own_sum.usage });
+        sum.unattributed_usage = Some(own_sum.usage.minus(&agents));
+        if own_sum.cost_micro_usd.is_some() {
+            sum.cost_micro_usd = own_sum.cost_micro_usd;
+            sum.cost_floor = false;
+        }
+    }
+    sum
+}

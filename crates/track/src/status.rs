@@ -1,0 +1,294 @@
+//! How agents stand or ended: by evidence, the strongest first, whatever came first (design, section 3).
+//!
+//! An ending is final for one stretch of activity; what resumes an agent opens a new one, and only evidence of the last
+//! stretch counts. `lost` is concluded from silence, from the end of a pipe or from the end of the session, and says so.
+
+use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, SpawnMode, Text};
+
+use crate::{
+    Now,
+    facts::{AgentFacts, CallFacts, EndFact, Facts, Order, Tail, Trigger, value},
+    hooks::HookLog,
+    owners::Owners,
+    people::{No, People, Person},
+};
+
+/// How an agent stands, and on what that rests.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    pub(crate) status: AgentStatus,
+    pub(crate) evidence: Option<Text>,
+    /// When the harness says that it ended.
+    pub(crate) ended_at: Option<Millis>,
+    pub(crate) report: Option<Text>,
+    pub(crate) error: Option<Text>,
+}
+
+impl Standing {
+    fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
+        Self { status, evidence: evidence.map(Text::from), ended_at: None, report: None, error: None }
+    }
+}
+
+/// Silence after which an agent without an ending is lost.
+pub(crate) const LOST_AFTER_MS: i64 = 15 * 60 * 1000;
+/// The same while a call or a permission question is open.
+pub(crate) const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
+
+/// Everything that the status of one agent rests on.
+pub(crate) struct Case<'f> {
+    pub(crate) facts: &'f Facts,
+    pub(crate) people: &'f People,
+    pub(crate) owners: &'f Owners,
+    pub(crate) log: &'f HookLog,
+    pub(crate) now: &'f Now<'f>,
+}
+
+/// When an agent and those below it were last heard of, and whether one of them has an open call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Silence {
+    pub(crate) last: Option<Millis>,
+    pub(crate) has_open: bool,
+}
+
+impl Case<'_> {
+    /// Concludes how a subagent stands.
+    pub(crate) fn subagent(&self, number: No, silence: Silence) -> Standing {
+        let Some(person) = self.people.all.get(number) else { return Standing::new(AgentStatus::Lost, None) };
+        let last = self.last_trigger(person);
+        let mut told = self.told_endings(person, last);
+        told.extend(self.spawn_result(person, last));
+        told.extend(self.last_line(person, last));
+        told.sort_by(|one, other| {
+            let latest = |end: &Told| std::cmp::Reverse(end.order);
+            (one.evidence, latest(one), one.status).cmp(&(other.evidence, latest(other), other.status))
+        });
+        if let Some(best) = told.first() {
+            let mut standing = Standing::new(best.status, Some(best.evidence.as_str()));
+            standing.ended_at = told.iter().find_map(|end| end.time);
+            standing.report = told.iter().find_map(|end| end.report.clone());
+            standing.error = told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);
+            return standing;
+        }
+        let running = if person.is_pending { AgentStatus::Pending } else { AgentStatus::Running };
+        match self.why_lost(silence) {
+            Some(_) if self.ends_in_text(person, last) => Standing::new(AgentStatus::Completed, Some("last line is text")),
+            Some(why) => Standing::new(AgentStatus::Lost, Some(&why)),
+            None => Standing::new(running, None),
+        }
+    }
+
+    /// What woke the agent last; `None` where nothing but its spawn did.
+    fn last_trigger<'s>(&'s self, person: &Person) -> Option<&'s Trigger> {
+        let tellings = person.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize));
+        let triggers = tellings.flat_map(|agent| agent.triggers.iter());
+        let origin = person.origin.and_then(|call| self.facts.calls.get(call as usize)).and_then(|call| call.id.clone());
+        triggers.filter(|trigger| Some(&trigger.call) != origin.as_ref()).max_by_key(|trigger| trigger.order)
+    }
+
+    pub(crate) fn tellings<'p>(&'p self, person: &'p Person) -> impl Iterator<Item = &'p AgentFacts> {
+        person.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize))
+    }
+
+    /// Endings that sources told by the agent's id.
+    fn told_endings(&self, person: &Person, last: Option<&Trigger>) -> Vec<Told> {
+        let ids = self.tellings(person).filter_map(|agent| match &agent.key {
+            crate::facts::Key::Id(id) => Some(id),
+            _ => None,
+        });
+        let ends = ids.filter_map(|id| self.facts.ends.get(id)).flatten();
+        let is_stopped = self.tellings(person).any(|agent| match &agent.key {
+            crate::facts::Key::Id(id) => self.log.stopped.contains(id),
+            _ => false,
+        });
+        ends.filter(|end| end.evidence != EndEvidence::StopHook || is_stopped)
+            .filter(|end| self.is_of_last_stretch(end, last))
+            .map(|end| Told {
+                evidence: end.evidence,
+                status: end.status,
+                order: end.order,
+                time: end.time,
+                report: end.report.clone(),
+                error: end.error.clone(),
+            })
+            .collect()
+    }
+
+    /// Whether an ending speaks of the agent's last stretch of activity.
+    fn is_of_last_stretch(&self, end: &EndFact, last: Option<&Trigger>) -> bool {
+        let Some(last) = last else { return true };
+        let by_run = end.run_id.as_ref().and_then(|run| self.facts.run_ids.get(run));
+        if let Some(call) = end.call.as_ref().or(by_run) {
+            return *call == last.call;
+        }
+        end.evidence == EndEvidence::StopHook || end.evidence == EndEvidence::Finished || end.order.time >= last.order.time
+    }
+
+    /// What the result of the spawn call says, if it still counts.
+    fn spawn_result(&self, person: &Person, last: Option<&Trigger>) -> Option<Told> {
+        let number = person.origin?;
+        let call = self.facts.calls.get(number as usize)?;
+        if last.is_some() {
+            return None;
+        }
+        let spawn = call.spawn.as_deref();
+        let order = spawn.and_then(|spawn| spawn.result_order);
+        let end = |status, report, error| {
+            order.map(|order| Told {
+                evidence: EndEvidence::SpawnResult,
+                status,
+                order,
+                time: call_end(self, number, call).map(|end| end.1).unwrap_or_default(),
+                report,
+                error,
+            })
+        };
+        let report = spawn.and_then(|spawn| value(&spawn.report));
+        match spawn.and_then(|spawn| value(&spawn.finished)) {
+            Some(true) => return end(AgentStatus::Completed, report, None),
+            Some(false) => return None,
+            None => {}
+        }
+        match call_end(self, number, call)?.0 {
+            Outcome::Interrupted => end(AgentStatus::Stopped, None, None),
+            Outcome::Error => end(AgentStatus::Failed, None, spawn.and_then(|spawn| value(&spawn.error))),
+            Outcome::Ok if self.mode(person) == Some(SpawnMode::Foreground) => end(AgentStatus::Completed, report, None),
+            Outcome::Ok | Outcome::Denied | Outcome::Over => None,
+        }
+    }
+
+    /// How the agent is run, as far as any source tells.
+    pub(crate) fn mode(&self, person: &Person) -> Option<SpawnMode> {
+        let by_agent = self.tellings(person).find_map(|agent| value(&agent.mode));
+        let spawn = person.origin.and_then(|call| self.facts.calls.get(call as usize)).and_then(|call| call.spawn.as_ref());
+        by_agent.or_else(|| spawn.and_then(|spawn| value(&spawn.mode)))
+    }
+
+    /// What the agent's own last line says.
+    fn last_line(&self, person: &Person, last: Option<&Trigger>) -> Option<Told> {
+        let (order, tail) = self.tail(person)?;
+        if last.is_some_and(|last| order.time < last.order.time) {
+            return None;
+        }
+        let status = match tail {
+            Tail::EndTurn => AgentStatus::Completed,
+            Tail::ApiError => AgentStatus::Failed,
+            Tail::Interrupted => AgentStatus::Stopped,
+            Tail::TextOnly | Tail::Open => return None,
+        };
+        let error = if tail == Tail::ApiError { self.last_text(person) } else { None };
+        Some(Told {
+            evidence: EndEvidence::LastLine,
+            status,
+            order,
+            time: None,
+            report: None,
+            error,
+        })
+    }
+
+    /// The agent's last line in its own conversation, else in the stream.
+    fn tail(&self, person: &Person) -> Option<(Order, Tail)> {
+        let of = |slot: usize| self.tellings(person).filter_map(move |agent| agent.tails[slot]).max();
+        of(0).or_else(|| of(1))
+    }
+
+    fn ends_in_text(&self, person: &Person, last: Option<&Trigger>) -> bool {
+        self.tail(person).is_some_and(|(order, tail)| {
+            tail == Tail::TextOnly && last.is_none_or(|last| order.time >= last.order.time)
+        })
+    }
+
+    /// The agent's last words.
+    pub(crate) fn last_text(&self, person: &Person) -> Option<Text> {
+        let texts = self.tellings(person).filter_map(|agent| agent.last_text.as_ref());
+        let (_, _, json) = texts.max_by_key(|(order, offset, _)| (*order, *offset))?;
+        let raw = subscope_model::Raw { json, offset: 0 };
+        Some(raw.text().as_ref().into()).filter(|text: &Text| !text.is_empty())
+    }
+
+    /// Why nothing more will come, if that is so.
+    pub(crate) fn why_lost(&self, silence: Silence) -> Option<String> {
+        if self.now.has_ended {
+            return Some("its pipe ended".to_owned());
+        }
+        if self.log.has_left {
+            return Some("the session ended".to_owned());
+        }
+        let limit = if silence.has_open { LOST_AFTER_OPEN_MS } else { LOST_AFTER_MS };
+        match silence.last {
+            Some(last) if self.now.at.saturating_sub(last) >= limit => {
+                Some(format!("silent for {} min", self.now.at.saturating_sub(last) / 60_000))
+            }
+            Some(_) => None,
+            // Nothing of it has a time: the session's last event, else the end of the file, is the evidence.
+            None => match self.facts.span.latest() {
+                Some(last) if self.now.at.saturating_sub(last) < LOST_AFTER_MS => None,
+                _ if self.now.is_growing => None,
+                _ => Some("end of file".to_owned()),
+            },
+        }
+    }
+
+    /// Concludes how the root stands.
+    pub(crate) fn root(&self, silence: Silence) -> Standing {
+        let Some(root) = self.people.all.first() else { return Standing::new(AgentStatus::Lost, None) };
+        let mut told: Vec<(Order, u8, AgentStatus, &str)> = Vec::new();
+        for turn in &self.facts.turns {
+            if turn.kind != SourceKind::Hook {
+                told.push((turn.order, 2, turn.status, "result"));
+            }
+        }
+        let tail = self.tail(root);
+        let latest = told.iter().map(|(order, ..)| order.time).max();
+        match tail {
+            Some((order, Tail::EndTurn)) => told.push((order, 1, AgentStatus::Completed, "last line")),
+            Some((order, Tail::ApiError)) => told.push((order, 1, AgentStatus::Failed, "last line")),
+            Some((order, Tail::Interrupted)) => told.push((order, 3, AgentStatus::Stopped, "last line")),
+            Some((order, Tail::Open)) if latest.is_none_or(|latest| order.time > latest) => told.clear(),
+            Some(_) | None => {}
+        }
+        if let Some((_, _, status, evidence)) = told.iter().max_by_key(|(order, class, ..)| (order.time, *class)) {
+            let mut standing = Standing::new(*status, Some(evidence));
+            standing.error = self.last_text(root).filter(|_| *status == AgentStatus::Failed);
+            return standing;
+        }
+        let is_told_otherwise = matches!(tail, Some((_, Tail::Open)));
+        if let Some(status) = self.log.turn.filter(|_| !is_told_otherwise || silence.last.is_none()) {
+            return Standing::new(status, Some("stop hook"));
+        }
+        match self.why_lost(silence) {
+            Some(_) if matches!(tail, Some((_, Tail::TextOnly))) => {
+                Standing::new(AgentStatus::Completed, Some("last line is text"))
+            }
+            Some(why) => Standing::new(AgentStatus::Lost, Some(&why)),
+            None => Standing::new(AgentStatus::Running, None),
+        }
+    }
+}
+
+/// One ending with all that came with it.
+struct Told {
+    evidence: EndEvidence,
+    status: AgentStatus,
+    order: Order,
+    time: Option<Millis>,
+    report: Option<Text>,
+    error: Option<Text>,
+}
+
+/// Returns how a call ended and when: by the source that tells most, and only as its owner's own wire tells it (a fork's
+/// file holds a made-up result).
+pub(crate) fn call_end(case: &Case<'_>, number: u32, call: &CallFacts) -> Option<(Outcome, Option<Millis>)> {
+    let owner = case.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
+    let is_owners = |by: Option<u32>| match by.and_then(|by| case.people.of(by)) {
+        Some(teller) => owner.is_none_or(|owner| owner == teller),
+        None => true,
+    };
+    let counted = || call.ends.iter().filter(|end| is_owners(end.by));
+    // A denial is told beside the error that the model gets to see.
+    let denied = counted().find(|end| end.outcome == Outcome::Denied);
+    let best = denied.or_else(|| counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time.is_none(), end.time)))?;
+    let time = best.time.or_else(|| counted().filter_map(|end| end.time.map(|time| (end.kind, time))).min().map(|(_, time)| time));
+    Some((best.outcome, time))
+}

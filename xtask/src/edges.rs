@@ -1,0 +1,145 @@
+//! The written table of what may depend on what, and its comparison with what the manifests say.
+//!
+//! A new edge is its own commit, argued in its message, and changes this table. Dependencies for tests and
+//! benches are no edges of the architecture: they are not looked at, except that nothing else may use `testkit`.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::step::{cargo, output};
+
+/// Everything but the crates that only tests and chores use.
+const EVERYTHING: &[&str] = &["*"];
+
+/// Each crate with those that it may depend on. `model` may be used by every crate below.
+const EDGES: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("decode", &[]),
+    ("track", &[]),
+    ("store", &[]),
+    ("render", &[]),
+    ("export", &[]),
+    ("collect", &[]),
+    ("fold", &["decode", "track"]),
+    // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
+    // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
+    ("hub", &["fold", "store", "collect"]),
+    ("cli", EVERYTHING),
+    // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
+    ("testkit", &["decode", "track", "fold"]),
+    ("xtask", &[]),
+];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<String>,
+}
+
+/// Returns what in the manifests of the workspace differs from the table, one sentence each.
+pub(crate) fn check() -> Result<Vec<String>> {
+    let json = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
+    compare(&json, EDGES)
+}
+
+fn compare(json: &str, table: &[(&str, &[&str])]) -> Result<Vec<String>> {
+    let metadata: Metadata = serde_json::from_str(json).context("cannot read what cargo metadata prints")?;
+    let mut findings = Vec::new();
+    let mut seen = BTreeSet::new();
+    for package in &metadata.packages {
+        let crate_name = short(&package.name);
+        seen.insert(crate_name);
+        let Some((_, allowed)) = table.iter().find(|(name, _)| *name == crate_name) else {
+            findings.push(format!("crate {crate_name} is not in the table of edges (xtask/src/edges.rs)"));
+            continue;
+        };
+        for dependency in
+            package.dependencies.iter().filter(|d| d.path.is_some() && d.kind.as_deref() != Some("dev"))
+        {
+            let target = short(&dependency.name);
+            let is_everything = allowed.contains(&"*") && target != "testkit" && target != "xtask";
+            let is_model = target == "model" && crate_name != "model" && crate_name != "xtask";
+            if !(is_everything || is_model || allowed.contains(&target)) {
+                findings.push(format!(
+                    "{crate_name} → {target} is not in the table of edges (xtask/src/edges.rs)"
+                ));
+            }
+        }
+    }
+    let stale = table.iter().map(|(name, _)| *name).filter(|name| !seen.contains(name));
+    findings.extend(stale.map(|name| format!("the table of edges has {name}, but there is no such crate")));
+    Ok(findings)
+}
+
+/// Crates are named `subscope-<name>`; the table has the name alone. The binary's package is `subscope`.
+fn short(package: &str) -> &str {
+    if package == "subscope" { "cli" } else { package.strip_prefix("subscope-").unwrap_or(package) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[(&str, &[&str])] =
+        &[("model", &[]), ("fold", &["decode"]), ("decode", &[]), ("cli", EVERYTHING), ("testkit", &[])];
+
+    fn findings(edges: &[(&str, &str, Option<&str>)]) -> Vec<String> {
+        let names =
+            ["subscope-model", "subscope-fold", "subscope-decode", "subscope-cli", "subscope-testkit"];
+        let packages: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let dependencies: Vec<_> = edges
+                    .iter()
+                    .filter(|(from, _, _)| from == name)
+                    .map(|(_, to, kind)| serde_json::json!({"name": to, "kind": kind, "path": "/somewhere"}))
+                    .collect();
+                serde_json::json!({"name": name, "dependencies": dependencies})
+            })
+            .collect();
+        compare(&serde_json::json!({"packages": packages}).to_string(), TABLE).unwrap()
+    }
+
+    #[test]
+    fn accept_edges_of_the_table() {
+        let edges = [
+            ("subscope-fold", "subscope-decode", None),
+            ("subscope-fold", "subscope-model", None),
+            ("subscope-cli", "subscope-fold", None),
+            ("subscope-model", "subscope-testkit", Some("dev")),
+        ];
+        assert_eq!(findings(&edges), Vec::<String>::new());
+    }
+
+    #[test]
+    fn report_an_edge_upwards_and_a_testkit_that_is_shipped() {
+        let edges = [("subscope-decode", "subscope-fold", None), ("subscope-cli", "subscope-testkit", None)];
+        let found = findings(&edges);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().any(|f| f.starts_with("decode → fold")), "{found:?}");
+        assert!(found.iter().any(|f| f.starts_with("cli → testkit")), "{found:?}");
+    }
+
+    #[test]
+    fn report_a_crate_without_row_and_a_row_without_crate() {
+        let json = r#"{"packages":[{"name":"subscope-model","dependencies":[]},{"name":"subscope-new","dependencies":[]}]}"#;
+        let found = compare(json, &[("model", &[]), ("gone", &[])]).unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("crate new"), "{found:?}");
+        assert!(found[1].contains("gone"), "{found:?}");
+    }
+}

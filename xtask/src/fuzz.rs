@@ -1,0 +1,162 @@
+//! `cargo xtask fuzz [SECONDS]`: each fuzz target for a while, with the recordings as seeds.
+//!
+//! cargo-fuzz is installed below the target folder where it is absent. The sanitizer's flags are unstable, so the
+//! compiler is told to accept them; nothing else in the repository needs that.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::step::{announce, cargo, output, root, run as run_step, succeeds};
+
+/// A seed larger than this slows the fuzzer down more than it teaches it; it is cut into pieces.
+const SEED_BYTES: usize = 16 * 1024;
+
+/// Enough for the deepest input that the fuzzer makes; a decoder that needs more has a bug.
+const MEMORY_MEGABYTES: u32 = 1024;
+
+/// Tells by its path whether a recorded file is a seed.
+type IsSeed = fn(&str) -> bool;
+
+/// Which recorded files are the seeds of a target; `fuzz/seeds` has lines by hand for what no recording holds.
+const SEEDS: &[(&str, IsSeed)] = &[
+    ("transcript", |name| {
+        name.contains("/projects/") && name.ends_with(".jsonl") && !name.ends_with("/journal.jsonl")
+    }),
+    ("meta", |name| name.ends_with(".meta.json")),
+    ("journal", |name| name.ends_with("/journal.jsonl")),
+    ("stream", |name| name.contains("/stream") && name.ends_with(".jsonl")),
+    ("hook", |name| name.ends_with("/hooks.jsonl")),
+    ("subagent_events", |name| name.ends_with("/subagent-events.jsonl")),
+    ("feed", |name| name.ends_with("/feed.jsonl")),
+];
+
+/// Runs every target for so many seconds; stops at the first that finds something.
+pub(crate) fn run(seconds: u64) -> Result<()> {
+    let tool = install()?;
+    let targets: Vec<String> = output(fuzz(&tool).arg("list"))?.lines().map(str::to_owned).collect();
+    let unseeded = targets.iter().find(|target| !SEEDS.iter().any(|(name, _)| name == target));
+    if let Some(target) = unseeded {
+        bail!("the fuzz target {target} has no row in the table of seeds (xtask/src/fuzz.rs)");
+    }
+    let mut recorded = Vec::new();
+    visit(&root().join("fixtures"), &mut recorded)?;
+    visit(&root().join("fuzz/seeds"), &mut recorded)?;
+    for (target, is_seed) in SEEDS {
+        let seeds = seed(target, &recorded, *is_seed)?;
+        announce(&format!("fuzz {target}: {seconds} s, {seeds} seeds"));
+        let limits = [format!("-max_total_time={seconds}"), format!("-rss_limit_mb={MEMORY_MEGABYTES}")];
+        let mut command = fuzz(&tool);
+        command.args(["run", target, "--"]).args(limits).args([
+            "-timeout=10",
+            "-verbosity=0",
+            "-print_final_stats=1",
+        ]);
+        run_step(&format!("fuzz {target}"), &mut command)?;
+    }
+    announce("fuzz: nothing found");
+    Ok(())
+}
+
+/// Returns cargo-fuzz, installed first where there is none.
+fn install() -> Result<PathBuf> {
+    if succeeds(Command::new("cargo-fuzz").arg("--version")) {
+        return Ok("cargo-fuzz".into());
+    }
+    let folder = root().join("target/tools");
+    let tool = folder.join("bin/cargo-fuzz");
+    if !tool.exists() {
+        let mut install = cargo();
+        install.args(["install", "--locked", "--quiet", "--root"]).arg(&folder).arg("cargo-fuzz");
+        run_step("install cargo-fuzz", &mut install)?;
+    }
+    Ok(tool)
+}
+
+fn fuzz(tool: &Path) -> Command {
+    let mut command = Command::new(tool);
+    command.current_dir(root().join("fuzz")).env("RUSTC_BOOTSTRAP", "1");
+    command.arg("fuzz");
+    command
+}
+
+/// Fills the corpus of a target; returns how many seeds it has. The first two bytes of a seed choose the cut.
+fn seed(target: &str, recorded: &[PathBuf], is_seed: IsSeed) -> Result<usize> {
+    let corpus = root().join("fuzz/corpus").join(target);
+    fs::create_dir_all(&corpus).with_context(|| format!("cannot make {}", corpus.display()))?;
+    let mut seeds = 0;
+    for path in recorded.iter().filter(|path| is_seed(&path.to_string_lossy())) {
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        for piece in pieces(&bytes) {
+            let mut hasher = DefaultHasher::new();
+            piece.hash(&mut hasher);
+            let hash = hasher.finish();
+            let [high, low, ..] = hash.to_be_bytes();
+            let seed = [&[high, low], piece].concat();
+            fs::write(corpus.join(format!("seed-{hash:016x}")), seed).context("cannot write a seed")?;
+            seeds += 1;
+        }
+    }
+    Ok(seeds)
+}
+
+/// Cuts at ends of lines into pieces of at most [`SEED_BYTES`]; a longer line is left out.
+fn pieces(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut pieces = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        if end + line.len() - start > SEED_BYTES {
+            pieces.push(&bytes[start..end]);
+            start = end;
+        }
+        end += line.len();
+        if end - start > SEED_BYTES {
+            start = end;
+        }
+    }
+    pieces.push(&bytes[start..end]);
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+fn visit(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            visit(&path, found)?;
+        } else {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_seeds_at_ends_of_lines_and_leave_out_long_ones() {
+        let short = format!("{}\n", "a".repeat(SEED_BYTES / 2));
+        let long = format!("{}\n", "b".repeat(SEED_BYTES));
+        let bytes = format!("{short}{short}{long}{short}tail");
+        let found = pieces(bytes.as_bytes());
+        assert_eq!(found, [short.as_bytes(), short.as_bytes(), format!("{short}tail").as_bytes()]);
+        assert_eq!(pieces(b""), Vec::<&[u8]>::new());
+    }
+
+    #[test]
+    fn find_seeds_for_every_target() {
+        let mut recorded = Vec::new();
+        visit(&root().join("fixtures"), &mut recorded).unwrap();
+        visit(&root().join("fuzz/seeds"), &mut recorded).unwrap();
+        for (target, is_seed) in SEEDS {
+            assert!(recorded.iter().any(|path| is_seed(&path.to_string_lossy())), "{target} has no seeds");
+            assert!(root().join(format!("fuzz/fuzz_targets/{target}.rs")).exists(), "{target} is no target");
+        }
+    }
+}

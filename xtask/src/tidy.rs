@@ -1,0 +1,150 @@
+//! `cargo xtask tidy`: rules of the repository that no other tool checks.
+//!
+//! Each Rust file says on its first line what it is for; no file grows past the limit; nothing unfinished,
+//! ignored or private to one machine is committed; the crates depend on each other as the table says.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::edges;
+use crate::step::{announce, root};
+
+/// Lines of a file that are no tests. A file that comes near is asked to be split long before, at 600.
+const LINE_LIMIT: usize = 800;
+
+/// Folders that hold nothing written by hand, or recordings, which are never edited.
+const SKIPPED: &[&str] = &["target", ".git", "node_modules", "fixtures", "dist", "corpus", "artifacts"];
+
+/// Words that name one machine or workplace, taken apart so that this file passes its own check.
+const PRIVATE: &[&str] = &[concat!("/wo", "rk/"), concat!(".lib", "rary"), concat!("far", "m-")];
+
+/// Words in Rust code that say that it is not finished, taken apart likewise.
+const UNFINISHED: &[&str] =
+    &[concat!("#[ig", "nore"), concat!("to", "do!"), concat!("FIX", "ME"), concat!("TO", "DO")];
+
+/// Prints what is amiss; an error if anything is.
+pub(crate) fn run() -> Result<()> {
+    announce("tidy");
+    let (files, findings) = check(&root())?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("tidy failed: {} findings", findings.len());
+    }
+    println!("tidy: {files} files and the edges between the crates are in order");
+    Ok(())
+}
+
+/// Returns how many files were looked at and what is amiss, each as `file:line: what`.
+fn check(root: &Path) -> Result<(usize, Vec<String>)> {
+    let mut findings = edges::check()?;
+    let mut files = 0;
+    visit(root, &mut |path| {
+        let Ok(text) = fs::read_to_string(path) else { return }; // no text: a picture or a recording
+        files += 1;
+        let name = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+        findings.extend(look_at(&name, &text));
+    })?;
+    findings.sort();
+    Ok((files, findings))
+}
+
+fn visit(folder: &Path, found: &mut dyn FnMut(&Path)) -> Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            if !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+                visit(&entry.path(), found)?;
+            }
+        } else if kind.is_file() {
+            found(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn look_at(name: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    let is_rust = name.ends_with(".rs");
+    for (index, line) in text.lines().enumerate() {
+        let mut report = |word: &str| findings.push(format!("{name}:{}: has {word:?}", index + 1));
+        PRIVATE.iter().filter(|word| line.contains(**word)).for_each(|word| report(word));
+        if is_rust {
+            UNFINISHED.iter().filter(|word| line.contains(**word)).for_each(|word| report(word));
+        }
+    }
+    if is_rust {
+        if !text.starts_with("//!") {
+            findings.push(format!("{name}:1: the first line is not a `//!` that says what the file is for"));
+        }
+        let lines = production_lines(name, text);
+        if lines > LINE_LIMIT {
+            findings
+                .push(format!("{name}:{LINE_LIMIT}: {lines} lines without tests; the limit is {LINE_LIMIT}"));
+        }
+    }
+    findings
+}
+
+/// Counts the lines before the file's own test module; a file of tests has none. A `mod tests;` that only
+/// points to another file ends nothing.
+fn production_lines(name: &str, text: &str) -> usize {
+    let is_tests = name.ends_with("/tests.rs") || name.split('/').any(|folder| folder == "tests");
+    if is_tests {
+        return 0;
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let opens_tests = |index: usize| {
+        let next = lines.iter().skip(index + 1).find(|line| !line.starts_with("#["));
+        next.is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
+    };
+    let end = (0..lines.len()).find(|&index| lines[index] == "#[cfg(test)]" && opens_tests(index));
+    end.unwrap_or(lines.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn find_nothing_in_this_repository() {
+        let (files, findings) = check(&root()).unwrap();
+        assert!(files > 10, "only {files} files were looked at");
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    }
+
+    #[test]
+    fn report_private_and_unfinished_words_with_their_line() {
+        let text = format!("//! A file.\n// see {}shared\nfn f() {{ {}() }}\n", PRIVATE[0], UNFINISHED[1]);
+        let found = look_at("crates/x/src/lib.rs", &text);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("crates/x/src/lib.rs:2:"), "{found:?}");
+        assert!(found[1].starts_with("crates/x/src/lib.rs:3:"), "{found:?}");
+    }
+
+    #[test]
+    fn accept_unfinished_words_outside_of_code() {
+        assert!(look_at("README.md", UNFINISHED[2]).is_empty());
+        assert_eq!(look_at("README.md", PRIVATE[2]).len(), 1);
+    }
+
+    #[test]
+    fn report_a_file_without_purpose() {
+        assert_eq!(look_at("crates/x/src/lib.rs", "use std::fs;\n").len(), 1);
+        assert!(look_at("crates/x/src/lib.rs", "//! Why.\nuse std::fs;\n").is_empty());
+    }
+
+    #[test]
+    fn count_lines_up_to_the_tests_only() {
+        let code = "//! Why.\n".repeat(LINE_LIMIT);
+        assert!(look_at("a/lib.rs", &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n")).is_empty());
+        assert_eq!(look_at("a/lib.rs", &format!("{code}#[cfg(test)]\nmod tests;\n")).len(), 1);
+        assert!(look_at("a/tests.rs", &code.repeat(2)).is_empty());
+        assert!(look_at("a/tests/big.rs", &code.repeat(2)).is_empty());
+    }
+}

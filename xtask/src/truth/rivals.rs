@@ -1,0 +1,93 @@
+//! The other tools: where they come from, how they are asked, and why some are not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::score::Answer;
+use crate::step::{output, program, root};
+
+/// A tool from PyPI that says something of the tree in a form that a program can read.
+#[derive(Debug)]
+pub(super) struct Rival {
+    /// The name of its package and of its command.
+    pub(super) name: &'static str,
+    /// The version that is scored; pinned, so that the table can be made again.
+    pub(super) version: &'static str,
+    /// The least minor version of Python 3 that it runs on.
+    python_minor: u32,
+}
+
+/// The tools that are asked; `oracle/rivals.py` has a function for each.
+pub(super) const RIVALS: &[Rival] = &[
+    Rival { name: "agents-tree", version: "1.2.0", python_minor: 8 },
+    Rival { name: "agentsview", version: "0.46.1", python_minor: 8 },
+    Rival { name: "claude-code-log", version: "1.7.0", python_minor: 10 },
+    Rival { name: "tracon", version: "0.3.0", python_minor: 12 },
+];
+
+/// Tools that are not asked, and why.
+pub(super) const NOT_RUN: &[(&str, &str)] = &[
+    ("ccusage", "npm; counts tokens by session and day, has no row for a subagent"),
+    ("agent-flow", "npm; draws a graph in a browser from live hooks, prints nothing that a program can read"),
+    (
+        "argus-code",
+        "PyPI; a dashboard that lists a session's subagents flat, prints nothing that a program can read",
+    ),
+    ("superbased-observer", "PyPI; knows of a line only whether it is some subagent's"),
+    (
+        "agent-top",
+        "crates.io; its subagents are child processes of a running program, not those of a transcript",
+    ),
+    ("claude-devtools", "on no registry"),
+    ("agents-observe", "on no registry; needs live hooks and Docker"),
+    ("Claude-Code-Agent-Monitor", "on no registry"),
+    ("claude-code-hooks-multi-agent-observability", "on no registry; needs live hooks"),
+    ("claude-esp, tail-claude", "on no registry: to be built with Go"),
+];
+
+/// Installs a tool below the target folder, each in an environment of its own; returns the folder of its command.
+pub(super) fn install(rival: &Rival) -> Result<PathBuf> {
+    let folder = root().join("target/truth").join(format!("{}-{}", rival.name, rival.version));
+    let commands = folder.join("bin");
+    if commands.join(rival.name).exists() {
+        return Ok(commands);
+    }
+    let python = python(rival.python_minor)
+        .with_context(|| format!("it needs Python 3.{} and there is none here", rival.python_minor))?;
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    output(program(python).args(["-m", "venv"]).arg(&folder)).context("cannot make a virtual environment")?;
+    let package = format!("{}=={}", rival.name, rival.version);
+    output(program(commands.join("pip")).args([
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        &package,
+    ]))
+    .context("cannot be installed")?;
+    Ok(commands)
+}
+
+/// Returns a Python 3 of at least this minor version: the one on the path, newer ones by name, or pyenv's.
+fn python(minor: u32) -> Option<PathBuf> {
+    let mut candidates = vec![PathBuf::from("python3")];
+    candidates.extend((minor..20).map(|newer| PathBuf::from(format!("python3.{newer}"))));
+    if let Some(home) = std::env::var_os("HOME")
+        && let Ok(versions) = fs::read_dir(Path::new(&home).join(".pyenv/versions"))
+    {
+        candidates.extend(versions.flatten().map(|version| version.path().join("bin/python3")));
+    }
+    let test = format!("import sys; sys.exit(sys.version_info < (3, {minor}))");
+    candidates.into_iter().find(|python| crate::step::succeeds(Command::new(python).args(["-c", &test])))
+}
+
+/// Asks a tool about one recording.
+pub(super) fn ask(rival: &Rival, commands: &Path, recording: &Path) -> Result<Answer> {
+    let script = root().join("xtask/oracle/rivals.py");
+    let json = output(program("python3").arg(script).arg(rival.name).arg(recording).arg(commands))?;
+    serde_json::from_str(&json).context("cannot read its answer")
+}

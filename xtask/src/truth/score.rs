@@ -1,0 +1,225 @@
+//! How far a tool's answer is from the oracle's, in four figures.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// What is scored, in the order of the table.
+pub(super) const COLUMNS: [&str; 4] = ["parents", "owners", "endings", "tokens"];
+
+/// What a tool, or the oracle, says of one recording.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Answer {
+    /// Those of [`COLUMNS`] that the tool says anything about; the oracle's has none.
+    #[serde(default)]
+    pub(super) columns: Vec<String>,
+    /// What it says of each agent, by the harness's id; the root is `root`.
+    pub(super) agents: BTreeMap<String, Says>,
+}
+
+/// What is said of one agent.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Says {
+    /// Who started it.
+    #[serde(default)]
+    pub(super) parent: Option<String>,
+    /// How it ended.
+    #[serde(default)]
+    pub(super) status: Option<String>,
+    /// Tokens by kind; those kinds that it tells.
+    #[serde(default)]
+    pub(super) usage: BTreeMap<String, u64>,
+    /// Its tool calls, id to tool; `None` where the tool tells only how many.
+    #[serde(default)]
+    pub(super) calls: Option<BTreeMap<String, String>>,
+    /// How many calls of each tool, where no ids are told.
+    #[serde(default)]
+    pub(super) tool_counts: BTreeMap<String, u64>,
+    /// One of the harness's own agents that nobody asked for: neither missed nor too many. Set by the oracle.
+    #[serde(default)]
+    pub(super) warmup: bool,
+}
+
+/// One figure: how many are wrong of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Figure {
+    /// Wrong, missing or invented.
+    pub(super) wrong: u64,
+    /// How many there are by the oracle.
+    pub(super) all: u64,
+}
+
+/// The four figures; `None` where the tool has no notion of the matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Score(pub(super) [Option<Figure>; 4]);
+
+impl Score {
+    /// Scores an answer.
+    pub(super) fn of(truth: &Answer, answer: &Answer) -> Self {
+        let figures =
+            [parents(truth, answer), owners(truth, answer), endings(truth, answer), tokens(truth, answer)];
+        let mut score = Self::default();
+        for ((place, figure), column) in score.0.iter_mut().zip(figures).zip(COLUMNS) {
+            *place = answer.columns.iter().any(|c| c == column).then_some(figure);
+        }
+        score
+    }
+
+    /// Adds the figures of another recording.
+    pub(super) fn add(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine = match (*mine, theirs) {
+                (Some(a), Some(b)) => Some(Figure { wrong: a.wrong + b.wrong, all: a.all + b.all }),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+
+    /// Everything wrong together.
+    pub(super) fn wrong(self) -> u64 {
+        self.0.iter().flatten().map(|figure| figure.wrong).sum()
+    }
+
+    /// The figures as one cell of a table.
+    pub(super) fn to_cell(self) -> String {
+        self.0.map(|figure| figure.map_or("—".to_owned(), |f| f.wrong.to_string())).join(" · ")
+    }
+}
+
+/// Subagents with another parent, missing or invented.
+fn parents(truth: &Answer, answer: &Answer) -> Figure {
+    let wanted = || truth.agents.iter().filter(|(id, says)| *id != "root" && !says.warmup);
+    let wrong =
+        wanted().filter(|(id, says)| answer.agents.get(*id).is_none_or(|found| found.parent != says.parent));
+    let invented = answer.agents.keys().filter(|id| *id != "root" && !truth.agents.contains_key(*id));
+    Figure { wrong: (wrong.count() + invented.count()) as u64, all: wanted().count() as u64 }
+}
+
+/// Calls that stand with another agent or with none. Where a tool tells only how many calls of each tool an
+/// agent made, those that lack.
+fn owners(truth: &Answer, answer: &Answer) -> Figure {
+    let mut figure = Figure::default();
+    for (id, says) in &truth.agents {
+        let calls = says.calls.clone().unwrap_or_default();
+        figure.all += calls.len() as u64;
+        let Some(found) = answer.agents.get(id) else {
+            figure.wrong += calls.len() as u64;
+            continue;
+        };
+        if let Some(theirs) = &found.calls {
+            figure.wrong += calls.keys().filter(|call| !theirs.contains_key(*call)).count() as u64;
+            continue;
+        }
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        calls.values().for_each(|tool| *counts.entry(tool).or_default() += 1);
+        let lacking =
+            |(tool, count): (&str, u64)| count.saturating_sub(*found.tool_counts.get(tool).unwrap_or(&0));
+        figure.wrong += counts.into_iter().map(lacking).sum::<u64>();
+    }
+    figure
+}
+
+/// Agents said to have ended otherwise, or not shown. The root counts only where the tool speaks of its ending.
+fn endings(truth: &Answer, answer: &Answer) -> Figure {
+    let mut figure = Figure::default();
+    for (id, says) in truth.agents.iter().filter(|(_, says)| !says.warmup) {
+        let found = answer.agents.get(id).and_then(|found| found.status.as_ref());
+        if id == "root" && found.is_none() {
+            continue;
+        }
+        figure.all += 1;
+        figure.wrong += u64::from(found != says.status.as_ref());
+    }
+    figure
+}
+
+/// Agents with another number of tokens in any kind that the tool tells, or not shown.
+fn tokens(truth: &Answer, answer: &Answer) -> Figure {
+    let mut figure = Figure::default();
+    for (id, says) in truth.agents.iter().filter(|(_, says)| !says.warmup) {
+        let found = answer.agents.get(id);
+        let is_right = found.is_some_and(|found| {
+            let mut kinds = says
+                .usage
+                .iter()
+                .filter_map(|(kind, count)| Some((count, found.usage.get(kind)?)))
+                .peekable();
+            kinds.peek().is_some() && kinds.all(|(wanted, told)| wanted == told)
+        });
+        figure.all += 1;
+        figure.wrong += u64::from(!is_right);
+    }
+    figure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn truth() -> Answer {
+        serde_json::from_str(
+            r#"{"agents":{
+                "root":{"parent":null,"status":"completed","usage":{"input_tokens":1},"calls":{"t1":"Agent"}},
+                "a":{"parent":"root","status":"completed","usage":{"input_tokens":2},"calls":{"t2":"Agent","t3":"Read"}},
+                "b":{"parent":"a","status":"failed","usage":{"input_tokens":3},"calls":{"t4":"Read"}},
+                "w":{"parent":null,"status":"completed","usage":{"input_tokens":9},"calls":{},"warmup":true}}}"#,
+        )
+        .unwrap()
+    }
+
+    fn answer(change: impl FnOnce(&mut Answer)) -> [u64; 4] {
+        let mut answer = truth();
+        answer.columns = COLUMNS.map(str::to_owned).to_vec();
+        change(&mut answer);
+        Score::of(&truth(), &answer).0.map(|figure| figure.unwrap().wrong)
+    }
+
+    #[test]
+    fn find_nothing_wrong_in_an_equal_answer() {
+        assert_eq!(answer(|_| {}), [0, 0, 0, 0]);
+        assert_eq!(answer(|a| drop(a.agents.remove("w"))), [0, 0, 0, 0], "warm-up agents may be left out");
+    }
+
+    #[test]
+    fn count_each_kind_of_mistake() {
+        assert_eq!(answer(|a| a.agents.get_mut("b").unwrap().parent = Some("root".to_owned())), [1, 0, 0, 0]);
+        assert_eq!(answer(|a| drop(a.agents.insert("x".to_owned(), Says::default()))), [1, 0, 0, 0]);
+        assert_eq!(
+            answer(|a| a.agents.get_mut("b").unwrap().status = Some("completed".to_owned())),
+            [0, 0, 1, 0]
+        );
+        assert_eq!(answer(|a| a.agents.get_mut("b").unwrap().status = None), [0, 0, 1, 0]);
+        assert_eq!(
+            answer(|a| *a.agents.get_mut("a").unwrap().usage.get_mut("input_tokens").unwrap() += 5),
+            [0, 0, 0, 1]
+        );
+        assert_eq!(answer(|a| a.agents.get_mut("a").unwrap().usage.clear()), [0, 0, 0, 1]);
+        assert_eq!(answer(|a| drop(a.agents.remove("b"))), [1, 1, 1, 1]);
+        let moved = answer(|a| {
+            let call = a.agents.get_mut("b").unwrap().calls.as_mut().unwrap().remove_entry("t4").unwrap();
+            a.agents.get_mut("a").unwrap().calls.as_mut().unwrap().insert(call.0, call.1);
+        });
+        assert_eq!(moved, [0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn count_lacking_calls_where_only_counts_are_told() {
+        let wrong = answer(|a| {
+            let says = a.agents.get_mut("a").unwrap();
+            says.calls = None;
+            says.tool_counts = BTreeMap::from([("Read".to_owned(), 2)]);
+        });
+        assert_eq!(wrong, [0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn show_a_dash_for_what_a_tool_has_no_notion_of() {
+        let mut flat = truth();
+        flat.columns = vec!["endings".to_owned()];
+        let mut total = Score::of(&truth(), &flat);
+        assert_eq!(total.to_cell(), "— · — · 0 · —");
+        total.add(Score::of(&truth(), &Answer { columns: flat.columns, agents: BTreeMap::new() }));
+        assert_eq!(total.to_cell(), "— · — · 2 · —");
+        assert_eq!(total.wrong(), 2);
+    }
+}
