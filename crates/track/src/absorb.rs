@@ -90,16 +90,13 @@ impl Absorber {
             Fact::CallEnd(call) => self.call_end(facts, actor, seen, order, call),
             Fact::Spawn(told) => spawn(facts, actor, seen, order, told),
             Fact::AgentEnd(end) => agent_end(facts, actor, seen, order, end),
-            Fact::TurnEnd { status, evidence, counts_run, text } => {
+            Fact::TurnEnd { status, counts_run, .. } => {
                 facts.turns.push(TurnFact {
                     kind: seen.kind,
                     status: *status,
-                    evidence: *evidence,
                     order,
                     counts_run: *counts_run,
                     line_id: seen.line_id.map(Text::from),
-                    source: seen.place.source.0,
-                    text: text.map(|raw| raw.text().as_ref().into()),
                 });
                 if seen.kind == SourceKind::Hook {
                     step(facts, seen, HookWhat::TurnEnd { status: *status });
@@ -507,8 +504,10 @@ fn message(facts: &mut Facts, actor: Option<Ref>, order: Order, raw: Raw<'_>) {
 fn trigger(facts: &mut Facts, agent: Ref, call: &str, time: Option<Millis>, order: Order) {
     let Some(agent) = facts.agents.get_mut(agent as usize) else { return };
     match agent.triggers.iter_mut().find(|known| &*known.call == call) {
-        Some(known) if order < known.order => (known.order, known.time) = (order, time.or(known.time)),
-        Some(_) => {}
+        Some(known) => {
+            known.order = known.order.min(order);
+            known.time = [known.time, time].into_iter().flatten().min();
+        }
         None => agent.triggers.push(Trigger { call: call.into(), order, time }),
     }
 }

@@ -326,12 +326,9 @@ pub(crate) struct PromptFact {
 pub(crate) struct TurnFact {
     pub(crate) kind: SourceKind,
     pub(crate) status: AgentStatus,
-    pub(crate) evidence: EndEvidence,
     pub(crate) order: Order,
     pub(crate) counts_run: bool,
     pub(crate) line_id: Option<Text>,
-    pub(crate) source: u32,
-    pub(crate) text: Option<Text>,
 }
 
 /// One step of a wire without times, in its order.
@@ -472,6 +469,11 @@ impl Facts {
         };
         self.chains.insert(line.into(), agent);
         agent
+    }
+
+    /// Whether a call counts: one without id says nothing new where a source with ids tells the session's calls.
+    pub(crate) fn counts(&self, call: &CallFacts) -> bool {
+        call.id.is_some() || self.call_by_id.is_empty()
     }
 
     /// The call of that id.

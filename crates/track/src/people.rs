@@ -57,7 +57,6 @@ enum Certainty {
     Recorded,
     Result,
     Trigger,
-    Prompt,
 }
 
 /// Concludes who is who. `is_over` says that nothing more will come from this session.
@@ -157,7 +156,7 @@ fn link(facts: &Facts) -> HashMap<Ref, CallNo> {
     }
     for (number, call) in facts.calls.iter().enumerate() {
         let agent = call.spawn.as_ref().and_then(|spawn| value(&spawn.agent));
-        let is_spawn = call.class == ToolClass::Spawn || call.name.is_none();
+        let is_spawn = (call.class == ToolClass::Spawn || call.name.is_none()) && facts.counts(call);
         if let Some(name) = agent.filter(|_| is_spawn).and_then(|id| facts.by_id.get(&id).copied()) {
             candidates.push((Certainty::Result, None, number as CallNo, name));
         }
@@ -184,7 +183,8 @@ fn link_by_prompt(facts: &Facts, origin_of: &mut HashMap<Ref, CallNo>, named: &m
     let mut calls: Vec<CallNo> = (0..facts.calls.len() as CallNo).collect();
     calls.retain(|number| {
         let call = facts.calls.get(*number as usize);
-        call.is_some_and(|call| call.class == ToolClass::Spawn && !is_refused(call)) && !named.contains_key(number)
+        let is_free = |call: &CallFacts| call.class == ToolClass::Spawn && !is_refused(call) && facts.counts(call);
+        call.is_some_and(is_free) && !named.contains_key(number)
     });
     calls.sort_by_key(|number| facts.calls.get(*number as usize).map(CallFacts::order));
     for number in calls {
@@ -219,7 +219,7 @@ fn is_refused(call: &CallFacts) -> bool {
 /// Whether a spawn call that no agent's own trace belongs to has started one: `Some(true)` for one that is only asked
 /// for, `Some(false)` for one that was at work, `None` for none.
 fn proof(facts: &Facts, call: &CallFacts, is_over: bool) -> Option<bool> {
-    if call.class != ToolClass::Spawn {
+    if call.class != ToolClass::Spawn || !facts.counts(call) {
         return None;
     }
     let streamed = call.seen_in(SourceKind::Stream);

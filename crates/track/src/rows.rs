@@ -39,7 +39,7 @@ pub(crate) fn tree(session: &SessionId, harness: Option<&Text>, facts: &Facts, n
     let owners = owners(facts, &people, &log);
     let case = Case { facts, people: &people, owners: &owners, log: &log, now };
     let calls = calls_by_agent(facts, &people, &owners);
-    let own = figures(facts, &owners, people.all.len(), now.prices);
+    let own = figures(facts, &people, &owners, now.prices);
     let order = pre_order(&case);
     let drafts = drafts(&case, calls, &order);
     let mut rows: Vec<Agent> = order.iter().map(|number| row(&case, *number, &drafts, &own)).collect();

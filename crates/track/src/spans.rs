@@ -19,7 +19,11 @@ pub(crate) fn intervals(case: &Case<'_>, number: No, calls: &[u32]) -> Vec<[Mill
         .tellings(person)
         .flat_map(|agent| agent.triggers.iter())
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
-        .filter_map(|trigger| trigger.time.or(Some(trigger.order.time).filter(|time| *time > Millis::MIN)))
+        .filter_map(|trigger| {
+            // The call that woke it comes before its first new line; the call's result may come after that.
+            let call = case.facts.call_by_id.get(&trigger.call).and_then(|call| case.facts.calls.get(*call as usize));
+            call.and_then(|call| call.begin).and_then(|(_, time, _)| time).or(trigger.time)
+        })
         .filter(|time| from < *time && *time <= to)
         .collect();
     if borders.is_empty() {
@@ -86,11 +90,9 @@ pub(crate) fn union(stretches: &mut [[Millis; 2]]) -> Option<i64> {
 
 /// Returns the calls of each agent, by begin.
 pub(crate) fn calls_by_agent(facts: &Facts, people: &People, owners: &Owners) -> Vec<Vec<u32>> {
-    let has_keyed = facts.calls.iter().any(|call| call.id.is_some());
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); people.all.len()];
     for (number, call) in facts.calls.iter().enumerate() {
-        // A call without id says nothing new where a source with ids tells the session's calls.
-        if call.name.is_none() || (call.id.is_none() && has_keyed) {
+        if call.name.is_none() || !facts.counts(call) {
             continue;
         }
         let owner = owners.calls.get(number).copied().flatten();

@@ -1,0 +1,304 @@
+//! Routes what sources say to the trackers of their sessions.
+
+use hashbrown::HashMap;
+use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
+use subscope_model::{Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text, Tree};
+use subscope_track::{Keep, Now, Tracker};
+
+use crate::draft::{Draft, draft};
+
+/// How a fold is done.
+#[derive(Clone, Debug)]
+pub struct FoldOptions {
+    /// What is kept of payloads.
+    pub keep: Keep,
+    /// Everything later is dropped.
+    pub cutoff: Option<Millis>,
+    /// Whether events are wanted and not only rows.
+    pub events: bool,
+}
+
+/// A source, before its content is known.
+#[derive(Clone, Debug, Default)]
+pub struct SourceSpec {
+    /// Its name for people, as in problems.
+    pub label: String,
+    /// Its dialect; `None` where its content has to tell.
+    pub dialect: Option<Dialect>,
+    /// Sources of one group are of one session, whatever their paths are called.
+    pub group: u32,
+    /// The session that its path names.
+    pub session: Option<String>,
+    /// The agent that its path names.
+    pub agent: Option<String>,
+    /// The workflow that its path names.
+    pub workflow: Option<String>,
+    /// Whether its bytes can be read again at their offsets.
+    pub can_reread: bool,
+}
+
+/// A source that is being read.
+struct Source {
+    spec: SourceSpec,
+    id: SourceId,
+    decoder: Option<Box<dyn Decoder>>,
+    dialect: Option<Dialect>,
+    /// Bytes held back until they tell the dialect.
+    head: Vec<u8>,
+    /// The session that the last line with one named.
+    session: Option<Text>,
+}
+
+/// The sources of one or more sessions, folded.
+pub struct Fold {
+    options: FoldOptions,
+    sources: Vec<Source>,
+    /// The session that each group's transcripts named first.
+    groups: HashMap<u32, Text>,
+    sessions: Sessions,
+    /// When bytes without times were received; `None` while what stood there before is read.
+    received: Option<Millis>,
+}
+
+/// The trackers by session, in order of appearance.
+struct Sessions {
+    all: Vec<Tracker>,
+    by_id: HashMap<Text, usize>,
+    drafts: Vec<Draft>,
+    /// Problems of sources whose session is not known yet.
+    homeless: Vec<Problem>,
+}
+
+/// How many bytes are held back at most until a source's dialect is known.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// The session of sources that name none.
+const UNNAMED: &str = "unnamed";
+
+impl Fold {
+    /// A fold without sources.
+    pub fn new(options: FoldOptions) -> Self {
+        Self {
+            options,
+            sources: Vec::new(),
+            groups: HashMap::new(),
+            sessions: Sessions { all: Vec::new(), by_id: HashMap::new(), drafts: Vec::new(), homeless: Vec::new() },
+            received: None,
+        }
+    }
+
+    /// Adds a source.
+    pub fn open(&mut self, spec: SourceSpec) -> SourceId {
+        let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
+        self.sources.push(Source { id, dialect: spec.dialect, spec, decoder: None, head: Vec::new(), session: None });
+        id
+    }
+
+    /// Says when the bytes that come now are received; `None` for what stood there before anybody looked.
+    pub fn receive_at(&mut self, time: Option<Millis>) {
+        self.received = time;
+    }
+
+    /// Takes a source's next bytes, cut anywhere.
+    pub fn push(&mut self, source: SourceId, bytes: &[u8]) {
+        let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
+        if at.decoder.is_none() {
+            if at.dialect.is_none() {
+                at.head.extend_from_slice(bytes);
+                at.dialect = recognise_head(&at.head, false);
+            }
+            let Some(dialect) = at.dialect else {
+                if at.head.len() > HEAD_BYTES {
+                    self.settle(source, true);
+                }
+                return;
+            };
+            at.start(dialect);
+            if !at.head.is_empty() {
+                let head = std::mem::take(&mut at.head);
+                return self.decode(source, Some(&head));
+            }
+        }
+        self.decode(source, Some(bytes));
+    }
+
+    /// Says that no bytes will follow.
+    pub fn flush(&mut self, source: SourceId) {
+        self.settle(source, false);
+        self.decode(source, None);
+    }
+
+    /// Reads a source whose first bytes do not tell the dialect as a stream, so that its lines become problems.
+    fn settle(&mut self, source: SourceId, is_long: bool) {
+        let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
+        if at.decoder.is_some() || (at.head.is_empty() && at.dialect.is_none()) {
+            return;
+        }
+        let dialect = at.dialect.or_else(|| recognise_head(&at.head, true));
+        let is_binary = dialect.is_none() && at.head.iter().take(8 << 10).any(|byte| *byte == 0);
+        if is_binary {
+            let problem = Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
+            at.head.clear();
+            if is_long || !self.sessions.homeless.contains(&problem) {
+                self.sessions.homeless.retain(|known| *known != problem);
+                self.sessions.homeless.push(problem);
+            }
+            return;
+        }
+        at.start(dialect.unwrap_or(Dialect::ClaudeStream));
+        let head = std::mem::take(&mut at.head);
+        self.decode(source, Some(&head));
+    }
+
+    fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
+        let Self { options, sources, groups, sessions, received } = self;
+        let Some(at) = sources.get_mut(source.0 as usize) else { return };
+        let Source { spec, decoder, dialect, session, .. } = at;
+        let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
+        let mut sink = |decoded: Decoded<'_, '_>| match decoded {
+            Decoded::Observation(seen) => {
+                let tracker = sessions.route(seen, spec, dialect, groups, session, options);
+                let stamped;
+                let seen = match *received {
+                    Some(time) if seen.time.is_none() && needs_time(seen) => {
+                        stamped = Observation { time: Some(time), clock: Clock::Receiver, ..seen.clone() };
+                        &stamped
+                    }
+                    _ => seen,
+                };
+                let Some(known) = sessions.all.get_mut(tracker) else { return };
+                let is_taken = known.absorb(seen);
+                if is_taken && options.events {
+                    sessions.drafts.extend(draft(seen, tracker, dialect));
+                }
+            }
+            Decoded::Problem { place, what, .. } => {
+                let problem = Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
+                let home = session.as_ref().or_else(|| groups.get(&spec.group)).and_then(|id| sessions.by_id.get(id));
+                match home.and_then(|number| sessions.all.get_mut(*number)) {
+                    Some(tracker) => tracker.problem(problem),
+                    None => sessions.homeless.push(problem),
+                }
+            }
+        };
+        match bytes {
+            Some(bytes) => decoder.push(bytes, &mut sink),
+            None => decoder.flush(&mut sink),
+        }
+    }
+
+    /// The sessions seen so far, in order of appearance.
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
+        self.sessions.all.iter().map(Tracker::session)
+    }
+
+    /// Problems of sources that no session could be told of.
+    pub fn homeless_problems(&self) -> &[Problem] {
+        &self.sessions.homeless
+    }
+
+    /// Concludes a session's tree for a moment; `None` for an unknown session. Problems of sources that name no session
+    /// are told with every session's.
+    pub fn tree(&self, session: &SessionId, now: &Now<'_>) -> Option<Tree> {
+        let tracker = self.sessions.by_id.get(&session.0).and_then(|number| self.sessions.all.get(*number))?;
+        let mut tree = tracker.derive(now);
+        tree.problems.extend(self.sessions.homeless.iter().cloned());
+        tree.problems.sort();
+        tree.problems.dedup();
+        Some(tree)
+    }
+
+    /// The label of a source, and whether its bytes can be read again.
+    pub fn source(&self, source: SourceId) -> Option<(&str, bool)> {
+        self.sources.get(source.0 as usize).map(|at| (at.spec.label.as_str(), at.spec.can_reread))
+    }
+
+    /// The dialect of a source, once it is known.
+    pub fn dialect(&self, source: SourceId) -> Option<Dialect> {
+        self.sources.get(source.0 as usize).and_then(|at| at.dialect)
+    }
+
+    /// Takes what happened since the last call, as drafts by session number.
+    pub(crate) fn take_drafts(&mut self) -> Vec<Draft> {
+        std::mem::take(&mut self.sessions.drafts)
+    }
+
+    /// The tracker of that number.
+    pub(crate) fn tracker(&self, number: usize) -> Option<&Tracker> {
+        self.sessions.all.get(number)
+    }
+
+    /// The number of a session.
+    pub(crate) fn number(&self, session: &SessionId) -> Option<usize> {
+        self.sessions.by_id.get(&session.0).copied()
+    }
+}
+
+impl Source {
+    fn start(&mut self, dialect: Dialect) {
+        let hint = Hint {
+            source: self.id,
+            session: self.spec.session.clone(),
+            agent: self.spec.agent.clone(),
+            workflow: self.spec.workflow.clone(),
+        };
+        self.dialect = Some(dialect);
+        self.decoder = Some(decoder(dialect, &hint));
+    }
+}
+
+/// Recognises a dialect once a whole line stands there, or nothing more will come.
+fn recognise_head(head: &[u8], is_all: bool) -> Option<Dialect> {
+    let whole = head.iter().rposition(|byte| *byte == b'\n').map(|end| head.get(..end).unwrap_or_default());
+    match whole {
+        Some(lines) => recognise(lines),
+        None if is_all || head.len() > HEAD_BYTES => recognise(head),
+        None => None,
+    }
+}
+
+/// Hooks and old streams have no time: when they come live, the moment of receipt stands for it.
+fn needs_time(seen: &Observation<'_>) -> bool {
+    matches!(seen.kind, SourceKind::Hook | SourceKind::Stream) || matches!(seen.claim, Claim::Silent)
+}
+
+impl Sessions {
+    /// Returns the number of the tracker that an observation belongs to, and makes it if there is none.
+    fn route(
+        &mut self,
+        seen: &Observation<'_>,
+        spec: &SourceSpec,
+        dialect: Dialect,
+        groups: &mut HashMap<u32, Text>,
+        session: &mut Option<Text>,
+        options: &FoldOptions,
+    ) -> usize {
+        let is_file = seen.kind == SourceKind::Transcript;
+        // A transcript is of one session, that of its group, even where it holds copied lines of another.
+        let fixed = if is_file { groups.get(&spec.group).cloned().or_else(|| session.clone()) } else { None };
+        let named = match (&fixed, seen.session) {
+            (Some(fixed), _) => fixed.clone(),
+            (None, Some(named)) => match session {
+                Some(known) if &**known == named => known.clone(),
+                _ => named.into(),
+            },
+            (None, None) => session.clone().unwrap_or_else(|| UNNAMED.into()),
+        };
+        if session.as_ref() != Some(&named) {
+            *session = Some(named.clone());
+        }
+        if dialect == Dialect::ClaudeTranscript {
+            groups.entry(spec.group).or_insert_with(|| named.clone());
+        }
+        if let Some(known) = self.by_id.get(&named) {
+            if let (Some(harness), Some(tracker)) = (dialect.harness(), self.all.get_mut(*known)) {
+                tracker.set_harness(harness);
+            }
+            return *known;
+        }
+        let number = self.all.len();
+        self.all.push(Tracker::new(SessionId(named.clone()), dialect.harness(), options.keep, options.cutoff));
+        self.by_id.insert(named, number);
+        number
+    }
+}

@@ -1,0 +1,17 @@
+//! The unit of work: the sources of sessions through decode and track to rows and events.
+//!
+//! `tree PATH`, `watch`, exports, replays and (later) indexing all go through [`Fold`]; a second way of computing a tree
+//! is a defect. Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] when none will follow; then
+//! [`Fold::tree`] for rows and [`Fold::events`] for the feed.
+//!
+//! Absent on purpose: files, sockets, subscribers, SQL and a clock.
+
+mod draft;
+mod events;
+mod fold;
+mod lifecycle;
+
+pub use events::Events;
+pub use fold::{Fold, FoldOptions, SourceSpec};
+pub use subscope_decode::Dialect;
+pub use subscope_track::{Keep, Limits, Now};

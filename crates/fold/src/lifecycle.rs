@@ -1,0 +1,151 @@
+//! Starts and ends of sessions, runs and agents, read off rows: each comes once, whatever sources repeat.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use subscope_model::{
+    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Tree, event_id,
+};
+
+/// What was last shown of a session's rows.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    agents: BTreeMap<AgentId, ShownAgent>,
+    has_started: bool,
+    problems: usize,
+}
+
+#[derive(Clone, Debug)]
+struct ShownAgent {
+    is_live: bool,
+    /// How many of its stretches were shown as started.
+    stretches: usize,
+    stalled_since: Option<Millis>,
+}
+
+impl Shown {
+    /// Returns the events by which a tree differs from what was last shown, in order.
+    pub(crate) fn advance(&mut self, tree: &Tree) -> Vec<Event> {
+        let mut events = Vec::new();
+        if !self.has_started {
+            self.has_started = true;
+            events.push(session_start(tree));
+        }
+        let titles: BTreeMap<&AgentId, &Agent> = tree.agents.iter().map(|row| (&row.id, row)).collect();
+        for row in &tree.agents {
+            self.advance_agent(tree, row, &titles, &mut events);
+        }
+        for problem in tree.problems.iter().skip(self.problems) {
+            let data = json!({ "at": problem.at, "what": problem.what });
+            let key = format!("problem/{}/{}", problem.at, problem.what);
+            events.push(event(tree, None, EventKind::Problem, AgentId::from(AgentId::ROOT), &key, data));
+        }
+        self.problems = tree.problems.len().max(self.problems);
+        events.sort_by_key(|event| event.at_ms);
+        events
+    }
+
+    fn advance_agent(
+        &mut self,
+        tree: &Tree,
+        row: &Agent,
+        _: &BTreeMap<&AgentId, &Agent>,
+        events: &mut Vec<Event>,
+    ) {
+        let is_live = row.status.is_live();
+        let stretches = row.intervals.len().max(1);
+        let known = self.agents.get(&row.id).cloned();
+        let shown = known.as_ref().map_or(0, |known| known.stretches);
+        if !row.id.is_root() {
+            for stretch in shown..stretches {
+                events.push(start(tree, row, stretch));
+                if stretch + 1 < stretches {
+                    events.push(stop(tree, row, stretch, AgentStatus::Completed));
+                }
+            }
+            if !is_live && known.as_ref().is_none_or(|known| known.is_live || shown < stretches) {
+                events.push(stop(tree, row, stretches - 1, row.status));
+            }
+        } else if !is_live && known.as_ref().is_none_or(|known| known.is_live) {
+            let data = json!({ "status": row.status, "text": row.error });
+            let key = format!("run/{}/end/{}", tree.session.runs, row.ended_at_ms.unwrap_or(0));
+            events.push(event(tree, row.ended_at_ms, EventKind::RunEnd, row.id.clone(), &key, data));
+        }
+        let since = row.has(Flag::Stalled).then_some(row.last_event_at_ms).flatten();
+        if since.is_some() && known.as_ref().and_then(|known| known.stalled_since) != since {
+            events.push(stall(tree, row, since));
+        }
+        self.agents.insert(row.id.clone(), ShownAgent { is_live, stretches, stalled_since: since });
+    }
+}
+
+fn event(tree: &Tree, at_ms: Option<Millis>, kind: EventKind, actor: AgentId, key: &str, data: Value) -> Event {
+    Event {
+        schema: Event::SCHEMA.into(),
+        id: event_id(&tree.session.id, key),
+        seq: 0,
+        at_ms,
+        session_id: tree.session.id.clone(),
+        run: 0,
+        actor_id: Actor(actor),
+        basis: Basis::Link,
+        source: "subscope".into(),
+        kind,
+        data,
+    }
+}
+
+fn session_start(tree: &Tree) -> Event {
+    let data = json!({
+        "harness": tree.session.harness, "version": tree.session.harness_version, "cwd": tree.session.cwd,
+        "model": tree.agents.first().and_then(|root| root.model.clone()),
+    });
+    event(tree, tree.session.started_at_ms, EventKind::SessionStart, AgentId::from(AgentId::ROOT), "session/start", data)
+}
+
+/// The trigger of a stretch, as far as rows tell: the spawn call of the first, the place in order of others.
+fn trigger(row: &Agent, stretch: usize) -> String {
+    match (&row.spawned_by, stretch) {
+        (Some(call), 0) => call.to_string(),
+        _ => format!("{}#{}", row.id, stretch + 1),
+    }
+}
+
+fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
+    let at = row.intervals.get(stretch).map(|stretch| stretch[0]).or(row.started_at_ms);
+    let trigger = trigger(row, stretch);
+    let data = json!({
+        "agent_id": row.id, "agent_type": row.agent_type, "name": row.name, "description": row.description,
+        "prompt": row.prompt, "parent_id": row.parent_id, "spawned_by": row.spawned_by, "trigger": trigger,
+        "background": row.background, "model": row.model, "depth": row.depth,
+    });
+    event(tree, at, EventKind::SubagentStart, row.id.clone(), &format!("agent/{}/start/{trigger}", row.id), data)
+}
+
+fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event {
+    let at = row.intervals.get(stretch).map(|stretch| stretch[1]).or(row.ended_at_ms);
+    let is_last = stretch + 1 >= row.intervals.len();
+    let trigger = trigger(row, stretch);
+    let duration = row.intervals.get(stretch).map(|stretch| stretch[1] - stretch[0]);
+    let data = json!({
+        "agent_id": row.id, "status": status, "result": row.result.as_ref().filter(|_| is_last),
+        "error": row.error.as_ref().filter(|_| is_last), "evidence": row.evidence.as_ref().filter(|_| is_last),
+        "duration_ms": duration, "trigger": trigger, "tool_calls": row.tool_calls,
+        "total_tokens": row.usage.map(|usage| usage.total_tokens), "floor": row.usage.map(|usage| usage.floor),
+        "cost_micro_usd": row.cost_micro_usd,
+    });
+    event(tree, at, EventKind::SubagentStop, row.id.clone(), &format!("agent/{}/end/{trigger}", row.id), data)
+}
+
+fn stall(tree: &Tree, row: &Agent, since: Option<Millis>) -> Event {
+    let waiting_for = row.liveness.as_ref().map(|doing| match (doing.kind, &doing.name) {
+        (LivenessKind::Model, _) => "the model".to_owned(),
+        (LivenessKind::Tool, Some(name)) => format!("tool {name}"),
+        (LivenessKind::Permission, Some(name)) => format!("permission {name}"),
+        (LivenessKind::Retry, Some(error)) => format!("retry: {error}"),
+        (kind, _) => format!("{kind:?}").to_lowercase(),
+    });
+    let data = json!({ "agent_id": row.id, "waiting_for": waiting_for, "since_ms": since });
+    let key = format!("stall/{}/{}", row.id, since.unwrap_or(0));
+    event(tree, since, EventKind::Stall, row.id.clone(), &key, data)
+}
