@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use hashbrown::HashMap;
 use serde_json::{Value, json};
-use subscope_model::{Actor, AgentId, Basis, Event, EventKind, SessionId, Text, Tree, event_id};
+use subscope_model::{Actor, AgentId, Basis, Event, EventKind, Problem, SessionId, Text, Tree, event_id};
 use subscope_track::{Attribution, Now};
 
 use crate::{
@@ -21,7 +21,6 @@ use crate::{
 #[derive(Default)]
 pub struct Events {
     sessions: HashMap<SessionId, SessionEvents>,
-    seq: u64,
 }
 
 /// What was shown of one session.
@@ -42,24 +41,36 @@ impl Events {
         Self::default()
     }
 
-    /// Returns what is new since the last call, in order, with each changed session's tree.
-    pub fn advance(&mut self, fold: &mut Fold, now: &Now<'_>) -> (Vec<Tree>, Vec<Event>) {
+    /// Returns what is new in these sessions since the last call, in order, with their trees.
+    pub fn advance(&mut self, fold: &mut Fold, sessions: &[SessionId], now: &Now<'_>) -> (Vec<Tree>, Vec<Event>) {
         let drafts = fold.take_drafts();
         let mut trees = Vec::new();
         let mut events = Vec::new();
-        let sessions: Vec<SessionId> = fold.sessions().cloned().collect();
         for session in sessions {
-            let Some(tree) = fold.tree(&session, now) else { continue };
-            let Some(number) = fold.number(&session) else { continue };
+            let Some(tree) = fold.tree(session, now) else { continue };
+            let Some(number) = fold.number(session) else { continue };
             let own: Vec<&Draft> = drafts.iter().filter(|draft| draft.tracker == number).collect();
             events.extend(self.session(fold, number, &tree, &own));
             trees.push(tree);
         }
-        for event in &mut events {
-            self.seq += 1;
-            event.seq = self.seq;
-        }
         (trees, events)
+    }
+
+    /// Returns a problem of no session as an event.
+    pub fn problem(problem: &Problem) -> Event {
+        Event {
+            schema: Event::SCHEMA.into(),
+            id: event_id("", &format!("problem/{}/{}", problem.at, problem.what)),
+            seq: 0,
+            at_ms: None,
+            session_id: SessionId::from(""),
+            run: 0,
+            actor_id: Actor(AgentId::from(AgentId::ROOT)),
+            basis: Basis::Unknown,
+            source: "subscope".into(),
+            kind: EventKind::Problem,
+            data: json!({ "at": problem.at, "what": problem.what }),
+        }
     }
 
     /// Returns a session's whole feed in order of time; things without a time stand where their source has them.

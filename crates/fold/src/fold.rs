@@ -1,5 +1,7 @@
 //! Routes what sources say to the trackers of their sessions.
 
+use std::collections::BTreeSet;
+
 use hashbrown::HashMap;
 use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
 use subscope_model::{Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text, Tree};
@@ -65,6 +67,8 @@ struct Sessions {
     all: Vec<Tracker>,
     by_id: HashMap<Text, usize>,
     drafts: Vec<Draft>,
+    /// Numbers of sessions that were told something since they were last asked for.
+    changed: BTreeSet<usize>,
     /// Problems of sources whose session is not known yet.
     homeless: Vec<Problem>,
 }
@@ -82,7 +86,7 @@ impl Fold {
             options,
             sources: Vec::new(),
             groups: HashMap::new(),
-            sessions: Sessions { all: Vec::new(), by_id: HashMap::new(), drafts: Vec::new(), homeless: Vec::new() },
+            sessions: Sessions { all: Vec::new(), by_id: HashMap::new(), drafts: Vec::new(), changed: BTreeSet::new(), homeless: Vec::new() },
             received: None,
         }
     }
@@ -169,6 +173,7 @@ impl Fold {
                 let Some(known) = sessions.all.get_mut(tracker) else { return };
                 let is_taken = known.absorb(seen);
                 if is_taken && options.events {
+                    sessions.changed.insert(tracker);
                     sessions.drafts.extend(draft(seen, tracker, dialect));
                 }
             }
@@ -190,6 +195,12 @@ impl Fold {
     /// The sessions seen so far, in order of appearance.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
         self.sessions.all.iter().map(Tracker::session)
+    }
+
+    /// Returns the sessions that were told something since the last call. Kept only where events are wanted.
+    pub fn take_changed(&mut self) -> Vec<SessionId> {
+        let changed = std::mem::take(&mut self.sessions.changed);
+        changed.into_iter().filter_map(|number| self.tracker(number)).map(|it| it.session().clone()).collect()
     }
 
     /// Problems of sources that no session could be told of.

@@ -1,0 +1,148 @@
+//! Values that several options and settings take: spans of time, moments, names.
+
+use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use subscope_decode::Dialect;
+use subscope_model::{Millis, parse_rfc3339};
+use subscope_render::Detail;
+
+/// The longest span that is taken. Longer ones are mistakes, and sums with them would overflow.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Reads a span of time: a whole number and one of `ms`, `s`, `m`, `h`, `d`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no span of time: write it as 500ms, 10s, 3m, 1h or 2d");
+    let digits = text.find(|character: char| !character.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    let span = Duration::from_millis(number.saturating_mul(unit_ms));
+    if span > LONGEST { Err(format!("{text:?} is longer than 366d")) } else { Ok(span) }
+}
+
+/// Returns a span as [`parse_duration`] reads it, in the greatest unit that keeps it whole.
+pub(crate) fn show_duration(span: Duration) -> String {
+    let ms = span.as_millis();
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
+    let fitting = units.into_iter().find(|(unit, _)| ms >= *unit && ms.is_multiple_of(*unit));
+    fitting.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", ms / unit))
+}
+
+/// A moment, as `--at` takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Milliseconds since 1970.
+    At(Millis),
+    /// That long before now.
+    Ago(Duration),
+}
+
+impl Moment {
+    /// Returns the moment in milliseconds since 1970.
+    pub(crate) fn resolve(self, now_ms: Millis) -> Millis {
+        match self {
+            Self::At(at_ms) => at_ms,
+            Self::Ago(span) => now_ms.saturating_sub(Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)),
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(span) = text.strip_prefix('-') {
+            return parse_duration(span).map(Self::Ago);
+        }
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return text.parse().map(Self::At).map_err(|_| format!("{text} is out of range"));
+        }
+        parse_rfc3339(text).map(Self::At).ok_or_else(|| {
+            format!("{text:?} is no time: write 2026-11-21T20:45:06Z, milliseconds since 1970, or a span ago as -5m")
+        })
+    }
+}
+
+/// Returns the parser of `--detail`.
+pub(crate) fn detail() -> impl TypedValueParser<Value = Detail> {
+    PossibleValuesParser::new(Detail::ALL.map(Detail::as_str)).try_map(|word| Detail::from_str(&word))
+}
+
+/// Returns the parser of `--dialect`.
+pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
+    PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str))
+        .try_map(|name| Dialect::parse(&name).ok_or("an unknown dialect"))
+}
+
+/// How fast a replay runs: a finite number above 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Speed(pub(crate) f64);
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>().ok();
+        let speed = number.filter(|number| number.is_finite() && (0.01..=10_000.0).contains(number));
+        speed.map(Self).ok_or_else(|| format!("{text:?} is no speed: write a number from 0.01 to 10000"))
+    }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What a command works on: a path, a session's id or its shortest unique prefix, `last`, or `-` for stdin.
+pub(crate) type Target = OsString;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn read_span_of_each_unit_and_show_it_again() {
+        for (text, ms) in [("500ms", 500), ("10s", 10_000), ("3m", 180_000), ("1h", 3_600_000), ("2d", 172_800_000)]
+        {
+            let span = parse_duration(text).unwrap();
+            assert_eq!((span, show_duration(span).as_str()), (Duration::from_millis(ms), text));
+        }
+        assert_eq!(show_duration(Duration::ZERO), "0s");
+        assert_eq!(show_duration(Duration::from_millis(90_000)), "90s");
+    }
+
+    #[test]
+    fn refuse_other_spans() {
+        for text in ["", "10", "s", "-5s", "1.5h", "5 m", "1w", "٣s", "367d", "99999999999999999999s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn read_moment_in_each_form() {
+        assert_eq!("1970-01-01T00:00:01Z".parse(), Ok(Moment::At(1000)));
+        assert_eq!("1795293906647".parse(), Ok(Moment::At(1_795_293_906_647)));
+        assert_eq!("-5m".parse(), Ok(Moment::Ago(Duration::from_secs(300))));
+        assert_eq!(Moment::Ago(Duration::from_secs(300)).resolve(1_000_000), 700_000);
+        for text in ["", "5m", "-5", "yesterday", "2026-11-21", "99999999999999999999"] {
+            assert!(text.parse::<Moment>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn read_speed_above_nothing() {
+        assert_eq!("2.5x".parse(), Ok(Speed(2.5)));
+        for text in ["0", "-1", "NaN", "inf", "fast", ""] {
+            assert!(text.parse::<Speed>().is_err(), "{text}");
+        }
+    }
+}

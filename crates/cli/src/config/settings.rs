@@ -1,0 +1,56 @@
+//! The settings that hold, each with the layer that set it.
+
+use serde_json::Value;
+
+use super::{Display, Origin, Raw, prices::Prices, tracing::Tracing, watch::Watch};
+
+/// All settings.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// What is shown of subagents.
+    pub(crate) tracing: Tracing,
+    /// How output looks.
+    pub(crate) display: Display,
+    /// What tokens cost.
+    pub(crate) prices: Prices,
+    /// How `watch` prints and when it warns.
+    pub(crate) watch: Watch,
+}
+
+impl From<Raw> for Settings {
+    fn from(raw: Raw) -> Self {
+        Self {
+            tracing: raw.tracing.into(),
+            display: raw.display.into(),
+            prices: raw.prices.into(),
+            watch: raw.watch.into(),
+        }
+    }
+}
+
+impl Settings {
+    /// Returns every setting for people and JSON, in a fixed order.
+    pub(crate) fn rows(&self) -> Vec<Shown> {
+        let Self { tracing, display, prices, watch } = self;
+        let rows = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows()).chain(watch.rows());
+        rows.collect()
+    }
+}
+
+/// One setting as `config show` prints it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Shown {
+    /// Its name.
+    pub(crate) key: &'static str,
+    /// Its value; its JSON is also its TOML.
+    pub(crate) value: Value,
+    /// Where it was set.
+    pub(crate) origin: Origin,
+}
+
+impl Shown {
+    /// Returns a setting to show.
+    pub(super) fn new(key: &'static str, value: impl Into<Value>, origin: &Origin) -> Self {
+        Self { key, value: value.into(), origin: origin.clone() }
+    }
+}

@@ -1,0 +1,187 @@
+//! The layers of settings, as files, variables and flags make them.
+
+use std::{fs, path::Path, time::Duration};
+
+use subscope_render::Detail;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A home with a user's file, and a project below it with its own.
+fn folders(user: Option<&str>, project: Option<&str>) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: Option<&str>| {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        if let Some(text) = text {
+            fs::write(path, text).unwrap();
+        }
+    };
+    write(".config/subscope/config.toml", user);
+    write("project/.subscope/config.toml", project);
+    fs::create_dir_all(folder.path().join("project/deep/down")).unwrap();
+    folder
+}
+
+fn load_in(folder: &Path, variables: &[(&str, &str)], flags: Raw) -> Loaded {
+    let home = folder.to_str().unwrap().to_owned();
+    let all: Vec<(&str, &str)> = variables.iter().copied().chain([("HOME", home.as_str())]).collect();
+    let environment = Environment::of(&folder.join("project/deep/down"), &all);
+    load(Places::find(None, &environment), &environment, flags)
+}
+
+fn messages(loaded: &Loaded, folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    loaded.errors.iter().map(|error| error.to_string().replace(folder, "")).collect()
+}
+
+#[test]
+fn accept_each_level_of_detail() {
+    for detail in Detail::ALL {
+        let text = format!("subagent_tracing_detail = \"{}\"", detail.as_str());
+        let folder = folders(Some(&text), None);
+        let loaded = load_in(folder.path(), &[], Raw::default());
+        assert_eq!((loaded.settings.tracing.detail.value, loaded.errors.len()), (detail, 0));
+    }
+}
+
+#[test]
+fn refuse_other_levels_of_detail_with_file_line_and_the_allowed_words() {
+    for (value, told) in [
+        ("\"invalid\"", "\"invalid\" is no level of detail"),
+        ("\"\"", "\"\" is no level of detail"),
+        ("123", "must be text in quotes, not a number"),
+        ("\"Full\"", "\"Full\" is no level of detail"),
+    ] {
+        let folder = folders(Some(&format!("# comment\nsubagent_tracing_detail = {value}\n")), None);
+        let loaded = load_in(folder.path(), &[], Raw::default());
+        let expected = format!(
+            "/.config/subscope/config.toml:2: subagent_tracing_detail: {told}: allowed are off, minimal, moderate, full"
+        );
+        assert_eq!(messages(&loaded, folder.path()), [expected]);
+        assert_eq!(loaded.errors.first().map(CliError::kind), Some(Kind::Usage));
+    }
+}
+
+#[test]
+fn project_wins_over_user() {
+    let folder =
+        folders(Some("subagent_tracing_detail = 'off'\nascii = true"), Some("subagent_tracing_detail = 'full'"));
+    let settings = load_in(folder.path(), &[], Raw::default()).settings;
+    assert_eq!(settings.tracing.detail.value, Detail::Full);
+    assert_eq!(settings.tracing.detail.origin.layer(), "project");
+    assert_eq!((settings.display.ascii.value, settings.display.ascii.origin.layer()), (AsciiChoice::Always, "user"));
+}
+
+#[test]
+fn flag_wins_over_variable_wins_over_files() {
+    let folder = folders(None, Some("subagent_tracing_detail = 'off'\n[watch]\nstall = '1m'"));
+    let variables = [("SUBSCOPE_SUBAGENT_TRACING_DETAIL", "minimal"), ("SUBSCOPE_WATCH_STALL", "2m")];
+    let mut flags = Raw::default();
+    flags.tracing.detail = Sourced::flag("--detail", Some(Detail::Full));
+    let settings = load_in(folder.path(), &variables, flags).settings;
+    assert_eq!(settings.tracing.detail, Sourced { value: Detail::Full, origin: Origin::Flag("--detail") });
+    let stall = &settings.watch.stall;
+    assert_eq!((stall.value, stall.origin.to_string().as_str()), (Duration::from_secs(120), "environment (SUBSCOPE_WATCH_STALL)"));
+}
+
+#[test]
+fn every_setting_is_read_from_a_file_and_from_a_variable() {
+    let text = "subagent_tracing_detail = 'full'\ncode_tools = ['a', 'b']\ncolor = 'never'\nascii = false\n\
+                prices = 'p.toml'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n";
+    let folder = folders(Some(text), None);
+    let settings = load_in(folder.path(), &[], Raw::default()).settings;
+    let variables: Vec<(String, String)> = settings
+        .rows()
+        .iter()
+        .map(|row| {
+            assert_eq!(row.origin.layer(), "user", "{}", row.key);
+            let text = match &row.value {
+                serde_json::Value::String(text) => text.clone(),
+                serde_json::Value::Array(_) => "a, b".to_owned(),
+                other => other.to_string(),
+            };
+            (raw::variable(row.key), text)
+        })
+        .collect();
+    let variables: Vec<(&str, &str)> = variables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let again = load_in(folder.path(), &variables, Raw::default());
+    assert_eq!(again.errors.len(), 0);
+    let values = |settings: &Settings| settings.rows().into_iter().map(|row| (row.key, row.value)).collect::<Vec<_>>();
+    assert_eq!(values(&again.settings), values(&settings));
+    assert!(again.settings.rows().iter().all(|row| row.origin.layer() == "environment"));
+    assert_eq!(Raw::keys().collect::<Vec<_>>(), settings.rows().iter().map(|row| row.key).collect::<Vec<_>>());
+    let prices = settings.prices.file.unwrap().value;
+    assert_eq!(prices, folder.path().join(".config/subscope/p.toml"));
+}
+
+#[test]
+fn unknown_names_are_warned_of_and_the_rest_holds() {
+    let folder = folders(Some("colour = 'never'\n[watch]\nverbose = true\nstal = '1m'\n[other]\nx = 1\n"), None);
+    let loaded = load_in(folder.path(), &[], Raw::default());
+    let warnings: Vec<String> =
+        loaded.warnings.iter().map(|warning| warning.replace(folder.path().to_str().unwrap(), "")).collect();
+    assert_eq!(
+        warnings,
+        [
+            "/.config/subscope/config.toml:1: there is no setting \"colour\"; it is ignored",
+            "/.config/subscope/config.toml:4: there is no setting \"watch.stal\"; it is ignored",
+            "/.config/subscope/config.toml:5: there is no setting \"other\"; it is ignored",
+        ]
+    );
+    assert!(loaded.errors.is_empty() && loaded.settings.watch.verbose.value);
+}
+
+#[test]
+fn wrong_values_name_their_line_and_leave_the_lower_layer() {
+    let project = "color = 'blue'\nascii = 'yes'\ncode_tools = [1]\n[watch]\nheartbeat = '2m'\nstall = 180\n";
+    let folder = folders(Some("color = 'always'"), Some(project));
+    let loaded = load_in(folder.path(), &[("SUBSCOPE_ASCII", "maybe")], Raw::default());
+    assert_eq!(
+        messages(&loaded, folder.path()),
+        [
+            "/project/.subscope/config.toml:1: color: \"blue\" is none of auto, always, never",
+            "/project/.subscope/config.toml:2: ascii: must be true or false, not text",
+            "/project/.subscope/config.toml:3: code_tools: must be a list of texts, such as [\"run_code\"]",
+            "/project/.subscope/config.toml:5: watch.heartbeat: 2m is not between 1s and 60s",
+            "/project/.subscope/config.toml:6: watch.stall: must be a span of time in quotes, such as \"10s\"",
+            "SUBSCOPE_ASCII: must be true or false, not \"maybe\"",
+        ]
+    );
+    assert_eq!(loaded.settings.display.color.value, clap::ColorChoice::Always);
+}
+
+#[test]
+fn what_is_no_toml_is_an_error_with_its_line() {
+    let folder = folders(Some("ascii = true\ncolor = \n"), None);
+    let loaded = load_in(folder.path(), &[], Raw::default());
+    let messages = messages(&loaded, folder.path());
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].starts_with("/.config/subscope/config.toml:2: "), "{messages:?}");
+    fs::write(folder.path().join(".config/subscope/config.toml"), b"color = '\xff'").unwrap();
+    assert_eq!(load_in(folder.path(), &[], Raw::default()).errors[0].kind(), Kind::Usage);
+}
+
+#[test]
+fn a_chosen_file_has_to_be_there_and_replaces_the_users() {
+    let folder = folders(Some("ascii = true"), None);
+    let other = folder.path().join("other.toml");
+    let variables = [("SUBSCOPE_CONFIG", other.to_str().unwrap())];
+    let loaded = load_in(folder.path(), &variables, Raw::default());
+    assert_eq!(messages(&loaded, folder.path()), ["the settings file /other.toml does not exist"]);
+    fs::write(&other, "color = 'never'").unwrap();
+    let loaded = load_in(folder.path(), &variables, Raw::default());
+    assert_eq!(loaded.errors.len(), 0);
+    assert_eq!(loaded.settings.display.ascii.value, AsciiChoice::Auto);
+    assert_eq!(loaded.settings.display.color.value, clap::ColorChoice::Never);
+}
+
+#[test]
+fn xdg_folder_counts_unless_it_is_relative() {
+    let find = |xdg: &str| {
+        let environment = Environment::of(Path::new("/nowhere"), &[("HOME", "/h"), ("XDG_CONFIG_HOME", xdg)]);
+        Places::find(None, &environment).all().iter().map(|place| place.path.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(find("/x"), [Path::new("/x/subscope/config.toml")]);
+    assert_eq!(find("x"), [Path::new("/h/.config/subscope/config.toml")]);
+}

@@ -1,0 +1,16 @@
+//! What tests and benches of the other crates share: recordings, made-up sessions, hand-made lines, property
+//! strategies, a hermetic environment for the real binary, a clock that stands still.
+//!
+//! Dev-only: no production path depends on this crate. A helper that cannot do its work panics with the reason,
+//! because the test that called it must fail; nothing here reads the machine's clock, and every generator gives the
+//! same bytes for the same seed.
+
+pub mod clock;
+//pub mod corpus;
+//pub mod env;
+pub mod fixtures;
+//pub mod lines;
+mod random;
+//pub mod strategies;
+pub mod truth;
+mod words;
