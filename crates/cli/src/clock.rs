@@ -6,10 +6,14 @@ use jiff::{Timestamp, tz::TimeZone};
 use subscope_model::Millis;
 
 /// Returns milliseconds since 1970 by the machine's clock.
-#[expect(clippy::disallowed_methods, reason = "the binary's one reading of the clock; everything else is handed it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the binary's one reading of the clock; everything else is handed it"
+)]
 pub(crate) fn now_ms() -> Millis {
     let now = SystemTime::now();
-    now.duration_since(UNIX_EPOCH).map_or(0, |since| Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX))
+    now.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX))
 }
 
 /// Returns how many minutes east of UTC the user's clock stands at a moment: by `TZ`, else by the system; 0 where

@@ -141,7 +141,8 @@ mod tests {
     #[test]
     fn render_error_gives_message_causes_and_hint() {
         let cause = io::Error::other("disk on fire");
-        let error = CliError::caused(Kind::Failed, anyhow::Error::new(cause).context("cannot read \u{1b}[2Jx"));
+        let error =
+            CliError::caused(Kind::Failed, anyhow::Error::new(cause).context("cannot read \u{1b}[2Jx"));
         let text = error.hint("buy a\nnew one").render(Charset::Unicode);
         assert_eq!(text, "subscope: cannot read ␛[2Jx\n  caused by: disk on fire\nhint: buy a new one\n");
     }

@@ -1,2 +1,39 @@
-//! The binary.
-fn main() {}
+//! `subscope`: reads the command line, runs the command, and turns an error into its message and exit code.
+
+mod args;
+mod clock;
+mod command;
+mod config;
+mod context;
+mod environment;
+mod error;
+mod output;
+mod prices;
+mod redact;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{args::Cli, context::Context, environment::Environment, terminal::Probe};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Help goes to stdout, errors to stderr; a reader that left is nobody to tell.
+            let _ = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut context =
+        Context::new(&cli.global, cli.command.settings(), Environment::of_process(), Probe::of_stdout());
+    match command::run(&cli.command, &mut context) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&error.render(context.style(None).charset()));
+            error.kind().into()
+        }
+    }
+}

@@ -49,6 +49,8 @@ struct Source {
     head: Vec<u8>,
     /// The session that the last line with one named.
     session: Option<Text>,
+    /// The tracker that the last line went to, for lines of the same session.
+    tracker: Option<usize>,
 }
 
 /// The sources of one or more sessions, folded.
@@ -94,7 +96,7 @@ impl Fold {
     /// Adds a source.
     pub fn open(&mut self, spec: SourceSpec) -> SourceId {
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
-        self.sources.push(Source { id, dialect: spec.dialect, spec, decoder: None, head: Vec::new(), session: None });
+        self.sources.push(Source { id, dialect: spec.dialect, spec, decoder: None, head: Vec::new(), session: None, tracker: None });
         id
     }
 
@@ -157,11 +159,17 @@ impl Fold {
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
         let Self { options, sources, groups, sessions, received } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
-        let Source { spec, decoder, dialect, session, .. } = at;
+        let Source { spec, decoder, dialect, session, tracker: last, .. } = at;
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
-                let tracker = sessions.route(seen, spec, dialect, groups, session, options);
+                let is_same = seen.kind == SourceKind::Transcript || seen.session.is_none() || session.as_deref() == seen.session;
+                let tracker = match *last {
+                    // A transcript is of one session, whatever its later lines say.
+                    Some(tracker) if is_same => tracker,
+                    _ => sessions.route(seen, spec, dialect, groups, session, options),
+                };
+                *last = Some(tracker);
                 let stamped;
                 let seen = match *received {
                     Some(time) if seen.time.is_none() && needs_time(seen) => {

@@ -11,14 +11,18 @@
 //! Absent on purpose: dialects, HTTP, terminals.
 
 pub mod clock;
+mod cold;
 mod driver;
 mod hub;
 mod live;
+mod piped;
 mod replay;
 mod subscription;
 
+pub use cold::Cold;
 pub use driver::{Driver, Fed};
 pub use hub::{Hub, HubError, HubOptions};
 pub use live::Live;
+pub use piped::Piped;
 pub use replay::{Recording, Replay};
 pub use subscription::Subscription;

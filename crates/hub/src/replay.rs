@@ -18,6 +18,8 @@ pub struct Recording {
     pub spec: SourceSpec,
     /// All its bytes.
     pub bytes: Vec<u8>,
+    /// For a recording without times: the other one, by its place in the list, whose first line it appears with.
+    pub appears_with: Option<usize>,
 }
 
 /// One line of a recording and when it was written.
@@ -42,7 +44,17 @@ impl Replay {
     /// Replays recordings `speed` times as fast as they happened; `f64::INFINITY` is at once.
     pub fn new(recordings: Vec<Recording>, speed: f64) -> Self {
         let mut lines: Vec<Line> = recordings.iter().enumerate().flat_map(|(at, it)| schedule(at, &it.bytes)).collect();
-        // A file without times (what the harness notes of an agent) appears with the next line that has one.
+        let first_of = |source: usize| {
+            let own = lines.iter().filter(|line| line.source == source).map(|line| line.at);
+            own.filter(|at| *at > Millis::MIN).min()
+        };
+        let appear: Vec<Option<Millis>> =
+            recordings.iter().map(|recording| recording.appears_with.and_then(first_of)).collect();
+        for line in &mut lines {
+            if let (Millis::MIN, Some(Some(at))) = (line.at, appear.get(line.source)) {
+                line.at = *at;
+            }
+        }
         lines.sort_by_key(|line| line.at);
         let first = lines.iter().map(|line| line.at).find(|at| *at > Millis::MIN).unwrap_or(0);
         for line in &mut lines {

@@ -102,7 +102,9 @@ impl Recording {
     pub fn received(&self, file: &Path) -> Vec<Millis> {
         let times = file.with_extension("recv_ns.txt");
         let nanos = |line: &str| -> Millis {
-            line.trim().parse::<i64>().unwrap_or_else(|error| panic!("{}: {error}: {line:?}", times.display()))
+            line.trim()
+                .parse::<i64>()
+                .unwrap_or_else(|error| panic!("{}: {error}: {line:?}", times.display()))
         };
         text(&times).lines().map(|line| nanos(line) / 1_000_000).collect()
     }
@@ -193,10 +195,23 @@ mod tests {
             assert!(recording.hooks().is_file() && !recording.streams().is_empty(), "{what}");
             let truth = recording.truth();
             let subagents = truth.agents.len() - 1;
-            assert_eq!(recording.agents().len(), if recording.version.starts_with('1') { 0 } else { subagents }, "{what}");
-            assert_eq!(recording.metas().len(), if recording.version == "2.1.330" { subagents } else { 0 }, "{what}");
+            assert_eq!(
+                recording.agents().len(),
+                if recording.version.starts_with('1') { 0 } else { subagents },
+                "{what}"
+            );
+            assert_eq!(
+                recording.metas().len(),
+                if recording.version == "2.1.330" { subagents } else { 0 },
+                "{what}"
+            );
             for file in recording.streams().into_iter().chain([recording.hooks()]) {
-                assert_eq!(recording.received(&file).len(), text(&file).lines().count(), "{}", file.display());
+                assert_eq!(
+                    recording.received(&file).len(),
+                    text(&file).lines().count(),
+                    "{}",
+                    file.display()
+                );
             }
         }
         assert_eq!(recording("2.1.330", "g-resume").streams().len(), 3);

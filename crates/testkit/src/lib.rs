@@ -6,11 +6,11 @@
 //! same bytes for the same seed.
 
 pub mod clock;
-//pub mod corpus;
-//pub mod env;
+pub mod corpus;
+pub mod env;
 pub mod fixtures;
-//pub mod lines;
+pub mod lines;
 mod random;
-//pub mod strategies;
+pub mod strategies;
 pub mod truth;
 mod words;

@@ -119,6 +119,8 @@ impl Truth {
 
     /// The agent that made the tool call of that id, and the call.
     pub fn owner(&self, tool_use_id: &str) -> Option<(&TruthAgent, &TruthTool)> {
-        self.agents.iter().find_map(|agent| Some((agent, agent.tools.iter().find(|tool| tool.id == tool_use_id)?)))
+        self.agents
+            .iter()
+            .find_map(|agent| Some((agent, agent.tools.iter().find(|tool| tool.id == tool_use_id)?)))
     }
 }

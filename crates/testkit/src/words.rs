@@ -12,7 +12,14 @@ const CONSONANTS: [&str; 19] =
     ["b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w", "st", "tr", "pl"];
 const VOWELS: [&str; 8] = ["a", "e", "i", "o", "u", "ai", "or", "en"];
 /// Words that trip careless code: escapes, characters of two to four bytes, right to left.
-const ODD: [&str; 6] = ["na\u{ef}ve", "\u{65e5}\u{672c}\u{8a9e}", "\\\"so\\\"", "a\\\\b", "\u{1f980}", "\u{5e9}\u{5dc}\u{5d5}\u{5dd}"];
+const ODD: [&str; 6] = [
+    "na\u{ef}ve",
+    "\u{65e5}\u{672c}\u{8a9e}",
+    "\\\"so\\\"",
+    "a\\\\b",
+    "\u{1f980}",
+    "\u{5e9}\u{5dc}\u{5d5}\u{5dd}",
+];
 
 /// A pool of text.
 #[derive(Debug)]

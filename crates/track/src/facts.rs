@@ -387,6 +387,9 @@ pub(crate) struct Facts {
     pub(crate) hooks: Vec<HookStep>,
     pub(crate) has_identity: bool,
     pub(crate) names: HashSet<Text>,
+    /// The word and the agent asked for last: lines repeat them.
+    pub(crate) last_word: Option<Text>,
+    pub(crate) last_agent: Option<(Text, Ref)>,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -417,6 +420,8 @@ impl Default for Facts {
             hooks: Vec::new(),
             has_identity: false,
             names: HashSet::new(),
+            last_word: None,
+            last_agent: None,
             problems: Vec::new(),
         }
     }
@@ -425,24 +430,38 @@ impl Default for Facts {
 impl Facts {
     /// The shared copy of a word that repeats (tool names, models).
     pub(crate) fn word(&mut self, text: &str) -> Text {
-        if let Some(known) = self.names.get(text) {
-            return known.clone();
+        if let Some(last) = self.last_word.as_ref().filter(|last| &***last == text) {
+            return last.clone();
         }
-        let word: Text = text.into();
-        self.names.insert(word.clone());
+        let word = match self.names.get(text) {
+            Some(known) => known.clone(),
+            None => {
+                let word: Text = text.into();
+                self.names.insert(word.clone());
+                word
+            }
+        };
+        self.last_word = Some(word.clone());
         word
     }
 
     /// The agent of that id, which need not exist.
     pub(crate) fn agent_by_id(&mut self, id: &str) -> Ref {
-        if let Some(known) = self.by_id.get(id) {
-            return *known;
+        if let Some((_, agent)) = self.last_agent.as_ref().filter(|(last, _)| &**last == id) {
+            return *agent;
         }
-        let id: Text = id.into();
-        let made = self.agents.len() as Ref;
-        self.agents.push(AgentFacts::new(Key::Id(id.clone())));
-        self.by_id.insert(id, made);
-        made
+        let (id, agent) = match self.by_id.get_key_value(id) {
+            Some((id, known)) => (id.clone(), *known),
+            None => {
+                let id: Text = id.into();
+                let made = self.agents.len() as Ref;
+                self.agents.push(AgentFacts::new(Key::Id(id.clone())));
+                self.by_id.insert(id.clone(), made);
+                (id, made)
+            }
+        };
+        self.last_agent = Some((id, agent));
+        agent
     }
 
     /// The agent that this call started or is to start.

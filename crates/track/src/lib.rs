@@ -26,7 +26,7 @@ mod runs;
 mod spans;
 mod status;
 
-use std::hash::Hasher;
+use std::hash::BuildHasher;
 
 pub use absorb::Keep;
 pub use liveness::Limits;
@@ -158,7 +158,5 @@ impl Attribution<'_> {
 
 /// A hash of a text, equal for equal texts within one process.
 fn hash_text(text: &str) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    hasher.write(text.as_bytes());
-    hasher.finish()
+    foldhash::fast::FixedState::default().hash_one(text)
 }

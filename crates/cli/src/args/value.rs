@@ -50,7 +50,9 @@ impl Moment {
     pub(crate) fn resolve(self, now_ms: Millis) -> Millis {
         match self {
             Self::At(at_ms) => at_ms,
-            Self::Ago(span) => now_ms.saturating_sub(Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX)),
+            Self::Ago(span) => {
+                now_ms.saturating_sub(Millis::try_from(span.as_millis()).unwrap_or(Millis::MAX))
+            }
         }
     }
 }
@@ -111,7 +113,8 @@ mod tests {
 
     #[test]
     fn read_span_of_each_unit_and_show_it_again() {
-        for (text, ms) in [("500ms", 500), ("10s", 10_000), ("3m", 180_000), ("1h", 3_600_000), ("2d", 172_800_000)]
+        for (text, ms) in
+            [("500ms", 500), ("10s", 10_000), ("3m", 180_000), ("1h", 3_600_000), ("2d", 172_800_000)]
         {
             let span = parse_duration(text).unwrap();
             assert_eq!((span, show_duration(span).as_str()), (Duration::from_millis(ms), text));

@@ -38,7 +38,11 @@ impl RawDisplay {
                 self.color = Some(Sourced::new(color, origin));
             }
             "ascii" => {
-                let choice = if given.switch()? { AsciiChoice::Always } else { AsciiChoice::Never };
+                let choice = match given.text() {
+                    Ok("auto") => AsciiChoice::Auto,
+                    _ if given.switch()? => AsciiChoice::Always,
+                    _ => AsciiChoice::Never,
+                };
                 self.ascii = Some(Sourced::new(choice, origin));
             }
             _ => return Ok(false),

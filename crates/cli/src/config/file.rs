@@ -32,6 +32,10 @@ pub(super) struct Contents {
 /// # Errors
 /// Where the file cannot be read or is no TOML.
 pub(super) fn read(place: &Place) -> Result<Contents, CliError> {
+    // A project's file is whatever its repository holds: a pipe there would be waited for without end.
+    if place.owner == Owner::Project && !place.path.is_file() {
+        return Err(CliError::new(Kind::Failed, format!("{} is no regular file", place.path.display())));
+    }
     let text = read_text(&place.path)?;
     parse(place.owner, &place.path, &text)
 }
@@ -78,11 +82,9 @@ fn entries<'t>(table: &'t DeTable<'t>, text: &str) -> Vec<Entry<'t>> {
                     line: line_of(text, key.span().start),
                 }));
             }
-            leaf => all.push(Entry {
-                key: name.to_owned(),
-                value: leaf,
-                line: line_of(text, key.span().start),
-            }),
+            leaf => {
+                all.push(Entry { key: name.to_owned(), value: leaf, line: line_of(text, key.span().start) })
+            }
         }
     }
     all.sort_by_key(|entry| entry.line);
@@ -90,7 +92,7 @@ fn entries<'t>(table: &'t DeTable<'t>, text: &str) -> Vec<Entry<'t>> {
 }
 
 /// Returns the line, from 1, in which a byte of the text stands.
-pub(crate) fn line_of(text: &str, offset: usize) -> usize {
+fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
@@ -110,7 +112,10 @@ pub(crate) fn read_text(path: &Path) -> Result<String, CliError> {
     let file = File::open(path).map_err(failed)?;
     let length = file.take(LIMIT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if u64::try_from(length).is_ok_and(|length| length > LIMIT_BYTES) {
-        return Err(CliError::new(Kind::Usage, format!("{} is larger than {LIMIT_BYTES} bytes", path.display())));
+        return Err(CliError::new(
+            Kind::Usage,
+            format!("{} is larger than {LIMIT_BYTES} bytes", path.display()),
+        ));
     }
     Ok(text)
 }

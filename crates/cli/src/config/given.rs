@@ -38,19 +38,25 @@ impl<'a> Given<'a> {
 
     /// Returns a span of time.
     pub(crate) fn span(self) -> Result<Duration, String> {
-        parse_duration(self.text().map_err(|_| "must be a span of time in quotes, such as \"10s\"".to_owned())?)
+        parse_duration(
+            self.text().map_err(|_| "must be a span of time in quotes, such as \"10s\"".to_owned())?,
+        )
     }
 
     /// Returns a list of texts; in a variable they stand between commas.
     pub(crate) fn list(self) -> Result<Vec<String>, String> {
         let wrong = || "must be a list of texts, such as [\"run_code\"]".to_owned();
         match self {
-            Self::Text(text) => {
-                Ok(text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect())
-            }
-            Self::Toml(DeValue::Array(items)) => {
-                items.iter().map(|item| item.get_ref().as_str().map(str::to_owned).ok_or_else(wrong)).collect()
-            }
+            Self::Text(text) => Ok(text
+                .split(',')
+                .map(str::trim)
+                .filter(|word| !word.is_empty())
+                .map(str::to_owned)
+                .collect()),
+            Self::Toml(DeValue::Array(items)) => items
+                .iter()
+                .map(|item| item.get_ref().as_str().map(str::to_owned).ok_or_else(wrong))
+                .collect(),
             Self::Toml(_) => Err(wrong()),
         }
     }

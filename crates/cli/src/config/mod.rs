@@ -17,7 +17,8 @@ mod settings;
 mod tracing;
 mod watch;
 
-pub(crate) use self::display::{AsciiChoice, Display};
+pub(crate) use display::{AsciiChoice, Display};
+pub(crate) use file::{read_text, syntax_error};
 pub(crate) use origin::{Origin, Sourced};
 pub(crate) use places::Places;
 pub(crate) use raw::Raw;

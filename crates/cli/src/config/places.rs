@@ -40,7 +40,7 @@ impl Places {
         let chosen = chosen
             .or_else(|| environment.path(CONFIG_VARIABLE).map(|path| place(path, Some(CONFIG_VARIABLE))))
             .or_else(|| user_file(environment).map(|path| place(path, None)));
-        // The XDG specification says that a relative folder is to be ignored; so it is with a working folder that is gone.
+        // Empty where the working folder is gone: then no folder is above it.
         let above = environment.working_folder().ancestors().filter(|folder| folder.is_absolute());
         let project = above.map(|folder| folder.join(PROJECT_FILE)).find(|path| path.exists());
         let project = project.map(|path| Place { owner: Owner::Project, path, chosen_by: None });
@@ -50,6 +50,11 @@ impl Places {
     /// Every place, the weaker first.
     pub(crate) fn all(&self) -> &[Place] {
         &self.all
+    }
+
+    /// Whether the working folder belongs to a project that has a file.
+    pub(crate) fn has_project(&self) -> bool {
+        self.all.iter().any(|place| place.owner == Owner::Project)
     }
 
     /// Returns the places at which something stands, the weaker first.
@@ -77,6 +82,7 @@ impl Place {
 }
 
 fn user_file(environment: &Environment) -> Option<PathBuf> {
+    // XDG Base Directory Specification: a relative folder is to be ignored.
     let xdg = environment.path("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
     let folder = xdg.or_else(|| environment.path("HOME").map(|home| home.join(".config")))?;
     Some(folder.join("subscope/config.toml"))

@@ -1,8 +1,8 @@
 //! One layer of settings: what one file, the environment or the flags set, and nothing else.
 
 use super::{
-    Origin, display, display::RawDisplay, given::Given, prices, prices::RawPrices, tracing, tracing::RawTracing,
-    watch, watch::RawWatch,
+    Origin, display, display::RawDisplay, given::Given, prices, prices::RawPrices, tracing,
+    tracing::RawTracing, watch, watch::RawWatch,
 };
 use crate::environment::Environment;
 

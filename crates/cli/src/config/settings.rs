@@ -42,7 +42,7 @@ impl Settings {
 pub(crate) struct Shown {
     /// Its name.
     pub(crate) key: &'static str,
-    /// Its value; its JSON is also its TOML.
+    /// Its value.
     pub(crate) value: Value,
     /// Where it was set.
     pub(crate) origin: Origin,

@@ -65,12 +65,17 @@ fn refuse_other_levels_of_detail_with_file_line_and_the_allowed_words() {
 
 #[test]
 fn project_wins_over_user() {
-    let folder =
-        folders(Some("subagent_tracing_detail = 'off'\nascii = true"), Some("subagent_tracing_detail = 'full'"));
+    let folder = folders(
+        Some("subagent_tracing_detail = 'off'\nascii = true"),
+        Some("subagent_tracing_detail = 'full'"),
+    );
     let settings = load_in(folder.path(), &[], Raw::default()).settings;
     assert_eq!(settings.tracing.detail.value, Detail::Full);
     assert_eq!(settings.tracing.detail.origin.layer(), "project");
-    assert_eq!((settings.display.ascii.value, settings.display.ascii.origin.layer()), (AsciiChoice::Always, "user"));
+    assert_eq!(
+        (settings.display.ascii.value, settings.display.ascii.origin.layer()),
+        (AsciiChoice::Always, "user")
+    );
 }
 
 #[test]
@@ -82,7 +87,10 @@ fn flag_wins_over_variable_wins_over_files() {
     let settings = load_in(folder.path(), &variables, flags).settings;
     assert_eq!(settings.tracing.detail, Sourced { value: Detail::Full, origin: Origin::Flag("--detail") });
     let stall = &settings.watch.stall;
-    assert_eq!((stall.value, stall.origin.to_string().as_str()), (Duration::from_secs(120), "environment (SUBSCOPE_WATCH_STALL)"));
+    assert_eq!(
+        (stall.value, stall.origin.to_string().as_str()),
+        (Duration::from_secs(120), "environment (SUBSCOPE_WATCH_STALL)")
+    );
 }
 
 #[test]
@@ -104,20 +112,26 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
             (raw::variable(row.key), text)
         })
         .collect();
-    let variables: Vec<(&str, &str)> = variables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let variables: Vec<(&str, &str)> =
+        variables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let again = load_in(folder.path(), &variables, Raw::default());
     assert_eq!(again.errors.len(), 0);
-    let values = |settings: &Settings| settings.rows().into_iter().map(|row| (row.key, row.value)).collect::<Vec<_>>();
+    let values =
+        |settings: &Settings| settings.rows().into_iter().map(|row| (row.key, row.value)).collect::<Vec<_>>();
     assert_eq!(values(&again.settings), values(&settings));
     assert!(again.settings.rows().iter().all(|row| row.origin.layer() == "environment"));
-    assert_eq!(Raw::keys().collect::<Vec<_>>(), settings.rows().iter().map(|row| row.key).collect::<Vec<_>>());
+    assert_eq!(
+        Raw::keys().collect::<Vec<_>>(),
+        settings.rows().iter().map(|row| row.key).collect::<Vec<_>>()
+    );
     let prices = settings.prices.file.unwrap().value;
     assert_eq!(prices, folder.path().join(".config/subscope/p.toml"));
 }
 
 #[test]
 fn unknown_names_are_warned_of_and_the_rest_holds() {
-    let folder = folders(Some("colour = 'never'\n[watch]\nverbose = true\nstal = '1m'\n[other]\nx = 1\n"), None);
+    let folder =
+        folders(Some("colour = 'never'\n[watch]\nverbose = true\nstal = '1m'\n[other]\nx = 1\n"), None);
     let loaded = load_in(folder.path(), &[], Raw::default());
     let warnings: Vec<String> =
         loaded.warnings.iter().map(|warning| warning.replace(folder.path().to_str().unwrap(), "")).collect();

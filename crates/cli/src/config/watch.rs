@@ -6,7 +6,8 @@ use super::{Origin, Shown, Sourced, given::Given};
 use crate::args::value::{parse_duration, show_duration};
 
 /// The section's settings.
-pub(super) const KEYS: [&str; 4] = ["watch.verbose", "watch.heartbeat", "watch.stall", "watch.stall_subagents"];
+pub(super) const KEYS: [&str; 4] =
+    ["watch.verbose", "watch.heartbeat", "watch.stall", "watch.stall_subagents"];
 
 /// Time between two signs of life (requirement 2.1).
 const HEARTBEAT: Duration = Duration::from_secs(10);

@@ -1,6 +1,9 @@
 //! Messages of the Messages API as Claude Code writes them: content blocks, usage, stop reasons.
 
-use std::{fmt, hash::Hasher};
+use std::{
+    fmt,
+    hash::{BuildHasher, Hasher},
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -235,7 +238,7 @@ impl<'a> Message<'a> {
 
     /// A hash of the content and its length in characters: texts, thoughts and calls' arguments.
     fn measure(&self) -> (u64, u32) {
-        let mut hasher = std::hash::DefaultHasher::new();
+        let mut hasher = foldhash::fast::FixedState::default().build_hasher();
         let mut characters = 0;
         for block in self.blocks() {
             for part in [block.text, block.thinking, block.input].into_iter().flatten() {

@@ -1,6 +1,10 @@
 //! Tool calls and their results: arguments in short, and what a result says of agents.
 
-use std::{borrow::Cow, fmt, hash::Hasher};
+use std::{
+    borrow::Cow,
+    fmt,
+    hash::{BuildHasher, Hasher},
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -151,7 +155,7 @@ fn first_characters(text: Cow<'_, str>) -> Cow<'_, str> {
 
 /// Equal for equal argument texts.
 pub(crate) fn digest(name: &str, input: &str) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
     hasher.write(name.as_bytes());
     hasher.write_u8(0);
     hasher.write(input.as_bytes());

@@ -7,6 +7,7 @@
 //!
 //! What is not made: background agents, failures of agents, forks, resumes, compaction. Recordings have those.
 
+mod actor;
 mod made;
 mod outlet;
 mod play;

@@ -175,7 +175,8 @@ impl Outlet for Disk {
                 if !self.open.contains_key(source) {
                     let path = self.path(source);
                     make_parent(&path)?;
-                    self.open.insert(source.clone(), BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?));
+                    self.open
+                        .insert(source.clone(), BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?));
                 }
                 let Some(file) = self.open.get_mut(source) else { return Ok(()) };
                 file.write_all(line.as_bytes())?;

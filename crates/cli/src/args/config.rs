@@ -1,0 +1,44 @@
+//! `subscope config`.
+
+use clap::{Args, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  subscope config                what every setting is, and which layer set it
+  subscope config path           where files of settings are looked for
+  subscope config show --json
+
+The layers, the later wins: built in, the user's file, the project's .subscope/config.toml (nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options.
+
+  subagent_tracing_detail = \"moderate\"   # off, minimal, moderate, full
+  code_tools = [\"run_python\"]            # tools whose argument is code
+  color = \"auto\"                         # auto, always, never
+  ascii = \"auto\"                         # true, false, \"auto\"
+  prices = \"prices.toml\"                 # from the folder of the file
+
+  [watch]
+  verbose = false
+  heartbeat = \"10s\"
+  stall = \"180s\"
+  stall_subagents = \"600s\"";
+
+/// Shows settings and where they come from.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ConfigArgs {
+    /// What to show.
+    #[arg(value_enum, default_value_t = ConfigPart::Show)]
+    pub(crate) part: ConfigPart,
+    /// Prints JSON (subscope.config/1) instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What of the settings is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfigPart {
+    /// Where files are looked for, and which are there.
+    Path,
+    /// Every setting with its value and the layer that set it.
+    Show,
+}

@@ -1,0 +1,84 @@
+//! `subscope export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use subscope_decode::Dialect;
+use subscope_export::Shape;
+
+use super::value::{self, Target};
+use crate::config::{Raw, Sourced};
+
+const EXAMPLES: &str = "\
+Examples:
+  subscope export last --as trace
+  subscope export last --as execution -o traces.json
+  subscope export 59d3cea2 --as checkpoint -o checkpoints/1
+  subscope export session.jsonl --as feed --shape uap --redact";
+
+/// Writes a session in a form that other programs read.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ExportArgs {
+    /// What to write: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
+    #[arg(value_name = "TARGET", required = true)]
+    pub(crate) targets: Vec<Target>,
+    /// The form.
+    #[arg(long = "as", value_name = "FORMAT", value_enum)]
+    pub(crate) format: Format,
+    /// Writes to this file, or folder for a checkpoint, instead of stdout.
+    #[arg(long, short, value_name = "PATH", required_if_eq("format", "checkpoint"))]
+    pub(crate) output: Option<PathBuf>,
+    /// The shape of a feed's lines. [default: event]
+    #[arg(long, value_enum)]
+    pub(crate) shape: Option<ShapeChoice>,
+    /// Masks what looks like a secret.
+    #[arg(long)]
+    pub(crate) redact: bool,
+    /// Reads the targets as this dialect instead of recognising it.
+    #[arg(long, value_name = "NAME", value_parser = value::dialect())]
+    pub(crate) dialect: Option<Dialect>,
+    /// Takes prices from this file instead of the bundled table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
+impl ExportArgs {
+    /// Returns the settings that these options set.
+    pub(super) fn settings(&self) -> Raw {
+        let mut raw = Raw::default();
+        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
+        raw
+    }
+}
+
+/// A form that a session is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One JSON object: the lifecycle of all subagents, their hierarchy and figures.
+    Trace,
+    /// A JSON array: one execution trace for each ended subagent.
+    Execution,
+    /// A folder with checkpoint.json and metadata.json; needs --output.
+    Checkpoint,
+    /// Events, one a line.
+    Feed,
+}
+
+/// The shape of a feed's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShapeChoice {
+    /// Each event as it is (subscope.event/1).
+    Event,
+    /// `subagent_start`, `subagent_event` and `subagent_end`, without the root's events.
+    Uap,
+}
+
+impl From<ShapeChoice> for Shape {
+    fn from(choice: ShapeChoice) -> Self {
+        match choice {
+            ShapeChoice::Event => Self::Event,
+            ShapeChoice::Uap => Self::Uap,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The command line, as clap reads it: what is global here, one file for each command.
+
+mod config;
+mod demo;
+mod doctor;
+mod export;
+mod import;
+mod shell;
+mod tree;
+pub(crate) mod value;
+mod watch;
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
+
+pub(crate) use self::{
+    config::{ConfigArgs, ConfigPart},
+    demo::DemoArgs,
+    doctor::DoctorArgs,
+    export::{ExportArgs, Format, ShapeChoice},
+    import::ImportArgs,
+    shell::{CompletionsArgs, ManArgs},
+    tree::TreeArgs,
+    watch::WatchArgs,
+};
+use crate::{
+    config::{AsciiChoice, Raw, Sourced},
+    context::Chattiness,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  subscope demo                      watch a real recording unfold
+  subscope watch                     follow every live session on this machine
+  subscope tree last                 the latest session as a tree
+  subscope tree session.jsonl --json the same for programs
+
+TARGET is a path (a transcript, a session's folder, a recorded stream or hook log; - is stdin), a session's id or its shortest unique prefix, or `last`.
+
+Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict.";
+
+/// Shows what every subagent of a coding agent is doing: live, and afterwards.
+#[derive(Debug, Parser)]
+#[command(
+    name = "subscope",
+    version,
+    about,
+    after_help = EXAMPLES,
+    max_term_width = 110,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    propagate_version = false
+)]
+pub(crate) struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub(crate) global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Uses colours always, never, or where stdout is a terminal and NO_COLOR is not set.
+    #[arg(long, global = true, value_name = "WHEN", value_enum)]
+    pub(crate) color: Option<ColorChoice>,
+    /// Draws with ASCII only; automatic where TERM is dumb or the locale is not UTF-8.
+    #[arg(long, global = true)]
+    pub(crate) ascii: bool,
+    /// Reads the user's settings from this file (also SUBSCOPE_CONFIG).
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) config: Option<PathBuf>,
+    /// Keeps data in this folder (also SUBSCOPE_DATA_DIR). Paths as TARGET and `demo` keep none.
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) store: Option<PathBuf>,
+    /// Takes any problem in the input for a failure: exit code 3.
+    #[arg(long, global = true)]
+    pub(crate) strict: bool,
+    /// Prints no warnings.
+    #[arg(long, short, global = true, conflicts_with = "chatty")]
+    pub(crate) quiet: bool,
+    /// Says on stderr what is done, and prints every problem.
+    #[arg(short = 'v', id = "chatty", global = true, action = ArgAction::SetTrue)]
+    pub(crate) chatty: bool,
+}
+
+impl Global {
+    /// Returns the settings that these options set.
+    pub(crate) fn settings(&self) -> Raw {
+        let mut raw = Raw::default();
+        raw.display.color = Sourced::flag("--color", self.color);
+        raw.display.ascii = Sourced::flag("--ascii", self.ascii.then_some(AsciiChoice::Always));
+        raw
+    }
+
+    /// Returns how much is said on stderr.
+    pub(crate) fn chattiness(&self) -> Chattiness {
+        match (self.quiet, self.chatty) {
+            (true, _) => Chattiness::Quiet,
+            (false, false) => Chattiness::Normal,
+            (false, true) => Chattiness::Verbose,
+        }
+    }
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Tree(TreeArgs),
+    Watch(WatchArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+    Demo(DemoArgs),
+    Config(ConfigArgs),
+    Doctor(DoctorArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+}
+
+impl Command {
+    /// Returns the settings that the command's options set.
+    pub(crate) fn settings(&self) -> Raw {
+        match self {
+            Self::Tree(args) => args.settings(),
+            Self::Watch(args) => args.settings(),
+            Self::Export(args) => args.settings(),
+            Self::Import(args) => args.settings(),
+            Self::Demo(args) => args.settings(),
+            Self::Config(_) | Self::Doctor(_) | Self::Completions(_) | Self::Man(_) => Raw::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! What the command line accepts, and the help of each command as it is printed.
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use subscope_decode::Dialect;
+use subscope_render::Detail;
+
+use super::{value::Moment, *};
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(["subscope"].into_iter().chain(line.split_whitespace()))
+}
+
+fn tree(line: &str) -> TreeArgs {
+    match parse(line).unwrap().command {
+        Command::Tree(args) => args,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn help_of_each_command() {
+    let mut command = Cli::command().term_width(100);
+    command.build();
+    insta::assert_snapshot!("help", command.render_long_help());
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+        let name = format!("help_{}", inner.get_name());
+        insta::assert_snapshot!(name, inner.render_long_help());
+    }
+}
+
+#[test]
+fn every_option_and_command_has_a_sentence() {
+    let mut command = Cli::command();
+    command.build();
+    for inner in command.get_subcommands() {
+        assert!(inner.get_about().is_some(), "{}", inner.get_name());
+        for argument in inner.get_arguments() {
+            assert!(argument.get_help().is_some(), "{} {}", inner.get_name(), argument.get_id());
+        }
+    }
+}
+
+#[test]
+fn read_tree_with_all_options() {
+    let args =
+        tree("tree a b --detail full --agent a70 --at -5m --json --dialect claude.hook --width 80 --flat");
+    assert_eq!((args.targets.len(), args.detail, args.width), (2, Some(Detail::Full), Some(80)));
+    assert_eq!(args.at, Some(Moment::Ago(std::time::Duration::from_secs(300))));
+    assert_eq!((args.dialect, args.json, args.flat), (Some(Dialect::ClaudeHook), true, true));
+    assert_eq!(tree("tree -").targets, ["-"]);
+}
+
+#[test]
+fn global_options_stand_before_or_after_the_command() {
+    for line in ["--color never --strict -q tree x", "tree x --color never --strict -q"] {
+        let global = parse(line).unwrap().global;
+        assert_eq!((global.color, global.strict), (Some(ColorChoice::Never), true));
+        assert_eq!(global.chattiness(), Chattiness::Quiet);
+    }
+    assert_eq!(parse("-v watch --verbose").unwrap().global.chattiness(), Chattiness::Verbose);
+    assert_eq!(parse("watch --verbose").unwrap().global.chattiness(), Chattiness::Normal);
+}
+
+#[test]
+fn refuse_wrong_usage_with_code_two() {
+    for line in [
+        "tree",
+        "tree x --detail invalid",
+        "tree x --detail=",
+        "tree x --at never",
+        "tree x --width 5",
+        "nonsense",
+        "tree x --dialect claude",
+        "export x",
+        "export x --as csv",
+        "export x --as checkpoint",
+        "import",
+        "watch --heartbeat 2m",
+        "watch --stall 0s",
+        "watch --stall ten",
+        "demo --speed 0",
+        "completions tcl",
+        "config edit",
+        "tree x -q -v",
+        "tree x --color maybe",
+        "",
+    ] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+    let error = parse("tree x --detail invalid").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidValue);
+    assert!(error.to_string().contains("off, minimal, moderate, full"));
+}
+
+#[test]
+fn flags_become_a_layer_of_settings() {
+    let cli =
+        parse("--ascii watch --verbose --heartbeat 5s --stall 1m --stall-subagents 2h --prices p").unwrap();
+    let settings = crate::config::Settings::from(cli.global.settings().over(cli.command.settings()));
+    let told: Vec<String> = settings
+        .rows()
+        .into_iter()
+        .filter_map(|row| Some(format!("{} {}", row.origin.place()?, row.value)))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "--ascii true",
+            "--prices \"p\"",
+            "--verbose true",
+            "--heartbeat \"5s\"",
+            "--stall \"1m\"",
+            "--stall-subagents \"2h\"",
+        ]
+    );
+}

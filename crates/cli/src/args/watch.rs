@@ -1,0 +1,63 @@
+//! `subscope watch`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use subscope_decode::Dialect;
+
+use super::value::{self, Target};
+use crate::config::{Raw, Sourced, parse_heartbeat, parse_limit};
+
+const EXAMPLES: &str = "\
+Examples:
+  subscope watch                              every live session, new ones too
+  subscope watch last --verbose
+  subscope watch session.jsonl --stall 2m
+  subscope watch --json | jq 'select(.kind == \"subagent.stop\")'
+  claude -p --output-format stream-json --verbose … | subscope watch -";
+
+/// Follows sessions live and prints what happens, block by block.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WatchArgs {
+    /// What to follow: a path, a session's id or prefix, `last`, or - for stdin. None: every live session.
+    #[arg(value_name = "TARGET")]
+    pub(crate) targets: Vec<Target>,
+    /// Prints arguments and results whole instead of one line an event.
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// Does not cut results longer than 20 lines.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Prints events as JSON, one a line (subscope.event/1).
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Reads the targets as this dialect instead of recognising it.
+    #[arg(long, value_name = "NAME", value_parser = value::dialect())]
+    pub(crate) dialect: Option<Dialect>,
+    /// Says so often how active agents stand: 1s to 60s. [default: 10s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
+    pub(crate) heartbeat: Option<Duration>,
+    /// Marks an agent as stalled after this silence. [default: 180s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
+    pub(crate) stall: Option<Duration>,
+    /// The same while any subagent is active. [default: 600s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
+    pub(crate) stall_subagents: Option<Duration>,
+    /// Takes prices from this file instead of the bundled table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
+impl WatchArgs {
+    /// Returns the settings that these options set.
+    pub(super) fn settings(&self) -> Raw {
+        let mut raw = Raw::default();
+        raw.watch.verbose = Sourced::flag("--verbose", self.verbose.then_some(true));
+        raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
+        raw.watch.stall = Sourced::flag("--stall", self.stall);
+        raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
+        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
+        raw
+    }
+}

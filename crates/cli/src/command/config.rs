@@ -1,0 +1,134 @@
+//! `subscope config`: where settings are looked for, and what they are.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use subscope_render::{Charset, safe};
+
+use crate::{
+    args::{ConfigArgs, ConfigPart},
+    config::{Loaded, Places},
+    context::Context,
+    error::CliError,
+    output,
+};
+
+const SCHEMA: &str = "subscope.config/1";
+
+/// Shows the places, or every setting. Wrong settings are told after what holds, and make the command fail.
+pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliError> {
+    let charset = context.style(None).charset();
+    if args.part == ConfigPart::Path {
+        return match args.json {
+            true => output::print_json(&places_json(&context.config.places)),
+            false => output::print(&places_text(&context.config.places, charset)),
+        };
+    }
+    context.config.warnings.iter().for_each(|warning| context.warn(warning));
+    if args.json {
+        output::print_json(&settings_json(&context.config))?;
+    } else {
+        output::print(&settings_text(&context.config, charset))?;
+    }
+    context.config.take_error().map_or(Ok(()), Err)
+}
+
+fn places_text(places: &Places, charset: Charset) -> String {
+    let mut out = String::new();
+    for place in places.all() {
+        let state = if place.exists() { "there" } else { "not there" };
+        let path = safe::line(&place.path.display().to_string(), charset);
+        let chosen = place.chosen_by.map(|by| format!(", chosen by {by}")).unwrap_or_default();
+        // Writing into a String has no way to fail.
+        let _ = writeln!(out, "{:<8} {path} ({state}{chosen})", place.owner.as_str());
+    }
+    if !places.has_project() {
+        out.push_str("project  no .subscope/config.toml in this folder or above it\n");
+    }
+    out
+}
+
+fn places_json(places: &Places) -> Value {
+    let files = places.all().iter().map(|place| {
+        json!({
+            "layer": place.owner.as_str(),
+            "path": place.path.to_string_lossy(),
+            "exists": place.exists(),
+            "chosen_by": place.chosen_by,
+        })
+    });
+    json!({ "schema": SCHEMA, "files": files.collect::<Vec<_>>() })
+}
+
+fn settings_text(config: &Loaded, charset: Charset) -> String {
+    let rows = config.settings.rows();
+    let lines: Vec<(String, String)> = rows
+        .iter()
+        .map(|row| {
+            (
+                safe::line(&format!("{} = {}", row.key, row.value), charset),
+                safe::line(&row.origin.to_string(), charset),
+            )
+        })
+        .collect();
+    let width = lines.iter().map(|(setting, _)| setting.chars().count()).max().unwrap_or(0);
+    lines.iter().map(|(setting, origin)| format!("{setting:<width$}  # {origin}\n")).collect()
+}
+
+fn settings_json(config: &Loaded) -> Value {
+    let rows = config.settings.rows();
+    let settings = rows.into_iter().map(|row| {
+        json!({ "key": row.key, "value": row.value, "layer": row.origin.layer(), "place": row.origin.place() })
+    });
+    json!({ "schema": SCHEMA, "settings": settings.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+    use crate::{
+        config::{Raw, load},
+        environment::Environment,
+    };
+
+    fn loaded(folder: &Path) -> Loaded {
+        fs::create_dir_all(folder.join("p/.subscope")).unwrap();
+        fs::write(folder.join("p/.subscope/config.toml"), "\ncode_tools = [\"a\\u001b\"]\n").unwrap();
+        let home = folder.to_str().unwrap();
+        let environment =
+            Environment::of(&folder.join("p"), &[("HOME", home), ("SUBSCOPE_WATCH_STALL", "1m")]);
+        load(Places::find(None, &environment), &environment, Raw::default())
+    }
+
+    #[test]
+    fn show_names_the_layer_of_each_setting() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = settings_text(&loaded(folder.path()), Charset::Unicode);
+        insta::assert_snapshot!(text.replace(folder.path().to_str().unwrap(), ""), @r#"
+        subagent_tracing_detail = "moderate"  # default
+        code_tools = ["a\u001b"]              # project (/p/.subscope/config.toml:2)
+        color = "auto"                        # default
+        ascii = "auto"                        # default
+        prices = "bundled"                    # default
+        watch.verbose = false                 # default
+        watch.heartbeat = "10s"               # default
+        watch.stall = "1m"                    # environment (SUBSCOPE_WATCH_STALL)
+        watch.stall_subagents = "10m"         # default
+        "#);
+    }
+
+    #[test]
+    fn path_names_each_place_and_whether_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = loaded(folder.path());
+        let text = places_text(&config.places, Charset::Unicode);
+        insta::assert_snapshot!(text.replace(folder.path().to_str().unwrap(), ""), @r"
+        user     /.config/subscope/config.toml (not there)
+        project  /p/.subscope/config.toml (there)
+        ");
+        let exists = places_json(&config.places)["files"][1]["exists"].clone();
+        assert_eq!(exists, true);
+    }
+}

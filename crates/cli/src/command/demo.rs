@@ -1,0 +1,240 @@
+//! `subscope demo`: a real recording that is part of the program, replayed through the whole path.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use subscope_fold::{Dialect, SourceSpec};
+use subscope_hub::{Hub, HubOptions, Recording, Replay, clock};
+use subscope_model::{Agent, AgentId, Feed, Millis, Received, Session, Tree, Update};
+use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree};
+
+use super::target::limits;
+use crate::{
+    args::DemoArgs,
+    context::Context,
+    error::{CliError, Kind},
+    output,
+};
+
+/// A file of the recording: its agent, its transcript, and what the harness noted of the agent.
+struct Recorded {
+    agent: &'static str,
+    transcript: &'static [u8],
+    meta: &'static [u8],
+}
+
+macro_rules! recorded {
+    ($($agent:literal),* $(,)?) => {
+        [$(Recorded {
+            agent: $agent,
+            transcript: include_bytes!(concat!(
+                "../../data/demo/aa151f21-dc72-4b46-a219-81097bbb7400/subagents/agent-", $agent, ".jsonl"
+            )),
+            meta: include_bytes!(concat!(
+                "../../data/demo/aa151f21-dc72-4b46-a219-81097bbb7400/subagents/agent-", $agent, ".meta.json"
+            )),
+        }),*]
+    };
+}
+
+/// The recording's session.
+const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";
+
+/// Claude Code 2.1.330, fixture `k-big`: eight agents, one nested, one in the background, 147 calls.
+const MAIN: &[u8] = include_bytes!("../../data/demo/aa151f21-dc72-4b46-a219-81097bbb7400.jsonl");
+const AGENTS: [Recorded; 8] = recorded![
+    "a1415f031f8724817",
+    "a1b6675338c90d259",
+    "a2c8cef8cf5cc2bb5",
+    "a4d962453b82e0d28",
+    "a50f829525b9869bf",
+    "a5f71806b4b1d23f8",
+    "ad348aac6a397af1e",
+    "aeb82c63d9a64aa10",
+];
+
+/// What to do next, after the demo.
+const NEXT: &str = "\
+That was a recording of Claude Code. With your own sessions:
+  subscope watch          follow every live session on this machine, new ones too
+  subscope tree last      the latest session as a tree; --detail full shows every call
+  subscope doctor         what subscope finds on this machine
+";
+
+/// How often a terminal is redrawn at most.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// Runs the command.
+pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
+    let replay = Replay::new(recordings(), args.speed.0);
+    let options = HubOptions { prices: context.prices()?.table.clone(), limits: limits(context) };
+    let hub = Hub::start(Box::new(replay), options).map_err(|error| CliError::caused(Kind::Failed, error))?;
+    let mut feed = hub.subscribe();
+    let tree = if context.terminal.is_terminal && !args.plain {
+        in_place(&mut feed, args.speed.0, context)?
+    } else {
+        plainly(&mut feed, context)?
+    };
+    let Some(tree) = tree else { return Err(CliError::new(Kind::Failed, "the recording is empty")) };
+    let summary = if context.terminal.is_terminal && !args.plain {
+        String::new()
+    } else {
+        format!("{}\n", render_summary(&tree, &context.style(None)))
+    };
+    output::print(&format!("{summary}\n{NEXT}"))
+}
+
+fn recordings() -> Vec<Recording> {
+    let spec = |label: String, dialect, agent: Option<&str>| SourceSpec {
+        label,
+        dialect: Some(dialect),
+        session: Some(SESSION.to_owned()),
+        agent: agent.map(str::to_owned),
+        ..SourceSpec::default()
+    };
+    let main = spec(format!("{SESSION}.jsonl"), Dialect::ClaudeTranscript, None);
+    let mut all = vec![Recording { spec: main, bytes: MAIN.to_vec(), appears_with: None }];
+    for recorded in &AGENTS {
+        let label = format!("agent-{}", recorded.agent);
+        let transcript = spec(format!("{label}.jsonl"), Dialect::ClaudeTranscript, Some(recorded.agent));
+        let at = all.len();
+        all.push(Recording { spec: transcript, bytes: recorded.transcript.to_vec(), appears_with: None });
+        // The note was written when the agent started; that it has finished was added at its end.
+        let meta = String::from_utf8_lossy(recorded.meta).replace(",\"finished\":true", "");
+        let spec = spec(format!("{label}.meta.json"), Dialect::ClaudeMeta, Some(recorded.agent));
+        all.push(Recording { spec, bytes: meta.into_bytes(), appears_with: Some(at) });
+    }
+    all
+}
+
+/// The rows of the one session, kept up to date.
+#[derive(Default)]
+struct Rows {
+    tree: Option<Tree>,
+}
+
+impl Rows {
+    fn take(&mut self, update: Update, feed: &mut dyn Feed) {
+        match update {
+            Update::Snapshot(tree) => self.tree = Some(*tree),
+            // Sums and order are the whole tree's: it is asked for, not patched.
+            Update::Change(change) => {
+                let Session { id, .. } = change.session;
+                if let Some(tree) = feed.tree(&id) {
+                    self.tree = Some(tree);
+                }
+            }
+            Update::Event(_) | Update::Missed(_) | Update::CaughtUp => {}
+        }
+    }
+}
+
+/// Prints blocks as they happen.
+fn plainly(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, CliError> {
+    let mut blocks = Blocks::new(BlockOptions {
+        verbose: false,
+        full: false,
+        style: context.style(None),
+        code_tools: Vec::new(),
+        offset_minutes: 0,
+    });
+    let mut rows = Rows::default();
+    let mut names: BTreeMap<AgentId, String> = BTreeMap::new();
+    loop {
+        match feed.next(Duration::from_secs(1)) {
+            Received::Update(Update::Event(event)) => {
+                if let Some(block) = blocks.block(&event, &|id| names.get(id).cloned()) {
+                    output::print(&block)?;
+                }
+            }
+            Received::Update(update) => {
+                rows.take(update, feed);
+                let agents = rows.tree.iter().flat_map(|tree| &tree.agents);
+                names = agents.map(|row: &Agent| (row.id.clone(), row.title())).collect();
+            }
+            Received::Idle => {}
+            Received::Closed => break,
+        }
+    }
+    if let Some(block) = blocks.finish() {
+        output::print(&block)?;
+    }
+    Ok(rows.tree)
+}
+
+/// Redraws the tree in place until the recording ends.
+fn in_place(feed: &mut dyn Feed, speed: f64, context: &Context) -> Result<Option<Tree>, CliError> {
+    let began = clock::tick();
+    let mut rows = Rows::default();
+    let mut frame = Frame { lines: 0, drawn: None };
+    loop {
+        match feed.next(FRAME) {
+            Received::Update(update) => rows.take(update, feed),
+            Received::Idle => {}
+            Received::Closed => break,
+        }
+        if frame.is_due() {
+            frame.draw(&rows, position(&rows, began, speed), context)?;
+        }
+    }
+    frame.draw(&rows, None, context)?;
+    Ok(rows.tree)
+}
+
+/// Where the recording's clock stands, for timers.
+fn position(rows: &Rows, began: Instant, speed: f64) -> Option<Millis> {
+    let start = rows.tree.as_ref()?.session.started_at_ms?;
+    // `as` saturates; a demo takes some seconds.
+    let past = (began.elapsed().as_secs_f64() * speed * 1000.0) as i64;
+    Some(start + past)
+}
+
+/// What stands on the terminal.
+struct Frame {
+    lines: usize,
+    drawn: Option<Instant>,
+}
+
+impl Frame {
+    fn is_due(&self) -> bool {
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME)
+    }
+
+    fn draw(&mut self, rows: &Rows, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
+        let Some(tree) = &rows.tree else { return Ok(()) };
+        let (columns, height) = terminal_size::terminal_size()
+            .map_or((context.style(None).width, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+        let is_last = now.is_none();
+        let options = TreeOptions {
+            detail: Detail::Moderate,
+            style: context.style(Some(columns)),
+            now: now.or(tree.session.ended_at_ms),
+            agent: None,
+            offset_minutes: 0,
+        };
+        let drawn = render_tree(tree, &options);
+        let mut lines: Vec<&str> = drawn.lines().collect();
+        let more;
+        let room = height.saturating_sub(2).max(4);
+        if !is_last && lines.len() > room {
+            more = format!("… {} more lines: make the terminal higher", lines.len() - room + 1);
+            lines.truncate(room - 1);
+            lines.push(&more);
+        }
+        // One write for a frame, between marks that let a terminal show it at once: nothing flickers.
+        let mut out = String::from("\u{1b}[?2026h");
+        if self.lines > 0 {
+            out += &format!("\u{1b}[{}A\r", self.lines);
+        }
+        for line in &lines {
+            out += line;
+            out += "\u{1b}[K\n";
+        }
+        out += "\u{1b}[J\u{1b}[?2026l";
+        self.lines = lines.len();
+        self.drawn = Some(clock::tick());
+        output::print(&out)
+    }
+}

@@ -1,0 +1,144 @@
+//! `subscope doctor`: what subscope needs on this machine, one line a check.
+//!
+//! To add a check: a function in the file of its subject that gives a [`Check`], and a line in `checks`.
+
+mod machine;
+mod sessions;
+mod setup;
+mod survey;
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use subscope_render::{Style, safe, text};
+
+use self::survey::Survey;
+use crate::{
+    args::DoctorArgs,
+    context::Context,
+    error::{CliError, Kind},
+    output,
+};
+
+/// Columns of the names in front.
+const NAME_WIDTH: usize = 10;
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// As it should be.
+    Ok,
+    /// It works, but perhaps not as expected.
+    Warning,
+    /// Something is broken.
+    Failure,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    /// What was found.
+    says: String,
+    /// What the user can do about it.
+    hint: Option<String>,
+}
+
+impl Check {
+    fn new(name: &'static str, state: State, says: impl Into<String>) -> Self {
+        Self { name, state, says: says.into(), hint: None }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// What `doctor --json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    schema: &'static str,
+    ok: bool,
+    checks: &'a [Check],
+}
+
+/// Looks at everything, prints it, and fails where something is broken.
+pub(crate) fn run(args: DoctorArgs, context: &Context) -> Result<(), CliError> {
+    let checks = checks(context);
+    let broken = checks.iter().filter(|check| check.state == State::Failure).count();
+    if args.json {
+        output::print_json(&Report { schema: "subscope.doctor/1", ok: broken == 0, checks: &checks })?;
+    } else {
+        output::print(&render(&checks, &context.style(None)))?;
+    }
+    match broken {
+        0 => Ok(()),
+        1 => Err(CliError::new(Kind::Failed, "1 check failed")),
+        more => Err(CliError::new(Kind::Failed, format!("{more} checks failed"))),
+    }
+}
+
+fn checks(context: &Context) -> Vec<Check> {
+    let now_ms = context.now_ms();
+    let home = sessions::Home::find(&context.environment);
+    let survey = Survey::of(&home.projects, now_ms);
+    let mut checks = vec![machine::version()];
+    checks.push(home.check());
+    checks.push(sessions::sessions(&survey, now_ms));
+    checks.push(sessions::watched(&home, &survey));
+    checks.extend(machine::watch_limits(&survey));
+    checks.extend(setup::settings(&context.config));
+    checks.push(setup::prices(context.prices(), now_ms));
+    checks.extend(setup::store(context.store.as_deref()));
+    checks.extend(setup::terminal(&context.terminal));
+    checks
+}
+
+fn render(checks: &[Check], style: &Style) -> String {
+    let mut out = String::new();
+    for check in checks {
+        let glyphs = style.glyphs();
+        let icon = match check.state {
+            State::Ok => glyphs.completed,
+            State::Warning => "!",
+            State::Failure => glyphs.failed,
+        };
+        let says = safe::line(&check.says, style.charset());
+        // Writing into a String has no way to fail.
+        let _ = writeln!(out, "{icon} {} {says}", text::pad(check.name, NAME_WIDTH));
+        if let Some(hint) = &check.hint {
+            let _ = writeln!(out, "  {} {}", text::pad("", NAME_WIDTH), safe::line(hint, style.charset()));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn render_checks_with_icon_name_and_hint() {
+        let checks = [
+            Check::new("version", State::Ok, "1"),
+            Check::new("limits", State::Warning, "few\u{1b}[2J"),
+            Check::new("settings", State::Failure, "wrong").hint("mend\nit"),
+        ];
+        let style = |ascii| Style { color: false, ascii, width: 80 };
+        insta::assert_snapshot!(render(&checks, &style(false)), @r"
+        ✓ version    1
+        ! limits     few␛[2J
+        ✗ settings   wrong
+                     mend it
+        ");
+        insta::assert_snapshot!(render(&checks, &style(true)), @r"
+        + version    1
+        ! limits     few<ESC>[2J
+        x settings   wrong
+                     mend it
+        ");
+    }
+}

@@ -1,0 +1,112 @@
+//! `subscope export`: a session in a form that other programs read.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use subscope_export::{Shape, execution, trace, write_checkpoint, write_execution, write_feed, write_trace};
+use subscope_fold::{Events, Keep};
+use subscope_model::{
+    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Event, Payload, SessionId, event_id,
+};
+
+use super::target::{Loaded, Reading, load};
+use crate::{
+    args::{ExportArgs, Format, ShapeChoice},
+    context::Context,
+    error::{CliError, Kind},
+    output,
+    redact::Redacted,
+};
+
+/// Runs the command.
+pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> {
+    if args.shape.is_some() && args.format != Format::Feed {
+        return Err(CliError::new(Kind::Usage, "--shape goes with --as feed"));
+    }
+    let events = matches!(args.format, Format::Trace | Format::Feed);
+    let reading = Reading { keep: Keep::Payloads, events, at: None, dialect: args.dialect };
+    let mut loaded = load(&args.targets, &reading, context)?;
+    let session = loaded.session.clone();
+    let events = if events { all_events(&mut loaded, &session, context)? } else { Vec::new() };
+    let resolve = |payload: &Payload| {
+        let text = loaded.cold.payload(payload)?;
+        serde_json::from_str(&text).ok()
+    };
+    match args.format {
+        Format::Trace => {
+            let record = trace(&loaded.tree, &events);
+            write(args, &mut |out| write_trace(&record, out))?;
+        }
+        Format::Execution => write(args, &mut |out| write_execution(&loaded.tree, &resolve, out))?,
+        Format::Feed => {
+            let shape = args.shape.unwrap_or(ShapeChoice::Event);
+            write(args, &mut |out| write_feed(&events, Shape::from(shape), out))?;
+        }
+        Format::Checkpoint => {
+            let traces = execution(&loaded.tree, &resolve);
+            let folder = args.output.as_deref().unwrap_or(Path::new("."));
+            save(folder, traces, &session, args, context)?;
+        }
+    }
+    context.report(&loaded.problems())
+}
+
+fn all_events(loaded: &mut Loaded, session: &SessionId, context: &Context) -> Result<Vec<Event>, CliError> {
+    let now = loaded.now(context)?;
+    Ok(Events::all(&mut loaded.cold.fold, session, &now))
+}
+
+fn save(
+    folder: &Path,
+    traces: Vec<subscope_model::ExecutionTrace>,
+    session: &SessionId,
+    args: &ExportArgs,
+    context: &Context,
+) -> Result<(), CliError> {
+    let step = traces.len() as u64;
+    let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
+    let checkpoint = if args.redact { redacted(&checkpoint)? } else { checkpoint };
+    let timestamp = context.now_ms();
+    let metadata = CheckpointMetadata {
+        session_id: session.to_string(),
+        checkpoint_id: event_id(session, &format!("checkpoint/{timestamp}/{step}")).to_string(),
+        timestamp,
+        step,
+        agent_id: "root".to_owned(),
+    };
+    write_checkpoint(folder, &checkpoint, &metadata)?;
+    Ok(())
+}
+
+/// A checkpoint with secrets masked: written, masked and read again, so that masks are the same in every form.
+fn redacted(checkpoint: &Checkpoint) -> Result<Checkpoint, CliError> {
+    let failed = |error: serde_json::Error| CliError::caused(Kind::Failed, anyhow::Error::new(error));
+    let mut out = Redacted::new(Vec::new());
+    serde_json::to_writer(&mut out, checkpoint).map_err(failed)?;
+    let bytes = out.finish().map_err(|error| CliError::write("memory", error))?;
+    serde_json::from_slice(&bytes).map_err(failed)
+}
+
+/// Writes to the file that is asked for, else to stdout.
+fn write(args: &ExportArgs, work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
+    let mut masked = |out: &mut dyn Write| {
+        if !args.redact {
+            return work(out);
+        }
+        let mut out = Redacted::new(out);
+        work(&mut out)?;
+        out.finish().map(|_| ())
+    };
+    let Some(path) = &args.output else { return output::to_stdout(|out| masked(out)) };
+    let wrong = |error: io::Error| {
+        CliError::caused(
+            Kind::Failed,
+            anyhow::Error::new(error).context(format!("cannot write {}", path.display())),
+        )
+    };
+    let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
+    masked(&mut file).and_then(|()| file.flush()).map_err(wrong)
+}

@@ -1,0 +1,128 @@
+//! `subscope import FILE`: a checkpoint as a tree; feeds and recorded streams take the way of `tree`.
+
+use std::{
+    fs::File,
+    io::{BufReader, Read},
+    path::Path,
+};
+
+use serde::{Deserialize, de::IgnoredAny};
+use subscope_export::{CHECKPOINT_FILE, checkpoint_tree, read_checkpoint};
+use subscope_model::Tree;
+use subscope_render::{TreeOptions, render_tree};
+
+use super::tree;
+use crate::{
+    args::{ImportArgs, TreeArgs},
+    context::Context,
+    error::CliError,
+    output,
+};
+
+/// How much of a file is looked at to recognise what it is.
+const HEAD_BYTES: u64 = 64 << 10;
+
+/// Shows the tree of a checkpoint, a feed or a recorded stream.
+pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> {
+    let path = Path::new(&args.file);
+    if !is_checkpoint(path) {
+        let args = TreeArgs {
+            targets: vec![args.file.clone()],
+            json: args.json,
+            detail: args.detail,
+            ..TreeArgs::default()
+        };
+        return tree::run(&args, context);
+    }
+    let (checkpoint, metadata) = read_checkpoint(path)?;
+    let tree = checkpoint_tree(&checkpoint, metadata.as_ref());
+    if args.json {
+        output::print_json(&tree)?;
+    } else {
+        output::print(&drawn(&tree, context))?;
+    }
+    context.report(&tree.problems)
+}
+
+fn drawn(tree: &Tree, context: &Context) -> String {
+    let options = TreeOptions {
+        detail: context.settings().tracing.detail.value,
+        style: context.style(None),
+        // What a checkpoint holds has ended.
+        now: None,
+        agent: None,
+        offset_minutes: context.offset_minutes(),
+    };
+    render_tree(tree, &options)
+}
+
+/// The fields at the top that tell a checkpoint from a line of a recording.
+#[derive(Deserialize)]
+struct Marks {
+    version: Option<IgnoredAny>,
+    #[serde(rename = "type")]
+    kind: Option<IgnoredAny>,
+    schema: Option<IgnoredAny>,
+}
+
+/// Whether the path is a checkpoint's folder or file. A file that neither is JSON nor begins like a recording is taken
+/// for a damaged checkpoint: reading it as one names the place of the damage.
+fn is_checkpoint(path: &Path) -> bool {
+    if path.is_dir() {
+        return path.join(CHECKPOINT_FILE).exists();
+    }
+    if path.file_name().is_some_and(|name| name == CHECKPOINT_FILE) {
+        return true;
+    }
+    // Only files: a pipe that is looked at would lack what was read.
+    if !path.is_file() {
+        return false;
+    }
+    let Ok(file) = File::open(path) else { return false };
+    // The first value only, without keeping it: a recording's first line can be as long as it likes.
+    let first = Marks::deserialize(&mut serde_json::Deserializer::from_reader(BufReader::new(file)));
+    match first {
+        Ok(Marks { version, kind, schema }) => version.is_some() && kind.is_none() && schema.is_none(),
+        Err(_) => head(path)
+            .is_some_and(|head| begins_an_object(&head) && subscope_decode::recognise(&head).is_none()),
+    }
+}
+
+fn begins_an_object(head: &[u8]) -> bool {
+    head.trim_ascii_start().first() == Some(&b'{')
+}
+
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn tell_a_checkpoint_from_a_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |text: &str, expected: bool| {
+            let path = folder.path().join("file");
+            fs::write(&path, text).unwrap();
+            assert_eq!(is_checkpoint(&path), expected, "{text}");
+        };
+        check("{\n  \"version\": \"1.0.0\",\n  \"subagentTraces\": []\n}\n", true);
+        check("{\"subagentTraces\":[],\"version\":\"2\"}", true);
+        check("{\n  \"version\": \"1.0.0\",\n  \"subagentTraces\": [\n", true);
+        check("{\"type\":\"user\",\"version\":\"2.1.0\",\"sessionId\":\"s\"}\n{\"type\":\"x\"}", false);
+        check("{\"schema\":\"subscope.event/1\",\"id\":\"x\",\"version\":1}\n", false);
+        check("{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":\"cut", false);
+        check("warning: x\n{\"type\":\"result\",\"session_id\":\"s\"}\n", false);
+        check("hello", false);
+        check("", false);
+        assert!(!is_checkpoint(Path::new("-")) && !is_checkpoint(folder.path()));
+        fs::write(folder.path().join(CHECKPOINT_FILE), "").unwrap();
+        assert!(is_checkpoint(folder.path()));
+    }
+}

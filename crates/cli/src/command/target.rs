@@ -1,0 +1,186 @@
+//! TARGETs: a path, a session's id or its shortest unique prefix, `last`, or `-`; and what reading them gives.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use subscope_collect::layout;
+use subscope_decode::Dialect;
+use subscope_fold::{FoldOptions, Keep, Limits, Now};
+use subscope_hub::Cold;
+use subscope_model::{Millis, Problem, SessionId, Tree};
+
+use crate::{
+    args::value::Target,
+    context::Context,
+    error::{CliError, Kind},
+};
+
+/// What a TARGET names.
+pub(crate) enum Named {
+    /// Something on disk.
+    Path(PathBuf),
+    /// Standard input.
+    Stdin,
+}
+
+/// Returns the folder of Claude Code's transcripts.
+pub(crate) fn projects_folder(context: &Context) -> PathBuf {
+    layout::projects_folder(&|name| context.environment.get(name))
+}
+
+/// Finds what TARGETs name.
+pub(crate) fn resolve(targets: &[Target], context: &Context) -> Result<Vec<Named>, CliError> {
+    targets.iter().map(|target| resolve_one(target, context)).collect()
+}
+
+fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
+    if target == "-" {
+        return Ok(Named::Stdin);
+    }
+    let path = Path::new(target);
+    if path.exists() || path.components().count() > 1 || path.extension().is_some() {
+        return Ok(Named::Path(path.to_owned()));
+    }
+    let word = target.to_string_lossy();
+    let folder = projects_folder(context);
+    let sessions = transcripts(&folder);
+    if word == "last" {
+        let newest = sessions.into_iter().max_by_key(|(path, modified)| (*modified, path.clone()));
+        let none = || CliError::new(Kind::Failed, format!("no sessions below {}", folder.display()));
+        return newest.map(|(path, _)| Named::Path(path)).ok_or_else(none);
+    }
+    let mut found: Vec<PathBuf> =
+        sessions.into_iter().map(|(path, _)| path).filter(|path| is_of(path, &word)).collect();
+    match (found.pop(), found.len()) {
+        (Some(path), 0) => Ok(Named::Path(path)),
+        (Some(_), more) => {
+            let message = format!("{word:?} is the beginning of {} sessions' ids", more + 1);
+            Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
+        }
+        (None, _) => {
+            let message = format!("{word:?} is neither a file nor the beginning of a session's id below {}", folder.display());
+            Err(CliError::new(Kind::Failed, message).hint("give a transcript, a session's id, `last`, or - for stdin"))
+        }
+    }
+}
+
+fn is_of(path: &Path, prefix: &str) -> bool {
+    path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with(prefix))
+}
+
+/// Returns the main transcripts below a `projects` folder with the time of their last change.
+fn transcripts(folder: &Path) -> Vec<(PathBuf, Option<std::time::SystemTime>)> {
+    let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = list(folder).filter(|path| path.is_dir()).flat_map(|project| list(&project).collect::<Vec<_>>());
+    files
+        .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl") && !is_of(path, "agent-"))
+        .map(|path| {
+            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok();
+            (path, modified)
+        })
+        .collect()
+}
+
+/// How TARGETs are read.
+pub(crate) struct Reading {
+    /// What is kept of payloads.
+    pub(crate) keep: Keep,
+    /// Whether events are wanted.
+    pub(crate) events: bool,
+    /// The moment to show; now where none is given.
+    pub(crate) at: Option<Millis>,
+    /// The dialect, where it is not to be recognised.
+    pub(crate) dialect: Option<Dialect>,
+}
+
+/// TARGETs that were read.
+pub(crate) struct Loaded {
+    /// What was read.
+    pub(crate) cold: Cold,
+    /// Its one session.
+    pub(crate) session: SessionId,
+    /// The session's rows.
+    pub(crate) tree: Tree,
+    /// The moment they are of.
+    pub(crate) at: Millis,
+    has_ended: bool,
+}
+
+impl Loaded {
+    /// Everything that could not be read or understood.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        self.cold.problems.iter().chain(&self.tree.problems).cloned().collect()
+    }
+
+    /// The moment for conclusions, as it was for the rows.
+    pub(crate) fn now<'c>(&self, context: &'c Context) -> Result<Now<'c>, CliError> {
+        now(context, self.at, self.has_ended)
+    }
+}
+
+fn now(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliError> {
+    Ok(Now { at, has_ended, is_growing: false, prices: &context.prices()?.table, limits: limits(context) })
+}
+
+/// The limits of silence that the settings name.
+pub(crate) fn limits(context: &Context) -> Limits {
+    let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    let watch = &context.settings().watch;
+    Limits { stall_ms: ms(watch.stall.value), stall_subagents_ms: ms(watch.stall_subagents.value), ..Limits::default() }
+}
+
+/// Reads TARGETs, which must be of one session.
+pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> Result<Loaded, CliError> {
+    let named = resolve(targets, context)?;
+    let paths: Vec<PathBuf> = named
+        .iter()
+        .filter_map(|target| match target {
+            Named::Path(path) => Some(path.clone()),
+            Named::Stdin => None,
+        })
+        .collect();
+    let has_stdin = paths.len() < named.len();
+    let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
+    let mut cold = Cold::read(Cold::expand(&paths)?, options, reading.dialect);
+    if has_stdin {
+        let read = cold.read_stream(io::stdin().lock(), reading.dialect);
+        read.map_err(|error| CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot read stdin")))?;
+    }
+    context.note(&format!("{} files read", cold.files));
+    let session = only_session(&cold, context)?;
+    let at = reading.at.unwrap_or_else(|| context.now_ms());
+    // The end of a pipe is the end of what it told of; a file may go on.
+    let has_ended = has_stdin && paths.is_empty() && reading.at.is_none();
+    let tree = cold.fold.tree(&session, &now(context, at, has_ended)?);
+    let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is empty"))?;
+    Ok(Loaded { cold, session, tree, at, has_ended })
+}
+
+/// Returns the one session that was read.
+fn only_session(cold: &Cold, context: &Context) -> Result<SessionId, CliError> {
+    let mut sessions: Vec<&SessionId> = cold.fold.sessions().collect();
+    if sessions.len() > 1 {
+        // Lines in front of the first that names the session are of no session of their own.
+        sessions.retain(|session| &***session != "unnamed");
+    }
+    match sessions.as_slice() {
+        [only] => Ok((*only).clone()),
+        [] => {
+            let problems: Vec<Problem> = cold.problems.iter().chain(cold.fold.homeless_problems()).cloned().collect();
+            if problems.is_empty() {
+                return Err(CliError::new(Kind::Failed, "there is nothing in it"));
+            }
+            // Under --strict this is the failure; otherwise that nothing could be kept is.
+            context.report(&problems)?;
+            Err(CliError::new(Kind::Input, "nothing in it could be understood"))
+        }
+        several => {
+            let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();
+            let more = if several.len() > names.len() { ", …" } else { "" };
+            let message = format!("{} sessions in it: {}{more}", several.len(), names.join(", "));
+            Err(CliError::new(Kind::Usage, message).hint("name one session's transcript or folder"))
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `subscope tree`: the agents of a session as a tree.
+
+use subscope_fold::Keep;
+use subscope_model::{Agent, AgentId, Tree};
+use subscope_render::{Detail, TreeOptions, render_tree};
+
+use super::target::{Reading, load};
+use crate::{
+    args::TreeArgs,
+    context::Context,
+    error::{CliError, Kind},
+    output,
+};
+
+/// Runs the command.
+pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
+    let at = args.at.map(|moment| moment.resolve(context.now_ms()));
+    let reading = Reading { keep: Keep::Rows, events: false, at, dialect: args.dialect };
+    let loaded = load(&args.targets, &reading, context)?;
+    let problems = loaded.problems();
+    let now = loaded.at;
+    let mut tree = loaded.tree;
+    let agent = args.agent.as_deref().map(|prefix| find_agent(&tree, prefix)).transpose()?;
+    if args.flat {
+        flatten(&mut tree);
+    }
+    if args.json {
+        if let Some(agent) = &agent {
+            keep_subtree(&mut tree, agent);
+        }
+        output::print_json(&tree)?;
+    } else if context.settings().tracing.detail.value != Detail::Off {
+        let options = TreeOptions {
+            detail: context.settings().tracing.detail.value,
+            style: context.style(args.width.map(usize::from)),
+            now: Some(now),
+            agent,
+            offset_minutes: context.offset_minutes(),
+        };
+        output::print(&render_tree(&tree, &options))?;
+    }
+    context.report(&problems)
+}
+
+/// Finds the agent whose id begins with a prefix.
+pub(crate) fn find_agent(tree: &Tree, prefix: &str) -> Result<AgentId, CliError> {
+    let exact = tree.agents.iter().find(|row| row.id.as_str() == prefix);
+    let mut begin = tree.agents.iter().filter(|row| row.id.starts_with(prefix));
+    match (exact, begin.next(), begin.next()) {
+        (Some(row), ..) | (None, Some(row), None) => Ok(row.id.clone()),
+        (None, Some(_), Some(_)) => {
+            let message = format!("{prefix:?} is the beginning of several agents' ids");
+            Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
+        }
+        (None, None, _) => Err(CliError::new(Kind::Failed, format!("no agent's id begins with {prefix:?}"))),
+    }
+}
+
+/// Keeps an agent and those below it: in pre-order they stand together.
+fn keep_subtree(tree: &mut Tree, agent: &AgentId) {
+    let Some(start) = tree.agents.iter().position(|row| row.id == *agent) else { return };
+    let depth = tree.agents.get(start).map_or(0, |row| row.depth);
+    let is_below = |row: &&Agent| row.depth > depth && row.parent_id.is_some();
+    let below = tree.agents.iter().skip(start + 1).take_while(is_below).count();
+    tree.agents = tree.agents.drain(start..=start + below).collect();
+}
+
+/// Makes every subagent a child of the root, in the order they stand in.
+fn flatten(tree: &mut Tree) {
+    for row in tree.agents.iter_mut().filter(|row| !row.id.is_root()) {
+        row.depth = 1;
+        row.parent_id = row.parent_id.as_ref().map(|_| AgentId::from(AgentId::ROOT));
+    }
+}

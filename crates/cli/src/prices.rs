@@ -1,0 +1,117 @@
+//! What tokens cost: the bundled table, or a file that the user names.
+
+use std::path::PathBuf;
+
+use subscope_model::PriceTable;
+
+use crate::{
+    config::{Origin, Sourced, read_text, syntax_error},
+    error::{CliError, Kind},
+};
+
+/// The bundled table; its head says where its figures come from.
+const BUNDLED: &str = include_str!("../data/prices.toml");
+/// How the bundled table is called in messages.
+const BUNDLED_NAME: &str = "data/prices.toml";
+
+/// Prices and where they come from.
+#[derive(Debug)]
+pub(crate) struct Prices {
+    /// The table.
+    pub(crate) table: PriceTable,
+    /// The file; `None` for the bundled table.
+    pub(crate) file: Option<PathBuf>,
+    /// Who chose it.
+    pub(crate) origin: Origin,
+}
+
+/// Reads the named file, else the bundled table.
+///
+/// # Errors
+/// Where the file cannot be read, or is no table of prices: then with its line.
+pub(crate) fn load(file: Option<&Sourced<PathBuf>>) -> Result<Prices, CliError> {
+    let Some(Sourced { value: path, origin }) = file else {
+        let table = parse(BUNDLED_NAME.as_ref(), BUNDLED)?;
+        return Ok(Prices { table, file: None, origin: Origin::BuiltIn });
+    };
+    let chosen = format!("the file of prices is chosen by: {origin}");
+    let text = read_text(path).map_err(|error| error.hint(chosen))?;
+    Ok(Prices { table: parse(path, &text)?, file: Some(path.clone()), origin: origin.clone() })
+}
+
+fn parse(path: &std::path::Path, text: &str) -> Result<PriceTable, CliError> {
+    let table: PriceTable = toml::from_str(text).map_err(|error| {
+        syntax_error(path, text, &error).hint(
+            "prices are picodollars (10^-12 USD) a token: see the head of data/prices.toml for the form",
+        )
+    })?;
+    if table.models.is_empty() {
+        return Err(CliError::new(Kind::Usage, format!("{}: holds the price of no model", path.display())));
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn message(text: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prices.toml");
+        fs::write(&path, text).unwrap();
+        let error = load(Some(&Sourced { value: path, origin: Origin::Flag("--prices") })).unwrap_err();
+        assert_eq!(error.kind(), Kind::Usage);
+        error.to_string().replace(folder.path().to_str().unwrap(), "")
+    }
+
+    #[test]
+    fn bundled_table_has_source_date_and_models() {
+        let prices = load(None).unwrap();
+        assert!(prices.table.source.starts_with("litellm") && prices.table.date.len() == 10);
+        for (model, input) in [
+            ("claude-sonnet-4-5-20250929", 3_000_000),
+            ("claude-sonnet-4-20250514", 3_000_000),
+            ("claude-3-5-haiku-20241022", 800_000),
+        ] {
+            assert_eq!(prices.table.price(model).map(|price| price.input), Some(input), "{model}");
+        }
+    }
+
+    #[test]
+    fn a_file_replaces_the_bundled_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prices.toml");
+        let model = "input = 1, output = 2, cache_read = 3, cache_write = 4, cache_write_1h = 5";
+        fs::write(&path, format!("source = 's'\ndate = '2026-01-01'\n[models]\nm = {{ {model} }}\n"))
+            .unwrap();
+        let prices = load(Some(&Sourced { value: path, origin: Origin::Flag("--prices") })).unwrap();
+        assert_eq!(prices.table.models.len(), 1);
+        assert_eq!(prices.table.price("m").map(|price| price.cache_write_1h), Some(5));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_file_is_told_with_its_line() {
+        assert!(message("source = 's'\ndate = \n").starts_with("/prices.toml:2: "));
+        let missing = message("source = 's'\ndate = 'd'\n[models]\nm = { input = 1 }\n");
+        assert!(missing.starts_with("/prices.toml:4: missing field"), "{missing}");
+        let negative = message(
+            "source = 's'\ndate = 'd'\n[models]\n\nm = { input = -1, output = 0, cache_read = 0, cache_write = 0, cache_write_1h = 0 }\n",
+        );
+        assert!(negative.starts_with("/prices.toml:5: "), "{negative}");
+        assert_eq!(
+            message("source = 's'\ndate = 'd'\n[models]\n"),
+            "/prices.toml: holds the price of no model"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_says_who_chose_it() {
+        let error =
+            load(Some(&Sourced { value: "/nowhere/p.toml".into(), origin: Origin::Flag("--prices") }));
+        let text = error.unwrap_err().render(subscope_render::Charset::Ascii);
+        assert!(text.starts_with("subscope: cannot read /nowhere/p.toml\n  caused by: "), "{text}");
+        assert!(text.ends_with("hint: the file of prices is chosen by: flag (--prices)\n"), "{text}");
+    }
+}

@@ -1,0 +1,84 @@
+//! A stream that is read as it comes, to its end.
+
+use std::{
+    io::Read,
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    time::Duration,
+};
+
+use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_model::{Millis, Problem, SourceId};
+
+use crate::{
+    clock,
+    driver::{Driver, Fed},
+};
+
+/// How many pieces may wait to be folded. The writer waits when they are full: nothing is dropped.
+const QUEUE_PIECES: usize = 16;
+
+/// Reads standard input, or any other stream, on a thread of its own.
+pub struct Piped {
+    pieces: Receiver<Result<Vec<u8>, std::io::Error>>,
+    dialect: Option<Dialect>,
+    source: Option<SourceId>,
+}
+
+impl Piped {
+    /// Starts reading.
+    pub fn start(mut input: impl Read + Send + 'static, dialect: Option<Dialect>) -> std::io::Result<Self> {
+        let (sender, pieces) = sync_channel(QUEUE_PIECES);
+        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                let piece = match input.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(count) => Ok(buffer.get(..count).unwrap_or_default().to_vec()),
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let is_last = piece.is_err();
+                if sender.send(piece).is_err() || is_last {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { pieces, dialect, source: None })
+    }
+}
+
+impl Driver for Piped {
+    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+        let mut fed = Fed::default();
+        let dialect = self.dialect;
+        let spec = || SourceSpec { label: "stdin".to_owned(), dialect, ..SourceSpec::default() };
+        let source = *self.source.get_or_insert_with(|| fold.open(spec()));
+        fold.receive_at(Some(clock::now_ms()));
+        match self.pieces.recv_timeout(wait) {
+            Ok(Ok(bytes)) => {
+                fold.push(source, &bytes);
+                fed.has_pushed = true;
+                fed.is_caught_up = true;
+            }
+            Ok(Err(error)) => {
+                fed.problems.push(Problem { at: "stdin".to_owned(), what: error.to_string() });
+            }
+            Err(RecvTimeoutError::Timeout) => fed.is_caught_up = true,
+            Err(RecvTimeoutError::Disconnected) => {
+                fold.flush(source);
+                fed.has_pushed = true;
+                fed.is_caught_up = true;
+                fed.has_ended = true;
+            }
+        }
+        fed
+    }
+
+    fn restart(&mut self) -> Result<(), Problem> {
+        Err(Problem { at: "stdin".to_owned(), what: "a stream cannot be read again".to_owned() })
+    }
+
+    fn now(&self) -> Millis {
+        clock::now_ms()
+    }
+}
