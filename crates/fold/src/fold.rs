@@ -205,6 +205,46 @@ impl Fold {
         self.sessions.all.iter().map(Tracker::session)
     }
 
+    /// Joins another fold, which has read other sources of the same sessions or of others. What its sources were called
+    /// by number is now called by that number plus the number of sources here.
+    pub fn join(&mut self, other: Self) {
+        let base = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
+        let mut numbers = Vec::new();
+        for tracker in other.sessions.all {
+            let id = tracker.session().0.clone();
+            match self.sessions.by_id.get(&id).copied() {
+                Some(number) => {
+                    if let Some(known) = self.sessions.all.get_mut(number) {
+                        known.join(tracker, base);
+                    }
+                    numbers.push(number);
+                }
+                None => {
+                    // Even the first tracker of a session is joined to an empty one, so that its sources are renumbered.
+                    let number = self.sessions.all.len();
+                    let mut own = Tracker::new(SessionId(id.clone()), None, self.options.keep, self.options.cutoff);
+                    own.join(tracker, base);
+                    self.sessions.all.push(own);
+                    self.sessions.by_id.insert(id, number);
+                    numbers.push(number);
+                }
+            }
+        }
+        let number = |old: usize| numbers.get(old).copied().unwrap_or(old);
+        let drafts = other.sessions.drafts.into_iter();
+        self.sessions.drafts.extend(drafts.map(|draft| Draft { tracker: number(draft.tracker), ..draft }));
+        self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
+        self.sessions.homeless.extend(other.sessions.homeless);
+        for (group, session) in other.groups {
+            self.groups.entry(group).or_insert(session);
+        }
+        self.sources.extend(other.sources.into_iter().map(|source| Source {
+            id: SourceId(source.id.0 + base),
+            tracker: source.tracker.map(number),
+            ..source
+        }));
+    }
+
     /// Returns the sessions that were told something since the last call. Kept only where events are wanted.
     pub fn take_changed(&mut self) -> Vec<SessionId> {
         let changed = std::mem::take(&mut self.sessions.changed);

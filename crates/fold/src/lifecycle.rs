@@ -31,9 +31,10 @@ impl Shown {
             self.has_started = true;
             events.push(session_start(tree));
         }
-        let titles: BTreeMap<&AgentId, &Agent> = tree.agents.iter().map(|row| (&row.id, row)).collect();
-        for row in &tree.agents {
-            self.advance_agent(tree, row, &titles, &mut events);
+        // An agent that is only asked for may still be refused: it starts when it is seen at work.
+        for row in tree.agents.iter().filter(|row| row.status != AgentStatus::Pending) {
+            self.rename(tree, row, &mut events);
+            self.advance_agent(tree, row, &mut events);
         }
         for problem in tree.problems.iter().skip(self.problems) {
             let data = json!({ "at": problem.at, "what": problem.what });
@@ -45,13 +46,18 @@ impl Shown {
         events
     }
 
-    fn advance_agent(
-        &mut self,
-        tree: &Tree,
-        row: &Agent,
-        _: &BTreeMap<&AgentId, &Agent>,
-        events: &mut Vec<Event>,
-    ) {
+    /// Tells when an agent that was shown under its spawn call's id got its real one.
+    fn rename(&mut self, tree: &Tree, row: &Agent, events: &mut Vec<Event>) {
+        let Some(call) = row.spawned_by.as_ref().filter(|_| !self.agents.contains_key(&row.id)) else { return };
+        let from = AgentId(call.0.clone());
+        let Some(shown) = self.agents.remove(&from) else { return };
+        self.agents.insert(row.id.clone(), shown);
+        let data = json!({ "from": from, "to": row.id });
+        let key = format!("agent/{}/renamed/{from}", row.id);
+        events.push(event(tree, None, EventKind::AgentRenamed, row.id.clone(), &key, data));
+    }
+
+    fn advance_agent(&mut self, tree: &Tree, row: &Agent, events: &mut Vec<Event>) {
         let is_live = row.status.is_live();
         let stretches = row.intervals.len().max(1);
         let known = self.agents.get(&row.id).cloned();

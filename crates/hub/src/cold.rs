@@ -1,6 +1,8 @@
 //! Files as they stand: read once, folded, no thread kept.
 
-use subscope_collect::{CollectError, Expanded, expand, read};
+use std::path::PathBuf;
+
+use subscope_collect::{CollectError, Expanded, Found, expand, read};
 use subscope_fold::{Dialect, Fold, FoldOptions, SourceSpec};
 use subscope_model::{Payload, Problem, SourceId};
 
@@ -14,37 +16,101 @@ pub struct Cold {
     pub problems: Vec<Problem>,
     /// How many files were read.
     pub files: usize,
-    paths: Vec<std::path::PathBuf>,
+    paths: Vec<PathBuf>,
+}
+
+/// A file to read.
+struct Job {
+    group: u32,
+    found: Found,
+}
+
+/// What one core has read.
+struct Part {
+    fold: Fold,
+    paths: Vec<PathBuf>,
+    problems: Vec<Problem>,
+}
+
+/// Less than this is read faster by one core than by several: starting a thread and joining costs about as much.
+const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
+
+/// Deals files out to the machine's cores, so that each has about as many bytes.
+fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
+    let total: u64 = jobs.iter().map(|job| job.found.len).sum();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let worth = usize::try_from(total / WORTH_A_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
+    let count = cores.min(worth);
+    let mut shares: Vec<(u64, Vec<Job>)> = (0..count).map(|_| (0, Vec::new())).collect();
+    // In order, each file to whoever has least: a share keeps the order of its files, and a file is read whole.
+    for job in jobs {
+        if let Some((bytes, share)) = shares.iter_mut().min_by_key(|(bytes, _)| *bytes) {
+            *bytes += job.found.len;
+            share.push(job);
+        }
+    }
+    shares.into_iter().map(|(_, share)| share).collect()
+}
+
+/// Reads each share on a core of its own.
+fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<Dialect>) -> Vec<Part> {
+    let last = shares.pop().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> =
+            shares.into_iter().map(|share| scope.spawn(move || read_part(share, options, dialect))).collect();
+        let own = read_part(last, options, dialect);
+        let mut parts: Vec<Part> = Vec::new();
+        for other in others {
+            match other.join() {
+                Ok(part) => parts.push(part),
+                // A panic of a reader is a bug of ours: it goes on as if it had happened here.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        parts.push(own);
+        parts
+    })
+}
+
+fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -> Part {
+    let mut part = Part { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
+    let mut chunk = Vec::new();
+    for Job { group, found } in share {
+        let source = part.fold.open(spec(&found, group, dialect));
+        let fold = &mut part.fold;
+        let outcome = read::read_file(&found.path, 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
+        part.fold.flush(source);
+        if let Err(error) = outcome {
+            part.problems.push(Problem { at: found.path.display().to_string(), what: error.to_string() });
+        }
+        part.paths.push(found.path);
+    }
+    part
 }
 
 impl Cold {
     /// Reads what several expanded TARGETs name, each file once.
     pub fn read(expanded: Expanded, options: FoldOptions, dialect: Option<Dialect>) -> Self {
-        let mut cold = Self { fold: Fold::new(options), problems: Vec::new(), files: 0, paths: Vec::new() };
+        let mut cold = Self { fold: Fold::new(options.clone()), problems: Vec::new(), files: 0, paths: Vec::new() };
         for skipped in expanded.skipped {
             cold.problems.push(Problem { at: skipped.path.display().to_string(), what: skipped.why });
         }
-        let mut chunk = Vec::new();
+        let mut jobs = Vec::new();
         for (group, files) in expanded.groups.into_iter().enumerate() {
-            for found in files.files {
-                let source = cold.fold.open(spec(&found, u32::try_from(group).unwrap_or(u32::MAX), dialect));
-                let fold = &mut cold.fold;
-                let outcome = read::read_file(&found.path, 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
-                cold.fold.flush(source);
-                match outcome {
-                    Ok(_) => cold.files += 1,
-                    Err(error) => {
-                        cold.problems.push(Problem { at: found.path.display().to_string(), what: error.to_string() });
-                    }
-                }
-                cold.paths.push(found.path);
-            }
+            let group = u32::try_from(group).unwrap_or(u32::MAX);
+            jobs.extend(files.files.into_iter().map(|found| Job { group, found }));
+        }
+        for part in read_parts(shares(jobs), &options, dialect) {
+            cold.fold.join(part.fold);
+            cold.files += part.paths.len();
+            cold.paths.extend(part.paths);
+            cold.problems.extend(part.problems);
         }
         cold
     }
 
     /// Expands TARGETs and joins what they name.
-    pub fn expand(targets: &[std::path::PathBuf]) -> Result<Expanded, CollectError> {
+    pub fn expand(targets: &[PathBuf]) -> Result<Expanded, CollectError> {
         let mut all: Option<Expanded> = None;
         for target in targets {
             let one = expand(target)?;
@@ -61,7 +127,7 @@ impl Cold {
         let label = "stdin".to_owned();
         let group = u32::try_from(self.paths.len()).unwrap_or(u32::MAX).saturating_add(1 << 16);
         let source = self.fold.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
-        self.paths.push(std::path::PathBuf::new());
+        self.paths.push(PathBuf::new());
         let fold = &mut self.fold;
         let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| fold.push(source, bytes));
         self.fold.flush(source);

@@ -52,6 +52,11 @@ impl Absorber {
         Self { keep, cutoff, clocks: HashMap::new() }
     }
 
+    /// Takes over what another knows of its sources, whose numbers grow by `sources`.
+    pub(crate) fn join(&mut self, other: &Self, sources: u32) {
+        self.clocks.extend(other.clocks.iter().map(|(source, time)| (source + sources, *time)));
+    }
+
     /// Takes one observation; drops it where it is later than the cutoff. Returns whether it was taken.
     pub(crate) fn take(&mut self, facts: &mut Facts, seen: &Observation<'_>) -> bool {
         let clock = self.clocks.entry(seen.place.source.0).or_insert(Millis::MIN);

@@ -31,7 +31,7 @@ pub(crate) struct Order {
 /// The best telling of a value: the smallest rank stays, and of equal ranks the smallest value.
 #[derive(Clone, Debug)]
 pub(crate) struct Best<T> {
-    rank: (u8, Order),
+    pub(crate) rank: (u8, Order),
     pub(crate) value: T,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn value<T: Clone>(slot: &Option<Best<T>>) -> Option<T> {
 
 /// A span of time by each clock; the best clock's counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Span([Option<(Millis, Millis)>; 3]);
+pub(crate) struct Span(pub(crate) [Option<(Millis, Millis)>; 3]);
 
 impl Span {
     pub(crate) fn add(&mut self, clock: Clock, time: Millis) {

@@ -18,6 +18,7 @@ mod facts;
 mod figures;
 mod flags;
 mod hooks;
+mod join;
 mod liveness;
 mod owners;
 mod people;
@@ -82,6 +83,15 @@ impl Tracker {
     /// Joins one observation. Returns whether it was taken: `false` for one later than the cutoff.
     pub fn absorb(&mut self, seen: &Observation<'_>) -> bool {
         self.absorber.take(&mut self.facts, seen)
+    }
+
+    /// Joins what another tracker of the same session was told of other sources, whose numbers grow by `sources`.
+    pub fn join(&mut self, other: Self, sources: u32) {
+        if let Some(harness) = &other.harness {
+            self.set_harness(harness);
+        }
+        self.absorber.join(&other.absorber, sources);
+        self.facts.join(other.facts, sources);
     }
 
     /// Keeps a problem; the same one only once.

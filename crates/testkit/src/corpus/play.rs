@@ -7,12 +7,14 @@
 //! Pitfalls: every step writes lines of one time only, so that every source is in order of time; numbers are counted
 //! where lines are written, never from the options.
 
+mod tell;
+
 use std::{cmp::Reverse, collections::BinaryHeap, io};
 
 use subscope_model::{Millis, Usage};
 
 use super::{
-    Dialects, Forwarding, Made, MadeAgent, MadeCall, Options, Outlet, Source,
+    Made, MadeAgent, MadeCall, Options, Outlet, Source,
     actor::{self, AGENT_MODEL, Actor, HandBack, Phase, ROOT_MODEL},
     wire::{self, Head, Message, push},
 };
@@ -121,7 +123,6 @@ impl<'o> Play<'o> {
 
     /// The actor's prompt, and for the root all that marks the start of a session.
     fn open(&mut self, number: usize) -> io::Result<()> {
-        let (uuid, second) = (self.random.uuid(), self.random.uuid());
         let length = if number == 0 { 120 } else { 400 };
         let text = self.words.take(&mut self.random, length);
         self.actors[number].made.started = self.now;
@@ -131,7 +132,8 @@ impl<'o> Play<'o> {
             let prompt = format!(",\"prompt\":\"{}\"", self.actors[0].prompt);
             self.hook(None, "UserPromptSubmit", &prompt)?;
             if self.tells_all() {
-                wire::init_line(&mut self.line, &self.head, ROOT_MODEL, &second);
+                let uuid = self.random.uuid();
+                wire::init_line(&mut self.line, &self.head, ROOT_MODEL, &uuid);
                 self.put(&Source::Stream)?;
             }
             wire::queue_entry(&mut self.line, &self.head, self.now, &self.actors[0].prompt);
@@ -139,7 +141,8 @@ impl<'o> Play<'o> {
         }
         let content = format!("\"{}\"", self.actors[number].prompt);
         let block = format!("{{\"type\":\"text\",\"text\":{content}}}");
-        self.say_user(number, uuid, &content, "", number > 0, &block, "")?;
+        // Observed: the stream has the prompts of subagents but not the user's.
+        self.say_user(number, (&content, ""), (number > 0).then_some((&block, "")))?;
         let uuid = self.random.uuid();
         let actor = &self.actors[number];
         let place = (uuid.as_str(), self.now);
@@ -245,9 +248,7 @@ impl<'o> Play<'o> {
             push!(extra, ",\"toolUseResult\":{{\"stdout\":\"{text}\",{fields}}}");
             push!(stream_extra, ",\"tool_use_result\":{{\"stdout\":\"{text}\",{fields}}}");
         }
-        let uuid = self.random.uuid();
-        let shown = self.shows(number, false);
-        self.say_user(number, uuid, &format!("[{content}]"), &extra, shown, &content, &stream_extra)?;
+        self.say_user(number, (&format!("[{content}]"), &extra), Some((&content, &stream_extra)))?;
         if self.tells_all() {
             let (event, rest) = match failed {
                 true => {
@@ -380,10 +381,8 @@ impl<'o> Play<'o> {
             push!(extra, ",\"toolUseResult\":{response}");
             push!(stream_extra, ",\"tool_use_result\":{response}");
         }
-        let uuid = self.random.uuid();
         let block = format!("{{\"tool_use_id\":\"{call}\",\"type\":\"tool_result\",\"content\":{content}}}");
-        let shown = self.shows(number, false);
-        self.say_user(number, uuid, &format!("[{block}]"), &extra, shown, &block, &stream_extra)?;
+        self.say_user(number, (&format!("[{block}]"), &extra), Some((&block, &stream_extra)))?;
         self.hook_tool(
             Some(number),
             "PostToolUse",
@@ -430,127 +429,5 @@ impl<'o> Play<'o> {
         }
         self.hook(None, "SessionEnd", ",\"reason\":\"other\"")?;
         [Source::Main, Source::Stream, Source::Hooks].iter().try_for_each(|source| self.out.end(source))
-    }
-
-    /// A user line in transcript and, where `shown`, stream.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the two dialects' forms of one line, each with its own extras"
-    )]
-    fn say_user(
-        &mut self,
-        number: usize,
-        uuid: String,
-        content: &str,
-        extra: &str,
-        shown: bool,
-        stream_content: &str,
-        stream_extra: &str,
-    ) -> io::Result<()> {
-        let actor = &self.actors[number];
-        let place = (uuid.as_str(), self.now);
-        wire::user_entry(
-            &mut self.line,
-            &self.head,
-            actor.tag(),
-            actor.last_uuid.as_deref(),
-            place,
-            content,
-            extra,
-        );
-        self.put_own(number)?;
-        if shown && self.tells_all() && self.shows(number, false) {
-            let tag = self.actors[number].tag();
-            wire::user_line(&mut self.line, &self.head, tag, place, stream_content, stream_extra);
-            self.put(&Source::Stream)?;
-        }
-        self.actors[number].last_uuid = Some(uuid);
-        Ok(())
-    }
-
-    fn progress(&mut self, number: usize, tool: &str) -> io::Result<()> {
-        let usage = self.actors[number].task_usage(self.now);
-        let rest =
-            format!(",\"description\":\"Running {tool}\",\"usage\":{usage},\"last_tool_name\":\"{tool}\"");
-        self.task(number, "task_progress", &rest)
-    }
-
-    /// A `task_*` line; the root is no task.
-    fn task(&mut self, number: usize, subtype: &str, rest: &str) -> io::Result<()> {
-        let Some(tag) = self.actors[number].tag().filter(|_| self.options.dialects == Dialects::All) else {
-            return Ok(());
-        };
-        let uuid = self.random.uuid();
-        wire::task_line(&mut self.line, &self.head, tag, subtype, rest, &uuid);
-        self.put(&Source::Stream)
-    }
-
-    fn hook_tool(
-        &mut self,
-        number: Option<usize>,
-        event: &str,
-        (name, input, id): (&str, &str, &str),
-        rest: &str,
-    ) -> io::Result<()> {
-        if !self.tells_all() {
-            return Ok(());
-        }
-        let middle =
-            format!(",\"tool_name\":\"{name}\",\"tool_input\":{input}{rest},\"tool_use_id\":\"{id}\"");
-        self.hook(number, event, &middle)
-    }
-
-    fn hook(&mut self, number: Option<usize>, event: &str, rest: &str) -> io::Result<()> {
-        if !self.tells_all() {
-            return Ok(());
-        }
-        let tag = number.and_then(|number| self.actors[number].tag());
-        wire::hook(&mut self.line, &self.head, tag, event, rest);
-        self.put(&Source::Hooks)
-    }
-
-    fn tells_all(&self) -> bool {
-        self.options.dialects == Dialects::All
-    }
-
-    /// Whether the stream has this actor's lines.
-    fn shows(&self, number: usize, is_text: bool) -> bool {
-        let visible = match (self.options.forwarding, self.actors[number].made.depth) {
-            (Forwarding::All, _) | (_, 0) => true,
-            (Forwarding::FirstLevel, 1) => !is_text,
-            (Forwarding::FirstLevel, _) => false,
-        };
-        visible && self.tells_all()
-    }
-
-    fn put_meta(&mut self, number: usize, finished: bool) -> io::Result<()> {
-        let actor = &self.actors[number];
-        let (Some(tag), Source::Agent(id)) = (actor.tag(), &actor.source) else { return Ok(()) };
-        let depth = actor.made.depth;
-        let parent = actor.made.parent.as_deref().filter(|_| depth > 1);
-        let source = Source::Meta(id.clone());
-        wire::meta(&mut self.line, tag, parent, depth, actor.model, finished);
-        self.put(&source)
-    }
-
-    /// Writes the line in the making into the actor's transcript.
-    fn put_own(&mut self, number: usize) -> io::Result<()> {
-        let source = self.actors[number].source.clone();
-        let bytes = self.line.len() as u64 + 1;
-        self.actors[number].written += bytes;
-        self.made.transcript_lines += 1;
-        self.made.transcript_bytes += bytes;
-        self.put(&source)
-    }
-
-    fn put(&mut self, source: &Source) -> io::Result<()> {
-        match source {
-            Source::Stream => self.made.stream_lines += 1,
-            Source::Hooks => self.made.hook_lines += 1,
-            Source::Main | Source::Agent(_) | Source::Meta(_) => {}
-        }
-        let done = self.out.line(source, self.now, &self.line);
-        self.line.clear();
-        done
     }
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-pub use terminal::Terminal;
+pub use {redact::redact_durations, terminal::Terminal};
 
 use crate::fixtures::Recording;
 
@@ -162,8 +162,6 @@ impl TestEnv {
         })
     }
 }
-
-pub use redact::redact_durations;
 
 /// Runs a command to its end; panics with what it wrote so far where it takes longer than a minute.
 pub fn run(mut command: Command, stdin: &[u8]) -> Ran {

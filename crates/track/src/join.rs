@@ -1,0 +1,344 @@
+//! Joining the facts of two folds of one session: how files are read on several cores.
+//!
+//! The same joins that single tellings go through: the result is what one fold of all sources would have.
+
+use hashbrown::HashMap;
+use subscope_model::{Payload, SourceId, ToolClass};
+
+use crate::facts::{
+    AgentFacts, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key, ParentClaim, ROOT, Ref,
+    ResponseFacts, Span, SpawnCallFacts,
+};
+
+/// Where names of the one fold's facts stand in the other's.
+struct Moved {
+    refs: Vec<Ref>,
+    calls: Vec<CallNo>,
+    /// What is added to numbers of sources.
+    sources: u32,
+}
+
+impl Moved {
+    fn name(&self, name: Ref) -> Ref {
+        self.refs.get(name as usize).copied().unwrap_or(ROOT)
+    }
+
+    fn call(&self, call: CallNo) -> CallNo {
+        self.calls.get(call as usize).copied().unwrap_or(call)
+    }
+}
+
+impl Facts {
+    /// Joins what another fold of the same session was told; its sources' numbers grow by `sources`.
+    pub(crate) fn join(&mut self, mut other: Self, sources: u32) {
+        let calls = std::mem::take(&mut other.calls);
+        let agents = std::mem::take(&mut other.agents);
+        let mut moved = Moved { refs: Vec::with_capacity(agents.len()), calls: Vec::with_capacity(calls.len()), sources };
+        for call in &calls {
+            let number = match &call.id {
+                Some(id) => self.call(id),
+                None => {
+                    self.calls.push(CallFacts::new(None));
+                    (self.calls.len() - 1) as CallNo
+                }
+            };
+            moved.calls.push(number);
+        }
+        for agent in &agents {
+            let name = match &agent.key {
+                Key::Root => ROOT,
+                Key::Id(id) => self.agent_by_id(id),
+                Key::Call(call) => self.agent_by_call(moved.call(*call)),
+                Key::Chain => {
+                    self.agents.push(AgentFacts::new(Key::Chain));
+                    (self.agents.len() - 1) as Ref
+                }
+            };
+            moved.refs.push(name);
+        }
+        for (name, agent) in agents.into_iter().enumerate() {
+            if let Some(known) = self.agents.get_mut(moved.name(name as Ref) as usize) {
+                join_agent(known, agent, &moved);
+            }
+        }
+        for (number, call) in calls.into_iter().enumerate() {
+            if let Some(known) = self.calls.get_mut(moved.call(number as CallNo) as usize) {
+                join_call(known, call, &moved);
+            }
+        }
+        self.join_responses(std::mem::take(&mut other.responses), &other.response_by_id, &moved);
+        self.join_rest(other, &moved);
+    }
+
+    fn join_responses(
+        &mut self,
+        responses: Vec<ResponseFacts>,
+        ids: &HashMap<subscope_model::Text, u32>,
+        moved: &Moved,
+    ) {
+        let mut names: Vec<Option<&subscope_model::Text>> = vec![None; responses.len()];
+        for (id, number) in ids {
+            if let Some(slot) = names.get_mut(*number as usize) {
+                *slot = Some(id);
+            }
+        }
+        for (mut told, id) in responses.into_iter().zip(names) {
+            let Some(id) = id else { continue };
+            told.owners.iter_mut().for_each(|(owner, _)| *owner = moved.name(*owner));
+            match self.response_by_id.get(id) {
+                Some(number) => {
+                    if let Some(known) = self.responses.get_mut(*number as usize) {
+                        join_response(known, told);
+                    }
+                }
+                None => {
+                    self.response_by_id.insert(id.clone(), self.responses.len() as u32);
+                    self.responses.push(told);
+                }
+            }
+        }
+    }
+
+    fn join_rest(&mut self, other: Self, moved: &Moved) {
+        join_best(&mut self.version, other.version);
+        join_best(&mut self.cwd, other.cwd);
+        join_best(&mut self.root_model, other.root_model);
+        join_best(&mut self.title, other.title);
+        self.tells_starts |= other.tells_starts;
+        self.kinds |= other.kinds;
+        self.span.join(&other.span);
+        for (line, agent) in other.chains {
+            self.chains.entry(line).or_insert(moved.name(agent));
+        }
+        for (digest, calls) in other.nameless {
+            self.nameless.entry(digest).or_default().extend(calls.into_iter().map(|call| moved.call(call)));
+        }
+        for (id, ends) in other.ends {
+            self.ends.entry(id).or_default().extend(ends);
+        }
+        self.run_ids.extend(other.run_ids);
+        self.prompts.extend(other.prompts);
+        self.turns.extend(other.turns);
+        for sum in other.checksums {
+            if !self.checksums.contains(&sum) {
+                self.checksums.push(sum);
+            }
+        }
+        self.hooks.extend(other.hooks.into_iter().map(|step| move_step(step, moved)));
+        self.has_identity |= other.has_identity;
+        for problem in other.problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+    }
+}
+
+fn move_step(step: HookStep, moved: &Moved) -> HookStep {
+    let name = |named: Option<Ref>| named.map(|named| moved.name(named));
+    let what = match step.what {
+        HookWhat::Pre { call, named } => HookWhat::Pre { call: moved.call(call), named: name(named) },
+        HookWhat::Post { call, named, launched } => {
+            HookWhat::Post { call: moved.call(call), named: name(named), launched }
+        }
+        HookWhat::Permission { named, name: tool, digest } => {
+            HookWhat::Permission { named: name(named), name: tool, digest }
+        }
+        same @ (HookWhat::Prompt { .. }
+        | HookWhat::Start { .. }
+        | HookWhat::Stop { .. }
+        | HookWhat::TurnEnd { .. }
+        | HookWhat::SessionStart
+        | HookWhat::SessionEnd) => same,
+    };
+    HookStep { source: step.source + moved.sources, what, ..step }
+}
+
+fn join_best<T: Ord>(slot: &mut Option<Best<T>>, other: Option<Best<T>>) {
+    if let Some(other) = other
+        && slot.as_ref().is_none_or(|best| (other.rank, &other.value) < (best.rank, &best.value))
+    {
+        *slot = Some(other);
+    }
+}
+
+/// Keeps the lesser of two optional values; any value is less than none.
+fn least<T: PartialOrd>(slot: &mut Option<T>, other: Option<T>) {
+    if let Some(other) = other
+        && slot.as_ref().is_none_or(|known| other < *known)
+    {
+        *slot = Some(other);
+    }
+}
+
+fn join_owners<A: smallvec::Array<Item = (Ref, subscope_model::Basis)>>(
+    owners: &mut smallvec::SmallVec<A>,
+    other: impl IntoIterator<Item = (Ref, subscope_model::Basis)>,
+) {
+    for (owner, basis) in other {
+        match owners.iter_mut().find(|(known, _)| *known == owner) {
+            Some((_, known)) => *known = (*known).max(basis),
+            None => owners.push((owner, basis)),
+        }
+    }
+}
+
+fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
+    known.proven |= told.proven;
+    known.hook_started |= told.hook_started;
+    known.has_transcript |= told.has_transcript;
+    known.detached |= told.detached;
+    join_best(&mut known.agent_type, told.agent_type);
+    join_best(&mut known.description, told.description);
+    join_best(&mut known.name, told.name);
+    join_best(&mut known.model, told.model);
+    join_best(&mut known.prompt, told.prompt);
+    join_best(&mut known.mode, told.mode);
+    match (&known.parent, told.parent) {
+        (None | Some(ParentClaim::Root), Some(parent)) => known.parent = Some(parent),
+        (Some(_), _) | (None, None) => {}
+    }
+    for (call, certain) in told.origins {
+        let call = moved.call(call);
+        match known.origins.iter_mut().find(|(own, _)| *own == call) {
+            Some((_, is_certain)) => *is_certain |= certain,
+            None => known.origins.push((call, certain)),
+        }
+    }
+    for trigger in told.triggers {
+        match known.triggers.iter_mut().find(|own| own.call == trigger.call) {
+            Some(own) => {
+                own.order = own.order.min(trigger.order);
+                least(&mut own.time, trigger.time);
+            }
+            None => known.triggers.push(trigger),
+        }
+    }
+    known.span.join(&told.span);
+    known.marks.extend(told.marks);
+    for (own, tail) in known.tails.iter_mut().zip(told.tails) {
+        *own = (*own).max(tail);
+    }
+    if let Some(words) = told.last_text
+        && known.last_text.as_ref().is_none_or(|own| (own.0, own.1) < (words.0, words.1))
+    {
+        known.last_text = Some(words);
+    }
+    if let Some(retry) = told.retry
+        && known.retry.as_ref().is_none_or(|own| own.order <= retry.order)
+    {
+        known.retry = Some(retry);
+    }
+    known.heard = known.heard.max(told.heard);
+}
+
+fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {
+    known.name = known.name.take().or(told.name);
+    if told.class != ToolClass::Other {
+        known.class = told.class;
+    }
+    known.seen |= told.seen;
+    if let Some(begin) = told.begin
+        && known.begin.is_none_or(|(kind, time, order)| {
+            (time.is_none(), kind, order) > (begin.1.is_none(), begin.0, begin.2)
+        })
+    {
+        known.begin = Some(begin);
+    }
+    join_owners(&mut known.owners, told.owners.into_iter().map(|(owner, basis)| (moved.name(owner), basis)));
+    least(&mut known.digest, told.digest);
+    least(&mut known.detail, told.detail);
+    known.writes = known.writes.take().or(told.writes);
+    for mut end in told.ends {
+        end.by = end.by.map(|by| moved.name(by));
+        let same = |own: &crate::facts::CallEndFact| {
+            (own.kind, own.outcome, own.by, own.time) == (end.kind, end.outcome, end.by, end.time)
+        };
+        if !known.ends.iter().any(same) {
+            known.ends.push(end);
+        }
+    }
+    if let Some(told) = told.payloads {
+        let own = known.payloads.get_or_insert_with(Default::default);
+        let CallPayloads { input, result } = *told;
+        for (slot, other) in [(&mut own.input, input), (&mut own.result, result)] {
+            if let Some((kind, payload)) = other
+                && slot.as_ref().is_none_or(|(own, _)| kind < *own)
+            {
+                *slot = Some((kind, move_payload(payload, moved)));
+            }
+        }
+    }
+    if let Some(told) = told.spawn {
+        match &mut known.spawn {
+            Some(own) => join_spawn(own, *told),
+            slot @ None => *slot = Some(told),
+        }
+    }
+}
+
+fn move_payload(payload: Payload, moved: &Moved) -> Payload {
+    match payload {
+        Payload::At { source, offset, len } => {
+            Payload::At { source: SourceId(source.0 + moved.sources), offset, len }
+        }
+        inline @ Payload::Inline(_) => inline,
+    }
+}
+
+fn join_spawn(known: &mut SpawnCallFacts, told: SpawnCallFacts) {
+    join_best(&mut known.agent_type, told.agent_type);
+    join_best(&mut known.description, told.description);
+    join_best(&mut known.name, told.name);
+    join_best(&mut known.model, told.model);
+    join_best(&mut known.resolved_model, told.resolved_model);
+    join_best(&mut known.prompt, told.prompt);
+    join_best(&mut known.mode, told.mode);
+    join_best(&mut known.agent, told.agent);
+    join_best(&mut known.finished, told.finished);
+    join_best(&mut known.report, told.report);
+    join_best(&mut known.error, told.error);
+    known.proves_agent |= told.proves_agent;
+    least(&mut known.result_order, told.result_order);
+}
+
+fn join_response(known: &mut ResponseFacts, told: ResponseFacts) {
+    join_owners(&mut known.owners, told.owners);
+    least(&mut known.model, told.model);
+    if let Some(usage) = told.usage {
+        let is_better = known.usage.is_none_or(|own| {
+            (told.is_final, usage.output_tokens, usage.kinds()) > (known.is_final, own.output_tokens, own.kinds())
+        });
+        if is_better {
+            known.usage = Some(usage);
+            known.cache_write_1h = told.cache_write_1h;
+        }
+    }
+    known.is_final |= told.is_final;
+    known.only_streamed &= told.only_streamed;
+    known.synthetic |= told.synthetic;
+    known.times = match (known.times, told.times) {
+        (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
+        (own, other) => own.or(other),
+    };
+    if known.is_final {
+        known.content = Vec::new();
+    } else {
+        for line in told.content {
+            if !known.content.contains(&line) {
+                known.content.push(line);
+            }
+        }
+    }
+}
+
+impl Span {
+    fn join(&mut self, other: &Self) {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            *own = match (*own, other) {
+                (Some(one), Some(two)) => Some((one.0.min(two.0), one.1.max(two.1))),
+                (one, two) => one.or(two),
+            };
+        }
+    }
+}
