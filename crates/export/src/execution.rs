@@ -92,7 +92,7 @@ pub(crate) fn execution_usage(usage: &Usage) -> ExecutionUsage {
 }
 
 fn tool_execution(call: &ToolCall, resolve: &Resolve<'_>) -> ToolExecution {
-    let value = |payload: &Option<Payload>| payload.as_ref().and_then(resolve).unwrap_or(Value::Null);
+    let value = |payload: &Option<Box<Payload>>| payload.as_deref().and_then(resolve).unwrap_or(Value::Null);
     ToolExecution {
         tool_name: call.name.to_string(),
         tool_call_id: call.id.as_ref().map(ToString::to_string),

@@ -91,16 +91,21 @@ fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -
 impl Cold {
     /// Reads what several expanded TARGETs name, each file once.
     pub fn read(expanded: Expanded, options: FoldOptions, dialect: Option<Dialect>) -> Self {
-        let mut cold = Self { fold: Fold::new(options.clone()), problems: Vec::new(), files: 0, paths: Vec::new() };
-        for skipped in expanded.skipped {
-            cold.problems.push(Problem { at: skipped.path.display().to_string(), what: skipped.why });
-        }
+        let skipped = expanded.skipped.into_iter();
+        let problems: Vec<Problem> =
+            skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why }).collect();
         let mut jobs = Vec::new();
         for (group, files) in expanded.groups.into_iter().enumerate() {
             let group = u32::try_from(group).unwrap_or(u32::MAX);
             jobs.extend(files.files.into_iter().map(|found| Job { group, found }));
         }
-        for part in read_parts(shares(jobs), &options, dialect) {
+        let mut parts = read_parts(shares(jobs), &options, dialect).into_iter();
+        // The first part is taken as it is: nothing of it has to be renumbered.
+        let first = parts.next();
+        let first = first.unwrap_or_else(|| Part { fold: Fold::new(options), paths: Vec::new(), problems: Vec::new() });
+        let mut cold = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
+        cold.problems.extend(first.problems);
+        for part in parts {
             cold.fold.join(part.fold);
             cold.files += part.paths.len();
             cold.paths.extend(part.paths);

@@ -289,10 +289,10 @@ pub struct ToolCall {
     pub detail: Option<Text>,
     /// Its arguments as raw JSON, or where they stand.
     #[serde(skip)]
-    pub input: Option<Payload>,
+    pub input: Option<Box<Payload>>,
     /// Its result as raw JSON, or where it stands.
     #[serde(skip)]
-    pub result: Option<Payload>,
+    pub result: Option<Box<Payload>>,
 }
 
 /// Figures of an agent and everything below it.

@@ -11,8 +11,9 @@ use subscope_model::{
 
 use crate::{
     facts::{
-        CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim, PromptFact, ROOT, Ref,
-        ResponseFacts, Retry, SpawnCallFacts, Tail, Trigger, TurnFact, better, better_text,
+        Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim, PromptFact,
+        ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger, TurnFact, better, better_text,
+        response_key,
     },
     hash_text,
 };
@@ -156,21 +157,21 @@ impl Absorber {
     ) {
         set_tail(facts, actor, seen.kind, order, tail_of(told));
         let model = told.model.map(|model| facts.word(model));
-        let number = match facts.response_by_id.get(told.message_id) {
+        let key = response_key(told.message_id);
+        let number = match facts.response_by_id.get(&key) {
             Some(number) => *number,
             None => {
                 let number = facts.responses.len() as u32;
-                facts.response_by_id.insert(told.message_id.into(), number);
+                facts.response_by_id.insert(key, number);
                 facts.responses.push(ResponseFacts {
                     owners: Default::default(),
                     model: None,
                     usage: None,
-                    cache_write_1h: 0,
                     is_final: false,
                     only_streamed: true,
                     synthetic: false,
                     times: None,
-                    content: Vec::new(),
+                    content: None,
                 });
                 number
             }
@@ -180,9 +181,9 @@ impl Absorber {
         response.synthetic |= told.synthetic;
         response.only_streamed &= seen.kind == SourceKind::Stream;
         if let Some(model) = model
-            && response.model.as_ref().is_none_or(|(known, name)| (order, &model) < (*known, name))
+            && response.model.as_ref().is_none_or(|(known, name)| (order.time, &model) < (*known, name))
         {
-            response.model = Some((order, model));
+            response.model = Some((order.time, model));
         }
         if let Some(time) = seen.time.filter(|_| seen.kind != SourceKind::Hook) {
             response.times = Some(response.times.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
@@ -208,6 +209,8 @@ impl Absorber {
             }
         };
         let name = facts.word(told.name);
+        let detail = told.detail.as_deref().map(|detail| facts.word(detail));
+        let writes = told.writes.as_deref().map(|file| facts.word(file));
         let Some(call) = facts.calls.get_mut(number as usize) else { return };
         call.name.get_or_insert(name);
         if told.class != ToolClass::Other {
@@ -216,24 +219,19 @@ impl Absorber {
         claim(&mut call.owners, actor, &seen.claim);
         if !told.hindsight {
             call.seen |= 1 << seen.kind as u8;
-            let begin = (seen.kind, seen.time, order);
-            let wins = call.begin.is_none_or(|(kind, time, at)| {
-                (time.is_none(), kind, at) > (begin.1.is_none(), begin.0, begin.2)
-            });
-            if wins {
-                call.begin = Some(begin);
-            }
+            let begin = Begin { is_timeless: seen.time.is_none(), kind: seen.kind, order };
+            call.begin = Some(call.begin.map_or(begin, |known| known.min(begin)));
         }
         if call.digest.is_none_or(|(kind, _)| seen.kind < kind) {
             call.digest = Some((seen.kind, told.digest));
         }
-        if let Some(detail) = &told.detail
+        if let Some(detail) = detail
             && call.detail.as_ref().is_none_or(|(kind, _)| seen.kind < *kind)
         {
-            call.detail = Some((seen.kind, detail.as_ref().into()));
+            call.detail = Some((seen.kind, detail));
         }
-        if let Some(file) = &told.writes {
-            call.writes.get_or_insert_with(|| file.as_ref().into());
+        if call.writes.is_none() {
+            call.writes = writes;
         }
         if self.keep == Keep::Payloads
             && let Some(input) = told.input
@@ -268,11 +266,8 @@ impl Absorber {
         let Some(number) = self.ended_call(facts, told) else { return };
         let launched = told.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));
         if let Some(call) = facts.calls.get_mut(number as usize) {
-            let end = CallEndFact { kind: seen.kind, outcome: told.outcome, by: actor, time: seen.time, refused: told.refused };
-            let known = call.ends.iter().any(|known| {
-                (known.kind, known.outcome, known.by, known.time) == (end.kind, end.outcome, end.by, end.time)
-            });
-            if !known {
+            let end = CallEndFact::new(seen.kind, told.outcome, actor, seen.time, told.refused);
+            if !call.ends.contains(&end) {
                 call.ends.push(end);
             }
             if self.keep == Keep::Payloads
@@ -427,22 +422,19 @@ fn tail_of(told: &Response<'_>) -> Tail {
 fn join_usage(response: &mut ResponseFacts, told: &Response<'_>) {
     let is_final = told.has_stop_reason;
     if let Some(usage) = told.usage {
-        let wins = match response.usage {
-            Some(known) => {
-                (is_final, usage.output_tokens, usage.kinds()) > (response.is_final, known.output_tokens, known.kinds())
-            }
-            None => true,
-        };
-        if wins {
-            response.usage = Some(usage);
-            response.cache_write_1h = told.cache_write_1h;
+        let tokens = Tokens::new(&usage, told.cache_write_1h);
+        if response.usage.is_none_or(|known| (is_final, tokens) > (response.is_final, known)) {
+            response.usage = Some(tokens);
         }
     }
     response.is_final |= is_final;
     if response.is_final {
-        response.content = Vec::new();
-    } else if !response.content.contains(&told.content) {
-        response.content.push(told.content);
+        response.content = None;
+    } else {
+        let lines = response.content.get_or_insert_with(Default::default);
+        if !lines.contains(&told.content) {
+            lines.push(told.content);
+        }
     }
 }
 

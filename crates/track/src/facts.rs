@@ -3,6 +3,8 @@
 //! Every join is commutative and idempotent between sources: of two tellings the better one stays (a [`Best`] rank),
 //! sets only grow, spans only widen. Within one source order counts, and is kept as a place.
 
+use std::hash::BuildHasher;
+
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use subscope_model::{
@@ -209,15 +211,72 @@ impl AgentFacts {
     }
 }
 
+/// A time that may be unknown, in the space of a time: a session has several for each of its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MaybeTime(Millis);
+
+impl MaybeTime {
+    /// Not known. Later than every known time, so that the least of several is a known one.
+    pub(crate) const UNKNOWN: Self = Self(Millis::MAX);
+
+    pub(crate) fn get(self) -> Option<Millis> {
+        (self != Self::UNKNOWN).then_some(self.0)
+    }
+}
+
+impl From<Option<Millis>> for MaybeTime {
+    fn from(time: Option<Millis>) -> Self {
+        time.map_or(Self::UNKNOWN, Self)
+    }
+}
+
+/// When and where a call began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Begin {
+    /// Whether its time is unknown: a begin with a time is better, whatever its source.
+    pub(crate) is_timeless: bool,
+    pub(crate) kind: SourceKind,
+    pub(crate) order: Order,
+}
+
+impl Begin {
+    /// When it began.
+    pub(crate) fn time(&self) -> Option<Millis> {
+        (!self.is_timeless).then_some(self.order.time)
+    }
+}
+
 /// An ending of a call, as one source tells it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallEndFact {
+    pub(crate) time: MaybeTime,
+    /// Who told it; `Ref::MAX` where the wire names nobody.
+    teller: Ref,
     pub(crate) kind: SourceKind,
     pub(crate) outcome: Outcome,
-    /// Who told it; `None` where the wire names nobody.
-    pub(crate) by: Option<Ref>,
-    pub(crate) time: Option<Millis>,
     pub(crate) refused: bool,
+}
+
+impl CallEndFact {
+    pub(crate) fn new(
+        kind: SourceKind,
+        outcome: Outcome,
+        by: Option<Ref>,
+        time: Option<Millis>,
+        refused: bool,
+    ) -> Self {
+        Self { time: time.into(), teller: by.unwrap_or(Ref::MAX), kind, outcome, refused }
+    }
+
+    /// Who told it; `None` where the wire names nobody.
+    pub(crate) fn by(&self) -> Option<Ref> {
+        (self.teller != Ref::MAX).then_some(self.teller)
+    }
+
+    /// The same, told by whom that name means elsewhere.
+    pub(crate) fn told_by(self, by: Option<Ref>) -> Self {
+        Self { teller: by.unwrap_or(Ref::MAX), ..self }
+    }
 }
 
 /// What is known of the agent that a spawn call is to start.
@@ -249,7 +308,7 @@ pub(crate) struct CallFacts {
     pub(crate) class: ToolClass,
     /// Of which kinds of source its begin was seen, as bits of `SourceKind`.
     pub(crate) seen: u8,
-    pub(crate) begin: Option<(SourceKind, Option<Millis>, Order)>,
+    pub(crate) begin: Option<Begin>,
     pub(crate) owners: SmallVec<[(Ref, Basis); 1]>,
     pub(crate) digest: Option<(SourceKind, u64)>,
     pub(crate) detail: Option<(SourceKind, Text)>,
@@ -291,7 +350,7 @@ impl CallFacts {
 
     /// The order of its begin, for sorting; calls without one come last.
     pub(crate) fn order(&self) -> (bool, Option<Order>) {
-        (self.begin.is_none(), self.begin.map(|(_, _, order)| order))
+        (self.begin.is_none(), self.begin.map(|begin| begin.order))
     }
 }
 
@@ -299,15 +358,52 @@ impl CallFacts {
 #[derive(Debug)]
 pub(crate) struct ResponseFacts {
     pub(crate) owners: SmallVec<[(Ref, Basis); 1]>,
-    pub(crate) model: Option<(Order, Text)>,
-    pub(crate) usage: Option<Usage>,
-    pub(crate) cache_write_1h: u64,
+    pub(crate) model: Option<(Millis, Text)>,
+    pub(crate) usage: Option<Tokens>,
     pub(crate) is_final: bool,
     pub(crate) only_streamed: bool,
     pub(crate) synthetic: bool,
     pub(crate) times: Option<(Millis, Millis)>,
     /// Hash and characters of each line's content, kept only while the response may be a placeholder.
-    pub(crate) content: Vec<(u64, u32)>,
+    pub(crate) content: Option<Box<Vec<(u64, u32)>>>,
+}
+
+/// The tokens of one response. No response has 2³² of a kind; a line that says so is cut there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tokens {
+    output: u32,
+    input: u32,
+    cache_read: u32,
+    cache_write: u32,
+    pub(crate) cache_write_1h: u32,
+    /// Whether the source itself calls it a lower bound.
+    is_floor: bool,
+}
+
+impl Tokens {
+    pub(crate) fn new(usage: &Usage, cache_write_1h: u64) -> Self {
+        let cut = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            output: cut(usage.output_tokens),
+            input: cut(usage.input_tokens),
+            cache_read: cut(usage.cache_read_tokens),
+            cache_write: cut(usage.cache_write_tokens),
+            cache_write_1h: cut(cache_write_1h),
+            is_floor: usage.floor,
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let [input, output, read, write] = [self.input, self.output, self.cache_read, self.cache_write].map(u64::from);
+        Usage { floor: self.is_floor, ..Usage::new(input, output, read, write) }
+    }
+}
+
+/// The key of a response: two hashes of its id. An id is asked for and never shown, and 128 bits do not collide by
+/// chance; who makes them collide on purpose miscounts only their own session.
+pub(crate) fn response_key(id: &str) -> (u64, u64) {
+    let hash = |seed: u64| foldhash::quality::FixedState::with_seed(seed).hash_one(id);
+    (hash(1), hash(2))
 }
 
 /// A prompt of the user.
@@ -378,7 +474,7 @@ pub(crate) struct Facts {
     /// Calls without an id that wait for their end, by digest.
     pub(crate) nameless: HashMap<u64, Vec<CallNo>>,
     pub(crate) responses: Vec<ResponseFacts>,
-    pub(crate) response_by_id: HashMap<Text, u32>,
+    pub(crate) response_by_id: HashMap<(u64, u64), u32>,
     pub(crate) ends: HashMap<Text, Vec<EndFact>>,
     pub(crate) run_ids: HashMap<Text, Text>,
     pub(crate) prompts: Vec<PromptFact>,

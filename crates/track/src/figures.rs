@@ -1,9 +1,9 @@
 //! Tokens and cost: each API response once, by the source with final numbers, at its own model's price.
 
-use subscope_model::{MicroUsd, PriceTable, Text, Usage};
+use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
-    facts::{Facts, Key, Order},
+    facts::{Facts, Key},
     owners::Owners,
     people::People,
 };
@@ -18,7 +18,7 @@ pub(crate) struct Figures {
     pub(crate) pico_usd: u128,
     /// Whether a part of the cost is not known.
     pub(crate) has_unknown_price: bool,
-    pub(crate) model: Option<(Order, Text)>,
+    pub(crate) model: Option<(Millis, Text)>,
 }
 
 impl Figures {
@@ -64,11 +64,13 @@ pub(crate) fn figures(facts: &Facts, people: &People, owners: &Owners, prices: &
         {
             own.model = Some(model.clone());
         }
-        let Some(mut usage) = response.usage else { continue };
-        let characters: u64 = response.content.iter().map(|(_, characters)| u64::from(*characters)).sum();
+        let Some(tokens) = response.usage else { continue };
+        let mut usage = tokens.usage();
+        let lines = response.content.iter().flat_map(|lines| lines.iter());
+        let characters: u64 = lines.map(|(_, characters)| u64::from(*characters)).sum();
         let is_placeholder = !response.is_final && usage.output_tokens.saturating_mul(PLACEHOLDER_FACTOR) < characters;
         usage.floor |= is_placeholder || (number != 0 && response.only_streamed);
-        let price = response.model.as_ref().and_then(|(_, model)| prices.pico_usd(model, &usage, response.cache_write_1h));
+        let price = response.model.as_ref().and_then(|(_, model)| prices.pico_usd(model, &usage, u64::from(tokens.cache_write_1h)));
         match price {
             Some(pico) => own.pico_usd += pico,
             None => own.has_unknown_price = true,

@@ -73,26 +73,26 @@ impl Facts {
     fn join_responses(
         &mut self,
         responses: Vec<ResponseFacts>,
-        ids: &HashMap<subscope_model::Text, u32>,
+        keys: &HashMap<(u64, u64), u32>,
         moved: &Moved,
     ) {
-        let mut names: Vec<Option<&subscope_model::Text>> = vec![None; responses.len()];
-        for (id, number) in ids {
+        let mut names: Vec<Option<(u64, u64)>> = vec![None; responses.len()];
+        for (key, number) in keys {
             if let Some(slot) = names.get_mut(*number as usize) {
-                *slot = Some(id);
+                *slot = Some(*key);
             }
         }
-        for (mut told, id) in responses.into_iter().zip(names) {
-            let Some(id) = id else { continue };
+        for (mut told, key) in responses.into_iter().zip(names) {
+            let Some(key) = key else { continue };
             told.owners.iter_mut().for_each(|(owner, _)| *owner = moved.name(*owner));
-            match self.response_by_id.get(id) {
+            match self.response_by_id.get(&key) {
                 Some(number) => {
                     if let Some(known) = self.responses.get_mut(*number as usize) {
                         join_response(known, told);
                     }
                 }
                 None => {
-                    self.response_by_id.insert(id.clone(), self.responses.len() as u32);
+                    self.response_by_id.insert(key, self.responses.len() as u32);
                     self.responses.push(told);
                 }
             }
@@ -238,23 +238,14 @@ fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {
         known.class = told.class;
     }
     known.seen |= told.seen;
-    if let Some(begin) = told.begin
-        && known.begin.is_none_or(|(kind, time, order)| {
-            (time.is_none(), kind, order) > (begin.1.is_none(), begin.0, begin.2)
-        })
-    {
-        known.begin = Some(begin);
-    }
+    least(&mut known.begin, told.begin);
     join_owners(&mut known.owners, told.owners.into_iter().map(|(owner, basis)| (moved.name(owner), basis)));
     least(&mut known.digest, told.digest);
     least(&mut known.detail, told.detail);
     known.writes = known.writes.take().or(told.writes);
-    for mut end in told.ends {
-        end.by = end.by.map(|by| moved.name(by));
-        let same = |own: &crate::facts::CallEndFact| {
-            (own.kind, own.outcome, own.by, own.time) == (end.kind, end.outcome, end.by, end.time)
-        };
-        if !known.ends.iter().any(same) {
+    for end in told.ends {
+        let end = end.told_by(end.by().map(|by| moved.name(by)));
+        if !known.ends.contains(&end) {
             known.ends.push(end);
         }
     }
@@ -305,14 +296,10 @@ fn join_spawn(known: &mut SpawnCallFacts, told: SpawnCallFacts) {
 fn join_response(known: &mut ResponseFacts, told: ResponseFacts) {
     join_owners(&mut known.owners, told.owners);
     least(&mut known.model, told.model);
-    if let Some(usage) = told.usage {
-        let is_better = known.usage.is_none_or(|own| {
-            (told.is_final, usage.output_tokens, usage.kinds()) > (known.is_final, own.output_tokens, own.kinds())
-        });
-        if is_better {
-            known.usage = Some(usage);
-            known.cache_write_1h = told.cache_write_1h;
-        }
+    if let Some(usage) = told.usage
+        && known.usage.is_none_or(|own| (told.is_final, usage) > (known.is_final, own))
+    {
+        known.usage = Some(usage);
     }
     known.is_final |= told.is_final;
     known.only_streamed &= told.only_streamed;
@@ -322,11 +309,12 @@ fn join_response(known: &mut ResponseFacts, told: ResponseFacts) {
         (own, other) => own.or(other),
     };
     if known.is_final {
-        known.content = Vec::new();
-    } else {
-        for line in told.content {
-            if !known.content.contains(&line) {
-                known.content.push(line);
+        known.content = None;
+    } else if let Some(lines) = told.content {
+        let own = known.content.get_or_insert_with(Default::default);
+        for line in *lines {
+            if !own.contains(&line) {
+                own.push(line);
             }
         }
     }

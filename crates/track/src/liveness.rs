@@ -56,7 +56,7 @@ pub(crate) fn doing(case: &Case<'_>, number: No, calls: &[u32], last: Option<Mil
     let open = calls.iter().rev().filter_map(|call| case.facts.calls.get(*call as usize).map(|told| (*call, told)));
     let mut open = open.filter(|(call, told)| is_open(case, *call, told));
     if let Some((_, tool)) = open.find(|(_, told)| told.class != ToolClass::Spawn) {
-        let since = tool.begin.and_then(|(_, time, _)| time);
+        let since = tool.begin.and_then(|begin| begin.time());
         let waited = since.map_or(0, |since| case.now.at.saturating_sub(since));
         let asks = tool.class == ToolClass::Instant && waited >= case.now.limits.permission_after_ms;
         let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };

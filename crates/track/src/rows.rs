@@ -171,7 +171,7 @@ fn last_heard(case: &Case<'_>, number: No) -> Option<Millis> {
     let own = case.tellings(person).filter_map(|agent| agent.span.latest());
     let woken = case.tellings(person).flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
     let asked = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.begin);
-    own.chain(woken).chain(asked.and_then(|(_, time, _)| time)).max()
+    own.chain(woken).chain(asked.and_then(|begin| begin.time())).max()
 }
 
 fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {
@@ -301,11 +301,11 @@ fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
         name: call.name.clone().unwrap_or_else(|| "".into()),
         status,
         basis: case.owners.calls.get(number as usize).copied().flatten().map_or(Basis::Unknown, |(_, basis)| basis),
-        started_at_ms: call.begin.and_then(|(_, time, _)| time),
+        started_at_ms: call.begin.and_then(|begin| begin.time()),
         ended_at_ms: call_end(case, number, call).and_then(|(_, time)| time),
         detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
-        input: payloads.and_then(|payloads| payloads.input.as_ref()).map(|(_, payload)| payload.clone()),
-        result: payloads.and_then(|payloads| payloads.result.as_ref()).map(|(_, payload)| payload.clone()),
+        input: payloads.and_then(|payloads| payloads.input.as_ref()).map(|(_, payload)| Box::new(payload.clone())),
+        result: payloads.and_then(|payloads| payloads.result.as_ref()).map(|(_, payload)| Box::new(payload.clone())),
     }
 }
 
@@ -336,7 +336,7 @@ fn mark_collisions(case: &Case<'_>, drafts: &[Draft], order: &[No], rows: &mut [
     for (number, draft) in drafts.iter().enumerate() {
         for (call, status) in draft.calls.iter().zip(&draft.statuses) {
             let Some(told) = case.facts.calls.get(*call as usize) else { continue };
-            let begin = told.begin.and_then(|(_, time, _)| time);
+            let begin = told.begin.and_then(|begin| begin.time());
             if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) = (&told.writes, begin, status) {
                 let to = call_end(case, *call, told).and_then(|(_, time)| time).unwrap_or(from);
                 writes.push((number, file.clone(), from, to.max(from)));

@@ -22,7 +22,7 @@ pub(crate) fn intervals(case: &Case<'_>, number: No, calls: &[u32]) -> Vec<[Mill
         .filter_map(|trigger| {
             // The call that woke it comes before its first new line; the call's result may come after that.
             let call = case.facts.call_by_id.get(&trigger.call).and_then(|call| case.facts.calls.get(*call as usize));
-            call.and_then(|call| call.begin).and_then(|(_, time, _)| time).or(trigger.time)
+            call.and_then(|call| call.begin).and_then(|begin| begin.time()).or(trigger.time)
         })
         .filter(|time| from < *time && *time <= to)
         .collect();
@@ -54,7 +54,7 @@ fn points(facts: &Facts, case: &Case<'_>, person: &crate::people::Person, calls:
     }
     for call in calls {
         let Some(told) = facts.calls.get(*call as usize) else { continue };
-        points.extend(told.begin.and_then(|(_, time, _)| time));
+        points.extend(told.begin.and_then(|begin| begin.time()));
         points.extend(call_end(case, *call, told).filter(|(outcome, _)| *outcome != Outcome::Over).and_then(|(_, time)| time));
     }
     for (response, owner) in facts.responses.iter().zip(&case.owners.responses) {

@@ -285,10 +285,11 @@ pub(crate) fn call_end(case: &Case<'_>, number: u32, call: &CallFacts) -> Option
         Some(teller) => owner.is_none_or(|owner| owner == teller),
         None => true,
     };
-    let counted = || call.ends.iter().filter(|end| is_owners(end.by));
+    let counted = || call.ends.iter().filter(|end| is_owners(end.by()));
     // A denial is told beside the error that the model gets to see.
     let denied = counted().find(|end| end.outcome == Outcome::Denied);
-    let best = denied.or_else(|| counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time.is_none(), end.time)))?;
-    let time = best.time.or_else(|| counted().filter_map(|end| end.time.map(|time| (end.kind, time))).min().map(|(_, time)| time));
+    let best = denied.or_else(|| counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time)))?;
+    let known = || counted().filter_map(|end| end.time.get().map(|time| (end.kind, time))).min();
+    let time = best.time.get().or_else(|| known().map(|(_, time)| time));
     Some((best.outcome, time))
 }

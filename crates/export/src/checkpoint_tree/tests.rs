@@ -183,8 +183,8 @@ fn calls_keep_their_payloads_and_endings() {
     let statuses: Vec<ToolStatus> = tree.agents[1].tools.iter().map(|call| call.status).collect();
     assert_eq!(statuses, [ToolStatus::Ok, ToolStatus::Ok, ToolStatus::Error, ToolStatus::Open]);
     let first = &tree.agents[1].tools[0];
-    assert_eq!(first.input, Some(Payload::Inline(r#"{"file_path":"x"}"#.into())));
-    assert_eq!((first.result.as_ref().and_then(inline), first.id.as_ref()), (Some("text".into()), None));
+    assert_eq!(first.input, Some(Box::new(Payload::Inline(r#"{"file_path":"x"}"#.into()))));
+    assert_eq!((first.result.as_deref().and_then(inline), first.id.as_ref()), (Some("text".into()), None));
 }
 
 #[test]

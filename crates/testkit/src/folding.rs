@@ -1,0 +1,237 @@
+//! Told sources through the product's own fold: what a test starts from when it asks for a tree or its events.
+//!
+//! A [`Part`] is one source with its bytes; where parts come from (hand-made lines, a recording, a made-up session) is
+//! all the same to [`fold`]. [`sketch`] writes a tree so that an expected one can stand in a test as text.
+
+use std::path::Path;
+
+use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
+use subscope_model::{Event, Flag, PriceTable, SessionId, ToolStatus, Tree};
+
+use crate::{
+    corpus::{Memory, Source},
+    fixtures::{self, Recording},
+    lines::{Line, jsonl},
+};
+
+/// Long after every recording and every made-up session: whatever has no ending by then has none.
+pub const LATER: i64 = 1_900_000_000_000;
+
+/// Bytes handed over at once where a test does not care.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// One source and its bytes.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What its path would tell.
+    pub spec: SourceSpec,
+    /// All that it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// The dialects that a session is told in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Transcripts and meta files.
+    Transcript,
+    /// What the processes printed.
+    Stream,
+    /// The hook log.
+    Hooks,
+}
+
+impl Telling {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Transcript, Self::Stream, Self::Hooks];
+}
+
+impl Part {
+    /// A source of that name; its content tells its dialect.
+    pub fn new(label: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        let spec = SourceSpec { label: label.to_owned(), can_reread: true, ..SourceSpec::default() };
+        Self { spec, bytes: bytes.into() }
+    }
+
+    /// A source of hand-made lines.
+    pub fn of(label: &str, lines: impl IntoIterator<Item = Line>) -> Self {
+        Self::new(label, jsonl(lines))
+    }
+
+    /// The same, as the file of that subagent.
+    #[must_use]
+    pub fn by_agent(mut self, agent: &str) -> Self {
+        self.spec.agent = Some(agent.to_owned());
+        self
+    }
+
+    /// The source's lines with their line ends.
+    pub fn lines(&self) -> Vec<Vec<u8>> {
+        self.bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+    }
+}
+
+/// A file of a recording.
+fn part(path: &Path, telling: Telling) -> Part {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let part = Part::new(&name, fixtures::bytes(path));
+    let agent = name.strip_prefix("agent-").and_then(|rest| rest.split('.').next());
+    match agent {
+        Some(agent) if telling == Telling::Transcript => part.by_agent(agent),
+        Some(_) | None => part,
+    }
+}
+
+/// The sources of a recording in the given dialects, in that order.
+pub fn parts_of(recording: &Recording, tellings: &[Telling]) -> Vec<Part> {
+    let files = |telling: &Telling| match telling {
+        Telling::Transcript => recording.conversation(),
+        Telling::Stream => recording.streams(),
+        Telling::Hooks => vec![recording.hooks()],
+    };
+    let both = tellings.iter().flat_map(|telling| files(telling).into_iter().map(|file| (file, *telling)));
+    both.map(|(file, telling)| part(&file, telling)).collect()
+}
+
+/// The sources of a made-up session in the given dialects.
+pub fn parts_of_memory(memory: &Memory, tellings: &[Telling]) -> Vec<Part> {
+    let telling = |source: &Source| match source {
+        Source::Main | Source::Agent(_) | Source::Meta(_) => Telling::Transcript,
+        Source::Stream => Telling::Stream,
+        Source::Hooks => Telling::Hooks,
+    };
+    // One pass over the lines: a session of thousands of agents has twice as many sources.
+    let mut places = std::collections::HashMap::new();
+    let mut parts: Vec<Part> = Vec::new();
+    for line in memory.lines.iter().filter(|line| tellings.contains(&telling(&line.source))) {
+        let place = *places.entry(&line.source).or_insert_with(|| {
+            parts.push(empty(&line.source));
+            parts.len() - 1
+        });
+        let bytes = &mut parts[place].bytes;
+        if matches!(line.source, Source::Meta(_)) {
+            bytes.clear();
+        }
+        bytes.extend_from_slice(line.line.as_bytes());
+        bytes.push(b'\n');
+    }
+    parts
+}
+
+fn empty(source: &Source) -> Part {
+    match source {
+        Source::Main => Part::new("main.jsonl", ""),
+        Source::Agent(id) => Part::new(&format!("agent-{id}.jsonl"), "").by_agent(id),
+        Source::Meta(id) => Part::new(&format!("agent-{id}.meta.json"), "").by_agent(id),
+        Source::Stream => Part::new("stream.jsonl", ""),
+        Source::Hooks => Part::new("hooks.jsonl", ""),
+    }
+}
+
+/// How folds of tests are done: rows, with events where they are asked for.
+pub fn options(events: bool) -> FoldOptions {
+    FoldOptions { keep: Keep::Rows, cutoff: None, events }
+}
+
+/// Folds sources one after the other.
+pub fn fold(parts: &[Part], options: FoldOptions) -> Fold {
+    let mut fold = Fold::new(options);
+    for part in parts {
+        let source = fold.open(part.spec.clone());
+        for chunk in part.bytes.chunks(CHUNK_BYTES) {
+            fold.push(source, chunk);
+        }
+        fold.flush(source);
+    }
+    fold
+}
+
+/// The moment `at`, with nothing else known.
+pub fn now(at: i64, prices: &PriceTable) -> Now<'_> {
+    Now { at, has_ended: false, is_growing: false, prices, limits: Limits::default() }
+}
+
+/// Returns the one session that was told of; panics where there are more or none.
+pub fn only_session(fold: &Fold) -> SessionId {
+    let sessions: Vec<&SessionId> = fold.sessions().collect();
+    match sessions.as_slice() {
+        [only] => (*only).clone(),
+        other => panic!("{} sessions instead of one: {other:?}", other.len()),
+    }
+}
+
+/// Returns the tree of the one session of a fold, concluded at `at`.
+pub fn tree_at(fold: &Fold, at: i64) -> Tree {
+    let session = only_session(fold);
+    let prices = PriceTable::default();
+    fold.tree(&session, &now(at, &prices)).unwrap_or_else(|| panic!("no tree of {session}"))
+}
+
+/// Returns the tree of sources of one session, concluded [`LATER`].
+pub fn tree(parts: &[Part]) -> Tree {
+    tree_at(&fold(parts, options(false)), LATER)
+}
+
+/// Returns the whole feed of sources of one session.
+pub fn events(parts: &[Part]) -> Vec<Event> {
+    let mut fold = fold(parts, options(true));
+    let session = only_session(&fold);
+    let prices = PriceTable::default();
+    Events::all(&mut fold, &session, &now(LATER, &prices))
+}
+
+/// Returns a tree as text, one line an agent:
+///
+/// ```text
+/// root completed: Agent ok
+///   a1 Explore completed: Bash ok, ~Read open
+/// ```
+///
+/// A guessed owner is marked `~`; flags stand in brackets.
+pub fn sketch(tree: &Tree) -> String {
+    let mut text = String::new();
+    for row in &tree.agents {
+        let indent = "  ".repeat(row.depth as usize);
+        let kind = row.agent_type.as_deref().map(|kind| format!(" {kind}")).unwrap_or_default();
+        let flags: Vec<&str> = row.flags.iter().map(|flag: &Flag| flag.as_str()).collect();
+        let flags = if flags.is_empty() { String::new() } else { format!(" [{}]", flags.join(" ")) };
+        let calls: Vec<String> = row
+            .tools
+            .iter()
+            .map(|call| {
+                let mark = if call.basis.is_guess() { "~" } else { "" };
+                let status: ToolStatus = call.status;
+                format!("{mark}{} {}", call.name, status.as_str())
+            })
+            .collect();
+        let calls = if calls.is_empty() { String::new() } else { format!(": {}", calls.join(", ")) };
+        text += &format!("{indent}{}{kind} {}{flags}{calls}\n", row.id, row.status.as_str());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{corpus, lines::transcript};
+
+    #[test]
+    fn parts_of_memory_hold_what_memory_holds() {
+        let (_, memory) = corpus::in_memory(&corpus::Options::default());
+        let parts = parts_of_memory(&memory, &Telling::ALL);
+        assert_eq!(parts.len(), memory.sources().len());
+        for (part, source) in parts.iter().zip(memory.sources()) {
+            let bytes = memory.bytes(&source);
+            assert_eq!(part.bytes.strip_suffix(b"\n"), Some(bytes.strip_suffix(b"\n").unwrap_or(&bytes)));
+        }
+    }
+
+    #[test]
+    fn sketch_writes_agents_states_and_calls() {
+        let lines = [
+            transcript::user("go"),
+            transcript::tool_use("Bash", "t1").after_ms(1),
+            transcript::assistant("Done.").stop("end_turn").after_ms(2),
+        ];
+        assert_eq!(sketch(&tree(&[Part::of("main.jsonl", lines)])), "root completed: Bash open\n");
+    }
+}
