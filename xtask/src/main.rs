@@ -1,8 +1,9 @@
-//! Chores of the repository: `cargo xtask ci | test | tidy | truth | fuzz`.
+//! Chores of the repository: `cargo xtask ci | test | tidy | truth | bench | fuzz`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
+mod bench;
 mod ci;
 mod edges;
 mod fuzz;
@@ -20,6 +21,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test            the tests of the workspace, and tidy
   tidy            the rules of the repository that no other tool checks
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
+  bench           measures speed against peers in the same run; writes BENCHMARKS.md
   fuzz [SECONDS]  runs each fuzz target for so long (60)";
 
 fn main() -> ExitCode {
@@ -39,6 +41,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test"] => ci::test(),
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
+        ["bench"] => bench::run(),
         ["fuzz"] => fuzz::run(60),
         ["fuzz", seconds] => match seconds.parse() {
             Ok(seconds) => fuzz::run(seconds),

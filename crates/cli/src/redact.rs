@@ -103,9 +103,15 @@ mod tests {
             ("Authorization: Bearer abcdefghijklmnop123456", "Authorization: Bearer [redacted]"),
             (r#"{"password":"hunter2hunter2"}"#, r#"{"password":"[redacted]"}"#),
             (r#"{\"api_key\": \"abcdef123456\"}"#, r#"{\"api_key\": \"[redacted]\"}"#),
-            ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS_SECRET_ACCESS_KEY=[redacted]"),
+            (
+                "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+                "AWS_SECRET_ACCESS_KEY=[redacted]",
+            ),
             ("sk-ant-api03-abcdefghijklmnopqrstuv", "[redacted]"),
-            ("toolu_01HldhyaEvoeNI6LXYrtcfZD msg_01 a70ac2eddada1f966", "toolu_01HldhyaEvoeNI6LXYrtcfZD msg_01 a70ac2eddada1f966"),
+            (
+                "toolu_01HldhyaEvoeNI6LXYrtcfZD msg_01 a70ac2eddada1f966",
+                "toolu_01HldhyaEvoeNI6LXYrtcfZD msg_01 a70ac2eddada1f966",
+            ),
         ] {
             assert_eq!(redact(text), masked);
         }

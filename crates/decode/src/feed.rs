@@ -6,8 +6,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Event, EventKind, Fact,
-    Observation, Outcome, Parent, Place, PromptKind, Response, Sink, SourceKind, Spawn, SpawnMode, ToolClass, Usage,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Event, EventKind,
+    Fact, Observation, Outcome, Parent, Place, PromptKind, Response, Sink, SourceKind, Spawn, SpawnMode,
+    ToolClass, Usage,
 };
 
 use crate::{
@@ -125,7 +126,8 @@ fn take(place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
         if !line.schema.is(Event::SCHEMA) {
             return Err(format!("not {}, kept as text", Event::SCHEMA));
         }
-        let kind = line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;
+        let kind =
+            line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;
         read(place, text, &line, kind, sink);
         Ok(())
     });
@@ -161,9 +163,11 @@ fn fact<'a>(kind: EventKind, line: &'a Line<'_>, data: &'a Data<'_>, text: LineT
             model: data.model.filled(),
             tells_starts: true,
         },
-        EventKind::UserPrompt => {
-            Fact::Prompt { prompt_id: data.prompt_id.filled(), text: raw(data.text)?, what: PromptKind::Asked }
-        }
+        EventKind::UserPrompt => Fact::Prompt {
+            prompt_id: data.prompt_id.filled(),
+            text: raw(data.text)?,
+            what: PromptKind::Asked,
+        },
         EventKind::ToolPre => Fact::CallBegin(begin(data, text)),
         EventKind::ToolPost => Fact::CallEnd(end(data, Outcome::Ok, raw(data.result))),
         EventKind::ToolFailure if data.interrupted.is_true() => {
@@ -179,7 +183,9 @@ fn fact<'a>(kind: EventKind, line: &'a Line<'_>, data: &'a Data<'_>, text: LineT
             tool_calls: data.tool_calls.0,
             total_tokens: data.total_tokens.0,
         },
-        EventKind::AgentMessage => Fact::Message { message_id: data.message_id.filled(), text: raw(data.text)? },
+        EventKind::AgentMessage => {
+            Fact::Message { message_id: data.message_id.filled(), text: raw(data.text)? }
+        }
         EventKind::Reasoning => {
             let words = raw(data.text).filter(|_| !data.encrypted.is_true());
             Fact::Thought { message_id: data.message_id.filled(), text: words }
@@ -267,7 +273,9 @@ fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
 }
 
 fn status(word: Option<&str>) -> Option<AgentStatus> {
-    serde_json::from_value(serde_json::Value::from(word?)).ok().filter(|status: &AgentStatus| !status.is_live())
+    serde_json::from_value(serde_json::Value::from(word?))
+        .ok()
+        .filter(|status: &AgentStatus| !status.is_live())
 }
 
 fn stop<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Option<AgentEnd<'a>> {

@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
-    Parent, Place, Raw, Response, Sink, SourceKind, Spawn, ToolClass, Usage, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Fact, Observation,
+    Outcome, Parent, Place, Raw, Response, Sink, SourceKind, Spawn, ToolClass, Usage, parse_rfc3339,
 };
 
 use crate::{
@@ -139,7 +139,8 @@ impl State {
             "tool_call" => begin(event, payload, &mut out, sink),
             "tool_result" => finish(event, payload, &mut out, sink),
             "thought_trace" => {
-                let encrypted = matches!(event.reasoning_type.get(), Some("encrypted" | "reasoning.encrypted"));
+                let encrypted =
+                    matches!(event.reasoning_type.get(), Some("encrypted" | "reasoning.encrypted"));
                 say(Fact::Thought { message_id: None, text: payload.filter(|_| !encrypted) }, &mut out, sink);
             }
             other => return Err(format!("an event of unknown type {other:?}, kept as text")),
@@ -179,7 +180,13 @@ fn tell_agent<'a>(
 }
 
 /// An ending with a payload is a failure with that message (requirement 4.1).
-fn end<'a>(event: &'a Posted<'_>, run: &'a str, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn end<'a>(
+    event: &'a Posted<'_>,
+    run: &'a str,
+    text: LineText<'a>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
     let error = event.payload.map(|raw| text.raw(raw)).filter(|raw| !matches!(raw.json, "\"\"" | "null"));
     let end = AgentEnd {
         agent: Some(run),
@@ -211,7 +218,12 @@ fn begin<'a>(event: &'a Posted<'_>, input: Option<Raw<'a>>, out: &mut Observatio
     say(Fact::CallBegin(call), out, sink);
 }
 
-fn finish<'a>(event: &'a Posted<'_>, result: Option<Raw<'a>>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn finish<'a>(
+    event: &'a Posted<'_>,
+    result: Option<Raw<'a>>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
     let end = CallEnd {
         id: event.tool_call_id.filled(),
         name: event.tool_name.filled(),

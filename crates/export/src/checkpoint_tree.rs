@@ -227,7 +227,8 @@ fn usage(usage: ExecutionUsage) -> Usage {
 }
 
 fn tool_call(tool: &ToolExecution) -> ToolCall {
-    let kept = |value: &Value| (!value.is_null()).then(|| Box::new(Payload::Inline(value.to_string().into())));
+    let kept =
+        |value: &Value| (!value.is_null()).then(|| Box::new(Payload::Inline(value.to_string().into())));
     ToolCall {
         id: tool.tool_call_id.as_deref().map(ToolUseId::from),
         name: tool.tool_name.as_str().into(),

@@ -7,7 +7,8 @@
 use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
-    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, Raw, SourceKind,
+    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, Raw,
+    SourceKind,
 };
 
 /// An owned claim.
@@ -222,5 +223,7 @@ fn value(raw: Raw<'_>) -> Value {
 
 /// A hash that is the same in every process: FNV-1a.
 fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }

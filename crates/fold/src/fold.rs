@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
-use subscope_model::{Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text, Tree};
+use subscope_model::{
+    Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text, Tree,
+};
 use subscope_track::{Keep, Now, Tracker};
 
 use crate::draft::{Draft, draft};
@@ -88,7 +90,13 @@ impl Fold {
             options,
             sources: Vec::new(),
             groups: HashMap::new(),
-            sessions: Sessions { all: Vec::new(), by_id: HashMap::new(), drafts: Vec::new(), changed: BTreeSet::new(), homeless: Vec::new() },
+            sessions: Sessions {
+                all: Vec::new(),
+                by_id: HashMap::new(),
+                drafts: Vec::new(),
+                changed: BTreeSet::new(),
+                homeless: Vec::new(),
+            },
             received: None,
         }
     }
@@ -96,7 +104,15 @@ impl Fold {
     /// Adds a source.
     pub fn open(&mut self, spec: SourceSpec) -> SourceId {
         let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
-        self.sources.push(Source { id, dialect: spec.dialect, spec, decoder: None, head: Vec::new(), session: None, tracker: None });
+        self.sources.push(Source {
+            id,
+            dialect: spec.dialect,
+            spec,
+            decoder: None,
+            head: Vec::new(),
+            session: None,
+            tracker: None,
+        });
         id
     }
 
@@ -143,7 +159,8 @@ impl Fold {
         let dialect = at.dialect.or_else(|| recognise_head(&at.head, true));
         let is_binary = dialect.is_none() && at.head.iter().take(8 << 10).any(|byte| *byte == 0);
         if is_binary {
-            let problem = Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
+            let problem =
+                Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
             at.head.clear();
             if is_long || !self.sessions.homeless.contains(&problem) {
                 self.sessions.homeless.retain(|known| *known != problem);
@@ -163,7 +180,9 @@ impl Fold {
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
-                let is_same = seen.kind == SourceKind::Transcript || seen.session.is_none() || session.as_deref() == seen.session;
+                let is_same = seen.kind == SourceKind::Transcript
+                    || seen.session.is_none()
+                    || session.as_deref() == seen.session;
                 let tracker = match *last {
                     // A transcript is of one session, whatever its later lines say.
                     Some(tracker) if is_same => tracker,
@@ -186,8 +205,12 @@ impl Fold {
                 }
             }
             Decoded::Problem { place, what, .. } => {
-                let problem = Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
-                let home = session.as_ref().or_else(|| groups.get(&spec.group)).and_then(|id| sessions.by_id.get(id));
+                let problem =
+                    Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
+                let home = session
+                    .as_ref()
+                    .or_else(|| groups.get(&spec.group))
+                    .and_then(|id| sessions.by_id.get(id));
                 match home.and_then(|number| sessions.all.get_mut(*number)) {
                     Some(tracker) => tracker.problem(problem),
                     None => sessions.homeless.push(problem),
@@ -222,7 +245,8 @@ impl Fold {
                 None => {
                     // Even the first tracker of a session is joined to an empty one, so that its sources are renumbered.
                     let number = self.sessions.all.len();
-                    let mut own = Tracker::new(SessionId(id.clone()), None, self.options.keep, self.options.cutoff);
+                    let mut own =
+                        Tracker::new(SessionId(id.clone()), None, self.options.keep, self.options.cutoff);
                     own.join(tracker, base);
                     self.sessions.all.push(own);
                     self.sessions.by_id.insert(id, number);
@@ -259,7 +283,8 @@ impl Fold {
     /// Concludes a session's tree for a moment; `None` for an unknown session. Problems of sources that name no session
     /// are told with every session's.
     pub fn tree(&self, session: &SessionId, now: &Now<'_>) -> Option<Tree> {
-        let tracker = self.sessions.by_id.get(&session.0).and_then(|number| self.sessions.all.get(*number))?;
+        let tracker =
+            self.sessions.by_id.get(&session.0).and_then(|number| self.sessions.all.get(*number))?;
         let mut tree = tracker.derive(now);
         tree.problems.extend(self.sessions.homeless.iter().cloned());
         tree.problems.sort();
@@ -356,7 +381,12 @@ impl Sessions {
             return *known;
         }
         let number = self.all.len();
-        self.all.push(Tracker::new(SessionId(named.clone()), dialect.harness(), options.keep, options.cutoff));
+        self.all.push(Tracker::new(
+            SessionId(named.clone()),
+            dialect.harness(),
+            options.keep,
+            options.cutoff,
+        ));
         self.by_id.insert(named, number);
         number
     }

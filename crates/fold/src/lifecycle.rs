@@ -48,7 +48,9 @@ impl Shown {
 
     /// Tells when an agent that was shown under its spawn call's id got its real one.
     fn rename(&mut self, tree: &Tree, row: &Agent, events: &mut Vec<Event>) {
-        let Some(call) = row.spawned_by.as_ref().filter(|_| !self.agents.contains_key(&row.id)) else { return };
+        let Some(call) = row.spawned_by.as_ref().filter(|_| !self.agents.contains_key(&row.id)) else {
+            return;
+        };
         let from = AgentId(call.0.clone());
         let Some(shown) = self.agents.remove(&from) else { return };
         self.agents.insert(row.id.clone(), shown);
@@ -85,7 +87,14 @@ impl Shown {
     }
 }
 
-fn event(tree: &Tree, at_ms: Option<Millis>, kind: EventKind, actor: AgentId, key: &str, data: Value) -> Event {
+fn event(
+    tree: &Tree,
+    at_ms: Option<Millis>,
+    kind: EventKind,
+    actor: AgentId,
+    key: &str,
+    data: Value,
+) -> Event {
     Event {
         schema: Event::SCHEMA.into(),
         id: event_id(&tree.session.id, key),
@@ -106,7 +115,14 @@ fn session_start(tree: &Tree) -> Event {
         "harness": tree.session.harness, "version": tree.session.harness_version, "cwd": tree.session.cwd,
         "model": tree.agents.first().and_then(|root| root.model.clone()),
     });
-    event(tree, tree.session.started_at_ms, EventKind::SessionStart, AgentId::from(AgentId::ROOT), "session/start", data)
+    event(
+        tree,
+        tree.session.started_at_ms,
+        EventKind::SessionStart,
+        AgentId::from(AgentId::ROOT),
+        "session/start",
+        data,
+    )
 }
 
 /// The trigger of a stretch, as far as rows tell: the spawn call of the first, the place in order of others.
@@ -125,7 +141,14 @@ fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
         "prompt": row.prompt, "parent_id": row.parent_id, "spawned_by": row.spawned_by, "trigger": trigger,
         "background": row.background, "model": row.model, "depth": row.depth,
     });
-    event(tree, at, EventKind::SubagentStart, row.id.clone(), &format!("agent/{}/start/{trigger}", row.id), data)
+    event(
+        tree,
+        at,
+        EventKind::SubagentStart,
+        row.id.clone(),
+        &format!("agent/{}/start/{trigger}", row.id),
+        data,
+    )
 }
 
 fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event {

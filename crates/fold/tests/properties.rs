@@ -39,19 +39,21 @@ fn chosen(choice: u8) -> Vec<Telling> {
 
 /// Any small made-up session.
 fn made() -> impl Strategy<Value = (corpus::Made, Memory)> {
-    (any::<u64>(), 0..12usize, 1..4usize, 1..6usize, 0..4usize).prop_map(|(seed, agents, depth, parallel, turns)| {
-        let options = corpus::Options {
-            seed,
-            agents,
-            depth: depth.min(agents),
-            parallel,
-            turns,
-            result_bytes: 200,
-            errors_permille: 200,
-            ..corpus::Options::default()
-        };
-        corpus::in_memory(&options)
-    })
+    (any::<u64>(), 0..12usize, 1..4usize, 1..6usize, 0..4usize).prop_map(
+        |(seed, agents, depth, parallel, turns)| {
+            let options = corpus::Options {
+                seed,
+                agents,
+                depth: depth.min(agents),
+                parallel,
+                turns,
+                result_bytes: 200,
+                errors_permille: 200,
+                ..corpus::Options::default()
+            };
+            corpus::in_memory(&options)
+        },
+    )
 }
 
 fn json(tree: &Tree) -> String {
@@ -254,10 +256,15 @@ fn any_dialect() -> impl Strategy<Value = Option<Dialect>> {
 
 /// A window of some lines out of a small source, damaged.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
-    let sources: Vec<Part> = [("1.0.128", "a-single"), ("2.0.76", "c-nested"), ("2.1.330", "l-hostile-output"), ("2.1.330", "g-resume")]
-        .iter()
-        .flat_map(|(version, scenario)| parts_of(&recording(version, scenario), &Telling::ALL))
-        .collect();
+    let sources: Vec<Part> = [
+        ("1.0.128", "a-single"),
+        ("2.0.76", "c-nested"),
+        ("2.1.330", "l-hostile-output"),
+        ("2.1.330", "g-resume"),
+    ]
+    .iter()
+    .flat_map(|(version, scenario)| parts_of(&recording(version, scenario), &Telling::ALL))
+    .collect();
     (any::<Index>(), any::<Index>()).prop_flat_map(move |(source, start)| {
         let lines = sources[source.index(sources.len())].lines();
         let start = start.index(lines.len());
@@ -304,7 +311,8 @@ fn people(tree: &Tree) -> Vec<(String, Option<String>, Option<String>, &'static 
         .agents
         .iter()
         .map(|row| {
-            let mut calls: Vec<String> = row.tools.iter().filter_map(|call| Some(call.id.as_ref()?.to_string())).collect();
+            let mut calls: Vec<String> =
+                row.tools.iter().filter_map(|call| Some(call.id.as_ref()?.to_string())).collect();
             calls.sort();
             (
                 row.id.to_string(),
@@ -319,7 +327,9 @@ fn people(tree: &Tree) -> Vec<(String, Option<String>, Option<String>, &'static 
     all
 }
 
-fn people_made(made: &corpus::Made) -> Vec<(String, Option<String>, Option<String>, &'static str, Vec<String>)> {
+fn people_made(
+    made: &corpus::Made,
+) -> Vec<(String, Option<String>, Option<String>, &'static str, Vec<String>)> {
     let mut all: Vec<_> = made
         .agents
         .iter()
@@ -371,8 +381,8 @@ fn without_positions(tree: &Tree, like: &Tree) -> Tree {
 
 /// The text of each payload, read where the tree says that it stands.
 fn payloads(tree: &Tree, parts: &[Part]) -> Vec<(String, Option<Value>, Option<Value>)> {
-    let read = |payload: &Option<Payload>| -> Option<Value> {
-        let text = match payload.as_ref()? {
+    let read = |payload: Option<&Payload>| -> Option<Value> {
+        let text = match payload? {
             Payload::Inline(text) => text.to_string(),
             Payload::At { source, offset, len } => {
                 let bytes = &parts[source.0 as usize].bytes;
@@ -383,7 +393,15 @@ fn payloads(tree: &Tree, parts: &[Part]) -> Vec<(String, Option<Value>, Option<V
         Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
     };
     let calls = tree.agents.iter().flat_map(|row| &row.tools);
-    calls.map(|call| (format!("{:?} {}", call.id, call.name), read(&call.input), read(&call.result))).collect()
+    calls
+        .map(|call| {
+            (
+                format!("{:?} {}", call.id, call.name),
+                read(call.input.as_deref()),
+                read(call.result.as_deref()),
+            )
+        })
+        .collect()
 }
 
 /// Whether the sums of the tree are those of its rows.
@@ -422,12 +440,19 @@ fn single_transcript() -> impl Strategy<Value = (String, Part, Vec<(Millis, usiz
                 (value["timestamp"].as_str().and_then(parse_rfc3339), end)
             })
             .collect();
-        let cuts = lines.iter().enumerate().filter_map(|(number, (time, end))| {
-            let time = (*time)?;
-            let before = lines[..number].iter().filter_map(|(time, _)| *time).all(|other| other <= time);
-            let after = lines[number + 1..].iter().filter_map(|(time, _)| *time).all(|other| other > time);
-            (before && after).then_some((time, *end))
-        });
+        // Before its first entry a file names no session.
+        let first = part
+            .lines()
+            .iter()
+            .position(|line| line.windows(13).any(|window| window == b"\"type\":\"user\""));
+        let cuts =
+            lines.iter().enumerate().skip(first.unwrap_or_default()).filter_map(|(number, (time, end))| {
+                let time = (*time)?;
+                let before = lines[..number].iter().filter_map(|(time, _)| *time).all(|other| other <= time);
+                let after =
+                    lines[number + 1..].iter().filter_map(|(time, _)| *time).all(|other| other > time);
+                (before && after).then_some((time, *end))
+            });
         let cuts = cuts.collect();
         (name, part, cuts)
     })

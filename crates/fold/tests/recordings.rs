@@ -1,4 +1,5 @@
 //! Every recording against its truth: from the transcript alone, and from all three sources in every order.
+#![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
 
 use std::{
     fs,
@@ -24,7 +25,8 @@ fn recordings() -> Vec<PathBuf> {
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
-    let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -82,7 +84,8 @@ fn fold(recording: &Path, parts: &[Part]) -> Tree {
     let sessions: Vec<_> = fold.sessions().cloned().collect();
     assert_eq!(sessions.len(), 1, "{recording:?} {parts:?}: {sessions:?}");
     let prices = PriceTable::default();
-    let now = Now { at: LATER, has_ended: false, is_growing: false, prices: &prices, limits: Limits::default() };
+    let now =
+        Now { at: LATER, has_ended: false, is_growing: false, prices: &prices, limits: Limits::default() };
     fold.tree(&sessions[0], &now).unwrap()
 }
 
@@ -104,15 +107,32 @@ fn compare(what: &str, tree: &Tree, truth: &Value, wrong: &mut Vec<String>) {
                 wrong.push(format!("{what}: {id} {field}: {is} instead of {should}"));
             }
         };
-        for field in ["actor_id", "spawned_by", "parent_id", "depth", "type", "description", "model", "tool_calls",
-            "tool_errors", "tools_denied", "open_tools"]
-        {
+        for field in [
+            "actor_id",
+            "spawned_by",
+            "parent_id",
+            "depth",
+            "type",
+            "description",
+            "model",
+            "tool_calls",
+            "tool_errors",
+            "tools_denied",
+            "open_tools",
+        ] {
             if optional && ["parent_id", "type"].contains(&field) {
                 continue;
             }
             differ(field, &found[field], &expected[field]);
         }
-        for kind in ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens", "floor"] {
+        for kind in [
+            "input_tokens",
+            "output_tokens",
+            "cache_read_tokens",
+            "cache_write_tokens",
+            "total_tokens",
+            "floor",
+        ] {
             differ(kind, &found["usage"][kind], &expected["usage"][kind]);
         }
         let words = expected["status"].as_array().unwrap();
@@ -138,7 +158,10 @@ fn compare(what: &str, tree: &Tree, truth: &Value, wrong: &mut Vec<String>) {
         }
     }
     if json["session"]["runs"] != truth["session"]["runs"] {
-        wrong.push(format!("{what}: runs {} instead of {}", json["session"]["runs"], truth["session"]["runs"]));
+        wrong.push(format!(
+            "{what}: runs {} instead of {}",
+            json["session"]["runs"], truth["session"]["runs"]
+        ));
     }
     for kind in ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"] {
         let is = &json["summary"]["unattributed_usage"][kind];
@@ -155,7 +178,8 @@ fn transcript_alone_tells_the_truth() {
     for recording in recordings() {
         let truth: Value = serde_json::from_slice(&fs::read(recording.join("truth.json")).unwrap()).unwrap();
         let tree = fold(&recording, &[Part::Transcript]);
-        let name = recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let name =
+            recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
         compare(&name, &tree, &truth, &mut wrong);
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
@@ -175,13 +199,17 @@ fn all_sources_in_every_order_give_one_tree() {
     let mut wrong = Vec::new();
     for recording in recordings() {
         let truth: Value = serde_json::from_slice(&fs::read(recording.join("truth.json")).unwrap()).unwrap();
-        let name = recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let name =
+            recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let first = fold(&recording, &orders[0]);
         compare(&format!("merged {name}"), &first, &truth, &mut wrong);
         for order in &orders[1..] {
             let tree = fold(&recording, order);
             if tree != first {
-                let (one, other) = (serde_json::to_string_pretty(&first).unwrap(), serde_json::to_string_pretty(&tree).unwrap());
+                let (one, other) = (
+                    serde_json::to_string_pretty(&first).unwrap(),
+                    serde_json::to_string_pretty(&tree).unwrap(),
+                );
                 let line = one.lines().zip(other.lines()).find(|(one, other)| one != other);
                 wrong.push(format!("{name}: {order:?} differs: {line:?}"));
             }
@@ -219,17 +247,24 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
                 continue;
             }
             if found[field] != expected[field] {
-                wrong.push(format!("{what}: {} {field}: {} instead of {}", row.id, found[field], expected[field]));
+                wrong.push(format!(
+                    "{what}: {} {field}: {} instead of {}",
+                    row.id, found[field], expected[field]
+                ));
             }
         }
         if row.parent_id.is_some() && found["depth"] != expected["depth"] {
-            wrong.push(format!("{what}: {} depth: {} instead of {}", row.id, found["depth"], expected["depth"]));
+            wrong.push(format!(
+                "{what}: {} depth: {} instead of {}",
+                row.id, found["depth"], expected["depth"]
+            ));
         }
         // Where a process is killed, its hooks end with the session and tell no ending of anybody.
         let may_be_lost = part == Part::Hooks && row.evidence.as_deref() == Some("the session ended");
         if !expected["status"].as_array().unwrap().contains(&found["status"]) && !may_be_lost {
             wrong.push(format!(
-                "{what}: {} status: {} ({:?}) instead of {}", row.id, found["status"], row.evidence, expected["status"]
+                "{what}: {} status: {} ({:?}) instead of {}",
+                row.id, found["status"], row.evidence, expected["status"]
             ));
         }
         for tool in &row.tools {
@@ -239,7 +274,10 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
                 continue;
             };
             if !tool.basis.is_guess() && owner["id"] != expected["id"] {
-                wrong.push(format!("{what}: call {id} {:?} of {} instead of {}", tool.basis, row.id, owner["id"]));
+                wrong.push(format!(
+                    "{what}: call {id} {:?} of {} instead of {}",
+                    tool.basis, row.id, owner["id"]
+                ));
             }
             let own = owner["tools"].as_array().unwrap().iter().find(|own| own["id"] == **id).unwrap();
             let status = serde_json::to_value(tool.status).unwrap();
@@ -248,7 +286,11 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
             }
             // The results of a call that an interrupt cut off is on disk only.
             let was_cut = expected["status"] == serde_json::json!(["stopped"]);
-            if status == "open" && part == Part::Stream && own["status"] != serde_json::json!(["open"]) && !was_cut {
+            if status == "open"
+                && part == Part::Stream
+                && own["status"] != serde_json::json!(["open"])
+                && !was_cut
+            {
                 wrong.push(format!("{what}: call {id} {} left open", tool.name));
             }
         }
@@ -258,7 +300,10 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
             }
             for (kind, is) in [("input_tokens", usage.input_tokens), ("output_tokens", usage.output_tokens)] {
                 if is > expected["usage"][kind].as_u64().unwrap() {
-                    wrong.push(format!("{what}: {} {kind}: {is} is more than {}", row.id, expected["usage"][kind]));
+                    wrong.push(format!(
+                        "{what}: {} {kind}: {is} is more than {}",
+                        row.id, expected["usage"][kind]
+                    ));
                 }
             }
         }
@@ -266,8 +311,11 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
     for expected in agents {
         let is_there = tree.agents.iter().any(|row| {
             expected["id"] == *row.id.0
-                || (row.id.starts_with("agent-") && row.description.is_some() && expected["description"].as_str() == row.description.as_deref())
-                || (expected["spawned_by"].is_string() && row.spawned_by.as_ref().is_some_and(|call| expected["spawned_by"] == **call))
+                || (row.id.starts_with("agent-")
+                    && row.description.is_some()
+                    && expected["description"].as_str() == row.description.as_deref())
+                || (expected["spawned_by"].is_string()
+                    && row.spawned_by.as_ref().is_some_and(|call| expected["spawned_by"] == **call))
         });
         if !is_there && expected["optional"] != true {
             wrong.push(format!("{what}: {} ({}) not told", expected["id"], expected["description"]));
@@ -282,7 +330,8 @@ fn check_part(part: Part) {
     let mut wrong = Vec::new();
     for recording in recordings() {
         let truth: Value = serde_json::from_slice(&fs::read(recording.join("truth.json")).unwrap()).unwrap();
-        let name = recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let name =
+            recording.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
         let tree = fold(&recording, &[part]);
         compare_part(&name, &tree, &truth, part, &mut wrong);
     }

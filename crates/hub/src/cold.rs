@@ -102,7 +102,11 @@ impl Cold {
         let mut parts = read_parts(shares(jobs), &options, dialect).into_iter();
         // The first part is taken as it is: nothing of it has to be renumbered.
         let first = parts.next();
-        let first = first.unwrap_or_else(|| Part { fold: Fold::new(options), paths: Vec::new(), problems: Vec::new() });
+        let first = first.unwrap_or_else(|| Part {
+            fold: Fold::new(options),
+            paths: Vec::new(),
+            problems: Vec::new(),
+        });
         let mut cold = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
         cold.problems.extend(first.problems);
         for part in parts {
@@ -128,7 +132,11 @@ impl Cold {
     }
 
     /// Reads standard input, or any other stream, as one more source.
-    pub fn read_stream(&mut self, input: impl std::io::Read, dialect: Option<Dialect>) -> std::io::Result<()> {
+    pub fn read_stream(
+        &mut self,
+        input: impl std::io::Read,
+        dialect: Option<Dialect>,
+    ) -> std::io::Result<()> {
         let label = "stdin".to_owned();
         let group = u32::try_from(self.paths.len()).unwrap_or(u32::MAX).saturating_add(1 << 16);
         let source = self.fold.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });

@@ -64,7 +64,8 @@ impl Hub {
     pub fn start(driver: Box<dyn Driver>, options: HubOptions) -> Result<Self, HubError> {
         let (commands, inbox) = sync_channel(QUEUE_COMMANDS);
         let build = std::thread::Builder::new().name("hub".to_owned());
-        let thread = build.spawn(move || Loop::new(driver, options, inbox).run()).map_err(HubError::Thread)?;
+        let thread =
+            build.spawn(move || Loop::new(driver, options, inbox).run()).map_err(HubError::Thread)?;
         Ok(Self { commands, thread: Some(thread) })
     }
 
@@ -233,7 +234,13 @@ impl Loop {
     fn conclude(&mut self, has_ended: bool) {
         let began = clock::tick();
         let at: Millis = self.driver.now();
-        let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits: self.options.limits };
+        let now = Now {
+            at,
+            has_ended,
+            is_growing: !has_ended,
+            prices: &self.options.prices,
+            limits: self.options.limits,
+        };
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
         let (trees, events) = self.events.advance(&mut self.fold, &sessions, &now);
         let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
@@ -250,7 +257,8 @@ impl Loop {
 
     /// What of a tree differs from what was published; a snapshot for a new session.
     fn change(&mut self, tree: &Tree) -> Option<Update> {
-        let rows: BTreeMap<AgentId, Agent> = tree.agents.iter().map(|row| (row.id.clone(), row.clone())).collect();
+        let rows: BTreeMap<AgentId, Agent> =
+            tree.agents.iter().map(|row| (row.id.clone(), row.clone())).collect();
         let known = self.published.insert(tree.session.id.clone(), rows);
         let Some(known) = known else { return Some(Update::Snapshot(Box::new(tree.clone()))) };
         let agents: Vec<Agent> =

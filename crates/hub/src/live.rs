@@ -127,7 +127,8 @@ impl Driver for Live {
     }
 
     fn restart(&mut self) -> Result<(), Problem> {
-        self.follow = self.what.follow().map_err(|error| Problem { at: String::new(), what: error.to_string() })?;
+        self.follow =
+            self.what.follow().map_err(|error| Problem { at: String::new(), what: error.to_string() })?;
         self.sources.clear();
         self.specs.clear();
         self.is_caught_up = false;

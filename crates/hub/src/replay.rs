@@ -43,7 +43,8 @@ pub struct Replay {
 impl Replay {
     /// Replays recordings `speed` times as fast as they happened; `f64::INFINITY` is at once.
     pub fn new(recordings: Vec<Recording>, speed: f64) -> Self {
-        let mut lines: Vec<Line> = recordings.iter().enumerate().flat_map(|(at, it)| schedule(at, &it.bytes)).collect();
+        let mut lines: Vec<Line> =
+            recordings.iter().enumerate().flat_map(|(at, it)| schedule(at, &it.bytes)).collect();
         let first_of = |source: usize| {
             let own = lines.iter().filter(|line| line.source == source).map(|line| line.at);
             own.filter(|at| *at > Millis::MIN).min()
@@ -117,7 +118,8 @@ impl Driver for Replay {
         let position = self.position();
         while let Some(line) = self.lines.get(self.next).filter(|line| line.at <= position) {
             let recording = self.recordings.get(line.source);
-            let bytes = recording.and_then(|recording| recording.bytes.get(line.from..line.to)).unwrap_or_default();
+            let bytes =
+                recording.and_then(|recording| recording.bytes.get(line.from..line.to)).unwrap_or_default();
             if let Some(Some(source)) = self.sources.get(line.source) {
                 fold.push(*source, bytes);
                 if recording.is_some_and(|recording| line.to == recording.bytes.len()) {
@@ -134,7 +136,9 @@ impl Driver for Replay {
             }
             Some(line) if !fed.has_pushed => {
                 let millis = (line.at - position) as f64 / self.speed;
-                std::thread::sleep(wait.min(LONGEST_SLEEP).min(Duration::from_secs_f64((millis / 1000.0).max(0.001))));
+                std::thread::sleep(
+                    wait.min(LONGEST_SLEEP).min(Duration::from_secs_f64((millis / 1000.0).max(0.001))),
+                );
             }
             Some(_) => {}
         }

@@ -23,18 +23,19 @@ pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use observation::{
-    AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome, Parent,
-    Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput, SpawnMode, SpawnResult, ToolClass,
+    AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
+    Parent, Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput, SpawnMode,
+    SpawnResult, ToolClass,
 };
 pub use price::{ModelPrice, PriceTable};
 pub use problem::Problem;
 pub use record::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle, LifecycleKind,
-    ToolExecution, Trace, TraceNode, TraceState, TraceStats,
+    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
+    LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
 pub use time::{Millis, parse_rfc3339};
 pub use tree::{
-    Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall, ToolStatus,
-    Tree,
+    Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall,
+    ToolStatus, Tree,
 };
 pub use usage::{MicroUsd, Usage};

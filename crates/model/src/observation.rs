@@ -64,7 +64,11 @@ impl<'a> Raw<'a> {
             Some(b'[') => {
                 let blocks: Vec<Block<'_>> = serde_json::from_str(self.json).unwrap_or_default();
                 let texts: Vec<Cow<'_, str>> = blocks.iter().filter_map(Block::text).collect();
-                if texts.is_empty() && !blocks.is_empty() { Cow::Borrowed(self.json) } else { Cow::Owned(texts.join("\n")) }
+                if texts.is_empty() && !blocks.is_empty() {
+                    Cow::Borrowed(self.json)
+                } else {
+                    Cow::Owned(texts.join("\n"))
+                }
             }
             _ => Cow::Borrowed(self.json),
         }
@@ -96,7 +100,9 @@ enum Block<'a> {
 impl<'a> Block<'a> {
     fn text(&self) -> Option<Cow<'a, str>> {
         match self {
-            Self::Typed { text } => text.filter(|raw| raw.get().starts_with('"')).map(|raw| unescape(raw.get())),
+            Self::Typed { text } => {
+                text.filter(|raw| raw.get().starts_with('"')).map(|raw| unescape(raw.get()))
+            }
             Self::Other(raw) => raw.get().starts_with('"').then(|| unescape(raw.get())),
         }
     }

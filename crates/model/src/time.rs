@@ -15,9 +15,9 @@ pub fn parse_rfc3339(text: &str) -> Option<Millis> {
         return None;
     }
     let number = |from: usize, to: usize| -> Option<i64> {
-        bytes[from..to].iter().try_fold(0i64, |sum, byte| {
-            byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0'))
-        })
+        bytes[from..to]
+            .iter()
+            .try_fold(0i64, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
     };
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
@@ -80,7 +80,9 @@ mod tests {
 
     #[test]
     fn read_other_text_gives_none() {
-        for text in ["", "now", "2026-11-21", "2026-13-01T00:00:00Z", "2026-11-21T20:45:06", "2026-11-21T20:45:06.Z"] {
+        for text in
+            ["", "now", "2026-11-21", "2026-13-01T00:00:00Z", "2026-11-21T20:45:06", "2026-11-21T20:45:06.Z"]
+        {
             assert_eq!(parse_rfc3339(text), None, "{text}");
         }
     }

@@ -73,12 +73,23 @@ impl Part {
 /// A file of a recording.
 fn part(path: &Path, telling: Telling) -> Part {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let part = Part::new(&name, fixtures::bytes(path));
+    let mut part = Part::new(&name, fixtures::bytes(path));
+    part.spec.session = session_of(path).filter(|_| telling == Telling::Transcript);
     let agent = name.strip_prefix("agent-").and_then(|rest| rest.split('.').next());
     match agent {
         Some(agent) if telling == Telling::Transcript => part.by_agent(agent),
         Some(_) | None => part,
     }
+}
+
+/// The session that the path of a transcript or a meta file names: `<session>.jsonl`, `<session>/subagents/agent-…`.
+fn session_of(path: &Path) -> Option<String> {
+    let named = path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "subagents"));
+    let named = match named {
+        Some(folder) => folder.parent()?.file_name()?,
+        None => path.file_stem()?,
+    };
+    Some(named.to_string_lossy().into_owned()).filter(|name| !name.starts_with("agent-"))
 }
 
 /// The sources of a recording in the given dialects, in that order.

@@ -5,15 +5,15 @@
 
 use hashbrown::HashMap;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome, Parent,
-    Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
+    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome,
+    Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
 };
 
 use crate::{
     facts::{
-        Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim, PromptFact,
-        ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger, TurnFact, better, better_text,
-        response_key,
+        Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim,
+        PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger, TurnFact, better,
+        better_text, response_key,
     },
     hash_text,
 };
@@ -79,7 +79,12 @@ impl Absorber {
         match &seen.fact {
             Fact::Session { version, cwd, model, tells_starts } => {
                 if let Some(version) = version {
-                    better(&mut facts.version, 0, latest_first(order), std::cmp::Reverse(Text::from(*version)));
+                    better(
+                        &mut facts.version,
+                        0,
+                        latest_first(order),
+                        std::cmp::Reverse(Text::from(*version)),
+                    );
                 }
                 better_text(&mut facts.cwd, 0, order, cwd.as_deref());
                 better_text(&mut facts.root_model, 0, order, *model);
@@ -88,7 +93,9 @@ impl Absorber {
                 }
             }
             Fact::Activity | Fact::Heartbeat | Fact::Note { .. } => {}
-            Fact::Prompt { prompt_id, text, what } => prompt(facts, actor, seen, order, *prompt_id, *text, *what),
+            Fact::Prompt { prompt_id, text, what } => {
+                prompt(facts, actor, seen, order, *prompt_id, *text, *what)
+            }
             Fact::Message { text, .. } => message(facts, actor, order, *text),
             Fact::Thought { .. } => {}
             Fact::Response(response) => self.response(facts, actor, seen, order, response),
@@ -116,8 +123,13 @@ impl Absorber {
             Fact::Retry { agent, attempt, limit, error } => {
                 let who = agent.map(|id| facts.agent_by_id(id)).or(actor);
                 if let Some(agent) = who.and_then(|who| facts.agents.get_mut(who as usize)) {
-                    let told =
-                        Retry { order, time: seen.time, attempt: *attempt, limit: *limit, error: error.as_ref().into() };
+                    let told = Retry {
+                        order,
+                        time: seen.time,
+                        attempt: *attempt,
+                        limit: *limit,
+                        error: error.as_ref().into(),
+                    };
                     if agent.retry.as_ref().is_none_or(|known| known.order <= told.order) {
                         agent.retry = Some(told);
                     }
@@ -186,7 +198,8 @@ impl Absorber {
             response.model = Some((order.time, model));
         }
         if let Some(time) = seen.time.filter(|_| seen.kind != SourceKind::Hook) {
-            response.times = Some(response.times.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
+            response.times =
+                Some(response.times.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
         }
         join_usage(response, told);
     }
@@ -443,7 +456,9 @@ fn keep_payload(slot: &mut Option<(SourceKind, Payload)>, seen: &Observation<'_>
         return;
     }
     let payload = match u32::try_from(raw.json.len()) {
-        Ok(len) if raw.offset != u64::MAX => Payload::At { source: seen.place.source, offset: raw.offset, len },
+        Ok(len) if raw.offset != u64::MAX => {
+            Payload::At { source: seen.place.source, offset: raw.offset, len }
+        }
         _ => Payload::Inline(raw.json.into()),
     };
     *slot = Some((seen.kind, payload));
@@ -472,7 +487,9 @@ fn prompt(
             order,
             line_id: seen.line_id.map(Text::from),
         });
-    } else if let Some(agent) = actor.filter(|_| !is_root).and_then(|actor| facts.agents.get_mut(actor as usize)) {
+    } else if let Some(agent) =
+        actor.filter(|_| !is_root).and_then(|actor| facts.agents.get_mut(actor as usize))
+    {
         if let Some(time) = seen.time {
             agent.marks.push(time);
         }
@@ -557,7 +574,10 @@ fn spawn(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: O
     if let Some(prompt) = told.prompt {
         better_text(&mut agent.prompt, rank::TOLD, order, Some(&prompt.text()));
     }
-    if seen.kind == SourceKind::Hook && told.starts && let Some(id) = told.agent {
+    if seen.kind == SourceKind::Hook
+        && told.starts
+        && let Some(id) = told.agent
+    {
         let agent = facts.word(id);
         step(facts, seen, HookWhat::Start { agent });
     }
@@ -587,17 +607,34 @@ fn spawn_result(facts: &mut Facts, number: CallNo, order: Order, told: &CallEnd<
     if let Some(finished) = spawn.finished {
         better(&mut known.finished, 0, order, finished);
         if finished {
-            better_text(&mut known.report, rank::TOLD, order, spawn.report.and_then(|raw| raw.last_text()).as_deref());
+            better_text(
+                &mut known.report,
+                rank::TOLD,
+                order,
+                spawn.report.and_then(|raw| raw.last_text()).as_deref(),
+            );
         } else {
             better(&mut known.mode, rank::OWN, order, subscope_model::SpawnMode::Background);
         }
     } else {
-        better_text(&mut known.report, rank::TOLD, order, spawn.report.and_then(|raw| raw.last_text()).as_deref());
+        better_text(
+            &mut known.report,
+            rank::TOLD,
+            order,
+            spawn.report.and_then(|raw| raw.last_text()).as_deref(),
+        );
     }
 }
 
-fn agent_end(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Order, told: &AgentEnd<'_>) {
-    let text = |raw: Option<Raw<'_>>| raw.map(|raw| Text::from(raw.text().as_ref())).filter(|text| !text.is_empty());
+fn agent_end(
+    facts: &mut Facts,
+    actor: Option<Ref>,
+    seen: &Observation<'_>,
+    order: Order,
+    told: &AgentEnd<'_>,
+) {
+    let text =
+        |raw: Option<Raw<'_>>| raw.map(|raw| Text::from(raw.text().as_ref())).filter(|text| !text.is_empty());
     let id: Option<Text> = match (told.agent, actor) {
         (Some(id), _) => Some(id.into()),
         (None, Some(actor)) => facts.agents.get(actor as usize).and_then(|agent| match &agent.key {

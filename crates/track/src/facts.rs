@@ -8,8 +8,8 @@ use std::hash::BuildHasher;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use subscope_model::{
-    AgentStatus, Basis, Checksum, Clock, EndEvidence, Millis, Outcome, Payload, Problem, SourceKind, SpawnMode, Text,
-    ToolClass, Usage,
+    AgentStatus, Basis, Checksum, Clock, EndEvidence, Millis, Outcome, Payload, Problem, SourceKind,
+    SpawnMode, Text, ToolClass, Usage,
 };
 
 /// Names an [`AgentFacts`]; several may turn out to be one agent.
@@ -365,6 +365,7 @@ pub(crate) struct ResponseFacts {
     pub(crate) synthetic: bool,
     pub(crate) times: Option<(Millis, Millis)>,
     /// Hash and characters of each line's content, kept only while the response may be a placeholder.
+    #[expect(clippy::box_collection, reason = "rarely there, and a session has very many responses")]
     pub(crate) content: Option<Box<Vec<(u64, u32)>>>,
 }
 
@@ -394,7 +395,8 @@ impl Tokens {
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        let [input, output, read, write] = [self.input, self.output, self.cache_read, self.cache_write].map(u64::from);
+        let [input, output, read, write] =
+            [self.input, self.output, self.cache_read, self.cache_write].map(u64::from);
         Usage { floor: self.is_floor, ..Usage::new(input, output, read, write) }
     }
 }
@@ -439,15 +441,34 @@ pub(crate) struct HookStep {
 /// What a step of a hook log is.
 #[derive(Clone, Debug)]
 pub(crate) enum HookWhat {
-    Prompt { is_user: bool },
-    Start { agent: Text },
-    Stop { agent: Text },
+    Prompt {
+        is_user: bool,
+    },
+    Start {
+        agent: Text,
+    },
+    Stop {
+        agent: Text,
+    },
     /// A call began; `named` where the payload names its agent.
-    Pre { call: CallNo, named: Option<Ref> },
+    Pre {
+        call: CallNo,
+        named: Option<Ref>,
+    },
     /// A call ended, known by a payload of its own.
-    Post { call: CallNo, named: Option<Ref>, launched: bool },
-    Permission { named: Option<Ref>, name: Text, digest: u64 },
-    TurnEnd { status: AgentStatus },
+    Post {
+        call: CallNo,
+        named: Option<Ref>,
+        launched: bool,
+    },
+    Permission {
+        named: Option<Ref>,
+        name: Text,
+        digest: u64,
+    },
+    TurnEnd {
+        status: AgentStatus,
+    },
     SessionStart,
     SessionEnd,
 }

@@ -54,7 +54,9 @@ const PLACEHOLDER_FACTOR: u64 = 16;
 pub(crate) fn figures(facts: &Facts, people: &People, owners: &Owners, prices: &PriceTable) -> Vec<Figures> {
     let mut all = vec![Figures::default(); people.all.len()];
     for (response, owner) in facts.responses.iter().zip(&owners.responses) {
-        let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else { continue };
+        let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else {
+            continue;
+        };
         if response.synthetic {
             continue;
         }
@@ -68,9 +70,13 @@ pub(crate) fn figures(facts: &Facts, people: &People, owners: &Owners, prices: &
         let mut usage = tokens.usage();
         let lines = response.content.iter().flat_map(|lines| lines.iter());
         let characters: u64 = lines.map(|(_, characters)| u64::from(*characters)).sum();
-        let is_placeholder = !response.is_final && usage.output_tokens.saturating_mul(PLACEHOLDER_FACTOR) < characters;
+        let is_placeholder =
+            !response.is_final && usage.output_tokens.saturating_mul(PLACEHOLDER_FACTOR) < characters;
         usage.floor |= is_placeholder || (number != 0 && response.only_streamed);
-        let price = response.model.as_ref().and_then(|(_, model)| prices.pico_usd(model, &usage, u64::from(tokens.cache_write_1h)));
+        let price = response
+            .model
+            .as_ref()
+            .and_then(|(_, model)| prices.pico_usd(model, &usage, u64::from(tokens.cache_write_1h)));
         match price {
             Some(pico) => own.pico_usd += pico,
             None => own.has_unknown_price = true,
@@ -85,11 +91,13 @@ pub(crate) fn figures(facts: &Facts, people: &People, owners: &Owners, prices: &
 /// there may have left others that are too short to be told (as the recordings' own truth has it, fixture
 /// `1.0.128/a-single`).
 fn share_floors(facts: &Facts, people: &People, all: &mut [Figures]) {
-    let is_chain = |name: &u32| facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, Key::Chain));
+    let is_chain =
+        |name: &u32| facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, Key::Chain));
     let together: Vec<usize> = (0..people.all.len())
         .filter(|number| *number == 0 || people.all[*number].refs.iter().any(is_chain))
         .collect();
-    let has_floor = |number: &usize| all.get(*number).and_then(|own| own.usage).is_some_and(|usage| usage.floor);
+    let has_floor =
+        |number: &usize| all.get(*number).and_then(|own| own.usage).is_some_and(|usage| usage.floor);
     if together.len() > 1 && together.iter().any(has_floor) {
         for number in together {
             if let Some(usage) = all.get_mut(number).and_then(|own| own.usage.as_mut()) {

@@ -55,7 +55,9 @@ pub(crate) fn colliding(
         for (at, one) in list.iter().enumerate() {
             for other in list.get(at + 1..).unwrap_or_default() {
                 let is_related = is_above(one.agent, other.agent) || is_above(other.agent, one.agent);
-                let spans = if is_related { (one.span, other.span) } else {
+                let spans = if is_related {
+                    (one.span, other.span)
+                } else {
                     (active(one.agent).unwrap_or(one.span), active(other.agent).unwrap_or(other.span))
                 };
                 if overlap(spans.0, spans.1) {

@@ -90,7 +90,8 @@ impl Replay {
                     self.finish_spawn(facts, *call, *launched);
                 }
                 self.open_calls.remove(call);
-                let digest = facts.calls.get(*call as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
+                let digest =
+                    facts.calls.get(*call as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
                 self.asked.retain(|(_, _, asked)| Some(*asked) != digest);
             }
             HookWhat::Permission { named, name, digest } => {
@@ -183,7 +184,8 @@ impl Replay {
         let asked = self.open_spawns.iter().next().and_then(|call| facts.calls.get(*call as usize));
         let asked = asked.and_then(|call| call.spawn.as_ref()).and_then(|spawn| value(&spawn.agent_type));
         let top = self.stack.last().and_then(|id| facts.by_id.get(id));
-        let started = top.and_then(|name| facts.agents.get(*name as usize)).and_then(|agent| value(&agent.agent_type));
+        let started =
+            top.and_then(|name| facts.agents.get(*name as usize)).and_then(|agent| value(&agent.agent_type));
         asked.is_none() || started.is_none() || asked == started
     }
 }
@@ -193,4 +195,3 @@ fn remove_last(stack: &mut Vec<Text>, agent: &str) {
         stack.remove(at);
     }
 }
-

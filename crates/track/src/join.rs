@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
-    AgentFacts, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key, ParentClaim, ROOT, Ref,
-    ResponseFacts, Span, SpawnCallFacts,
+    AgentFacts, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key, ParentClaim, ROOT,
+    Ref, ResponseFacts, Span, SpawnCallFacts,
 };
 
 /// Where names of the one fold's facts stand in the other's.
@@ -33,7 +33,8 @@ impl Facts {
     pub(crate) fn join(&mut self, mut other: Self, sources: u32) {
         let calls = std::mem::take(&mut other.calls);
         let agents = std::mem::take(&mut other.agents);
-        let mut moved = Moved { refs: Vec::with_capacity(agents.len()), calls: Vec::with_capacity(calls.len()), sources };
+        let mut moved =
+            Moved { refs: Vec::with_capacity(agents.len()), calls: Vec::with_capacity(calls.len()), sources };
         for call in &calls {
             let number = match &call.id {
                 Some(id) => self.call(id),
@@ -194,9 +195,8 @@ fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
     join_best(&mut known.model, told.model);
     join_best(&mut known.prompt, told.prompt);
     join_best(&mut known.mode, told.mode);
-    match (&known.parent, told.parent) {
-        (None | Some(ParentClaim::Root), Some(parent)) => known.parent = Some(parent),
-        (Some(_), _) | (None, None) => {}
+    if let (None | Some(ParentClaim::Root), Some(parent)) = (&known.parent, told.parent) {
+        known.parent = Some(parent);
     }
     for (call, certain) in told.origins {
         let call = moved.call(call);

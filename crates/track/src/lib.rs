@@ -149,7 +149,11 @@ impl Attribution<'_> {
             (None, Claim::Silent) if self.facts.has_identity => (0, Basis::Wire),
             (None, Claim::Silent) => (0, Basis::Unknown),
         };
-        let id = self.people.all.get(number).map_or_else(|| AgentId::from(AgentId::ROOT), |person| person.id.clone());
+        let id = self
+            .people
+            .all
+            .get(number)
+            .map_or_else(|| AgentId::from(AgentId::ROOT), |person| person.id.clone());
         (Actor(id), basis)
     }
 

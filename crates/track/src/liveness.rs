@@ -40,20 +40,41 @@ pub(crate) struct Doing {
 }
 
 /// Concludes what a running agent does. `children` counts its own running subagents.
-pub(crate) fn doing(case: &Case<'_>, number: No, calls: &[u32], last: Option<Millis>, children: u32) -> Option<Doing> {
+pub(crate) fn doing(
+    case: &Case<'_>,
+    number: No,
+    calls: &[u32],
+    last: Option<Millis>,
+    children: u32,
+) -> Option<Doing> {
     let person = case.people.all.get(number)?;
-    let say = |kind, name: Option<Text>, since_ms| Liveness { kind, name, count: None, limit: None, since_ms, inferred: false };
+    let say = |kind, name: Option<Text>, since_ms| Liveness {
+        kind,
+        name,
+        count: None,
+        limit: None,
+        since_ms,
+        inferred: false,
+    };
     if let Some((_, tool, _)) = case.log.asked.iter().rev().find(|(asked, ..)| *asked == number) {
-        return Some(Doing { liveness: say(LivenessKind::Permission, Some(tool.clone()), last), is_waiting_long: true });
+        return Some(Doing {
+            liveness: say(LivenessKind::Permission, Some(tool.clone()), last),
+            is_waiting_long: true,
+        });
     }
-    let retry = case.tellings(person).filter_map(|agent| agent.retry.as_ref()).max_by_key(|retry| retry.order);
+    let retry =
+        case.tellings(person).filter_map(|agent| agent.retry.as_ref()).max_by_key(|retry| retry.order);
     let heard: Option<Order> = case.tellings(person).filter_map(|agent: &AgentFacts| agent.heard).max();
-    if let Some(retry) = retry.filter(|retry| retry.attempt > 0 && heard.is_none_or(|heard| heard.time <= retry.order.time)) {
+    if let Some(retry) =
+        retry.filter(|retry| retry.attempt > 0 && heard.is_none_or(|heard| heard.time <= retry.order.time))
+    {
         let mut liveness = say(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(last));
-        (liveness.count, liveness.limit) = (Some(retry.attempt), Some(retry.limit).filter(|limit| *limit > 0));
+        (liveness.count, liveness.limit) =
+            (Some(retry.attempt), Some(retry.limit).filter(|limit| *limit > 0));
         return Some(Doing { liveness, is_waiting_long: false });
     }
-    let open = calls.iter().rev().filter_map(|call| case.facts.calls.get(*call as usize).map(|told| (*call, told)));
+    let open =
+        calls.iter().rev().filter_map(|call| case.facts.calls.get(*call as usize).map(|told| (*call, told)));
     let mut open = open.filter(|(call, told)| is_open(case, *call, told));
     if let Some((_, tool)) = open.find(|(_, told)| told.class != ToolClass::Spawn) {
         let since = tool.begin.and_then(|begin| begin.time());
@@ -74,11 +95,18 @@ pub(crate) fn doing(case: &Case<'_>, number: No, calls: &[u32], last: Option<Mil
 
 /// Whether a call has no ending.
 pub(crate) fn is_open(case: &Case<'_>, number: u32, call: &CallFacts) -> bool {
-    call_end(case, number, call).is_none_or(|(outcome, _)| matches!(outcome, Outcome::Over) && call.ends.is_empty())
+    call_end(case, number, call)
+        .is_none_or(|(outcome, _)| matches!(outcome, Outcome::Over) && call.ends.is_empty())
 }
 
 /// Whether an agent is silent for longer than its limit.
-pub(crate) fn is_stalled(case: &Case<'_>, status: AgentStatus, doing: Option<&Doing>, last: Option<Millis>, subagents: u32) -> bool {
+pub(crate) fn is_stalled(
+    case: &Case<'_>,
+    status: AgentStatus,
+    doing: Option<&Doing>,
+    last: Option<Millis>,
+    subagents: u32,
+) -> bool {
     let (AgentStatus::Running, Some(doing), Some(last)) = (status, doing, last) else { return false };
     if doing.liveness.kind == LivenessKind::Children {
         return false;

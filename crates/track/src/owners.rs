@@ -42,11 +42,13 @@ type Claims = SmallVec<[(No, Basis); 2]>;
 
 /// Concludes who owns what.
 pub(crate) fn owners(facts: &Facts, people: &People, log: &HookLog) -> Owners {
-    let claims: Vec<Claims> = (0..facts.calls.len() as CallNo).map(|number| claims_of(facts, people, log, number)).collect();
-    let mut calls: Vec<Option<(No, Basis)>> = claims.iter().map(|claims| sole_claim(claims)).collect();
+    let claims: Vec<Claims> =
+        (0..facts.calls.len() as CallNo).map(|number| claims_of(facts, people, log, number)).collect();
+    let mut calls: Vec<Option<(No, Basis)>> = claims.iter().map(sole_claim).collect();
     // Where several claim a call, depth decides; depth rests on owners of spawn calls. Each round settles at least the
     // next level, and nothing is left after as many rounds as there are levels of contested spawn calls.
-    let contested: Vec<usize> = (0..claims.len()).filter(|number| claims.get(*number).is_some_and(|it| it.len() > 1)).collect();
+    let contested: Vec<usize> =
+        (0..claims.len()).filter(|number| claims.get(*number).is_some_and(|it| it.len() > 1)).collect();
     let mut parents = lineage(facts, people, &calls);
     for _ in 0..=people.all.len().min(contested.len()) {
         let mut is_settled = true;
@@ -115,7 +117,11 @@ fn sole_claim(claims: &Claims) -> Option<(No, Basis)> {
 }
 
 fn nearest(claims: &Claims, parents: &[Parentage]) -> Option<(No, Basis)> {
-    let depth = |agent: No| parents.get(agent).map_or(u32::MAX, |it| if it.parent.is_none() && agent != 0 { u32::MAX } else { it.depth });
+    let depth = |agent: No| {
+        parents
+            .get(agent)
+            .map_or(u32::MAX, |it| if it.parent.is_none() && agent != 0 { u32::MAX } else { it.depth })
+    };
     claims.iter().copied().min_by_key(|(agent, basis)| (depth(*agent), std::cmp::Reverse(*basis), *agent))
 }
 
@@ -134,7 +140,8 @@ fn lineage(facts: &Facts, people: &People, calls: &[Option<(No, Basis)>]) -> Vec
                 None => None,
             })
         };
-        let parent = by_call.filter(|(_, basis)| *basis > Basis::Unknown).map(|(owner, _)| owner).or_else(by_wire);
+        let parent =
+            by_call.filter(|(_, basis)| *basis > Basis::Unknown).map(|(owner, _)| owner).or_else(by_wire);
         if let Some(slot) = all.get_mut(number) {
             slot.parent = parent.filter(|parent| *parent != number && !is_warmup);
             slot.is_warmup = is_warmup;

@@ -95,9 +95,14 @@ pub(crate) fn people(facts: &Facts, is_over: bool) -> People {
             continue;
         }
         if let Some(is_pending) = proof(facts, call, is_over) {
-            let id = call_id(call);
+            let id = told_id(call).filter(|id| !all.iter().any(|person| person.id == *id));
             of_call.insert(number, all.len());
-            all.push(Person { id, refs: Vec::new(), origin: Some(number), is_pending });
+            all.push(Person {
+                id: id.unwrap_or_else(|| call_id(call)),
+                refs: Vec::new(),
+                origin: Some(number),
+                is_pending,
+            });
         }
     }
     name_the_nameless(facts, &mut all);
@@ -161,11 +166,12 @@ fn link(facts: &Facts) -> HashMap<Ref, CallNo> {
             candidates.push((Certainty::Result, None, number as CallNo, name));
         }
     }
-    candidates.sort_by(|one, other| (one.0, one.1, one.2).cmp(&(other.0, other.1, other.2)));
+    candidates.sort_by_key(|candidate| (candidate.0, candidate.1, candidate.2));
     let mut origin_of: HashMap<Ref, CallNo> = HashMap::new();
     let mut named: HashMap<CallNo, Ref> = HashMap::new();
     for (_, _, call, name) in candidates {
-        let is_provisional = matches!(facts.agents.get(name as usize).map(|agent| &agent.key), Some(Key::Call(_)));
+        let is_provisional =
+            matches!(facts.agents.get(name as usize).map(|agent| &agent.key), Some(Key::Call(_)));
         if is_provisional {
             origin_of.insert(name, call);
         } else if !origin_of.contains_key(&name) && !named.contains_key(&call) {
@@ -183,20 +189,24 @@ fn link_by_prompt(facts: &Facts, origin_of: &mut HashMap<Ref, CallNo>, named: &m
     let mut calls: Vec<CallNo> = (0..facts.calls.len() as CallNo).collect();
     calls.retain(|number| {
         let call = facts.calls.get(*number as usize);
-        let is_free = |call: &CallFacts| call.class == ToolClass::Spawn && !is_refused(call) && facts.counts(call);
+        let is_free =
+            |call: &CallFacts| call.class == ToolClass::Spawn && !is_refused(call) && facts.counts(call);
         call.is_some_and(is_free) && !named.contains_key(number)
     });
     calls.sort_by_key(|number| facts.calls.get(*number as usize).map(CallFacts::order));
     for number in calls {
         let call = facts.calls.get(number as usize);
-        if let Some(prompt) = call.and_then(|call| call.spawn.as_ref()).and_then(|spawn| value(&spawn.prompt)) {
+        if let Some(prompt) = call.and_then(|call| call.spawn.as_ref()).and_then(|spawn| value(&spawn.prompt))
+        {
             free.entry(prompt).or_default().push(number);
         }
     }
     let mut lonely: Vec<(Order, Ref, Text)> = Vec::new();
     for (name, agent) in facts.agents.iter().enumerate().skip(1) {
         let name = name as Ref;
-        if agent.proven && !agent.detached && !origin_of.contains_key(&name)
+        if agent.proven
+            && !agent.detached
+            && !origin_of.contains_key(&name)
             && let (Some(order), Some(prompt)) = (agent.heard, value(&agent.prompt))
         {
             let first = agent.span.get().map_or(order, |(from, _)| Order { time: from, ..order });
@@ -244,10 +254,18 @@ fn call_id(call: &CallFacts) -> AgentId {
     call.id.clone().map_or_else(|| AgentId::from(""), AgentId)
 }
 
+/// The agent's real id, where the result of its spawn call is the only one that tells it.
+fn told_id(call: &CallFacts) -> Option<AgentId> {
+    call.spawn.as_ref().and_then(|spawn| value(&spawn.agent)).map(AgentId)
+}
+
 fn id_of(facts: &Facts, name: Ref, origin: Option<CallNo>) -> AgentId {
     match facts.agents.get(name as usize).map(|agent| &agent.key) {
         Some(Key::Id(id)) => AgentId(id.clone()),
-        _ => origin.and_then(|call| facts.calls.get(call as usize)).map_or_else(|| AgentId::from(""), call_id),
+        _ => {
+            let call = origin.and_then(|call| facts.calls.get(call as usize));
+            call.map_or_else(|| AgentId::from(""), |call| told_id(call).unwrap_or_else(|| call_id(call)))
+        }
     }
 }
 
@@ -257,7 +275,8 @@ fn name_the_nameless(facts: &Facts, all: &mut [Person]) {
     for (number, person) in all.iter().enumerate() {
         if person.id.is_empty() {
             let first = person.refs.iter().filter_map(|name| heard(facts, *name)).min();
-            let begin = person.origin.and_then(|call| facts.calls.get(call as usize)).and_then(|call| call.order().1);
+            let begin =
+                person.origin.and_then(|call| facts.calls.get(call as usize)).and_then(|call| call.order().1);
             nameless.push((first.or(begin), number));
         }
     }

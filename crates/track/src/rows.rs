@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Flag, Millis, Outcome, Problem, Session, SessionId, SpawnMode, Subtree,
-    Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+    Actor, Agent, AgentId, AgentStatus, Basis, Flag, Millis, Outcome, Problem, Session, SessionId, SpawnMode,
+    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
 };
 
 use crate::{
@@ -84,11 +84,14 @@ fn problems(facts: &Facts) -> Vec<Problem> {
     let mut ghosts: Vec<&Text> = facts.ends.keys().filter(|id| is_ghost(facts, id)).collect();
     ghosts.sort();
     for id in ghosts {
-        let step = facts.hooks.iter().find(|step| matches!(&step.what, HookWhat::Stop { agent } if agent == id));
+        let step =
+            facts.hooks.iter().find(|step| matches!(&step.what, HookWhat::Stop { agent } if agent == id));
         let line = step.map_or(0, |step| step.line);
         all.push(Problem {
             at: format!("hooks:{line}"),
-            what: format!("a stop of agent {id}, which never started and has no type; not counted as an agent"),
+            what: format!(
+                "a stop of agent {id}, which never started and has no type; not counted as an agent"
+            ),
         });
     }
     all.sort();
@@ -124,8 +127,10 @@ fn pre_order(case: &Case<'_>) -> Vec<No> {
 fn start_key(case: &Case<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
     let Some(person) = case.people.all.get(number) else { return (true, 0, None, AgentId::from("")) };
     let first = case.tellings(person).filter_map(|agent| agent.span.get().map(|(from, _)| from)).min();
-    let asked = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.order().1);
-    let trigger = case.tellings(person).flat_map(|agent| agent.triggers.iter().map(|trigger| trigger.order)).min();
+    let asked =
+        person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.order().1);
+    let trigger =
+        case.tellings(person).flat_map(|agent| agent.triggers.iter().map(|trigger| trigger.order)).min();
     let heard = case.tellings(person).filter_map(|agent| agent.heard).min();
     let order = asked.or(trigger).or(heard);
     let time = first.or(order.map(|order| order.time).filter(|time| *time > Millis::MIN));
@@ -144,7 +149,13 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
             let last = last_heard(case, number);
             let has_asked = case.log.asked.iter().any(|(asked, ..)| *asked == number);
             silences[number] = Silence { last, has_open: has_asked || statuses.contains(&ToolStatus::Open) };
-            let standing = Standing { status: AgentStatus::Running, evidence: None, ended_at: None, report: None, error: None };
+            let standing = Standing {
+                status: AgentStatus::Running,
+                evidence: None,
+                ended_at: None,
+                report: None,
+                error: None,
+            };
             Draft { standing, calls, statuses, intervals, last, children: Vec::new() }
         })
         .collect();
@@ -169,8 +180,10 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
 fn last_heard(case: &Case<'_>, number: No) -> Option<Millis> {
     let person = case.people.all.get(number)?;
     let own = case.tellings(person).filter_map(|agent| agent.span.latest());
-    let woken = case.tellings(person).flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
-    let asked = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.begin);
+    let woken =
+        case.tellings(person).flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
+    let asked =
+        person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.begin);
     own.chain(woken).chain(asked.and_then(|begin| begin.time())).max()
 }
 
@@ -209,9 +222,12 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
     let first = |by_agent: &dyn Fn(&crate::facts::AgentFacts) -> Option<Text>, by_call: Option<Text>| {
         case.tellings(person).find_map(by_agent).or(by_call)
     };
-    let running = draft.children.iter().filter(|child| drafts[**child].standing.status.is_live()).count() as u32;
+    let running =
+        draft.children.iter().filter(|child| drafts[**child].standing.status.is_live()).count() as u32;
     let last = draft.last;
-    let doing = (standing.status == AgentStatus::Running).then(|| doing(case, number, &draft.calls, last, running)).flatten();
+    let doing = (standing.status == AgentStatus::Running)
+        .then(|| doing(case, number, &draft.calls, last, running))
+        .flatten();
     let tools: Vec<ToolCall> =
         draft.calls.iter().zip(&draft.statuses).map(|(call, status)| tool(case, *call, *status)).collect();
     let count = |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
@@ -225,12 +241,21 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
     Agent {
         id: person.id.clone(),
         actor_id: Actor(person.id.clone()),
-        parent_id: place.parent.and_then(|parent| case.people.all.get(parent)).map(|parent| parent.id.clone()),
+        parent_id: place
+            .parent
+            .and_then(|parent| case.people.all.get(parent))
+            .map(|parent| parent.id.clone()),
         spawned_by: call.and_then(|call| call.id.clone()).map(subscope_model::ToolUseId),
         depth: place.depth,
-        agent_type: first(&|agent| value(&agent.agent_type), asked.and_then(|asked| value(&asked.agent_type))),
+        agent_type: first(
+            &|agent| value(&agent.agent_type),
+            asked.and_then(|asked| value(&asked.agent_type)),
+        ),
         name: first(&|agent| value(&agent.name), asked.and_then(|asked| value(&asked.name))),
-        description: first(&|agent| value(&agent.description), asked.and_then(|asked| value(&asked.description))),
+        description: first(
+            &|agent| value(&agent.description),
+            asked.and_then(|asked| value(&asked.description)),
+        ),
         model: model(case, number, figures),
         background: case.mode(person) == Some(SpawnMode::Background),
         status: standing.status,
@@ -269,8 +294,12 @@ fn prompt(case: &Case<'_>, number: No) -> Option<Text> {
 /// The last words of an agent whose last line is text: its report.
 fn report_of(case: &Case<'_>, number: No) -> Option<Text> {
     let person = case.people.all.get(number)?;
-    let text = case.tellings(person).filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
-    let heard = case.tellings(person).filter_map(|agent| agent.tails.iter().flatten().map(|(order, _)| *order).max()).max();
+    let text =
+        case.tellings(person).filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
+    let heard = case
+        .tellings(person)
+        .filter_map(|agent| agent.tails.iter().flatten().map(|(order, _)| *order).max())
+        .max();
     // Words before a later call are not a report.
     if heard.is_some_and(|heard| heard.time > text.time) {
         return None;
@@ -280,7 +309,10 @@ fn report_of(case: &Case<'_>, number: No) -> Option<Text> {
 
 fn model(case: &Case<'_>, number: No, figures: &Figures) -> Option<Text> {
     let person = case.people.all.get(number)?;
-    let asked = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.spawn.as_deref());
+    let asked = person
+        .origin
+        .and_then(|call| case.facts.calls.get(call as usize))
+        .and_then(|call| call.spawn.as_deref());
     let told = || case.tellings(person).find_map(|agent| value(&agent.model));
     let root = || if number == 0 { value(&case.facts.root_model) } else { None };
     figures
@@ -300,12 +332,22 @@ fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
         id: call.id.clone().map(subscope_model::ToolUseId),
         name: call.name.clone().unwrap_or_else(|| "".into()),
         status,
-        basis: case.owners.calls.get(number as usize).copied().flatten().map_or(Basis::Unknown, |(_, basis)| basis),
+        basis: case
+            .owners
+            .calls
+            .get(number as usize)
+            .copied()
+            .flatten()
+            .map_or(Basis::Unknown, |(_, basis)| basis),
         started_at_ms: call.begin.and_then(|begin| begin.time()),
         ended_at_ms: call_end(case, number, call).and_then(|(_, time)| time),
         detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
-        input: payloads.and_then(|payloads| payloads.input.as_ref()).map(|(_, payload)| Box::new(payload.clone())),
-        result: payloads.and_then(|payloads| payloads.result.as_ref()).map(|(_, payload)| Box::new(payload.clone())),
+        input: payloads
+            .and_then(|payloads| payloads.input.as_ref())
+            .map(|(_, payload)| Box::new(payload.clone())),
+        result: payloads
+            .and_then(|payloads| payloads.result.as_ref())
+            .map(|(_, payload)| Box::new(payload.clone())),
     }
 }
 
@@ -337,7 +379,8 @@ fn mark_collisions(case: &Case<'_>, drafts: &[Draft], order: &[No], rows: &mut [
         for (call, status) in draft.calls.iter().zip(&draft.statuses) {
             let Some(told) = case.facts.calls.get(*call as usize) else { continue };
             let begin = told.begin.and_then(|begin| begin.time());
-            if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) = (&told.writes, begin, status) {
+            if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) = (&told.writes, begin, status)
+            {
                 let to = call_end(case, *call, told).and_then(|(_, time)| time).unwrap_or(from);
                 writes.push((number, file.clone(), from, to.max(from)));
             }
@@ -374,7 +417,8 @@ fn sums(order: &[No], owners: &Owners, drafts: &[Draft], own: &[Figures]) -> Vec
     let mut figures: Vec<Figures> = own.to_vec();
     let mut agents = vec![1u32; drafts.len()];
     let mut calls: Vec<u32> = drafts.iter().map(|draft| draft.calls.len() as u32).collect();
-    let mut agent_ms: Vec<Option<i64>> = drafts.iter().map(|draft| union(&mut draft.intervals.clone())).collect();
+    let mut agent_ms: Vec<Option<i64>> =
+        drafts.iter().map(|draft| union(&mut draft.intervals.clone())).collect();
     let mut spans: Vec<Vec<[Millis; 2]>> = drafts.iter().map(|draft| draft.intervals.clone()).collect();
     for number in order.iter().rev().copied() {
         // Only disjoint stretches go up, so that a deep chain does not carry every stretch below it.
@@ -448,7 +492,8 @@ fn summary(facts: &Facts, rows: &[Agent], drafts: &[Draft], own: &[Figures]) -> 
     }
     sum.by_type = by_type;
     sum.agent_ms = agent_ms;
-    sum.wall_ms = union(&mut drafts.iter().flat_map(|draft| draft.intervals.iter().copied()).collect::<Vec<_>>());
+    sum.wall_ms =
+        union(&mut drafts.iter().flat_map(|draft| draft.intervals.iter().copied()).collect::<Vec<_>>());
     let agents = total.usage.unwrap_or_default();
     let own_sum = facts.checksums.iter().filter(|sum| sum.usage.covers(&agents));
     if let Some(own_sum) = own_sum.max_by_key(|sum| (sum.usage.total_tokens, sum.cost_micro_usd)) {

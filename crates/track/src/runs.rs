@@ -34,8 +34,13 @@ pub(crate) fn runs(facts: &Facts) -> Runs {
     let by_kind = |kind: SourceKind| distinct(facts.prompts.iter().filter(|prompt| prompt.kind == kind));
     let prompts = [SourceKind::Transcript, SourceKind::Posted, SourceKind::Hook].map(by_kind);
     let told = prompts.iter().map(Vec::len).max().unwrap_or(0);
-    let mut starts: Vec<Millis> =
-        prompts.iter().max_by_key(|list| list.len()).into_iter().flatten().filter_map(|prompt| prompt.time).collect();
+    let mut starts: Vec<Millis> = prompts
+        .iter()
+        .max_by_key(|list| list.len())
+        .into_iter()
+        .flatten()
+        .filter_map(|prompt| prompt.time)
+        .collect();
     starts.sort_unstable();
     let count = u32::try_from(told).unwrap_or(u32::MAX).max(streamed(facts));
     Runs { count, starts }
@@ -52,7 +57,8 @@ fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f Prompt
         let is_new_id = prompt.id.as_ref().is_none_or(|id| ids.insert(id.clone()));
         let is_new_line = prompt.line_id.as_ref().is_none_or(|line| lines.insert(line.clone()));
         let has_no_name = prompt.id.is_none() && prompt.line_id.is_none();
-        let is_new_place = !has_no_name || places.insert((prompt.hash, prompt.order.offset, prompt.time), ()).is_none();
+        let is_new_place =
+            !has_no_name || places.insert((prompt.hash, prompt.order.offset, prompt.time), ()).is_none();
         is_new_id && is_new_line && is_new_place
     });
     sorted

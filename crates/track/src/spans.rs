@@ -14,14 +14,19 @@ pub(crate) fn intervals(case: &Case<'_>, number: No, calls: &[u32]) -> Vec<[Mill
     let Some(person) = case.people.all.get(number) else { return Vec::new() };
     let span = case.tellings(person).filter_map(|agent| agent.span.get()).fold(None, join);
     let Some((from, to)) = span else { return Vec::new() };
-    let origin = person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.id.clone());
+    let origin =
+        person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.id.clone());
     let mut borders: Vec<Millis> = case
         .tellings(person)
         .flat_map(|agent| agent.triggers.iter())
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
         .filter_map(|trigger| {
             // The call that woke it comes before its first new line; the call's result may come after that.
-            let call = case.facts.call_by_id.get(&trigger.call).and_then(|call| case.facts.calls.get(*call as usize));
+            let call = case
+                .facts
+                .call_by_id
+                .get(&trigger.call)
+                .and_then(|call| case.facts.calls.get(*call as usize));
             call.and_then(|call| call.begin).and_then(|begin| begin.time()).or(trigger.time)
         })
         .filter(|time| from < *time && *time <= to)
@@ -45,8 +50,15 @@ pub(crate) fn intervals(case: &Case<'_>, number: No, calls: &[u32]) -> Vec<[Mill
 }
 
 /// Every moment at which the agent was seen to do something.
-fn points(facts: &Facts, case: &Case<'_>, person: &crate::people::Person, calls: &[u32], number: No) -> Vec<Millis> {
-    let mut points: Vec<Millis> = case.tellings(person).flat_map(|agent| agent.marks.iter().copied()).collect();
+fn points(
+    facts: &Facts,
+    case: &Case<'_>,
+    person: &crate::people::Person,
+    calls: &[u32],
+    number: No,
+) -> Vec<Millis> {
+    let mut points: Vec<Millis> =
+        case.tellings(person).flat_map(|agent| agent.marks.iter().copied()).collect();
     for agent in case.tellings(person) {
         if let Some((from, to)) = agent.span.get() {
             points.extend([from, to]);
@@ -55,7 +67,11 @@ fn points(facts: &Facts, case: &Case<'_>, person: &crate::people::Person, calls:
     for call in calls {
         let Some(told) = facts.calls.get(*call as usize) else { continue };
         points.extend(told.begin.and_then(|begin| begin.time()));
-        points.extend(call_end(case, *call, told).filter(|(outcome, _)| *outcome != Outcome::Over).and_then(|(_, time)| time));
+        points.extend(
+            call_end(case, *call, told)
+                .filter(|(outcome, _)| *outcome != Outcome::Over)
+                .and_then(|(_, time)| time),
+        );
     }
     for (response, owner) in facts.responses.iter().zip(&case.owners.responses) {
         if *owner == Some(number)
@@ -102,7 +118,8 @@ pub(crate) fn calls_by_agent(facts: &Facts, people: &People, owners: &Owners) ->
     }
     for list in &mut lists {
         list.sort_by(|one, other| {
-            let key = |number: &u32| facts.calls.get(*number as usize).map(|call| (call.order(), call.id.clone()));
+            let key =
+                |number: &u32| facts.calls.get(*number as usize).map(|call| (call.order(), call.id.clone()));
             key(one).cmp(&key(other))
         });
     }

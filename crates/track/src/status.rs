@@ -67,12 +67,15 @@ impl Case<'_> {
             let mut standing = Standing::new(best.status, Some(best.evidence.as_str()));
             standing.ended_at = told.iter().find_map(|end| end.time);
             standing.report = told.iter().find_map(|end| end.report.clone());
-            standing.error = told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);
+            standing.error =
+                told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);
             return standing;
         }
         let running = if person.is_pending { AgentStatus::Pending } else { AgentStatus::Running };
         match self.why_lost(silence) {
-            Some(_) if self.ends_in_text(person, last) => Standing::new(AgentStatus::Completed, Some("last line is text")),
+            Some(_) if self.ends_in_text(person, last) => {
+                Standing::new(AgentStatus::Completed, Some("last line is text"))
+            }
             Some(why) => Standing::new(AgentStatus::Lost, Some(&why)),
             None => Standing::new(running, None),
         }
@@ -82,7 +85,10 @@ impl Case<'_> {
     fn last_trigger<'s>(&'s self, person: &Person) -> Option<&'s Trigger> {
         let tellings = person.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize));
         let triggers = tellings.flat_map(|agent| agent.triggers.iter());
-        let origin = person.origin.and_then(|call| self.facts.calls.get(call as usize)).and_then(|call| call.id.clone());
+        let origin = person
+            .origin
+            .and_then(|call| self.facts.calls.get(call as usize))
+            .and_then(|call| call.id.clone());
         triggers.filter(|trigger| Some(&trigger.call) != origin.as_ref()).max_by_key(|trigger| trigger.order)
     }
 
@@ -121,7 +127,9 @@ impl Case<'_> {
         if let Some(call) = end.call.as_ref().or(by_run) {
             return *call == last.call;
         }
-        end.evidence == EndEvidence::StopHook || end.evidence == EndEvidence::Finished || end.order.time >= last.order.time
+        end.evidence == EndEvidence::StopHook
+            || end.evidence == EndEvidence::Finished
+            || end.order.time >= last.order.time
     }
 
     /// What the result of the spawn call says, if it still counts.
@@ -152,7 +160,9 @@ impl Case<'_> {
         match call_end(self, number, call)?.0 {
             Outcome::Interrupted => end(AgentStatus::Stopped, None, None),
             Outcome::Error => end(AgentStatus::Failed, None, spawn.and_then(|spawn| value(&spawn.error))),
-            Outcome::Ok if self.mode(person) == Some(SpawnMode::Foreground) => end(AgentStatus::Completed, report, None),
+            Outcome::Ok if self.mode(person) == Some(SpawnMode::Foreground) => {
+                end(AgentStatus::Completed, report, None)
+            }
             Outcome::Ok | Outcome::Denied | Outcome::Over => None,
         }
     }
@@ -160,7 +170,10 @@ impl Case<'_> {
     /// How the agent is run, as far as any source tells.
     pub(crate) fn mode(&self, person: &Person) -> Option<SpawnMode> {
         let by_agent = self.tellings(person).find_map(|agent| value(&agent.mode));
-        let spawn = person.origin.and_then(|call| self.facts.calls.get(call as usize)).and_then(|call| call.spawn.as_ref());
+        let spawn = person
+            .origin
+            .and_then(|call| self.facts.calls.get(call as usize))
+            .and_then(|call| call.spawn.as_ref());
         by_agent.or_else(|| spawn.and_then(|spawn| value(&spawn.mode)))
     }
 
@@ -177,14 +190,7 @@ impl Case<'_> {
             Tail::TextOnly | Tail::Open => return None,
         };
         let error = if tail == Tail::ApiError { self.last_text(person) } else { None };
-        Some(Told {
-            evidence: EndEvidence::LastLine,
-            status,
-            order,
-            time: None,
-            report: None,
-            error,
-        })
+        Some(Told { evidence: EndEvidence::LastLine, status, order, time: None, report: None, error })
     }
 
     /// The agent's last line in its own conversation, else in the stream.
@@ -248,7 +254,9 @@ impl Case<'_> {
             Some((order, Tail::Open)) if latest.is_none_or(|latest| order.time > latest) => told.clear(),
             Some(_) | None => {}
         }
-        if let Some((_, _, status, evidence)) = told.iter().max_by_key(|(order, class, ..)| (order.time, *class)) {
+        if let Some((_, _, status, evidence)) =
+            told.iter().max_by_key(|(order, class, ..)| (order.time, *class))
+        {
             let mut standing = Standing::new(*status, Some(evidence));
             standing.error = self.last_text(root).filter(|_| *status == AgentStatus::Failed);
             return standing;
@@ -288,7 +296,8 @@ pub(crate) fn call_end(case: &Case<'_>, number: u32, call: &CallFacts) -> Option
     let counted = || call.ends.iter().filter(|end| is_owners(end.by()));
     // A denial is told beside the error that the model gets to see.
     let denied = counted().find(|end| end.outcome == Outcome::Denied);
-    let best = denied.or_else(|| counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time)))?;
+    let best =
+        denied.or_else(|| counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time)))?;
     let known = || counted().filter_map(|end| end.time.get().map(|time| (end.kind, time))).min();
     let time = best.time.get().or_else(|| known().map(|(_, time)| time));
     Some((best.outcome, time))

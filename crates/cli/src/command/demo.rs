@@ -205,7 +205,9 @@ impl Frame {
     fn draw(&mut self, rows: &Rows, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
         let Some(tree) = &rows.tree else { return Ok(()) };
         let (columns, height) = terminal_size::terminal_size()
-            .map_or((context.style(None).width, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+            .map_or((context.style(None).width, 24), |(width, height)| {
+                (usize::from(width.0), usize::from(height.0))
+            });
         let is_last = now.is_none();
         let options = TreeOptions {
             detail: Detail::Moderate,

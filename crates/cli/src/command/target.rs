@@ -60,8 +60,12 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
             Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
         }
         (None, _) => {
-            let message = format!("{word:?} is neither a file nor the beginning of a session's id below {}", folder.display());
-            Err(CliError::new(Kind::Failed, message).hint("give a transcript, a session's id, `last`, or - for stdin"))
+            let message = format!(
+                "{word:?} is neither a file nor the beginning of a session's id below {}",
+                folder.display()
+            );
+            Err(CliError::new(Kind::Failed, message)
+                .hint("give a transcript, a session's id, `last`, or - for stdin"))
         }
     }
 }
@@ -73,7 +77,8 @@ fn is_of(path: &Path, prefix: &str) -> bool {
 /// Returns the main transcripts below a `projects` folder with the time of their last change.
 fn transcripts(folder: &Path) -> Vec<(PathBuf, Option<std::time::SystemTime>)> {
     let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = list(folder).filter(|path| path.is_dir()).flat_map(|project| list(&project).collect::<Vec<_>>());
+    let files =
+        list(folder).filter(|path| path.is_dir()).flat_map(|project| list(&project).collect::<Vec<_>>());
     files
         .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl") && !is_of(path, "agent-"))
         .map(|path| {
@@ -128,7 +133,11 @@ fn now(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliErr
 pub(crate) fn limits(context: &Context) -> Limits {
     let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     let watch = &context.settings().watch;
-    Limits { stall_ms: ms(watch.stall.value), stall_subagents_ms: ms(watch.stall_subagents.value), ..Limits::default() }
+    Limits {
+        stall_ms: ms(watch.stall.value),
+        stall_subagents_ms: ms(watch.stall_subagents.value),
+        ..Limits::default()
+    }
 }
 
 /// Reads TARGETs, which must be of one session.
@@ -146,7 +155,9 @@ pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> 
     let mut cold = Cold::read(Cold::expand(&paths)?, options, reading.dialect);
     if has_stdin {
         let read = cold.read_stream(io::stdin().lock(), reading.dialect);
-        read.map_err(|error| CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot read stdin")))?;
+        read.map_err(|error| {
+            CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot read stdin"))
+        })?;
     }
     context.note(&format!("{} files read", cold.files));
     let session = only_session(&cold, context)?;
@@ -168,7 +179,8 @@ fn only_session(cold: &Cold, context: &Context) -> Result<SessionId, CliError> {
     match sessions.as_slice() {
         [only] => Ok((*only).clone()),
         [] => {
-            let problems: Vec<Problem> = cold.problems.iter().chain(cold.fold.homeless_problems()).cloned().collect();
+            let problems: Vec<Problem> =
+                cold.problems.iter().chain(cold.fold.homeless_problems()).cloned().collect();
             if problems.is_empty() {
                 return Err(CliError::new(Kind::Failed, "there is nothing in it"));
             }

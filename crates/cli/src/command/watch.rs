@@ -9,7 +9,8 @@ use std::{
 use serde_json::json;
 use subscope_hub::{Driver, Hub, HubOptions, Live, Piped, clock};
 use subscope_model::{
-    Actor, Agent, AgentId, Basis, Change, Event, EventKind, Feed, Received, SessionId, Tree, Update, event_id, feed_line,
+    Actor, Agent, AgentId, Basis, Change, Event, EventKind, Feed, Received, SessionId, Tree, Update,
+    event_id, feed_line,
 };
 use subscope_render::{BlockOptions, Blocks, activity, safe, text};
 
@@ -62,10 +63,13 @@ fn driver(args: &WatchArgs, context: &Context) -> Result<Box<dyn Driver>, CliErr
     match (paths.len(), count) {
         (0, _) => {
             let started = Piped::start(std::io::stdin(), args.dialect);
-            started.map(|piped| Box::new(piped) as Box<dyn Driver>).map_err(|error| CliError::caused(Kind::Failed, error))
+            started
+                .map(|piped| Box::new(piped) as Box<dyn Driver>)
+                .map_err(|error| CliError::caused(Kind::Failed, error))
         }
         (paths, all) if paths < all => {
-            Err(CliError::new(Kind::Usage, "- is followed alone").hint("`subscope tree` merges stdin with files"))
+            Err(CliError::new(Kind::Usage, "- is followed alone")
+                .hint("`subscope tree` merges stdin with files"))
         }
         _ => Ok(Box::new(Live::targets(paths, args.dialect)?)),
     }
@@ -189,7 +193,12 @@ impl<'c> Watch<'c> {
                 let since = row.started_at_ms.map(|start| now - start).filter(|span| *span >= 0);
                 let name = safe::line(&row.title(), style.charset());
                 lines += &style.one_line(
-                    &format!("{} {} {name}: {doing} {}", text::clock(now, self.context.offset_minutes()), style.glyphs().running, text::duration(since)),
+                    &format!(
+                        "{} {} {name}: {doing} {}",
+                        text::clock(now, self.context.offset_minutes()),
+                        style.glyphs().running,
+                        text::duration(since)
+                    ),
                     style.width,
                 );
                 lines.push('\n');

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation, Outcome,
-    Place, PromptKind, Raw, Sink, SourceKind, Spawn, SpawnMode,
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
+    Outcome, Place, PromptKind, Raw, Sink, SourceKind, Spawn, SpawnMode,
 };
 
 use super::{
@@ -171,10 +171,17 @@ impl State {
             "PostToolUse" => post_tool_use(payload, text, &mut out, sink),
             "PostToolUseFailure" => {
                 let content = payload.error.map(|raw| text.raw(raw));
-                let outcome = if payload.is_interrupt.is_true() { Outcome::Interrupted } else { Outcome::Error };
+                let outcome =
+                    if payload.is_interrupt.is_true() { Outcome::Interrupted } else { Outcome::Error };
                 let end = CallEnd {
                     refused: tools::refused(content),
-                    ..call_end(payload.tool_use_id.filled(), payload.tool_name.filled(), payload.tool_input, outcome, content)
+                    ..call_end(
+                        payload.tool_use_id.filled(),
+                        payload.tool_name.filled(),
+                        payload.tool_input,
+                        outcome,
+                        content,
+                    )
                 };
                 say(Fact::CallEnd(CallEnd { duration_ms: duration(payload), ..end }), &mut out, sink);
             }
@@ -214,7 +221,6 @@ impl State {
             other => say(Fact::Note { kind: note_kind(other), data: text.slice(text.text) }, &mut out, sink),
         }
     }
-
 }
 
 impl Told {
@@ -229,7 +235,16 @@ impl Told {
         let silent = payload.agent_id.filled().is_none();
         if let Some(cwd) = payload.cwd.filled().filter(|cwd| silent && *cwd != self.cwd) {
             cwd.clone_into(&mut self.cwd);
-            say(Fact::Session { version: None, cwd: Some(Cow::Borrowed(cwd)), model: None, tells_starts: false }, out, sink);
+            say(
+                Fact::Session {
+                    version: None,
+                    cwd: Some(Cow::Borrowed(cwd)),
+                    model: None,
+                    tells_starts: false,
+                },
+                out,
+                sink,
+            );
         }
         let session = out.session.unwrap_or_default();
         let is_tool = matches!(event, "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PostToolBatch");
@@ -252,7 +267,12 @@ fn note_kind(event: &str) -> EventKind {
     }
 }
 
-fn user_prompt<'a>(payload: &'a Payload<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn user_prompt<'a>(
+    payload: &'a Payload<'_>,
+    text: LineText<'a>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
     let Some(raw) = payload.prompt.map(|raw| text.raw(raw)) else { return say(Fact::Activity, out, sink) };
     let words = raw.text();
     let what = if is_notice(&words) { PromptKind::Meta } else { PromptKind::Asked };
@@ -295,7 +315,12 @@ fn call_end<'a>(
     }
 }
 
-fn pre_tool_use<'a>(payload: &'a Payload<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn pre_tool_use<'a>(
+    payload: &'a Payload<'_>,
+    text: LineText<'a>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
     let name = payload.tool_name.get().unwrap_or_default();
     let same = digest(Some(name), payload.tool_input);
     let mode = default_mode(payload);
@@ -303,7 +328,12 @@ fn pre_tool_use<'a>(payload: &'a Payload<'_>, text: LineText<'a>, out: &mut Obse
     say(Fact::CallBegin(begin), out, sink);
 }
 
-fn post_tool_use<'a>(payload: &'a Payload<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn post_tool_use<'a>(
+    payload: &'a Payload<'_>,
+    text: LineText<'a>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
     let content = payload.tool_response.map(|raw| text.raw(raw));
     let result: HarnessResult<'_> =
         payload.tool_response.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
@@ -312,7 +342,13 @@ fn post_tool_use<'a>(payload: &'a Payload<'_>, text: LineText<'a>, out: &mut Obs
         stopped: result.stopped(),
         resumed: result.resumed(),
         duration_ms: duration(payload),
-        ..call_end(payload.tool_use_id.filled(), payload.tool_name.filled(), payload.tool_input, Outcome::Ok, content)
+        ..call_end(
+            payload.tool_use_id.filled(),
+            payload.tool_name.filled(),
+            payload.tool_input,
+            Outcome::Ok,
+            content,
+        )
     };
     let told = Observation { fact: Fact::CallEnd(end), ..out.clone() };
     sink(Decoded::Observation(&told));
@@ -323,7 +359,8 @@ fn post_tool_batch(payload: &Payload<'_>, text: LineText<'_>, out: &Observation<
     for call in payload.tool_calls.iter().flatten() {
         let name = call.tool_name.get().unwrap_or_default();
         let same = digest(Some(name), call.tool_input);
-        let mut begin = tools::begin(call.tool_use_id.filled(), name, call.tool_input, text, same, default_mode(payload));
+        let mut begin =
+            tools::begin(call.tool_use_id.filled(), name, call.tool_input, text, same, default_mode(payload));
         begin.hindsight = true;
         sink(Decoded::Observation(&Observation { fact: Fact::CallBegin(begin), ..out.clone() }));
         let content = call.tool_response.map(|raw| text.raw(raw));

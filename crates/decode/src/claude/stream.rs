@@ -13,8 +13,8 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation, Outcome,
-    Parent, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
+    Outcome, Parent, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
 };
 
 use super::transcript::{model_usage, notify, say_message, say_result};
@@ -51,7 +51,12 @@ struct State {
 impl Stream {
     /// A decoder for the stream that `hint` describes.
     pub fn new(hint: &Hint) -> Self {
-        let state = State { hint: hint.clone(), told: HashSet::new(), partial_message: String::new(), version: String::new() };
+        let state = State {
+            hint: hint.clone(),
+            told: HashSet::new(),
+            partial_message: String::new(),
+            version: String::new(),
+        };
         Self { cutter: LineCutter::new(hint.source), state }
     }
 }
@@ -267,8 +272,15 @@ impl State {
 }
 
 /// Tells once for each spawn call which agent's lines carry it.
-fn tell_link<'a>(told: &mut HashSet<String>, line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let Some(call) = line.parent_tool_use_id.filled().filter(|_| !line.kind.is("tool_progress")) else { return };
+fn tell_link<'a>(
+    told: &mut HashSet<String>,
+    line: &'a Line<'_>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
+    let Some(call) = line.parent_tool_use_id.filled().filter(|_| !line.kind.is("tool_progress")) else {
+        return;
+    };
     if told.contains(call) {
         return;
     }
@@ -397,7 +409,11 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
         Some("task_notification") => task_notification(line, text, out, sink),
         Some("permission_denied") => permission_denied(line, out, sink),
         Some("compact_boundary") => {
-            say(Fact::Note { kind: EventKind::CompactPost, data: Raw { json: "{}", offset: u64::MAX } }, out, sink);
+            say(
+                Fact::Note { kind: EventKind::CompactPost, data: Raw { json: "{}", offset: u64::MAX } },
+                out,
+                sink,
+            );
         }
         _ => {}
     }
@@ -462,7 +478,12 @@ fn task_updated<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observatio
     say(Fact::AgentEnd(end), out, sink);
 }
 
-fn task_notification<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn task_notification<'a>(
+    line: &'a Line<'_>,
+    text: LineText<'a>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
     let Some(status) = status_word(line.status.get()) else { return };
     let summary = line.summary.map(|raw| text.raw(raw));
     let end = AgentEnd {
@@ -510,7 +531,11 @@ fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut S
         say(fact, out, sink);
     } else if line.heartbeat.is_true() {
         say(Fact::Heartbeat, out, sink);
-    } else if line.tool_name.get().is_some_and(|name| CLAUDE_CODE.tool_class(name) == subscope_model::ToolClass::Spawn) {
+    } else if line
+        .tool_name
+        .get()
+        .is_some_and(|name| CLAUDE_CODE.tool_class(name) == subscope_model::ToolClass::Spawn)
+    {
         // The same line without a retry says that the retry is over.
         say(Fact::Retry { agent: None, attempt: 0, limit: 0, error: "".into() }, out, sink);
     }

@@ -391,13 +391,17 @@ mod tests {
 
     #[test]
     fn canonical_digest_ignores_key_order() {
-        assert_eq!(canonical_digest("Read", r#"{"a":1,"b":2}"#), canonical_digest("Read", r#"{ "b":2,"a":1 }"#));
+        assert_eq!(
+            canonical_digest("Read", r#"{"a":1,"b":2}"#),
+            canonical_digest("Read", r#"{ "b":2,"a":1 }"#)
+        );
         assert_ne!(canonical_digest("Read", r#"{"a":1}"#), canonical_digest("Write", r#"{"a":1}"#));
     }
 
     #[test]
     fn outcome_of_rejections_follows_the_harness_words() {
-        let result = |text: &str| HarnessResult { text: Some(text.to_owned().into()), ..HarnessResult::default() };
+        let result =
+            |text: &str| HarnessResult { text: Some(text.to_owned().into()), ..HarnessResult::default() };
         assert_eq!(outcome(true, Some("user-rejected"), Some(&result(REJECTED)), None), Outcome::Interrupted);
         assert_eq!(outcome(true, Some("user-rejected"), Some(&result("Error: no")), None), Outcome::Denied);
         assert_eq!(outcome(true, Some("hook"), None, None), Outcome::Denied);

@@ -16,8 +16,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    Basis, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind, Raw, Sink,
-    SourceKind, Spawn, SpawnMode, Usage, parse_rfc3339,
+    Basis, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind, Raw,
+    Sink, SourceKind, Spawn, SpawnMode, Usage, parse_rfc3339,
 };
 
 use crate::{
@@ -49,7 +49,8 @@ struct State {
 impl Transcript {
     /// A decoder for the file that `hint` describes.
     pub fn new(hint: &Hint) -> Self {
-        let state = State { hint: hint.clone(), version: String::new(), cwd: String::new(), announced: false };
+        let state =
+            State { hint: hint.clone(), version: String::new(), cwd: String::new(), announced: false };
         Self { cutter: LineCutter::new(hint.source), state }
     }
 }
@@ -151,7 +152,8 @@ impl State {
             Some("assistant") => assistant(line, text, &mut out, sink),
             Some("user") => user(line, text, &mut out, sink),
             Some("attachment") => {
-                let queued = line.attachment.as_ref().filter(|attachment| attachment.kind.is("queued_command"));
+                let queued =
+                    line.attachment.as_ref().filter(|attachment| attachment.kind.is("queued_command"));
                 notify(queued.and_then(|attachment| attachment.prompt.get()), &mut out, sink);
                 say(Fact::Activity, &mut out, sink);
             }
@@ -172,14 +174,18 @@ fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
 }
 
 fn claim<'a>(line: &'a Line<'_>, file_agent: Option<&'a str>) -> Claim<'a> {
-    if let Some(agent) = line.agent_id.filled().filter(|_| file_agent.is_some() || line.is_sidechain.is_true()) {
+    if let Some(agent) =
+        line.agent_id.filled().filter(|_| file_agent.is_some() || line.is_sidechain.is_true())
+    {
         return Claim::Agent(agent, Basis::Wire);
     }
     if let Some(agent) = file_agent {
         return Claim::Agent(agent, Basis::Link);
     }
     match line.uuid.filled() {
-        Some(uuid) if line.is_sidechain.is_true() => Claim::Chain { line: uuid, parent: line.parent_uuid.filled() },
+        Some(uuid) if line.is_sidechain.is_true() => {
+            Claim::Chain { line: uuid, parent: line.parent_uuid.filled() }
+        }
         _ => Claim::Root(Basis::Link),
     }
 }
@@ -254,7 +260,18 @@ pub(super) fn say_message<'a>(
             Some("tool_use") => {
                 let name = block.name.get().unwrap_or_default();
                 let digest = tools::digest(name, block.input.map_or("", RawValue::get));
-                say(Fact::CallBegin(tools::begin(block.id.filled(), name, block.input, text, digest, default_mode)), out, sink);
+                say(
+                    Fact::CallBegin(tools::begin(
+                        block.id.filled(),
+                        name,
+                        block.input,
+                        text,
+                        digest,
+                        default_mode,
+                    )),
+                    out,
+                    sink,
+                );
             }
             _ => {}
         }
@@ -308,7 +325,8 @@ pub(super) fn say_result<'a>(
 
 fn prompt<'a>(line: &'a Line<'_>, raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     let head = raw.json.trim_start_matches(['"', ' ']);
-    let is_meta = line.is_meta.is_true() || line.is_compact_summary.is_true() || head.starts_with("<local-command-");
+    let is_meta =
+        line.is_meta.is_true() || line.is_compact_summary.is_true() || head.starts_with("<local-command-");
     let mut what = if is_meta { PromptKind::Meta } else { PromptKind::Asked };
     if head.starts_with(tools::INTERRUPTED) {
         what = PromptKind::Interrupted;

@@ -1,0 +1,124 @@
+//! Whole processes: time, and the most memory that one held.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use crate::rounds::{Row, now, time};
+
+fn start(arguments: &[String]) -> Child {
+    let (program, rest) = arguments.split_first().expect("a program");
+    Command::new(program)
+        .args(rest)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts")
+}
+
+fn run(arguments: &[String]) -> f64 {
+    let took = time(&mut || {
+        let status = start(arguments).wait().expect("the program ends");
+        assert!(status.success(), "{arguments:?} failed");
+    });
+    took.as_secs_f64() * 1000.0
+}
+
+/// Times one command against another, interleaved.
+pub(crate) fn compare_processes(
+    question: &str,
+    rounds: usize,
+    ours: &[&str],
+    peer: &[&str],
+    peer_name: &str,
+    budget_ms: f64,
+) -> Vec<Row> {
+    let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let (ours, peer) = (own(ours), own(peer));
+    let (mut times, mut ratios, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    run(&ours);
+    for _ in 0..rounds {
+        let first = run(&ours);
+        let other = run(&peer);
+        let second = run(&ours);
+        times.push(first);
+        ratios.push(first / other);
+        same.push(first / second);
+    }
+    let row = |figure: String, values, unit, budget| Row {
+        question: question.to_owned(),
+        figure,
+        values,
+        unit,
+        budget,
+    };
+    vec![
+        row("wall".to_owned(), times, " ms", Some(budget_ms)),
+        row(format!("time ÷ {peer_name}"), ratios, " ×", None),
+        row("A/A: the same twice".to_owned(), same, " ×", None),
+    ]
+}
+
+/// Times a command and looks at the most memory it held, beside the time of reading the same files with `cat`.
+pub(crate) fn time_and_memory(
+    question: &str,
+    arguments: &[String],
+    rounds: usize,
+    main: &Path,
+    budget_ms: f64,
+    budget_megabytes: f64,
+) -> Vec<Row> {
+    let folder = main.parent().expect("a file stands in a folder").display().to_string();
+    let cat =
+        ["sh", "-c", "find \"$0\" -name '*.jsonl' -exec cat {} + > /dev/null", &folder].map(str::to_owned);
+    let cat = [vec!["/usr/bin/env".to_owned(), "PATH=/usr/bin:/bin".to_owned()], cat.to_vec()].concat();
+    let (mut times, mut same, mut ratios, mut peaks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    run(arguments);
+    for _ in 0..rounds {
+        let first = run(arguments);
+        let read = run(&cat);
+        times.push(first);
+        ratios.push(first / read);
+        same.push(first / run(arguments));
+        peaks.push(peak_megabytes(arguments));
+    }
+    let row = |figure: &str, values, unit, budget| Row {
+        question: question.to_owned(),
+        figure: figure.to_owned(),
+        values,
+        unit,
+        budget,
+    };
+    vec![
+        row("wall", times, " ms", Some(budget_ms)),
+        row("time ÷ reading the files with `cat`", ratios, " ×", None),
+        row("A/A: the same twice", same, " ×", None),
+        row("most memory (VmHWM)", peaks, " MB", Some(budget_megabytes)),
+    ]
+}
+
+/// Returns the most memory a process held, as last seen before it ended.
+fn peak_megabytes(arguments: &[String]) -> f64 {
+    let mut child = start(arguments);
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak: f64 = 0.0;
+    let began = now();
+    while child.try_wait().expect("the program can be waited for").is_none() {
+        peak = peak.max(high_water(&status).unwrap_or(0.0));
+        std::thread::sleep(Duration::from_micros(500));
+        assert!(began.elapsed() < Duration::from_secs(60), "the program hangs");
+    }
+    peak
+}
+
+fn high_water(status: &str) -> Option<f64> {
+    let text = fs::read_to_string(status).ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes / 1024.0)
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask bench`: what the speed bench prints, kept with machine and commit in BENCHMARKS.md.
+
+use std::{fs, process::Command};
+
+use anyhow::{Context, Result};
+
+use crate::step::{cargo, output};
+
+const FILE: &str = "BENCHMARKS.md";
+
+/// Runs the bench and writes the file.
+pub(crate) fn run() -> Result<()> {
+    let table = output(cargo().args(["bench", "--quiet", "-p", "subscope", "--bench", "speed"]))?;
+    let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
+    let text = format!(
+        "# Benchmarks\n\n\
+         Written by `cargo xtask bench`. Each figure is a median over interleaved rounds of one run, with the least and\n\
+         the greatest; an A/A row (the same contender twice) says how much of a ratio is noise. Budgets are those of the\n\
+         project's issues. The questions stand in `crates/cli/benches/speed/main.rs`.\n\n\
+         Machine: {}. Commit: {}.\n\n{table}",
+        machine(),
+        commit.trim(),
+    );
+    fs::write(FILE, &text).with_context(|| format!("cannot write {FILE}"))?;
+    println!("{table}");
+    println!("wrote {FILE}");
+    Ok(())
+}
+
+/// The processor, how many cores of it, and the memory, as far as the system tells.
+fn machine() -> String {
+    let field = |file: &str, name: &str| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_once(':').map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory: u64 = field("/proc/meminfo", "MemTotal")
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
+    format!("{} cores of {}, {} GB", cores, field("/proc/cpuinfo", "model name"), memory / 1_000_000)
+}
