@@ -78,6 +78,7 @@ struct Data<'a> {
     detail: Str<'a>,
     #[serde(borrow)]
     writes: Str<'a>,
+    timeout_seconds: Num,
     duration_ms: Option<i64>,
     interrupted: Flag,
     #[serde(borrow)]
@@ -228,6 +229,7 @@ fn begin<'a>(data: &'a Data<'_>, text: LineText<'a>) -> CallBegin<'a> {
         digest: crate::claude::digest(name, data.input.map_or("", RawValue::get)),
         detail: data.detail.0.clone(),
         writes: data.writes.0.clone(),
+        timeout_s: data.timeout_seconds.0,
         spawn: None,
         hindsight: false,
     }

@@ -69,6 +69,8 @@ struct Posted<'a> {
     tool_call_id: Str<'a>,
     #[serde(borrow, default)]
     payload: Option<&'a RawValue>,
+    #[serde(default)]
+    execution_timeout_seconds: Num,
     #[serde(borrow, default)]
     reasoning_type: Str<'a>,
     #[serde(default)]
@@ -134,7 +136,7 @@ impl State {
         tell_agent(event, run, name, kind == "subagent_start", text, &mut out, sink);
         let payload = event.payload.map(|raw| text.raw(raw));
         match kind {
-            "subagent_start" => {}
+            "subagent_start" => say(Fact::Activity, &mut out, sink),
             "subagent_end" => end(event, run, text, &mut out, sink),
             "tool_call" => begin(event, payload, &mut out, sink),
             "tool_result" => finish(event, payload, &mut out, sink),
@@ -187,6 +189,7 @@ fn end<'a>(
     out: &mut Observation<'a>,
     sink: &mut Sink<'_>,
 ) {
+    say(Fact::Activity, out, sink);
     let error = event.payload.map(|raw| text.raw(raw)).filter(|raw| !matches!(raw.json, "\"\"" | "null"));
     let end = AgentEnd {
         agent: Some(run),
@@ -212,6 +215,7 @@ fn begin<'a>(event: &'a Posted<'_>, input: Option<Raw<'a>>, out: &mut Observatio
         digest: crate::claude::digest(name, input.map_or("", |raw| raw.json)),
         detail: None,
         writes: None,
+        timeout_s: event.execution_timeout_seconds.0,
         spawn: None,
         hindsight: false,
     };

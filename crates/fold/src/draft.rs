@@ -187,6 +187,9 @@ fn begin(made: &mut Draft, call: &CallBegin<'_>, place: &str) {
         "tool_use_id": call.id, "tool_name": call.name, "input": call.input.map(value), "detail": call.detail,
         "writes": call.writes,
     });
+    if let Some(timeout) = call.timeout_s {
+        made.data["timeout_seconds"] = Value::from(timeout);
+    }
 }
 
 fn end(made: &mut Draft, call: &CallEnd<'_>, place: &str) {

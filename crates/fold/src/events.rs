@@ -138,7 +138,7 @@ impl SessionEvents {
         if let Some(scope) = data.get_mut("scope") {
             *scope = Value::from(if actor.0.is_root() { "root" } else { "subagent" });
         }
-        self.name_call(draft, &mut data, attribution);
+        self.name_call(draft, &mut data, tree, attribution);
         let event = Event {
             schema: Event::SCHEMA.into(),
             id: id.clone(),
@@ -162,8 +162,8 @@ impl SessionEvents {
         events
     }
 
-    /// Adds the tool's name to ends that do not repeat it, and the agent that a spawn call started.
-    fn name_call(&mut self, draft: &Draft, data: &mut Value, attribution: &Attribution<'_>) {
+    /// Adds the tool's name to ends that do not repeat it, and to a spawn call the agent that it started, with its report.
+    fn name_call(&mut self, draft: &Draft, data: &mut Value, tree: &Tree, attribution: &Attribution<'_>) {
         let Some(call) = &draft.call else { return };
         match data.get("tool_name").and_then(Value::as_str) {
             Some(name) if draft.kind == EventKind::ToolPre => {
@@ -176,8 +176,12 @@ impl SessionEvents {
                 }
             }
         }
-        if let Some(agent) = attribution.started_by(call) {
-            data["started_agent_id"] = Value::from(&*agent.0);
+        let Some(agent) = attribution.started_by(call) else { return };
+        data["started_agent_id"] = Value::from(&*agent.0);
+        // A harness wraps the report into words of its own; the agent's row has it bare.
+        let report = || tree.agents.iter().find(|row| row.id == agent).and_then(|row| row.result.as_deref());
+        if let Some(report) = (draft.kind == EventKind::ToolPost).then(report).flatten() {
+            data["report"] = Value::from(report);
         }
     }
 

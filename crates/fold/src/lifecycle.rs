@@ -134,7 +134,7 @@ fn trigger(row: &Agent, stretch: usize) -> String {
 }
 
 fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
-    let at = row.intervals.get(stretch).map(|stretch| stretch[0]).or(row.started_at_ms);
+    let at = row.intervals.get(stretch).map(|stretch| stretch[0]).or(row.started_at_ms).or_else(|| asked_at(tree, row));
     let trigger = trigger(row, stretch);
     let data = json!({
         "agent_id": row.id, "agent_type": row.agent_type, "name": row.name, "description": row.description,
@@ -149,6 +149,13 @@ fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
         &format!("agent/{}/start/{trigger}", row.id),
         data,
     )
+}
+
+/// When the call was made that started an agent: what is known of its start before its first line is written.
+fn asked_at(tree: &Tree, row: &Agent) -> Option<Millis> {
+    let call = row.spawned_by.as_ref()?;
+    let parent = tree.agents.iter().find(|parent| Some(&parent.id) == row.parent_id.as_ref())?;
+    parent.tools.iter().find(|tool| tool.id.as_ref() == Some(call))?.started_at_ms
 }
 
 fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event {

@@ -421,7 +421,7 @@ fn sums(tree: &Tree) -> Result<(), String> {
 }
 
 /// A main transcript with the places where it can be cut: the time of a line that nothing before it is later than and
-/// nothing behind it earlier, and the byte where it ends.
+/// nothing behind it earlier, and the byte where the next line with a time begins.
 fn single_transcript() -> impl Strategy<Value = (String, Part, Vec<(Millis, usize)>)> {
     let all: Vec<(String, Part)> = recordings()
         .iter()

@@ -60,7 +60,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts a hub on its own thread, fed by a driver.
+    /// Starts a hub on its own thread, fed by a driver. It begins to read when the first subscriber has joined, who so
+    /// gets everything that happens.
     pub fn start(driver: Box<dyn Driver>, options: HubOptions) -> Result<Self, HubError> {
         let (commands, inbox) = sync_channel(QUEUE_COMMANDS);
         let build = std::thread::Builder::new().name("hub".to_owned());
@@ -125,6 +126,11 @@ impl Loop {
     }
 
     fn run(mut self) {
+        // What is read before anybody listens would be told to nobody.
+        match self.inbox.recv() {
+            Ok(command) if self.obey(command) => {}
+            Ok(_) | Err(_) => return,
+        }
         loop {
             loop {
                 match self.inbox.try_recv() {

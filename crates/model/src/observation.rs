@@ -288,6 +288,8 @@ pub struct CallBegin<'a> {
     pub detail: Option<Cow<'a, str>>,
     /// The file it writes.
     pub writes: Option<Cow<'a, str>>,
+    /// How long it may take, where its wire says so.
+    pub timeout_s: Option<u64>,
     /// What it says of the agent to be started, for a spawn tool.
     pub spawn: Option<SpawnInput<'a>>,
     /// Whether the harness lists the call in hindsight only, and it may have begun long before.

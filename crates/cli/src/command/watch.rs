@@ -142,7 +142,7 @@ impl<'c> Watch<'c> {
         if !self.shows_past && !self.is_caught_up {
             return Ok(());
         }
-        if event.kind == EventKind::Problem {
+        if self.is_json && event.kind == EventKind::Problem {
             let (at, what) = (event.text("at").unwrap_or_default(), event.text("what").unwrap_or_default());
             self.context.warn(&format!("{at}: {what}"));
         }

@@ -82,6 +82,7 @@ pub(crate) fn begin<'a>(
         digest,
         detail: None,
         writes: None,
+        timeout_s: None,
         spawn: None,
         hindsight: false,
     };

@@ -42,7 +42,8 @@ pub(super) fn block(event: &Event, scene: &Scene<'_>) -> Option<String> {
             line.paint(Ink::Done, &format!("ok{}", span(event, scene)));
             // A subagent's report is shown here and nowhere else.
             if scene.call.as_ref().is_some_and(|call| call.is_spawn) {
-                let report = words(&payload::first_line(event.data.get("result")));
+                let told = event.data.get("report").or_else(|| event.data.get("result"));
+                let report = words(&payload::first_line(told));
                 let [open, close] = glyphs.quotes;
                 if !report.is_empty() {
                     line.push(&format!(" {open}{report}{close}"));

@@ -1,0 +1,262 @@
+//! What subscribers of the hub get: snapshot and changes together are the tree as it stands, whenever they came.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::BTreeMap,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::Duration,
+};
+
+use proptest::{prelude::*, sample::Index};
+use subscope_fold::{Fold, Limits};
+use subscope_hub::{Driver, Fed, Hub, HubOptions, Recording, Replay, Subscription};
+use subscope_model::{Agent, Event, Feed, Millis, PriceTable, Problem, Received, Session, SessionId, SourceId, Tree, Update};
+use subscope_testkit::{
+    fixtures::recording,
+    folding::{self, LATER, Part, Telling, parts_of},
+    strategies::interleavings,
+};
+
+/// Far more than any wait of these tests takes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn options() -> HubOptions {
+    HubOptions { prices: PriceTable::default(), limits: Limits::default() }
+}
+
+/// A session's rows by agent.
+type Rows = (Session, BTreeMap<String, Agent>);
+
+fn by_id(agents: Vec<Agent>) -> BTreeMap<String, Agent> {
+    agents.into_iter().map(|row| (row.id.to_string(), row)).collect()
+}
+
+/// What a subscriber makes of its updates, by the rule of the feed: rows are replaced by key.
+#[derive(Debug, Default, PartialEq)]
+struct Reader {
+    sessions: BTreeMap<SessionId, Rows>,
+    events: Vec<Event>,
+    missed: u64,
+    caught_up: usize,
+}
+
+impl Reader {
+    fn take(&mut self, update: Update) {
+        match update {
+            Update::Snapshot(tree) => {
+                let Tree { session, agents, .. } = *tree;
+                self.sessions.insert(session.id.clone(), (session, by_id(agents)));
+            }
+            Update::Change(change) => {
+                let known = self.sessions.get_mut(&change.session.id);
+                let (session, rows) = known.unwrap_or_else(|| panic!("a change before its session's snapshot"));
+                *session = change.session;
+                for removed in change.removed {
+                    rows.remove(removed.as_str());
+                }
+                rows.extend(by_id(change.agents));
+            }
+            Update::Event(event) => self.events.push(*event),
+            Update::Missed(count) => self.missed += count,
+            Update::CaughtUp => self.caught_up += 1,
+        }
+    }
+
+    /// Reads until the hub says that nothing more will come.
+    fn read(mut self, feed: &mut Subscription) -> Self {
+        loop {
+            match feed.next(LIMIT) {
+                Received::Update(update) => self.take(update),
+                Received::Idle => panic!("nothing in {LIMIT:?}"),
+                Received::Closed => return self,
+            }
+        }
+    }
+
+    fn ids(&self) -> Vec<&str> {
+        self.events.iter().map(|event| &*event.id).collect()
+    }
+}
+
+fn fresh(feed: &mut Subscription, session: &SessionId) -> Rows {
+    let tree = feed.tree(session).unwrap();
+    (tree.session, by_id(tree.agents))
+}
+
+/// Hands over pieces of sources when told to, one at a time.
+struct Stepper {
+    parts: Vec<Part>,
+    sources: Vec<SourceId>,
+    pieces: std::vec::IntoIter<(usize, Vec<u8>)>,
+    /// A message for each piece that may go.
+    go: Receiver<()>,
+    /// Told after each piece.
+    done: Sender<()>,
+}
+
+impl Driver for Stepper {
+    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+        if self.sources.is_empty() {
+            self.sources = self.parts.iter().map(|part| fold.open(part.spec.clone())).collect();
+        }
+        if self.go.recv_timeout(wait.min(Duration::from_millis(1))).is_err() {
+            return Fed::default();
+        }
+        let fed = match self.pieces.next() {
+            Some((source, bytes)) => {
+                fold.push(self.sources[source], &bytes);
+                Fed { has_pushed: true, ..Fed::default() }
+            }
+            None => {
+                self.sources.iter().for_each(|source| fold.flush(*source));
+                Fed { is_caught_up: true, has_ended: true, ..Fed::default() }
+            }
+        };
+        // The test may have failed and gone.
+        let _ = self.done.send(());
+        fed
+    }
+
+    fn restart(&mut self) -> Result<(), Problem> {
+        Err(Problem { at: String::new(), what: "nothing is ever void here".to_owned() })
+    }
+
+    fn now(&self) -> Millis {
+        LATER
+    }
+}
+
+/// Recordings whose rows change in every way: nested agents, a background agent, a resume, a stop, an old version.
+const SCENARIOS: [(&str, &str); 5] = [
+    ("2.1.330", "c-nested"),
+    ("2.1.330", "d-background"),
+    ("2.1.330", "i-sendmessage-resume"),
+    ("2.1.330", "e-taskstop"),
+    ("2.0.76", "b-parallel"),
+];
+
+/// A scenario's sources, their lines in any order, and moments at which somebody subscribes.
+fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<(usize, Vec<u8>)>, Vec<Index>)> {
+    (any::<Index>(), 1..8u8).prop_flat_map(|(scenario, choice)| {
+        let (version, name) = SCENARIOS[scenario.index(SCENARIOS.len())];
+        let bits = Telling::ALL.iter().enumerate().filter(|(bit, _)| choice & (1 << bit) != 0);
+        let tellings: Vec<Telling> = bits.map(|(_, telling)| *telling).collect();
+        let parts = parts_of(&recording(version, name), &tellings);
+        let order = interleavings(parts.iter().map(Part::lines).collect());
+        (Just(parts), order, proptest::collection::vec(any::<Index>(), 3))
+    })
+}
+
+/// The rows of these pieces, folded at once after their sources have ended.
+fn at_once(parts: &[Part], pieces: &[(usize, Vec<u8>)]) -> (SessionId, BTreeMap<String, Agent>) {
+    let mut fold = Fold::new(folding::options(false));
+    let sources: Vec<_> = parts.iter().map(|part| fold.open(part.spec.clone())).collect();
+    for (part, bytes) in pieces {
+        fold.push(sources[*part], bytes);
+    }
+    sources.into_iter().for_each(|source| fold.flush(source));
+    let session = folding::only_session(&fold);
+    let prices = PriceTable::default();
+    let now = subscope_fold::Now { has_ended: true, ..folding::now(LATER, &prices) };
+    let tree = fold.tree(&session, &now).unwrap();
+    (session, by_id(tree.agents))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 20, ..ProptestConfig::with_cases(8) })]
+
+    #[test]
+    fn snapshot_and_changes_are_the_fresh_snapshot((parts, pieces, moments) in scene()) {
+        let (session, expected) = at_once(&parts, &pieces);
+        let (go, may_go) = channel();
+        let (done, is_done) = channel();
+        let steps = pieces.len() + 1;
+        let moments: Vec<usize> = moments.iter().map(|moment| moment.index(steps)).collect();
+        let stepper = Stepper { parts, sources: Vec::new(), pieces: pieces.into_iter(), go: may_go, done };
+        let hub = Hub::start(Box::new(stepper), options()).unwrap();
+        let mut feeds = vec![hub.subscribe()];
+        for step in 0..steps {
+            feeds.extend(moments.iter().filter(|moment| **moment == step).map(|_| hub.subscribe()));
+            go.send(()).unwrap();
+            is_done.recv_timeout(LIMIT).unwrap();
+        }
+        for mut feed in feeds {
+            let reader = Reader::default().read(&mut feed);
+            prop_assert_eq!(reader.sessions.len(), 1);
+            let now = fresh(&mut feed, &session);
+            prop_assert_eq!(&reader.sessions[&session], &now);
+            prop_assert_eq!(&now.1, &expected);
+            prop_assert_eq!((reader.missed, reader.caught_up), (0, 1));
+        }
+    }
+}
+
+fn replayed() -> Vec<Recording> {
+    let parts = parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]);
+    let of = |agent: &Option<String>| {
+        parts.iter().position(|part| part.spec.agent == *agent && part.spec.label.ends_with(".jsonl"))
+    };
+    parts
+        .iter()
+        .map(|part| {
+            let is_meta = part.spec.label.ends_with(".meta.json");
+            let appears_with = of(&part.spec.agent).filter(|_| is_meta);
+            Recording { spec: part.spec.clone(), bytes: part.bytes.clone(), appears_with }
+        })
+        .collect()
+}
+
+#[test]
+fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
+    let expected = folding::tree(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]));
+    for speed in [f64::INFINITY, 400.0] {
+        let hub = Hub::start(Box::new(Replay::new(replayed(), speed)), options()).unwrap();
+        let mut feed = hub.subscribe();
+        let reader = Reader::default().read(&mut feed);
+        let (session, rows) = &reader.sessions[&expected.session.id];
+        assert_eq!((session.runs, rows.len()), (expected.session.runs, expected.agents.len()), "speed {speed}");
+        for row in &expected.agents {
+            assert_eq!(rows[&row.id.to_string()], *row, "speed {speed}");
+        }
+        let mut ids = reader.ids();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "an event is told once");
+        assert!(reader.events.iter().map(|event| event.seq).is_sorted());
+    }
+}
+
+#[test]
+fn subscribers_of_any_moment_end_with_the_same_rows() {
+    let hub = Hub::start(Box::new(Replay::new(replayed(), 100.0)), options()).unwrap();
+    let readers: Vec<_> = (0..6u64)
+        .map(|number| {
+            thread::sleep(Duration::from_millis(number * 7));
+            let mut feed = hub.subscribe();
+            thread::spawn(move || {
+                let reader = Reader::default().read(&mut feed);
+                let session = reader.sessions.keys().next().unwrap().clone();
+                assert_eq!(reader.sessions[&session], fresh(&mut feed, &session));
+                reader
+            })
+        })
+        .collect();
+    let readers: Vec<Reader> = readers.into_iter().map(|thread| thread.join().unwrap()).collect();
+    for reader in &readers[1..] {
+        assert_eq!(reader.sessions, readers[0].sessions);
+        // Who comes later has missed what was told before, and nothing else.
+        assert!(readers[0].ids().ends_with(&reader.ids()));
+    }
+}
+
+#[test]
+fn subscriber_after_the_end_gets_the_snapshot_and_the_end() {
+    let hub = Hub::start(Box::new(Replay::new(replayed(), f64::INFINITY)), options()).unwrap();
+    let first = Reader::default().read(&mut hub.subscribe());
+    let late = Reader::default().read(&mut hub.subscribe());
+    assert_eq!(late.sessions, first.sessions);
+    assert_eq!((late.events.len(), late.caught_up), (0, 1));
+}
