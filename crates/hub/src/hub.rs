@@ -128,8 +128,12 @@ impl Loop {
     fn run(mut self) {
         // What is read before anybody listens would be told to nobody.
         match self.inbox.recv() {
-            Ok(command) if self.obey(command) => {}
-            Ok(_) | Err(_) => return,
+            Ok(command) => {
+                if !self.obey(command) {
+                    return;
+                }
+            }
+            Err(_) => return,
         }
         loop {
             loop {
