@@ -14,4 +14,4 @@ mod lifecycle;
 pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};
 pub use subscope_decode::Dialect;
-pub use subscope_track::{Keep, Limits, Now};
+pub use subscope_track::{Keep, Limits, Now, next_deadline};

@@ -201,7 +201,9 @@ mod lifecycle {
 
     #[test]
     fn result_of_the_spawn_call_completes_without_a_result_line() {
-        let tree = tree(&printed([stream::init(), spawn("t1", "Explore"), spawned("t1", "a1", "All seen.")]));
+        let own = stream::assistant("All seen.").under("t1").agent("a1").agent_type("Explore");
+        let end = spawned("t1", "a1", "All seen.");
+        let tree = tree(&printed([stream::init(), spawn("t1", "Explore"), own, end]));
         let row = &tree.agents[1];
         assert_eq!((row.status, row.result.as_deref()), (AgentStatus::Completed, Some("All seen.")));
     }

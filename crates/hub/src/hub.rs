@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now};
+use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now, next_deadline};
 use subscope_model::{Agent, AgentId, Change, Event, Millis, PriceTable, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, History, Ledger, Memory};
 
@@ -46,9 +46,6 @@ const QUEUE_COMMANDS: usize = 64;
 
 /// How long a turn waits for bytes: the longest that a command waits for its answer.
 const TURN: Duration = Duration::from_millis(100);
-
-/// How often rows are concluded again without new bytes, for what only time changes (stalls, `lost`).
-const QUIET_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Concluding a session's rows may take this share of the time: a big session is concluded less often.
 const DERIVE_SHARE: u32 = 8;
@@ -98,6 +95,8 @@ struct Loop {
     subscribers: Vec<Subscriber>,
     /// Rows as they were last published, to tell what changed.
     published: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
+    /// When time alone may change a session's rows.
+    deadlines: BTreeMap<SessionId, Millis>,
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
     last_derived: Instant,
@@ -117,6 +116,7 @@ impl Loop {
             ledger: Memory::new(),
             subscribers: Vec::new(),
             published: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
             pending: BTreeSet::new(),
             last_derived: clock::tick(),
             derive_cost: Duration::ZERO,
@@ -197,10 +197,9 @@ impl Loop {
         for problem in fed.problems {
             self.publish_problem(problem);
         }
-        let quiet = self.last_derived.elapsed() >= QUIET_INTERVAL;
-        if quiet {
-            self.pending.extend(self.live_sessions());
-        }
+        let at = self.driver.now();
+        let due = self.deadlines.iter().filter(|(_, deadline)| **deadline <= at).map(|(session, _)| session.clone());
+        self.pending.extend(due);
         let is_due = self.last_derived.elapsed() >= self.derive_cost * DERIVE_SHARE;
         if (!self.pending.is_empty() && is_due) || fed.has_ended {
             self.conclude(fed.has_ended);
@@ -236,11 +235,6 @@ impl Loop {
         (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(TURN)
     }
 
-    fn live_sessions(&self) -> Vec<SessionId> {
-        let is_live = |rows: &BTreeMap<AgentId, Agent>| rows.values().any(|row| row.status.is_live());
-        self.published.iter().filter(|(_, rows)| is_live(rows)).map(|(session, _)| session.clone()).collect()
-    }
-
     fn conclude(&mut self, has_ended: bool) {
         let began = clock::tick();
         let at: Millis = self.driver.now();
@@ -253,6 +247,12 @@ impl Loop {
         };
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
         let (trees, events) = self.events.advance(&mut self.fold, &sessions, &now);
+        for tree in &trees {
+            match next_deadline(tree, &now) {
+                Some(deadline) => self.deadlines.insert(tree.session.id.clone(), deadline),
+                None => self.deadlines.remove(&tree.session.id),
+            };
+        }
         let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
         let events = self.ledger.commit(Commit { trees, events });
         for change in changes {

@@ -30,7 +30,7 @@ mod status;
 use std::hash::BuildHasher;
 
 pub use absorb::Keep;
-pub use liveness::Limits;
+pub use liveness::{Limits, next_deadline};
 use subscope_model::{
     Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
 };

@@ -1,11 +1,12 @@
 //! What running agents are busy with or wait for, since when, and when that becomes a stall.
 
-use subscope_model::{AgentStatus, Liveness, LivenessKind, Millis, Outcome, Text, ToolClass};
+use subscope_model::{AgentStatus, Liveness, LivenessKind, Millis, Outcome, Text, ToolClass, ToolStatus, Tree};
 
 use crate::{
+    Now,
     facts::{AgentFacts, CallFacts, Order},
     people::No,
-    status::{Case, call_end},
+    status::{Case, LOST_AFTER_MS, LOST_AFTER_OPEN_MS, call_end},
 };
 
 /// Limits of silence in milliseconds.
@@ -30,6 +31,22 @@ impl Default for Limits {
             permission_after_ms: 45_000,
         }
     }
+}
+
+/// Returns the next moment at which time alone may change a tree's rows: a stall, an inferred permission question, an
+/// agent that counts as lost. `None` where nothing waits for time. A moment too many is harmless, one too few is not.
+pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
+    let limits = &now.limits;
+    let live = tree.agents.iter().filter(|row| row.status.is_live());
+    let silences =
+        [limits.stall_ms, limits.stall_subagents_ms, limits.stall_open_ms, LOST_AFTER_MS, LOST_AFTER_OPEN_MS];
+    // Who waits for those below is as silent as the last of them: every agent's last moment counts for all.
+    let heard = tree.agents.iter().filter_map(|row| row.last_event_at_ms);
+    let heard = heard.flat_map(|last| silences.map(|limit| last.saturating_add(limit)));
+    let open = live.clone().flat_map(|row| &row.tools).filter(|tool| tool.status == ToolStatus::Open);
+    let asked = open.filter_map(|tool| Some(tool.started_at_ms?.saturating_add(limits.permission_after_ms)));
+    let is_waiting = live.count() > 0;
+    heard.chain(asked).filter(|moment| is_waiting && *moment > now.at).min()
 }
 
 /// What an agent does, with the silence limit that belongs to it.

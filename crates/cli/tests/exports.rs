@@ -1,0 +1,167 @@
+//! Exports of real recordings: valid, complete, and the same again after a round trip.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{agents, env, json, json_lines, run};
+use serde_json::Value;
+use subscope_testkit::{
+    fixtures::{Recording, recording},
+    truth::TruthAgent,
+};
+
+const SCENARIOS: [(&str, &str); 5] =
+    [("2.1.330", "c-nested"), ("2.1.330", "e-tool-failures"), ("2.1.330", "e-taskstop"), ("2.0.76", "b-parallel"), ("1.0.128", "b-parallel")];
+
+fn recorded() -> impl Iterator<Item = Recording> {
+    SCENARIOS.into_iter().map(|(version, scenario)| recording(version, scenario))
+}
+
+fn subagents(recording: &Recording) -> Vec<TruthAgent> {
+    recording.truth().agents.into_iter().filter(|agent| agent.id != "root").collect()
+}
+
+#[test]
+fn execution_has_one_trace_for_each_subagent_with_its_calls() {
+    let env = env();
+    for recording in recorded() {
+        let what = recording.name();
+        let traces = json(&run(&env, "export --as execution", &[&recording.mains()[0]]).success());
+        let traces = traces.as_array().unwrap();
+        let expected = subagents(&recording);
+        assert_eq!(traces.len(), expected.len(), "{what}");
+        for agent in expected {
+            let trace = traces.iter().find(|trace| trace["subagentId"] == *agent.id).unwrap_or_else(|| panic!("{what} {}", agent.id));
+            assert_eq!(trace["success"], agent.status.contains(&"completed".to_owned()), "{what} {}", agent.id);
+            assert!(trace["startTime"].is_i64() && trace["endTime"].is_i64(), "{what} {}", agent.id);
+            if agent.optional {
+                continue;
+            }
+            assert_eq!(trace["parentToolCallId"].as_str(), agent.spawned_by.as_deref(), "{what} {}", agent.id);
+            assert!(!trace["prompt"].as_str().unwrap().is_empty(), "{what} {}", agent.id);
+            assert_eq!(trace["usage"]["totalTokens"], agent.usage.total_tokens, "{what} {}", agent.id);
+            check_calls(&what, trace, &agent);
+        }
+    }
+}
+
+fn check_calls(what: &str, trace: &Value, agent: &TruthAgent) {
+    let none = Vec::new();
+    let calls = trace["toolExecutions"].as_array().unwrap_or(&none);
+    assert_eq!(calls.len(), agent.tools.len(), "{what} {}", agent.id);
+    for tool in &agent.tools {
+        let call = calls.iter().find(|call| call["toolCallId"] == *tool.id).unwrap_or_else(|| panic!("{what} {}", tool.id));
+        assert_eq!(call["toolName"], tool.name, "{what} {}", tool.id);
+        assert!(call["arguments"].is_object(), "{what} {}: {}", tool.id, call["arguments"]);
+        if tool.status == ["ok"] || tool.status == ["error"] {
+            assert!(!call["result"].is_null(), "{what} {}: no result", tool.id);
+            assert_eq!(call["isError"] == true, tool.status == ["error"], "{what} {}", tool.id);
+        }
+    }
+}
+
+#[test]
+fn trace_tells_the_lifecycle_and_the_hierarchy_of_all() {
+    let env = env();
+    for recording in recorded() {
+        let what = recording.name();
+        let text = run(&env, "export --as trace", &[&recording.mains()[0]]).success();
+        json(&text);
+        for agent in subagents(&recording) {
+            assert!(text.contains(&format!("\"{}\"", agent.id)), "{what} {}", agent.id);
+        }
+        let spawns = text.matches("\"type\":\"spawn\"").count() + text.matches("\"type\": \"spawn\"").count();
+        assert_eq!(spawns, subagents(&recording).len(), "{what}");
+    }
+}
+
+#[test]
+fn feed_tells_each_event_once_in_order_and_is_read_again() {
+    let env = env();
+    for recording in recorded() {
+        let what = recording.name();
+        let text = run(&env, "export --as feed", &[&recording.mains()[0]]).success();
+        let events = json_lines(&text);
+        let mut ids: Vec<&str> = events.iter().map(|event| event["id"].as_str().unwrap()).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "{what}: an event is told twice");
+        assert!(events.iter().map(|event| event["seq"].as_u64().unwrap()).is_sorted(), "{what}");
+        let truth = recording.truth();
+        let of = |kind: &str| events.iter().filter(|event| event["kind"] == kind).count();
+        assert_eq!(of("tool.pre"), truth.summary.tool_calls as usize, "{what}");
+        assert_eq!(of("user.prompt"), truth.session.runs as usize, "{what}");
+        for event in events.iter().filter(|event| event["kind"] == "tool.pre") {
+            let (owner, _) = truth.owner(event["data"]["tool_use_id"].as_str().unwrap()).unwrap();
+            assert_eq!(event["actor_id"], *owner.actor_id, "{what} {}", event["data"]["tool_use_id"]);
+        }
+        let feed = env.write("work/feed.jsonl", &text);
+        let imported = json(&run(&env, "import --json", &[&feed]).success());
+        let read = json(&run(&env, "tree --json", &[&recording.mains()[0]]).success());
+        assert_eq!(agents(&imported), agents(&read), "{what}");
+        assert_eq!(imported["summary"]["tool_calls"], read["summary"]["tool_calls"], "{what}");
+    }
+}
+
+#[test]
+fn same_feed_comes_from_every_order_of_sources() {
+    let env = env();
+    let recording = recording("2.1.330", "c-nested");
+    let [main, stream, hooks] = [recording.mains().remove(0), recording.streams().remove(0), recording.hooks()];
+    let feed = |targets: [&std::path::Path; 3]| {
+        let mut ids: Vec<(String, String)> = json_lines(&run(&env, "export --as feed", &targets).success())
+            .iter()
+            .map(|event| (event["id"].as_str().unwrap().to_owned(), event["actor_id"].as_str().unwrap().to_owned()))
+            .collect();
+        ids.sort();
+        ids
+    };
+    let first = feed([&main, &stream, &hooks]);
+    assert_eq!(feed([&hooks, &stream, &main]), first);
+    assert_eq!(feed([&stream, &main, &hooks]), first);
+}
+
+#[test]
+fn checkpoint_comes_back_as_the_same_traces() {
+    let env = env();
+    for recording in recorded() {
+        let what = recording.name();
+        let folder = env.path(&format!("work/{}", recording.scenario));
+        let main = &recording.mains()[0];
+        let ran = run(&env, &format!("export --as checkpoint -o {}", folder.display()), &[main]);
+        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""), "{what}");
+        let saved = json(&std::fs::read_to_string(folder.join("checkpoint.json")).unwrap());
+        let traces = json(&run(&env, "export --as execution", &[main]).success());
+        assert_eq!((&saved["version"], &saved["subagentTraces"]), (&"1.0.0".into(), &traces), "{what}");
+        let metadata = json(&std::fs::read_to_string(folder.join("metadata.json")).unwrap());
+        assert_eq!(metadata["sessionId"], recording.truth().session.id, "{what}");
+        let imported = json(&run(&env, "import --json", &[&folder]).success());
+        let expected = subagents(&recording);
+        assert_eq!(imported["summary"]["agents"], expected.len(), "{what}");
+        for agent in expected.iter().filter(|agent| !agent.optional) {
+            let row = imported["agents"].as_array().unwrap().iter().find(|row| row["id"] == *agent.id).unwrap();
+            assert_eq!(row["type"].as_str(), agent.agent_type.as_deref(), "{what} {}", agent.id);
+            assert_eq!(row["depth"], agent.depth, "{what} {}", agent.id);
+            assert_eq!(row["tool_calls"], agent.tool_calls, "{what} {}", agent.id);
+        }
+        // Other versions are refused.
+        let other = std::fs::read_to_string(folder.join("checkpoint.json")).unwrap().replacen("1.0.0", "1.0.1", 1);
+        std::fs::write(folder.join("checkpoint.json"), other).unwrap();
+        assert_eq!(run(&env, "import", &[&folder]).code, Some(3), "{what}");
+    }
+}
+
+#[test]
+fn redacted_export_shows_no_secret() {
+    let env = env();
+    let recording = recording("2.1.330", "l-hostile-output");
+    for form in ["execution", "feed", "trace"] {
+        let plain = run(&env, &format!("export --as {form}"), &[&recording.mains()[0]]).success();
+        let masked = run(&env, &format!("export --as {form} --redact"), &[&recording.mains()[0]]).success();
+        assert!(!masked.contains("AKIA"), "{form}");
+        assert!(form == "trace" || plain.contains("AKIA"), "{form}");
+    }
+}

@@ -1,0 +1,96 @@
+//! What time alone changes: stalls, inferred permission questions, `lost`; and that the deadlines name these moments.
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
+
+use subscope_fold::{Fold, FoldOptions, Keep, Limits, Now, SourceSpec, next_deadline};
+use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, Millis, PriceTable, Tree};
+use subscope_testkit::lines::{Line, jsonl, transcript};
+
+/// A session whose last line is `lines`' last.
+fn fold(lines: Vec<Line>) -> Fold {
+    let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
+    let source = fold.open(SourceSpec { label: "t.jsonl".into(), ..SourceSpec::default() });
+    fold.push(source, jsonl(lines).as_bytes());
+    fold.flush(source);
+    fold
+}
+
+fn at(fold: &Fold, at: Millis) -> (Tree, Option<Millis>) {
+    let prices = PriceTable::default();
+    let now = Now { at, has_ended: false, is_growing: false, prices: &prices, limits: Limits::default() };
+    let session = fold.sessions().next().unwrap().clone();
+    let tree = fold.tree(&session, &now).unwrap();
+    let deadline = next_deadline(&tree, &now);
+    (tree, deadline)
+}
+
+fn root(tree: &Tree) -> &Agent {
+    &tree.agents[0]
+}
+
+/// Walks from deadline to deadline and tells what the root looked like at each.
+fn walk(fold: &Fold, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind>, bool, bool)> {
+    let mut seen = Vec::new();
+    let mut now = from;
+    loop {
+        let (tree, deadline) = at(fold, now);
+        let row = root(&tree);
+        let liveness = row.liveness.as_ref();
+        let looks = (
+            (now - from) / 1000,
+            row.status,
+            liveness.map(|doing| doing.kind),
+            liveness.is_some_and(|doing| doing.inferred),
+            row.has(Flag::Stalled),
+        );
+        if seen.last().is_none_or(|(_, status, kind, inferred, stalled)| {
+            (*status, *kind, *inferred, *stalled) != (looks.1, looks.2, looks.3, looks.4)
+        }) {
+            seen.push(looks);
+        }
+        match deadline {
+            Some(next) => {
+                // Nothing changes before the moment that is named.
+                let (before, _) = at(fold, next - 1);
+                assert_eq!((root(&before).status, root(&before).flags.clone()), (row.status, row.flags.clone()));
+                now = next;
+            }
+            None => return seen,
+        }
+    }
+}
+
+#[test]
+fn wait_for_the_model_stalls_and_is_lost_in_the_end() {
+    let fold = fold(vec![transcript::user("Do it.")]);
+    let start = at(&fold, 0).0.session.started_at_ms.unwrap();
+    assert_eq!(
+        walk(&fold, start),
+        [
+            (0, AgentStatus::Running, Some(LivenessKind::Model), false, false),
+            (180, AgentStatus::Running, Some(LivenessKind::Model), false, true),
+            (900, AgentStatus::Lost, None, false, false),
+        ]
+    );
+}
+
+#[test]
+fn open_instant_tool_is_an_inferred_question_and_gets_the_long_limits() {
+    let fold = fold(vec![transcript::user("Do it."), transcript::tool_use("Read", "toolu_1")]);
+    let start = at(&fold, 0).0.session.ended_at_ms.unwrap();
+    assert_eq!(
+        walk(&fold, start),
+        [
+            (0, AgentStatus::Running, Some(LivenessKind::Tool), false, false),
+            (45, AgentStatus::Running, Some(LivenessKind::Permission), true, false),
+            (1800, AgentStatus::Lost, None, false, false),
+        ]
+    );
+}
+
+#[test]
+fn ended_session_has_no_deadline() {
+    let fold = fold(vec![transcript::user("Do it."), transcript::assistant("Done.").stop("end_turn")]);
+    let start = at(&fold, 0).0.session.started_at_ms.unwrap();
+    let (tree, deadline) = at(&fold, start + 1000);
+    assert_eq!((root(&tree).status, deadline), (AgentStatus::Completed, None));
+}
