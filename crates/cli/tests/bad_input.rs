@@ -63,7 +63,7 @@ fn line_ends_and_byte_order_marks_change_nothing() {
         });
     }
     assert_eq!(clean(&env, &main), expected);
-    damage(&main, |bytes| [b"\n\n  \n".as_slice(), &bytes, b"\r\n\t\n"].concat());
+    damage(&main, |bytes| [bytes.as_slice(), b"\r\n\n  \n\t\n"].concat());
     assert_eq!(clean(&env, &main), expected);
 }
 
@@ -161,7 +161,7 @@ fn line_of_100_megabytes_is_survived_within_a_gigabyte() {
             let calls: Vec<&str> =
                 tree["agents"][0]["tools"].as_array().unwrap().iter().map(|call| call["name"].as_str().unwrap()).collect();
             assert_eq!((calls, &tree["agents"][0]["status"]), (vec!["Bash", "Read"], &"completed".into()));
-            let is_told = tree["problems"].as_array().unwrap().iter().any(|problem| problem["at"] == "long.jsonl:3");
+            let is_told = tree["problems"].as_array().unwrap().iter().any(|problem| problem["at"].as_str().unwrap().ends_with("long.jsonl:3"));
             let is_read = tree["agents"][0]["tools"][0]["status"] == "ok";
             assert!(is_told || is_read, "{}", tree["problems"]);
         }

@@ -101,7 +101,16 @@ fn feed_tells_each_event_once_in_order_and_is_read_again() {
         let feed = env.write("work/feed.jsonl", &text);
         let imported = json(&run(&env, "import --json", &[&feed]).success());
         let read = json(&run(&env, "tree --json", &[&recording.mains()[0]]).success());
-        assert_eq!(agents(&imported), agents(&read), "{what}");
+        let sorted = |tree: &Value| {
+            let mut all = agents(tree);
+            all.sort();
+            all
+        };
+        assert_eq!(sorted(&imported), sorted(&read), "{what}");
+        for row in imported["agents"].as_array().unwrap() {
+            let own = read["agents"].as_array().unwrap().iter().find(|own| own["id"] == row["id"]).unwrap();
+            assert_eq!((&row["spawned_by"], &row["parent_id"]), (&own["spawned_by"], &own["parent_id"]), "{what} {}", row["id"]);
+        }
         assert_eq!(imported["summary"]["tool_calls"], read["summary"]["tool_calls"], "{what}");
     }
 }

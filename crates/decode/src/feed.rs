@@ -247,6 +247,7 @@ fn end<'a>(data: &'a Data<'_>, outcome: Outcome, result: Option<subscope_model::
         refused: false,
         stopped: None,
         resumed: None,
+        batch_run: None,
     }
 }
 
@@ -256,7 +257,9 @@ fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
         Some(agent) => Some(Parent::Agent(agent)),
         None => None,
     };
-    let trigger = data.trigger.filled().or(data.spawned_by.filled());
+    // The first stretch of an agent whose spawn call nobody knows is named by its place, which is no call.
+    let is_place = |trigger: &&str| data.spawned_by.filled().is_none() && trigger.ends_with("#1");
+    let trigger = data.trigger.filled().filter(|trigger| !is_place(trigger)).or(data.spawned_by.filled());
     Spawn {
         agent: data.agent_id.filled(),
         call: trigger,
@@ -271,6 +274,7 @@ fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
         starts: true,
         is_origin: trigger.is_some() && trigger == data.spawned_by.filled(),
         detached: trigger.is_none() && parent.is_some(),
+        batch: None,
     }
 }
 

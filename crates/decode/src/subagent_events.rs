@@ -239,6 +239,7 @@ fn finish<'a>(
         refused: false,
         stopped: None,
         resumed: None,
+        batch_run: None,
     };
     say(Fact::CallEnd(end), out, sink);
 }

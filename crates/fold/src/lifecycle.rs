@@ -17,7 +17,7 @@ pub(crate) struct Shown {
 
 #[derive(Clone, Debug)]
 struct ShownAgent {
-    is_live: bool,
+    status: AgentStatus,
     /// How many of its stretches were shown as started.
     stretches: usize,
     stalled_since: Option<Millis>,
@@ -71,10 +71,13 @@ impl Shown {
                     events.push(stop(tree, row, stretch, AgentStatus::Completed));
                 }
             }
-            if !is_live && known.as_ref().is_none_or(|known| known.is_live || shown < stretches) {
+            // That nothing more would come of it was a conclusion only: its real ending is told all the same.
+            let was_lost = known.as_ref().is_some_and(|known| known.status == AgentStatus::Lost);
+            let is_found = was_lost && row.status != AgentStatus::Lost;
+            if !is_live && (is_found || known.as_ref().is_none_or(|known| known.status.is_live() || shown < stretches)) {
                 events.push(stop(tree, row, stretches - 1, row.status));
             }
-        } else if !is_live && known.as_ref().is_none_or(|known| known.is_live) {
+        } else if !is_live && known.as_ref().is_none_or(|known| known.status.is_live()) {
             let data = json!({ "status": row.status, "text": row.error });
             let key = format!("run/{}/end/{}", tree.session.runs, row.ended_at_ms.unwrap_or(0));
             events.push(event(tree, row.ended_at_ms, EventKind::RunEnd, row.id.clone(), &key, data));
@@ -83,7 +86,7 @@ impl Shown {
         if since.is_some() && known.as_ref().and_then(|known| known.stalled_since) != since {
             events.push(stall(tree, row, since));
         }
-        self.agents.insert(row.id.clone(), ShownAgent { is_live, stretches, stalled_since: since });
+        self.agents.insert(row.id.clone(), ShownAgent { status: row.status, stretches, stalled_since: since });
     }
 }
 
@@ -170,7 +173,9 @@ fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event 
         "total_tokens": row.usage.map(|usage| usage.total_tokens), "floor": row.usage.map(|usage| usage.floor),
         "cost_micro_usd": row.cost_micro_usd,
     });
-    event(tree, at, EventKind::SubagentStop, row.id.clone(), &format!("agent/{}/end/{trigger}", row.id), data)
+    // Its real ending may still come, as another event.
+    let word = if status == AgentStatus::Lost { "lost" } else { "end" };
+    event(tree, at, EventKind::SubagentStop, row.id.clone(), &format!("agent/{}/{word}/{trigger}", row.id), data)
 }
 
 fn stall(tree: &Tree, row: &Agent, since: Option<Millis>) -> Event {

@@ -416,6 +416,29 @@ mod lifecycle {
     }
 
     #[test]
+    fn agent_taken_for_lost_is_told_to_have_completed_when_it_has() {
+        let own = |line: Line, ms: i64| line.agent("a1").after_ms(ms);
+        let mut fold = Fold::new(options(true));
+        let source = fold.open(Part::new("agent-a1.jsonl", "").by_agent("a1").spec);
+        let prices = PriceTable::default();
+        let mut events = Events::new();
+        let mut told = Vec::new();
+        let start = subscope_testkit::clock::START;
+        let (first, last) = (own(transcript::user("Look."), 0), own(transcript::assistant("Seen."), 3_600_000));
+        for (line, at) in [(first, start + 1000), (last.stop("end_turn"), start + 3_600_000)] {
+            fold.push(source, format!("{}\n", line.line()).as_bytes());
+            // Just told, then after an hour of silence.
+            for now_ms in [at, at + 3_500_000] {
+                let sessions = [only_session(&fold)];
+                let (_, new) = events.advance(&mut fold, &sessions, &now(now_ms, &prices));
+                let stops = new.iter().filter(|event| event.kind == EventKind::SubagentStop);
+                told.extend(stops.map(|event| event.text("status").unwrap().to_owned()));
+            }
+        }
+        assert_eq!(told, ["lost", "completed"]);
+    }
+
+    #[test]
     fn unknown_agent_is_none_and_no_agents_are_an_empty_list() {
         let tree = tree(&printed([stream::init(), stream::assistant("Hi.")]));
         assert!(!tree.agents.iter().any(|row| row.id.as_str() == "nobody"));

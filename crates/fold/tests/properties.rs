@@ -136,7 +136,7 @@ proptest! {
         let again: Vec<Part> = parts
             .iter()
             .zip(doubled)
-            .map(|(part, lines)| Part { bytes: without_repeats_of_lines_without_ids(lines), ..part.clone() })
+            .map(|(part, lines)| Part { bytes: without_repeats_of_lines_without_id_and_time(lines), ..part.clone() })
             .collect();
         prop_assert_eq!(difference(&tree(&parts), &tree(&again)), None, "{}", name);
     }
@@ -348,11 +348,14 @@ fn has_ids(part: &Part) -> bool {
     !part.spec.label.starts_with("hooks") && !part.spec.label.ends_with(".json")
 }
 
-fn without_repeats_of_lines_without_ids(lines: Vec<Vec<u8>>) -> Vec<u8> {
+fn without_repeats_of_lines_without_id_and_time(lines: Vec<Vec<u8>>) -> Vec<u8> {
     let mut seen = std::collections::HashSet::new();
     let mut bytes = Vec::new();
     for line in lines {
-        let has_id = serde_json::from_slice::<Value>(&line).is_ok_and(|value| value["uuid"].is_string());
+        let has_id = serde_json::from_slice::<Value>(&line).is_ok_and(|value| {
+            // Where lines have no time, their order is their place in the stream: an old line behind a new one is news.
+            value["uuid"].is_string() && value["timestamp"].is_string()
+        });
         if seen.insert(line.clone()) || has_id {
             bytes.extend(line);
         }
@@ -446,12 +449,15 @@ fn single_transcript() -> impl Strategy<Value = (String, Part, Vec<(Millis, usiz
             .iter()
             .position(|line| line.windows(13).any(|window| window == b"\"type\":\"user\""));
         let cuts =
-            lines.iter().enumerate().skip(first.unwrap_or_default()).filter_map(|(number, (time, end))| {
+            lines.iter().enumerate().skip(first.unwrap_or_default()).filter_map(|(number, (time, _))| {
                 let time = (*time)?;
+                // A line without a time is of the time before it.
+                let timeless = lines[number + 1..].iter().take_while(|(time, _)| time.is_none()).count();
+                let (_, end) = lines[number + timeless];
                 let before = lines[..number].iter().filter_map(|(time, _)| *time).all(|other| other <= time);
                 let after =
                     lines[number + 1..].iter().filter_map(|(time, _)| *time).all(|other| other > time);
-                (before && after).then_some((time, *end))
+                (before && after).then_some((time, end))
             });
         let cuts = cuts.collect();
         (name, part, cuts)

@@ -23,7 +23,7 @@ pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use observation::{
-    AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
+    AgentEnd, Batch, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
     Parent, Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput, SpawnMode,
     SpawnResult, ToolClass,
 };

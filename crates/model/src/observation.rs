@@ -62,13 +62,8 @@ impl<'a> Raw<'a> {
         match self.json.as_bytes().first() {
             Some(b'"') => unescape(self.json),
             Some(b'[') => {
-                let blocks: Vec<Block<'_>> = serde_json::from_str(self.json).unwrap_or_default();
-                let texts: Vec<Cow<'_, str>> = blocks.iter().filter_map(Block::text).collect();
-                if texts.is_empty() && !blocks.is_empty() {
-                    Cow::Borrowed(self.json)
-                } else {
-                    Cow::Owned(texts.join("\n"))
-                }
+                let texts = self.block_texts();
+                if texts.is_empty() { Cow::Borrowed(self.json) } else { Cow::Owned(texts.join("\n")) }
             }
             _ => Cow::Borrowed(self.json),
         }
@@ -77,10 +72,7 @@ impl<'a> Raw<'a> {
     /// Returns the text of the last content block that has one; of a string, the string.
     pub fn last_text(&self) -> Option<Cow<'a, str>> {
         match self.json.as_bytes().first() {
-            Some(b'[') => {
-                let blocks: Vec<Block<'_>> = serde_json::from_str(self.json).unwrap_or_default();
-                blocks.iter().rev().find_map(Block::text).map(|text| Cow::Owned(text.into_owned()))
-            }
+            Some(b'[') => self.block_texts().pop(),
             _ => Some(self.text()),
         }
     }
@@ -88,23 +80,25 @@ impl<'a> Raw<'a> {
 
 /// A content block of which only the text matters here.
 #[derive(Deserialize)]
-#[serde(untagged)]
-enum Block<'a> {
-    Typed {
-        #[serde(borrow, default)]
-        text: Option<&'a RawValue>,
-    },
-    Other(#[serde(borrow)] &'a RawValue),
+struct Block<'a> {
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
 }
 
-impl<'a> Block<'a> {
-    fn text(&self) -> Option<Cow<'a, str>> {
-        match self {
-            Self::Typed { text } => {
-                text.filter(|raw| raw.get().starts_with('"')).map(|raw| unescape(raw.get()))
+impl<'a> Raw<'a> {
+    /// The texts of an array of content blocks, of plain strings too.
+    fn block_texts(&self) -> Vec<Cow<'a, str>> {
+        // An untagged enum cannot borrow raw values: each element is looked at by itself.
+        let elements: Vec<&'a RawValue> = serde_json::from_str(self.json).unwrap_or_default();
+        let text = |element: &'a RawValue| {
+            let json = element.get();
+            if json.starts_with('"') {
+                return Some(unescape(json));
             }
-            Self::Other(raw) => raw.get().starts_with('"').then(|| unescape(raw.get())),
-        }
+            let text = serde_json::from_str::<Block<'a>>(json).ok()?.text?.get();
+            text.starts_with('"').then(|| unescape(text))
+        };
+        elements.into_iter().filter_map(text).collect()
     }
 }
 
@@ -239,8 +233,19 @@ pub struct Spawn<'a> {
     pub starts: bool,
     /// Whether `call` is known to be its spawn call even if others name the agent too.
     pub is_origin: bool,
-    /// Whether it is one of the harness's own agents that no call started, as a workflow's.
+    /// Whether no call of its own started it, as a workflow's agents.
     pub detached: bool,
+    /// What started it together with others.
+    pub batch: Option<Batch<'a>>,
+}
+
+/// What starts several agents at once, as a workflow does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch<'a> {
+    /// The call.
+    Call(&'a str),
+    /// A run that the call's result names.
+    Run(&'a str),
 }
 
 /// What a spawn call's input says.
@@ -355,6 +360,8 @@ pub struct CallEnd<'a> {
     pub stopped: Option<&'a str>,
     /// The agent that this call woke.
     pub resumed: Option<&'a str>,
+    /// The run that it started, of which several agents are.
+    pub batch_run: Option<&'a str>,
 }
 
 /// One line of an API response.
@@ -575,4 +582,26 @@ pub enum Fact<'a> {
         /// The details, an object.
         data: Raw<'a>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Raw<'_> {
+        Raw { json, offset: 0 }
+    }
+
+    #[test]
+    fn text_of_strings_blocks_and_other_values() {
+        for (json, text, last) in [
+            (r#""a\nb""#, "a\nb", Some("a\nb")),
+            (r#"[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b\u00e9"}]"#, "a\nbé", Some("bé")),
+            (r#"["x","y"]"#, "x\ny", Some("y")),
+            (r#"[{"type":"tool_reference","tool_name":"T"}]"#, r#"[{"type":"tool_reference","tool_name":"T"}]"#, None),
+            (r#"{"a":1}"#, r#"{"a":1}"#, Some(r#"{"a":1}"#)),
+        ] {
+            assert_eq!((raw(json).text().as_ref(), raw(json).last_text().as_deref()), (text, last), "{json}");
+        }
+    }
 }

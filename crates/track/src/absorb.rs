@@ -5,13 +5,13 @@
 
 use hashbrown::HashMap;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome,
+    AgentEnd, AgentStatus, Basis, Batch, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome,
     Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
 };
 
 use crate::{
     facts::{
-        Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim,
+        BatchClaim, Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim,
         PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger, TurnFact, better,
         better_text, response_key,
     },
@@ -68,6 +68,12 @@ impl Absorber {
         if self.cutoff.is_some_and(|cutoff| order.time > cutoff) {
             return false;
         }
+        // A source without any time cannot say what stood at the cutoff: what the harness notes of an agent may still
+        // describe it, and nothing else of it counts.
+        let is_undated = self.cutoff.is_some() && order.time == Millis::MIN;
+        if is_undated && !matches!(seen.fact, Fact::Session { .. } | Fact::Spawn(_)) {
+            return false;
+        }
         facts.kinds |= 1 << seen.kind as u8;
         if let Some(time) = seen.time {
             facts.span.add(seen.clock, time);
@@ -75,6 +81,9 @@ impl Absorber {
         let actor = actor(facts, &seen.claim);
         if is_own_activity(&seen.fact) {
             hear(facts, actor, seen, order);
+        }
+        if seen.kind == SourceKind::Stream {
+            follow_stream(facts, actor, seen);
         }
         match &seen.fact {
             Fact::Session { version, cwd, model, tells_starts } => {
@@ -101,7 +110,7 @@ impl Absorber {
             Fact::Response(response) => self.response(facts, actor, seen, order, response),
             Fact::CallBegin(call) => self.call_begin(facts, actor, seen, order, call),
             Fact::CallEnd(call) => self.call_end(facts, actor, seen, order, call),
-            Fact::Spawn(told) => spawn(facts, actor, seen, order, told),
+            Fact::Spawn(told) => spawn(facts, actor, seen, order, told, is_undated),
             Fact::AgentEnd(end) => agent_end(facts, actor, seen, order, end),
             Fact::TurnEnd { status, counts_run, .. } => {
                 facts.turns.push(TurnFact {
@@ -289,6 +298,9 @@ impl Absorber {
                 let payloads = call.payloads.get_or_insert_with(|| Box::new(CallPayloads::default()));
                 keep_payload(&mut payloads.result, seen, result);
             }
+        }
+        if let Some(run) = told.batch_run {
+            facts.batch_runs.insert(run.into(), number);
         }
         spawn_result(facts, number, order, told);
         self.wake_or_stop(facts, number, seen, order, told);
@@ -526,7 +538,24 @@ fn trigger(facts: &mut Facts, agent: Ref, call: &str, time: Option<Millis>, orde
     }
 }
 
-fn spawn(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Order, told: &Spawn<'_>) {
+/// Notes how far the root and the results of a stream have come.
+fn follow_stream(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>) {
+    let stream = facts.streams.entry(seen.place.source.0).or_default();
+    if matches!(seen.fact, Fact::TurnEnd { .. }) {
+        stream.last_result = stream.last_result.max(Some(seen.place.offset));
+    } else if actor == Some(ROOT) && matches!(seen.fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. }) {
+        stream.last_activity = stream.last_activity.max(Some(seen.place.offset));
+    }
+}
+
+fn spawn(
+    facts: &mut Facts,
+    actor: Option<Ref>,
+    seen: &Observation<'_>,
+    order: Order,
+    told: &Spawn<'_>,
+    is_undated: bool,
+) {
     let call = told.call.map(|call| facts.call(call));
     let who = match (told.agent, call) {
         (Some(id), _) => Some(facts.agent_by_id(id)),
@@ -547,8 +576,13 @@ fn spawn(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: O
     {
         trigger(facts, who, call, seen.time, order);
     }
+    let batch = told.batch.map(|batch| match batch {
+        Batch::Call(call) => BatchClaim::Call(facts.call(call)),
+        Batch::Run(run) => BatchClaim::Run(run.into()),
+    });
     let Some(agent) = facts.agents.get_mut(who as usize) else { return };
-    agent.proven = true;
+    agent.proven |= !is_undated;
+    agent.batch = agent.batch.take().or(batch);
     agent.hook_started |= seen.kind == SourceKind::Hook && told.starts;
     agent.detached |= told.detached;
     if let Some(call) = call {
@@ -567,8 +601,7 @@ fn spawn(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: O
     better_text(&mut agent.name, rank, order, told.name.as_deref());
     better_text(&mut agent.model, rank, order, told.model.as_deref());
     if let Some(mode) = told.mode {
-        // Who is moved to the background stays there: the later telling counts.
-        better(&mut agent.mode, 0, latest_first(order), mode);
+        agent.modes.push((call, order, mode));
     }
     // What woke an agent is not its task: the first start's prompt has the smallest order and stays.
     if let Some(prompt) = told.prompt {

@@ -152,6 +152,13 @@ pub(crate) enum ParentClaim {
     Agent(Text),
 }
 
+/// What started an agent together with others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BatchClaim {
+    Call(CallNo),
+    Run(Text),
+}
+
 /// What was said of an agent under one name.
 #[derive(Debug)]
 pub(crate) struct AgentFacts {
@@ -171,8 +178,10 @@ pub(crate) struct AgentFacts {
     /// Calls said to have started it, the certain ones first.
     pub(crate) origins: SmallVec<[(CallNo, bool); 1]>,
     pub(crate) triggers: Vec<Trigger>,
-    pub(crate) mode: Option<Best<SpawnMode>>,
+    /// How it is run, with the call that this was told of: what wakes an agent does not change how it was started.
+    pub(crate) modes: Vec<(Option<CallNo>, Order, SpawnMode)>,
     pub(crate) detached: bool,
+    pub(crate) batch: Option<BatchClaim>,
     pub(crate) span: Span,
     /// Times of words put in by others, each of which may begin a stretch of activity.
     pub(crate) marks: Vec<Millis>,
@@ -199,8 +208,9 @@ impl AgentFacts {
             parent: None,
             origins: SmallVec::new(),
             triggers: Vec::new(),
-            mode: None,
+            modes: Vec::new(),
             detached: false,
+            batch: None,
             span: Span::default(),
             marks: Vec::new(),
             tails: [None, None],
@@ -429,6 +439,15 @@ pub(crate) struct TurnFact {
     pub(crate) line_id: Option<Text>,
 }
 
+/// How far a stream has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamFacts {
+    /// Where the root last did something.
+    pub(crate) last_activity: Option<u64>,
+    /// Where a result stands last.
+    pub(crate) last_result: Option<u64>,
+}
+
 /// One step of a wire without times, in its order.
 #[derive(Clone, Debug)]
 pub(crate) struct HookStep {
@@ -500,6 +519,10 @@ pub(crate) struct Facts {
     pub(crate) run_ids: HashMap<Text, Text>,
     pub(crate) prompts: Vec<PromptFact>,
     pub(crate) turns: Vec<TurnFact>,
+    /// What streams told of the root, by source: for runs.
+    pub(crate) streams: HashMap<u32, StreamFacts>,
+    /// The call that started each run of several agents.
+    pub(crate) batch_runs: HashMap<Text, CallNo>,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) hooks: Vec<HookStep>,
     pub(crate) has_identity: bool,
@@ -533,6 +556,8 @@ impl Default for Facts {
             run_ids: HashMap::new(),
             prompts: Vec::new(),
             turns: Vec::new(),
+            streams: HashMap::new(),
+            batch_runs: HashMap::new(),
             checksums: Vec::new(),
             hooks: Vec::new(),
             has_identity: false,

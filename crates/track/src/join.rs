@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
-    AgentFacts, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key, ParentClaim, ROOT,
+    AgentFacts, BatchClaim, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key, ParentClaim, ROOT,
     Ref, ResponseFacts, Span, SpawnCallFacts,
 };
 
@@ -120,6 +120,8 @@ impl Facts {
         self.run_ids.extend(other.run_ids);
         self.prompts.extend(other.prompts);
         self.turns.extend(other.turns);
+        self.streams.extend(other.streams.into_iter().map(|(source, stream)| (source + moved.sources, stream)));
+        self.batch_runs.extend(other.batch_runs.into_iter().map(|(run, call)| (run, moved.call(call))));
         for sum in other.checksums {
             if !self.checksums.contains(&sum) {
                 self.checksums.push(sum);
@@ -194,7 +196,13 @@ fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
     join_best(&mut known.name, told.name);
     join_best(&mut known.model, told.model);
     join_best(&mut known.prompt, told.prompt);
-    join_best(&mut known.mode, told.mode);
+    known.modes.extend(told.modes.into_iter().map(|(call, order, mode)| (call.map(|call| moved.call(call)), order, mode)));
+    if known.batch.is_none() {
+        known.batch = told.batch.map(|batch| match batch {
+            BatchClaim::Call(call) => BatchClaim::Call(moved.call(call)),
+            run @ BatchClaim::Run(_) => run,
+        });
+    }
     if let (None | Some(ParentClaim::Root), Some(parent)) = (&known.parent, told.parent) {
         known.parent = Some(parent);
     }

@@ -132,7 +132,8 @@ fn lineage(facts: &Facts, people: &People, calls: &[Option<(No, Basis)>]) -> Vec
         let tellings = person.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
         let is_warmup = person.origin.is_none()
             && tellings.clone().any(|agent| value(&agent.prompt).as_deref() == Some(WARMUP_PROMPT));
-        let by_call = person.origin.and_then(|call| calls.get(call as usize).copied().flatten());
+        let started = person.origin.or(person.batch);
+        let by_call = started.and_then(|call| calls.get(call as usize).copied().flatten());
         let by_wire = || {
             tellings.clone().find_map(|agent| match &agent.parent {
                 Some(ParentClaim::Root) => Some(0),
@@ -142,6 +143,7 @@ fn lineage(facts: &Facts, people: &People, calls: &[Option<(No, Basis)>]) -> Vec
         };
         let parent =
             by_call.filter(|(_, basis)| *basis > Basis::Unknown).map(|(owner, _)| owner).or_else(by_wire);
+        let parent = parent.or_else(|| person.starter.and_then(|starter| people.of(starter)));
         if let Some(slot) = all.get_mut(number) {
             slot.parent = parent.filter(|parent| *parent != number && !is_warmup);
             slot.is_warmup = is_warmup;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use subscope_model::{AgentId, Outcome, SourceKind, Text, ToolClass};
 
-use crate::facts::{CallFacts, CallNo, Facts, Key, Order, ROOT, Ref, value};
+use crate::facts::{BatchClaim, CallFacts, CallNo, Facts, HookStep, HookWhat, Key, Order, ROOT, Ref, value};
 
 /// Names a [`Person`]; the root is 0.
 pub(crate) type No = usize;
@@ -24,6 +24,16 @@ pub(crate) struct Person {
     pub(crate) origin: Option<CallNo>,
     /// Whether only its open spawn call tells of it.
     pub(crate) is_pending: bool,
+    /// The call that started it together with others.
+    pub(crate) batch: Option<CallNo>,
+    /// Who certainly started it, though not by which call.
+    pub(crate) starter: Option<Ref>,
+}
+
+impl Person {
+    fn new(id: AgentId, origin: Option<CallNo>) -> Self {
+        Self { id, refs: Vec::new(), origin, is_pending: false, batch: None, starter: None }
+    }
 }
 
 /// All agents of a session.
@@ -57,13 +67,18 @@ enum Certainty {
     Recorded,
     Result,
     Trigger,
+    Elimination,
 }
 
 /// Concludes who is who. `is_over` says that nothing more will come from this session.
 pub(crate) fn people(facts: &Facts, is_over: bool) -> People {
-    let origin_of = link(facts);
+    let (by_elimination, starters) = hook_starts(facts);
+    let origin_of = link(facts, &by_elimination);
     let mut all =
-        vec![Person { id: AgentId::from(AgentId::ROOT), refs: vec![ROOT], origin: None, is_pending: false }];
+        vec![Person::new(AgentId::from(AgentId::ROOT), None)];
+    if let Some(root) = all.first_mut() {
+        root.refs.push(ROOT);
+    }
     let mut of_ref: Vec<Option<No>> = vec![None; facts.agents.len()];
     let mut of_call: HashMap<CallNo, No> = HashMap::new();
     if let Some(root) = of_ref.first_mut() {
@@ -77,13 +92,15 @@ pub(crate) fn people(facts: &Facts, is_over: bool) -> People {
         let known = origin.and_then(|call| of_call.get(&call).copied());
         let number = known.unwrap_or(all.len());
         if known.is_none() {
-            all.push(Person { id: id_of(facts, name, origin), refs: Vec::new(), origin, is_pending: false });
+            all.push(Person::new(id_of(facts, name, origin), origin));
             if let Some(call) = origin {
                 of_call.insert(call, number);
             }
         }
         if let Some(person) = all.get_mut(number) {
             person.refs.push(name);
+            person.batch = person.batch.or_else(|| batch_of(facts, name));
+            person.starter = person.starter.or_else(|| starters.get(&name).copied());
         }
         if let Some(slot) = of_ref.get_mut(name as usize) {
             *slot = Some(number);
@@ -97,12 +114,8 @@ pub(crate) fn people(facts: &Facts, is_over: bool) -> People {
         if let Some(is_pending) = proof(facts, call, is_over) {
             let id = told_id(call).filter(|id| !all.iter().any(|person| person.id == *id));
             of_call.insert(number, all.len());
-            all.push(Person {
-                id: id.unwrap_or_else(|| call_id(call)),
-                refs: Vec::new(),
-                origin: Some(number),
-                is_pending,
-            });
+            let person = Person::new(id.unwrap_or_else(|| call_id(call)), Some(number));
+            all.push(Person { is_pending, ..person });
         }
     }
     name_the_nameless(facts, &mut all);
@@ -141,7 +154,7 @@ fn heard(facts: &Facts, name: Ref) -> Option<Order> {
 }
 
 /// Returns the call that started each name's agent. Each call starts one agent.
-fn link(facts: &Facts) -> HashMap<Ref, CallNo> {
+fn link(facts: &Facts, by_elimination: &HashMap<Ref, CallNo>) -> HashMap<Ref, CallNo> {
     let mut candidates: Vec<(Certainty, Option<Order>, CallNo, Ref)> = Vec::new();
     for (name, agent) in facts.agents.iter().enumerate() {
         let name = name as Ref;
@@ -166,6 +179,7 @@ fn link(facts: &Facts) -> HashMap<Ref, CallNo> {
             candidates.push((Certainty::Result, None, number as CallNo, name));
         }
     }
+    candidates.extend(by_elimination.iter().map(|(name, call)| (Certainty::Elimination, None, *call, *name)));
     candidates.sort_by_key(|candidate| (candidate.0, candidate.1, candidate.2));
     let mut origin_of: HashMap<Ref, CallNo> = HashMap::new();
     let mut named: HashMap<CallNo, Ref> = HashMap::new();
@@ -181,6 +195,72 @@ fn link(facts: &Facts) -> HashMap<Ref, CallNo> {
     }
     link_by_prompt(facts, &mut origin_of, &mut named);
     origin_of
+}
+
+/// The call that started an agent together with others.
+fn batch_of(facts: &Facts, name: Ref) -> Option<CallNo> {
+    match facts.agents.get(name as usize)?.batch.as_ref()? {
+        BatchClaim::Call(call) => Some(*call),
+        BatchClaim::Run(run) => facts.batch_runs.get(run).copied(),
+    }
+}
+
+/// What the order of hooks says of starts that no hook links to a call: an agent that starts while one spawn call waits
+/// for its agent is that call's, and one that starts while all waiting calls are of one caller is certainly that
+/// caller's. A start that could be of several calls leaves the rest of them undecided until all are over.
+fn hook_starts(facts: &Facts) -> (HashMap<Ref, CallNo>, HashMap<Ref, Ref>) {
+    let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
+    steps.sort_by_key(|step| (step.source, step.offset));
+    let (mut origins, mut starters) = (HashMap::new(), HashMap::new());
+    let mut waiting: Vec<(CallNo, Ref)> = Vec::new();
+    let mut undecided = false;
+    for step in steps {
+        match &step.what {
+            HookWhat::Pre { call, named } => {
+                let class = facts.calls.get(*call as usize).map(|call| call.class);
+                if class == Some(ToolClass::Spawn) {
+                    waiting.push((*call, named.unwrap_or(ROOT)));
+                }
+            }
+            HookWhat::Post { call, .. } => waiting.retain(|(known, _)| known != call),
+            HookWhat::Start { agent } => {
+                let Some(name) = facts.by_id.get(agent).copied() else { continue };
+                // One that a message woke was started long before.
+                let is_woken = facts.agents.get(name as usize).is_some_and(|agent| !agent.triggers.is_empty());
+                let is_new = !is_woken && !starters.contains_key(&name) && !origins.contains_key(&name);
+                let callers = |caller: Ref| waiting.iter().all(|(_, known)| *known == caller);
+                match waiting.first().copied() {
+                    Some((call, caller)) if is_new && callers(caller) => {
+                        starters.insert(name, caller);
+                        if waiting.len() == 1 && !undecided && fits(facts, call, name) {
+                            origins.insert(name, call);
+                        }
+                    }
+                    Some(_) | None => {}
+                }
+                // Which of several calls it was is not known: none of them is free for sure any more.
+                undecided |= is_new && waiting.len() > 1;
+                if origins.contains_key(&name) {
+                    waiting.clear();
+                }
+            }
+            HookWhat::Prompt { .. }
+            | HookWhat::Stop { .. }
+            | HookWhat::Permission { .. }
+            | HookWhat::TurnEnd { .. }
+            | HookWhat::SessionStart
+            | HookWhat::SessionEnd => {}
+        }
+        undecided &= !waiting.is_empty();
+    }
+    (origins, starters)
+}
+
+/// Whether an agent can be a call's by its type.
+fn fits(facts: &Facts, call: CallNo, name: Ref) -> bool {
+    let asked = facts.calls.get(call as usize).and_then(|call| call.spawn.as_ref()).and_then(|it| value(&it.agent_type));
+    let told = facts.agents.get(name as usize).and_then(|agent| value(&agent.agent_type));
+    asked.is_none() || told.is_none() || asked == told
 }
 
 /// Links agents that nothing else links to the spawn call with exactly their prompt.

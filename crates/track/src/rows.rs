@@ -245,7 +245,7 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
             .parent
             .and_then(|parent| case.people.all.get(parent))
             .map(|parent| parent.id.clone()),
-        spawned_by: call.and_then(|call| call.id.clone()).map(subscope_model::ToolUseId),
+        spawned_by: spawned_by(case, number).map(subscope_model::ToolUseId),
         depth: place.depth,
         agent_type: first(
             &|agent| value(&agent.agent_type),
@@ -281,6 +281,12 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
         error: standing.error.clone(),
         subtree: Subtree::default(),
     }
+}
+
+/// The call that started an agent, alone or with others.
+fn spawned_by(case: &Case<'_>, number: No) -> Option<Text> {
+    let person = case.people.all.get(number)?;
+    case.facts.calls.get(person.origin.or(person.batch)? as usize)?.id.clone()
 }
 
 fn prompt(case: &Case<'_>, number: No) -> Option<Text> {

@@ -42,7 +42,9 @@ pub(crate) fn runs(facts: &Facts) -> Runs {
         .filter_map(|prompt| prompt.time)
         .collect();
     starts.sort_unstable();
-    let count = u32::try_from(told).unwrap_or(u32::MAX).max(streamed(facts));
+    // A stream is asked only where no source told a prompt: it cannot tell an answer to a notification from one to a
+    // prompt on every version.
+    let count = if told > 0 { u32::try_from(told).unwrap_or(u32::MAX) } else { streamed(facts) };
     Runs { count, starts }
 }
 
@@ -64,7 +66,7 @@ fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f Prompt
     sorted
 }
 
-/// Counts the runs of streams: results that answer a prompt, and an open tail behind the last one.
+/// Counts the runs of streams: results that answer a prompt, and for each stream an open tail behind its last one.
 fn streamed(facts: &Facts) -> u32 {
     let results: Vec<_> = facts.turns.iter().filter(|turn| turn.kind == SourceKind::Stream).collect();
     let mut seen = BTreeSet::new();
@@ -76,13 +78,10 @@ fn streamed(facts: &Facts) -> u32 {
             None => true,
         })
         .count();
-    let has_stream = facts.kinds & (1 << SourceKind::Stream as u8) != 0;
-    let last = results.iter().map(|turn| turn.order).max();
-    let tail = facts.agents.first().and_then(|root| root.tails[1]).map(|(order, _)| order);
-    let is_open = match (last, tail) {
-        (None, _) => has_stream,
-        (Some(last), Some(tail)) => tail > last,
+    let open = facts.streams.values().filter(|stream| match (stream.last_result, stream.last_activity) {
+        (Some(result), Some(activity)) => activity > result,
         (Some(_), None) => false,
-    };
-    u32::try_from(counted).unwrap_or(u32::MAX) + u32::from(is_open)
+        (None, _) => true,
+    });
+    u32::try_from(counted + open.count()).unwrap_or(u32::MAX)
 }

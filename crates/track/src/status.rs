@@ -127,7 +127,9 @@ impl Case<'_> {
         if let Some(call) = end.call.as_ref().or(by_run) {
             return *call == last.call;
         }
-        end.evidence == EndEvidence::StopHook
+        // Where an ending stands in time is not always known (a notice in front of a stream's first line with a time).
+        end.order.time == Millis::MIN
+            || end.evidence == EndEvidence::StopHook
             || end.evidence == EndEvidence::Finished
             || end.order.time >= last.order.time
     }
@@ -169,11 +171,11 @@ impl Case<'_> {
 
     /// How the agent is run, as far as any source tells.
     pub(crate) fn mode(&self, person: &Person) -> Option<SpawnMode> {
-        let by_agent = self.tellings(person).find_map(|agent| value(&agent.mode));
-        let spawn = person
-            .origin
-            .and_then(|call| self.facts.calls.get(call as usize))
-            .and_then(|call| call.spawn.as_ref());
+        let modes = self.tellings(person).flat_map(|agent| &agent.modes);
+        let of_its_start = modes.filter(|(call, ..)| call.is_none() || person.origin.is_none() || *call == person.origin);
+        // Who is moved to the background stays there: the later telling counts.
+        let by_agent = of_its_start.max_by_key(|(_, order, mode)| (*order, *mode)).map(|(.., mode)| *mode);
+        let spawn = person.origin.and_then(|call| self.facts.calls.get(call as usize)).and_then(|call| call.spawn.as_ref());
         by_agent.or_else(|| spawn.and_then(|spawn| value(&spawn.mode)))
     }
 

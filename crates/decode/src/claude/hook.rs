@@ -312,6 +312,7 @@ fn call_end<'a>(
         refused: false,
         stopped: None,
         resumed: None,
+        batch_run: None,
     }
 }
 
@@ -341,6 +342,7 @@ fn post_tool_use<'a>(
         spawn: result.spawn(text),
         stopped: result.stopped(),
         resumed: result.resumed(),
+        batch_run: result.workflow_run(),
         duration_ms: duration(payload),
         ..call_end(
             payload.tool_use_id.filled(),

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, Place, Sink,
+    AgentEnd, AgentStatus, Basis, Batch, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, Place, Sink,
     SourceKind, Spawn, SpawnMode,
 };
 
@@ -117,6 +117,7 @@ fn tell_meta(hint: &Hint, place: Place, agent: &str, file: &MetaFile<'_>, sink: 
         mode,
         is_origin: file.tool_use_id.filled().is_some(),
         detached: hint.workflow.is_some(),
+        batch: hint.workflow.as_deref().map(Batch::Run),
         ..Spawn::default()
     });
     sink(Decoded::Observation(&out));
@@ -191,6 +192,7 @@ fn tell_journal(hint: &Hint, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
                     agent: Some(agent),
                     description: line.label.0.clone(),
                     detached: true,
+                    batch: hint.workflow.as_deref().map(Batch::Run),
                     ..Spawn::default()
                 });
                 sink(Decoded::Observation(&out));

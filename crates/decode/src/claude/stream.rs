@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
+    AgentEnd, AgentStatus, Basis, Batch, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
     Outcome, Parent, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
 };
 
@@ -136,6 +136,8 @@ struct Line<'a> {
     summary_is_report: Flag,
     #[serde(default)]
     usage: Option<TaskUsage>,
+    #[serde(borrow, default)]
+    workflow_progress: Option<&'a RawValue>,
     #[serde(default)]
     heartbeat: Flag,
     #[serde(borrow, default)]
@@ -395,6 +397,7 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
             say(fact, out, sink);
         }
         Some("task_started") if is_agent_task(line) => task_started(line, text, out, sink),
+        Some("task_progress") if line.workflow_progress.is_some() => workflow_progress(line, out, sink),
         Some("task_progress") => {
             let usage = line.usage.as_ref();
             let fact = Fact::Progress {
@@ -416,6 +419,57 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
             );
         }
         _ => {}
+    }
+}
+
+/// One agent of a workflow, as each progress line of the workflow tells it again.
+/// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkflowAgent<'a> {
+    #[serde(borrow, default)]
+    agent_id: Str<'a>,
+    #[serde(borrow, default)]
+    label: Str<'a>,
+    #[serde(borrow, default)]
+    model: Str<'a>,
+    #[serde(borrow, default)]
+    state: Str<'a>,
+    #[serde(default)]
+    started_at: Num,
+    #[serde(default)]
+    duration_ms: Num,
+}
+
+/// Tells the agents of a workflow: this wire names them nowhere else.
+fn workflow_progress(line: &Line<'_>, out: &Observation<'_>, sink: &mut Sink<'_>) {
+    let all: Vec<WorkflowAgent<'_>> =
+        line.workflow_progress.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    for told in &all {
+        let Some(agent) = told.agent_id.filled() else { continue };
+        let millis = |field: Num| field.0.and_then(|millis| i64::try_from(millis).ok());
+        let spawn = Spawn {
+            agent: Some(agent),
+            description: told.label.0.clone(),
+            model: told.model.0.clone(),
+            starts: true,
+            detached: true,
+            batch: line.tool_use_id.filled().map(Batch::Call),
+            ..Spawn::default()
+        };
+        let claim = Claim::Agent(agent, Basis::Wire);
+        sink(Decoded::Observation(&Observation { claim, fact: Fact::Spawn(spawn), ..out.clone() }));
+        let started = Observation { claim, time: millis(told.started_at), fact: Fact::Activity, ..out.clone() };
+        sink(Decoded::Observation(&started));
+        let status = match told.state.get() {
+            Some("done" | "completed") => AgentStatus::Completed,
+            Some("error" | "failed") => AgentStatus::Failed,
+            _ => continue,
+        };
+        let time = millis(told.started_at).zip(millis(told.duration_ms)).map(|(start, span)| start + span);
+        let end = AgentEnd { agent: Some(agent), call: None, run_id: None, time, ..ended(line, status) };
+        sink(Decoded::Observation(&Observation { claim, time, fact: Fact::Activity, ..out.clone() }));
+        sink(Decoded::Observation(&Observation { claim, fact: Fact::AgentEnd(end), ..out.clone() }));
     }
 }
 
@@ -509,6 +563,7 @@ fn permission_denied<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &m
         refused: false,
         stopped: None,
         resumed: None,
+        batch_run: None,
     };
     say(Fact::CallEnd(end), out, sink);
 }

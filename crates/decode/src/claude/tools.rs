@@ -205,6 +205,8 @@ struct ResultFields<'a> {
     content: Option<&'a RawValue>,
     #[serde(borrow)]
     resumed_agent_id: Str<'a>,
+    #[serde(borrow)]
+    run_id: Str<'a>,
     #[serde(borrow, rename = "task_id")]
     task_id: Str<'a>,
     #[serde(borrow)]
@@ -279,6 +281,12 @@ impl<'a> HarnessResult<'a> {
         self.fields.resumed_agent_id.filled()
     }
 
+    /// The workflow run that this result says it started.
+    /// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`: `"runId":"wf_…"`, also the folder's name.
+    pub(crate) fn workflow_run(&self) -> Option<&str> {
+        self.fields.run_id.filled().filter(|run| run.starts_with("wf_"))
+    }
+
     /// What it says of a started agent; `None` where it says nothing of one.
     pub(crate) fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
         let fields = &self.fields;
@@ -323,6 +331,8 @@ pub(crate) fn outcome(
     let rejected = text == Some(REJECTED);
     match denial {
         Some("user-rejected") if rejected => Outcome::Interrupted,
+        // Written for a call whose process died, when its session is resumed (2.1.330).
+        Some("interrupted") => Outcome::Interrupted,
         Some(_) => Outcome::Denied,
         None if !is_error => Outcome::Ok,
         None if rejected || text.is_some_and(|text| text.contains(INTERRUPTED)) => Outcome::Interrupted,

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    Basis, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind, Raw,
+    Basis, Batch, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind, Raw,
     Sink, SourceKind, Spawn, SpawnMode, Usage, parse_rfc3339,
 };
 
@@ -193,8 +193,9 @@ fn claim<'a>(line: &'a Line<'_>, file_agent: Option<&'a str>) -> Claim<'a> {
 /// Workflow agents have no spawn call: their folder says where they come from.
 /// Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
 fn announce_workflow<'a>(hint: &'a Hint, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    if let (Some(agent), Some(_)) = (hint.agent.as_deref(), hint.workflow.as_deref()) {
-        say(Fact::Spawn(Spawn { agent: Some(agent), detached: true, ..Spawn::default() }), out, sink);
+    if let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref()) {
+        let batch = Some(Batch::Run(run));
+        say(Fact::Spawn(Spawn { agent: Some(agent), detached: true, batch, ..Spawn::default() }), out, sink);
     }
 }
 
@@ -319,6 +320,7 @@ pub(super) fn say_result<'a>(
         refused: block.is_error.is_true() && tools::refused(content),
         stopped: result.and_then(HarnessResult::stopped),
         resumed: result.and_then(HarnessResult::resumed),
+        batch_run: result.and_then(HarnessResult::workflow_run),
     };
     say(Fact::CallEnd(end), out, sink);
 }

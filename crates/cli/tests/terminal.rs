@@ -1,0 +1,55 @@
+//! The program in a real terminal.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::env;
+use subscope_testkit::env::{TestEnv, Terminal};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
+    let env = env();
+    // A shell runs it, so that what it leaves behind can be typed into.
+    let script = format!("{} demo --speed 50; echo ended with $?; read word; echo typed $word", env!("CARGO_BIN_EXE_subscope"));
+    let shell = TestEnv::new("/bin/sh");
+    let Some(terminal) = Terminal::start(&shell, 100, 30, &["-c", &script]) else {
+        eprintln!("skipped: tmux is not installed");
+        return;
+    };
+    drop(env);
+    let screen = terminal.wait_for_text(LIMIT, "ended with 0");
+    for words in ["subscope watch", "subscope tree last", "subscope doctor", "8 completed", "Release readiness"] {
+        assert!(screen.contains(words), "{words} in\n{screen}");
+    }
+    // Drawn over and over, and yet each agent stands there once.
+    let drawn = screen.lines().filter(|line| line.contains("Release readiness") && line.contains('✓')).count();
+    assert_eq!(drawn, 1, "{screen}");
+    terminal.type_text("a word");
+    terminal.send(&["Enter"]);
+    let screen = terminal.wait_for_text(LIMIT, "typed a word");
+    // What is typed is echoed, on a line of its own.
+    assert!(screen.lines().any(|line| line == "a word"), "{screen}");
+    assert_eq!(terminal.capture_with_escapes().matches("\u{1b}[?25l").count(), 0);
+}
+
+#[test]
+fn interrupt_ends_the_demo_and_leaves_the_terminal_usable() {
+    let script = format!("{} demo; echo ended with $?; read word; echo typed $word", env!("CARGO_BIN_EXE_subscope"));
+    let shell = TestEnv::new("/bin/sh");
+    let Some(terminal) = Terminal::start(&shell, 80, 24, &["-c", &format!("trap : INT; {script}")]) else {
+        eprintln!("skipped: tmux is not installed");
+        return;
+    };
+    terminal.wait_for(LIMIT, |screen| screen.contains("Explore"));
+    terminal.send(&["C-c"]);
+    terminal.wait_for_text(LIMIT, "ended with 130");
+    terminal.type_text("a word");
+    terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "typed a word");
+}
