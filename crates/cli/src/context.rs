@@ -53,7 +53,7 @@ pub(crate) struct Context {
     pub(crate) strictness: Strictness,
     /// How much is said on stderr.
     pub(crate) chattiness: Chattiness,
-    /// Where data is kept, where `--store` or `SUBSCOPE_DATA_DIR` says so.
+    /// The folder for data, where `--store` or `SUBSCOPE_DATA_DIR` names one.
     pub(crate) store: Option<PathBuf>,
     /// Gives milliseconds since 1970.
     pub(crate) clock: fn() -> Millis,
@@ -74,7 +74,7 @@ impl Context {
             terminal,
             strictness: if global.strict { Strictness::Strict } else { Strictness::Lenient },
             chattiness: global.chattiness(),
-            clock: clock::now_ms,
+            clock: subscope_hub::clock::now_ms,
             prices: OnceCell::new(),
         }
     }

@@ -6,6 +6,7 @@
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
+use subscope_render::safe;
 
 use crate::error::CliError;
 
@@ -26,12 +27,98 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
 /// Writes a value to stdout as one line of JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     to_stdout(|out| {
-        serde_json::to_writer(&mut *out, value)?;
+        let mut out = HarmlessJson::new(out);
+        serde_json::to_writer(&mut out, value)?;
         out.write_all(b"\n")
     })
+}
+
+/// Writes lines of JSON to stdout in one write and flushes them.
+pub(crate) fn print_lines(lines: &str) -> Result<(), CliError> {
+    to_stdout(|out| HarmlessJson::new(out).write_all(lines.as_bytes()))
+}
+
+/// A writer of JSON that spells what acts on a terminal or a reader without being seen: as `\u202e`, which means the
+/// same to every reader of JSON. Controls below U+0020 are spelled so by JSON itself; line ends between documents stay.
+pub(crate) struct HarmlessJson<W> {
+    inner: W,
+    /// The beginning of a character whose rest is still to come.
+    cut: Vec<u8>,
+}
+
+impl<W: Write> HarmlessJson<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Self { inner, cut: Vec::new() }
+    }
+
+    fn pass(&mut self, text: &str) -> io::Result<()> {
+        let mut rest = text;
+        let acts = |character: char| character != '\n' && safe::is_hidden(character);
+        while let Some(at) = rest.find(acts) {
+            let (before, after) = rest.split_at(at);
+            self.inner.write_all(before.as_bytes())?;
+            let mut after = after.chars();
+            if let Some(character) = after.next() {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    write!(self.inner, "\\u{unit:04x}")?;
+                }
+            }
+            rest = after.as_str();
+        }
+        self.inner.write_all(rest.as_bytes())
+    }
+}
+
+impl<W: Write> Write for HarmlessJson<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let whole;
+        let all = if self.cut.is_empty() {
+            bytes
+        } else {
+            self.cut.extend_from_slice(bytes);
+            whole = std::mem::take(&mut self.cut);
+            &whole
+        };
+        let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        match std::str::from_utf8(all) {
+            Ok(text) => self.pass(text)?,
+            Err(error) if error.error_len().is_none() => {
+                let (text, cut) = all.split_at(error.valid_up_to());
+                self.pass(std::str::from_utf8(text).map_err(wrong)?)?;
+                self.cut = cut.to_vec();
+            }
+            Err(error) => return Err(wrong(error)),
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// Writes a text to stderr in one write. A stderr that cannot be written to leaves nobody to tell.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn harmless_json_means_the_same_and_shows_everything() {
+        let text = "a\u{202e}b\u{7f}c\u{9b}2J \u{e0041} \u{1b}[2J caf\u{e9} \u{65e5} \u{1f389}";
+        let json = serde_json::to_string(text).unwrap();
+        for size in 1..json.len() {
+            let mut out = HarmlessJson::new(Vec::new());
+            for piece in json.as_bytes().chunks(size) {
+                out.write_all(piece).unwrap();
+            }
+            let written = String::from_utf8(out.inner).unwrap();
+            assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+            assert!(!written.contains(safe::is_hidden), "{written:?}");
+            assert!(written.contains("caf\u{e9} \u{65e5} \u{1f389}"), "{written}");
+        }
+    }
 }

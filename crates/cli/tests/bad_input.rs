@@ -93,7 +93,8 @@ fn damage_in_one_line_leaves_the_others() {
     let expected = clean(&env, &main);
     for (path, line) in [(&main, 9), (&agent, 3)] {
         damage(path, |bytes| {
-            let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+            let mut lines: Vec<Vec<u8>> =
+                bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
             lines.insert(line, b"{\"type\":\"user\",\xff\xfe\x00\x1b[2J \"x\n".to_vec());
             lines.concat()
         });
@@ -120,7 +121,13 @@ fn flipped_bits_never_end_in_a_panic() {
             bytes
         });
     }
-    for words in ["tree --json", "tree --detail full", "export --as execution", "export --as feed", "export --as trace"] {
+    for words in [
+        "tree --json",
+        "tree --detail full",
+        "export --as execution",
+        "export --as feed",
+        "export --as trace",
+    ] {
         let ran = run(&env, words, &[&main]);
         assert_eq!(ran.code, Some(0), "{words}: {}", ran.stderr);
     }
@@ -149,7 +156,10 @@ fn line_of_100_megabytes_is_survived_within_a_gigabyte() {
     for _ in 0..100 {
         file.write_all(&[b'x'; 1_000_000]).unwrap();
     }
-    let after = jsonl([transcript::tool_use("Read", "t2").after_ms(3), transcript::assistant("Done.").stop("end_turn").after_ms(4)]);
+    let after = jsonl([
+        transcript::tool_use("Read", "t2").after_ms(3),
+        transcript::assistant("Done.").stop("end_turn").after_ms(4),
+    ]);
     write!(file, "{tail}\n{after}").unwrap();
     drop(file);
     for words in ["tree --json", "export --as feed"] {
@@ -158,10 +168,18 @@ fn line_of_100_megabytes_is_survived_within_a_gigabyte() {
         assert!(!ran.stderr.contains("panicked"));
         if words.starts_with("tree") {
             let tree = json(&ran.stdout);
-            let calls: Vec<&str> =
-                tree["agents"][0]["tools"].as_array().unwrap().iter().map(|call| call["name"].as_str().unwrap()).collect();
+            let calls: Vec<&str> = tree["agents"][0]["tools"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|call| call["name"].as_str().unwrap())
+                .collect();
             assert_eq!((calls, &tree["agents"][0]["status"]), (vec!["Bash", "Read"], &"completed".into()));
-            let is_told = tree["problems"].as_array().unwrap().iter().any(|problem| problem["at"].as_str().unwrap().ends_with("long.jsonl:3"));
+            let is_told = tree["problems"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|problem| problem["at"].as_str().unwrap().ends_with("long.jsonl:3"));
             let is_read = tree["agents"][0]["tools"][0]["status"] == "ok";
             assert!(is_told || is_read, "{}", tree["problems"]);
         }
@@ -171,7 +189,8 @@ fn line_of_100_megabytes_is_survived_within_a_gigabyte() {
 #[test]
 fn binary_file_is_named_and_nothing_is_kept() {
     let env = env();
-    let bytes: Vec<u8> = (0..200_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let bytes: Vec<u8> =
+        (0..200_000u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     let path = env.write("work/picture.jsonl", [b"\x89PNG\r\n\x1a\n\0\0\0".as_slice(), &bytes].concat());
     for words in ["tree", "tree --json", "tree --strict", "export --as trace", "import"] {
         let ran = run(&env, words, &[&path]);
@@ -203,7 +222,10 @@ fn agent_file_without_its_session_is_shown_as_what_it_is() {
     fs::remove_file(agent.with_extension("meta.json")).unwrap();
     let ran = run(&env, "tree --json", &[&agent]);
     let tree = json(&ran.stdout);
-    assert_eq!((&tree["agents"][1]["parent_id"], &tree["agents"][1]["flags"][0]), (&Value::Null, &"orphan".into()));
+    assert_eq!(
+        (&tree["agents"][1]["parent_id"], &tree["agents"][1]["flags"][0]),
+        (&Value::Null, &"orphan".into())
+    );
 }
 
 #[test]
@@ -221,7 +243,11 @@ fn missing_and_empty_targets_are_failures_of_their_own_kind() {
         for command in ["tree", "export --as trace"] {
             let ran = run(&env, command, &[&target]);
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{command} {words}: {}", ran.stderr);
-            assert!(ran.stderr.starts_with("subscope: ") && ran.stderr.contains(words), "{words}: {}", ran.stderr);
+            assert!(
+                ran.stderr.starts_with("subscope: ") && ran.stderr.contains(words),
+                "{words}: {}",
+                ran.stderr
+            );
         }
     }
     let ran = run_with_stdin(&env, "tree -", &[], b"");
@@ -241,7 +267,10 @@ fn unreadable_file_is_named_and_the_rest_is_kept() {
         return;
     }
     let (tree, stderr) = tree(&env, &main);
-    assert!(agents(&tree).len() == 2 && stderr.contains(agent.file_name().unwrap().to_str().unwrap()), "{stderr}");
+    assert!(
+        agents(&tree).len() == 2 && stderr.contains(agent.file_name().unwrap().to_str().unwrap()),
+        "{stderr}"
+    );
     fs::set_permissions(&main, fs::Permissions::from_mode(0o000)).unwrap();
     let ran = run(&env, "tree", &[&main]);
     assert!(ran.code == Some(1) || ran.code == Some(3), "{}", ran.stderr);
@@ -251,7 +280,15 @@ fn unreadable_file_is_named_and_the_rest_is_kept() {
 fn bad_usage_is_told_as_usage() {
     let env = env();
     let (main, _) = session(&env);
-    for words in ["tree --at yesterday", "tree --width 3", "tree --detail loud", "export", "export --as svg", "tree --dialect x", "demo --speed 0"] {
+    for words in [
+        "tree --at yesterday",
+        "tree --width 3",
+        "tree --detail loud",
+        "export",
+        "export --as svg",
+        "tree --dialect x",
+        "demo --speed 0",
+    ] {
         let ran = run(&env, words, &[&main]);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words}: {}", ran.stderr);
     }
@@ -260,9 +297,15 @@ fn bad_usage_is_told_as_usage() {
 #[test]
 fn stream_with_warnings_in_front_is_read() {
     let env = env();
-    let text = format!("npm warn deprecated\n{}", jsonl([stream::init(), stream::assistant("Hi."), stream::result("Hi.")]));
+    let text = format!(
+        "npm warn deprecated\n{}",
+        jsonl([stream::init(), stream::assistant("Hi."), stream::result("Hi.")])
+    );
     let ran = run_with_stdin(&env, "tree --json -", &[], text.as_bytes());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let tree = json(&ran.stdout);
-    assert_eq!((&tree["agents"][0]["status"], &tree["problems"][0]["at"]), (&"completed".into(), &"stdin:1".into()));
+    assert_eq!(
+        (&tree["agents"][0]["status"], &tree["problems"][0]["at"]),
+        (&"completed".into(), &"stdin:1".into())
+    );
 }

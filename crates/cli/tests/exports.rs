@@ -12,8 +12,13 @@ use subscope_testkit::{
     truth::TruthAgent,
 };
 
-const SCENARIOS: [(&str, &str); 5] =
-    [("2.1.330", "c-nested"), ("2.1.330", "e-tool-failures"), ("2.1.330", "e-taskstop"), ("2.0.76", "b-parallel"), ("1.0.128", "b-parallel")];
+const SCENARIOS: [(&str, &str); 5] = [
+    ("2.1.330", "c-nested"),
+    ("2.1.330", "e-tool-failures"),
+    ("2.1.330", "e-taskstop"),
+    ("2.0.76", "b-parallel"),
+    ("1.0.128", "b-parallel"),
+];
 
 fn recorded() -> impl Iterator<Item = Recording> {
     SCENARIOS.into_iter().map(|(version, scenario)| recording(version, scenario))
@@ -33,13 +38,26 @@ fn execution_has_one_trace_for_each_subagent_with_its_calls() {
         let expected = subagents(&recording);
         assert_eq!(traces.len(), expected.len(), "{what}");
         for agent in expected {
-            let trace = traces.iter().find(|trace| trace["subagentId"] == *agent.id).unwrap_or_else(|| panic!("{what} {}", agent.id));
-            assert_eq!(trace["success"], agent.status.contains(&"completed".to_owned()), "{what} {}", agent.id);
+            let trace = traces
+                .iter()
+                .find(|trace| trace["subagentId"] == *agent.id)
+                .unwrap_or_else(|| panic!("{what} {}", agent.id));
+            assert_eq!(
+                trace["success"],
+                agent.status.contains(&"completed".to_owned()),
+                "{what} {}",
+                agent.id
+            );
             assert!(trace["startTime"].is_i64() && trace["endTime"].is_i64(), "{what} {}", agent.id);
             if agent.optional {
                 continue;
             }
-            assert_eq!(trace["parentToolCallId"].as_str(), agent.spawned_by.as_deref(), "{what} {}", agent.id);
+            assert_eq!(
+                trace["parentToolCallId"].as_str(),
+                agent.spawned_by.as_deref(),
+                "{what} {}",
+                agent.id
+            );
             assert!(!trace["prompt"].as_str().unwrap().is_empty(), "{what} {}", agent.id);
             assert_eq!(trace["usage"]["totalTokens"], agent.usage.total_tokens, "{what} {}", agent.id);
             check_calls(&what, trace, &agent);
@@ -52,7 +70,10 @@ fn check_calls(what: &str, trace: &Value, agent: &TruthAgent) {
     let calls = trace["toolExecutions"].as_array().unwrap_or(&none);
     assert_eq!(calls.len(), agent.tools.len(), "{what} {}", agent.id);
     for tool in &agent.tools {
-        let call = calls.iter().find(|call| call["toolCallId"] == *tool.id).unwrap_or_else(|| panic!("{what} {}", tool.id));
+        let call = calls
+            .iter()
+            .find(|call| call["toolCallId"] == *tool.id)
+            .unwrap_or_else(|| panic!("{what} {}", tool.id));
         assert_eq!(call["toolName"], tool.name, "{what} {}", tool.id);
         assert!(call["arguments"].is_object(), "{what} {}: {}", tool.id, call["arguments"]);
         if tool.status == ["ok"] || tool.status == ["error"] {
@@ -109,7 +130,12 @@ fn feed_tells_each_event_once_in_order_and_is_read_again() {
         assert_eq!(sorted(&imported), sorted(&read), "{what}");
         for row in imported["agents"].as_array().unwrap() {
             let own = read["agents"].as_array().unwrap().iter().find(|own| own["id"] == row["id"]).unwrap();
-            assert_eq!((&row["spawned_by"], &row["parent_id"]), (&own["spawned_by"], &own["parent_id"]), "{what} {}", row["id"]);
+            assert_eq!(
+                (&row["spawned_by"], &row["parent_id"]),
+                (&own["spawned_by"], &own["parent_id"]),
+                "{what} {}",
+                row["id"]
+            );
         }
         assert_eq!(imported["summary"]["tool_calls"], read["summary"]["tool_calls"], "{what}");
     }
@@ -119,11 +145,14 @@ fn feed_tells_each_event_once_in_order_and_is_read_again() {
 fn same_feed_comes_from_every_order_of_sources() {
     let env = env();
     let recording = recording("2.1.330", "c-nested");
-    let [main, stream, hooks] = [recording.mains().remove(0), recording.streams().remove(0), recording.hooks()];
+    let [main, stream, hooks] =
+        [recording.mains().remove(0), recording.streams().remove(0), recording.hooks()];
     let feed = |targets: [&std::path::Path; 3]| {
         let mut ids: Vec<(String, String)> = json_lines(&run(&env, "export --as feed", &targets).success())
             .iter()
-            .map(|event| (event["id"].as_str().unwrap().to_owned(), event["actor_id"].as_str().unwrap().to_owned()))
+            .map(|event| {
+                (event["id"].as_str().unwrap().to_owned(), event["actor_id"].as_str().unwrap().to_owned())
+            })
             .collect();
         ids.sort();
         ids
@@ -151,13 +180,15 @@ fn checkpoint_comes_back_as_the_same_traces() {
         let expected = subagents(&recording);
         assert_eq!(imported["summary"]["agents"], expected.len(), "{what}");
         for agent in expected.iter().filter(|agent| !agent.optional) {
-            let row = imported["agents"].as_array().unwrap().iter().find(|row| row["id"] == *agent.id).unwrap();
+            let row =
+                imported["agents"].as_array().unwrap().iter().find(|row| row["id"] == *agent.id).unwrap();
             assert_eq!(row["type"].as_str(), agent.agent_type.as_deref(), "{what} {}", agent.id);
             assert_eq!(row["depth"], agent.depth, "{what} {}", agent.id);
             assert_eq!(row["tool_calls"], agent.tool_calls, "{what} {}", agent.id);
         }
         // Other versions are refused.
-        let other = std::fs::read_to_string(folder.join("checkpoint.json")).unwrap().replacen("1.0.0", "1.0.1", 1);
+        let other =
+            std::fs::read_to_string(folder.join("checkpoint.json")).unwrap().replacen("1.0.0", "1.0.1", 1);
         std::fs::write(folder.join("checkpoint.json"), other).unwrap();
         assert_eq!(run(&env, "import", &[&folder]).code, Some(3), "{what}");
     }

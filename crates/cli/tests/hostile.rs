@@ -24,7 +24,12 @@ fn steers(character: char) -> bool {
     match character {
         '\n' => false,
         character if character.is_control() => true,
-        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{61c}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}' => true,
         '\u{feff}' | '\u{e0000}'..='\u{e007f}' => true,
         _ => false,
     }
@@ -70,6 +75,7 @@ fn show_all(env: &TestEnv, targets: &[PathBuf]) {
     }
     let ran = run(env, "tree --json", &paths);
     assert_eq!(json(&ran.stdout)["schema"], "subscope.tree/1");
+    assert_harmless("tree --json stdout", &ran.stdout);
     assert_harmless("tree --json stderr", &ran.stderr);
     for form in ["trace", "execution", "feed", "feed --shape uap"] {
         let words = format!("export --as {form}");
@@ -80,7 +86,7 @@ fn show_all(env: &TestEnv, targets: &[PathBuf]) {
         } else {
             json(&ran.stdout);
         }
-        assert!(!ran.stdout.contains(['\u{1b}', '\0', '\u{7}']), "{words}");
+        assert_harmless(&format!("{words} stdout"), &ran.stdout);
         assert_harmless(&words, &ran.stderr);
     }
     let saved = env.path("work/saved");
@@ -106,7 +112,7 @@ fn watch_all(env: &TestEnv, sources: &[PathBuf]) {
         }
         let ran = run_with_stdin(env, "watch --json -", &[], &bytes);
         assert!(json_lines(&ran.stdout).iter().all(|event| event["schema"] == "subscope.event/1"));
-        assert!(!ran.stdout.contains(['\u{1b}', '\0', '\u{7}']));
+        assert_harmless("watch --json", &ran.stdout);
     }
 }
 
@@ -142,7 +148,8 @@ fn evil_transcript(env: &TestEnv) -> PathBuf {
         of(transcript::tool_result("r2", EVIL).failed(), 14),
         of(transcript::assistant(EVIL).stop("end_turn"), 15),
     ]);
-    let broken = format!("{{\"type\":\"user\",\"{EVIL}\": broken\n{}\n", json!({"type": EVIL, "subtype": EVIL}));
+    let broken =
+        format!("{{\"type\":\"user\",\"{EVIL}\": broken\n{}\n", json!({"type": EVIL, "subtype": EVIL}));
     let path = env.write("work/session-1.jsonl", main + &broken);
     env.write("work/session-1/subagents/agent-a1.jsonl", agent);
     env.write(
@@ -156,7 +163,10 @@ fn evil_stream(env: &TestEnv) -> PathBuf {
     let text = jsonl([
         stream::init().set("cwd", EVIL).set("model", EVIL).set("claude_code_version", EVIL),
         stream::tool_use("Task", "t1").input(spawn_input(EVIL, EVIL, EVIL)),
-        stream::task_started(EVIL, "t1").set("description", EVIL).set("subagent_type", EVIL).set("prompt", EVIL),
+        stream::task_started(EVIL, "t1")
+            .set("description", EVIL)
+            .set("subagent_type", EVIL)
+            .set("prompt", EVIL),
         stream::task_progress(EVIL, EVIL, EVIL),
         stream::tool_use(EVIL, EVIL).under("t1").agent(EVIL).agent_type(EVIL).input(json!({"pattern": EVIL})),
         stream::tool_result(EVIL, EVIL).under("t1").agent(EVIL).failed(),

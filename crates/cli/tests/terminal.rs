@@ -8,7 +8,7 @@ mod common;
 use std::time::Duration;
 
 use common::env;
-use subscope_testkit::env::{TestEnv, Terminal};
+use subscope_testkit::env::{Terminal, TestEnv};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -16,7 +16,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
     let env = env();
     // A shell runs it, so that what it leaves behind can be typed into.
-    let script = format!("{} demo --speed 50; echo ended with $?; read word; echo typed $word", env!("CARGO_BIN_EXE_subscope"));
+    let script = format!(
+        "{} demo --speed 50; echo ended with $?; read word; echo typed $word",
+        env!("CARGO_BIN_EXE_subscope")
+    );
     let shell = TestEnv::new("/bin/sh");
     let Some(terminal) = Terminal::start(&shell, 100, 30, &["-c", &script]) else {
         eprintln!("skipped: tmux is not installed");
@@ -24,11 +27,14 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
     };
     drop(env);
     let screen = terminal.wait_for_text(LIMIT, "ended with 0");
-    for words in ["subscope watch", "subscope tree last", "subscope doctor", "8 completed", "Release readiness"] {
+    for words in
+        ["subscope watch", "subscope tree last", "subscope doctor", "8 completed", "Release readiness"]
+    {
         assert!(screen.contains(words), "{words} in\n{screen}");
     }
     // Drawn over and over, and yet each agent stands there once.
-    let drawn = screen.lines().filter(|line| line.contains("Release readiness") && line.contains('✓')).count();
+    let drawn =
+        screen.lines().filter(|line| line.contains("Release readiness") && line.contains('✓')).count();
     assert_eq!(drawn, 1, "{screen}");
     terminal.type_text("a word");
     terminal.send(&["Enter"]);
@@ -40,7 +46,8 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
 
 #[test]
 fn interrupt_ends_the_demo_and_leaves_the_terminal_usable() {
-    let script = format!("{} demo; echo ended with $?; read word; echo typed $word", env!("CARGO_BIN_EXE_subscope"));
+    let script =
+        format!("{} demo; echo ended with $?; read word; echo typed $word", env!("CARGO_BIN_EXE_subscope"));
     let shell = TestEnv::new("/bin/sh");
     let Some(terminal) = Terminal::start(&shell, 80, 24, &["-c", &format!("trap : INT; {script}")]) else {
         eprintln!("skipped: tmux is not installed");

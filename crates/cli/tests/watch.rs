@@ -10,7 +10,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
     thread,
     time::Duration,
 };
@@ -32,6 +32,9 @@ const QUIET: Duration = Duration::from_millis(1500);
 
 /// The name of a session's file, as the harness gives it: only so is its folder known before it is there.
 const SESSION: &str = "5e551017-0000-4000-8000-000000000001";
+
+/// More than any of these tests prints.
+const QUEUE_LINES: usize = 65_536;
 
 /// A running `watch` and the lines that it prints.
 struct Watching {
@@ -102,7 +105,7 @@ impl Drop for Watching {
 }
 
 fn lines_of(output: ChildStdout) -> Receiver<String> {
-    let (sender, lines) = channel();
+    let (sender, lines) = sync_channel(QUEUE_LINES);
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
@@ -128,7 +131,10 @@ fn own(line: Line) -> Line {
 }
 
 fn begun(env: &TestEnv) -> PathBuf {
-    env.write(&format!("work/{SESSION}.jsonl"), jsonl([transcript::user("Look into it.")]) + &said("First words.", 1))
+    env.write(
+        &format!("work/{SESSION}.jsonl"),
+        jsonl([transcript::user("Look into it.")]) + &said("First words.", 1),
+    )
 }
 
 /// How many agents are told to have completed: a line of time, mark and name.
@@ -165,10 +171,17 @@ fn agent_whose_file_appears_later_is_shown_with_its_calls() {
     let path = begun(&env);
     let mut watching = Watching::of(&env, "watch", &path);
     watching.wait_for("First words.");
-    let call = transcript::tool_use("Agent", "t1").input(subscope_testkit::lines::spawn_input("Explore", "Find the cause", "Find it."));
+    let call = transcript::tool_use("Agent", "t1").input(subscope_testkit::lines::spawn_input(
+        "Explore",
+        "Find the cause",
+        "Find it.",
+    ));
     append(&path, jsonl([call.after_ms(5)]).as_bytes());
     let folder = format!("work/{SESSION}/subagents");
-    env.write(&format!("{folder}/agent-a1.meta.json"), transcript::meta("Explore", "t1").set("description", "Find the cause").line());
+    env.write(
+        &format!("{folder}/agent-a1.meta.json"),
+        transcript::meta("Explore", "t1").set("description", "Find the cause").line(),
+    );
     let grep = transcript::tool_use("Grep", "g1").input(serde_json::json!({"pattern": "needle"}));
     let lines = [own(transcript::user("Find it.")), own(grep)];
     let agent = env.write(&format!("{folder}/agent-a1.jsonl"), jsonl(lines));
@@ -206,7 +219,13 @@ fn truncated_and_replaced_files_repeat_nothing() {
     fs::write(&path, short + &said("Words of the third file.", 6)).unwrap();
     watching.wait_for("Words of the third file.");
     watching.settle();
-    for words in ["First words.", "Second words.", "Words after the cut.", "Words of the other file.", "Words of the third file."] {
+    for words in [
+        "First words.",
+        "Second words.",
+        "Words after the cut.",
+        "Words of the other file.",
+        "Words of the third file.",
+    ] {
         assert_eq!(watching.count(words), 1, "{words} in {:#?}", watching.seen);
     }
     watching.end();
@@ -232,7 +251,10 @@ fn without_a_target_new_sessions_are_followed_and_the_past_is_not_told() {
         if new.exists() {
             append(&new, jsonl([line]).as_bytes());
         } else {
-            env.write("home/.claude/projects/-q/session-2.jsonl", jsonl([transcript::user("Go.").session(session), line]));
+            env.write(
+                "home/.claude/projects/-q/session-2.jsonl",
+                jsonl([transcript::user("Go.").session(session), line]),
+            );
         }
         if let Ok(line) = watching.lines.recv_timeout(Duration::from_millis(200)) {
             watching.seen.push(line);
@@ -250,11 +272,13 @@ fn without_a_target_new_sessions_are_followed_and_the_past_is_not_told() {
 #[test]
 fn recording_through_a_pipe_is_told_whole_and_ends() {
     let env = env();
-    for (version, scenario) in [("2.1.330", "b-parallel"), ("2.1.330", "c-nested"), ("2.0.76", "b-parallel")] {
+    for (version, scenario) in [("2.1.330", "b-parallel"), ("2.1.330", "c-nested"), ("2.0.76", "b-parallel")]
+    {
         let recording = recording(version, scenario);
         let ran = run_with_stdin(&env, "watch -", &[], &fixtures::bytes(&recording.streams()[0]));
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{version} {scenario}");
-        let agents = recording.truth().agents.iter().filter(|agent| !agent.optional && agent.id != "root").count();
+        let agents =
+            recording.truth().agents.iter().filter(|agent| !agent.optional && agent.id != "root").count();
         let starts = ran.stdout.lines().filter(|line| line.contains('▶')).count();
         assert_eq!((starts, ends(&ran.stdout)), (agents, agents), "{version} {scenario}:\n{}", ran.stdout);
     }
@@ -263,7 +287,8 @@ fn recording_through_a_pipe_is_told_whole_and_ends() {
 #[test]
 fn watch_of_a_big_transcript_misses_nothing() {
     let env = env();
-    let options = Options { agents: 40, turns: 20, dialects: corpus::Dialects::Transcripts, ..Options::default() };
+    let options =
+        Options { agents: 40, turns: 20, dialects: corpus::Dialects::Transcripts, ..Options::default() };
     let made = corpus::on_disk(&options, env.root()).unwrap();
     let mut watching = Watching::of(&env, "watch --json", &made.main(env.root()));
     watching.wait_for("\"user.prompt\"");

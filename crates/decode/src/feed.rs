@@ -150,6 +150,11 @@ fn read(place: Place, text: LineText<'_>, line: &Line<'_>, kind: EventKind, sink
     };
     let empty = Data::default();
     let data = line.data.as_ref().unwrap_or(&empty);
+    // These facts are of the agent in `data`, which need not be who the line counts for; the line is a sign of
+    // life of its actor all the same.
+    if matches!(kind, EventKind::SubagentStart | EventKind::SubagentStop) {
+        sink(Decoded::Observation(&Observation { fact: Fact::Activity, ..out.clone() }));
+    }
     if let Some(fact) = fact(kind, line, data, text) {
         sink(Decoded::Observation(&Observation { fact, ..out }));
     }

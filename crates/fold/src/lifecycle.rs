@@ -74,7 +74,10 @@ impl Shown {
             // That nothing more would come of it was a conclusion only: its real ending is told all the same.
             let was_lost = known.as_ref().is_some_and(|known| known.status == AgentStatus::Lost);
             let is_found = was_lost && row.status != AgentStatus::Lost;
-            if !is_live && (is_found || known.as_ref().is_none_or(|known| known.status.is_live() || shown < stretches)) {
+            if !is_live
+                && (is_found
+                    || known.as_ref().is_none_or(|known| known.status.is_live() || shown < stretches))
+            {
                 events.push(stop(tree, row, stretches - 1, row.status));
             }
         } else if !is_live && known.as_ref().is_none_or(|known| known.status.is_live()) {
@@ -86,7 +89,8 @@ impl Shown {
         if since.is_some() && known.as_ref().and_then(|known| known.stalled_since) != since {
             events.push(stall(tree, row, since));
         }
-        self.agents.insert(row.id.clone(), ShownAgent { status: row.status, stretches, stalled_since: since });
+        self.agents
+            .insert(row.id.clone(), ShownAgent { status: row.status, stretches, stalled_since: since });
     }
 }
 
@@ -137,7 +141,12 @@ fn trigger(row: &Agent, stretch: usize) -> String {
 }
 
 fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
-    let at = row.intervals.get(stretch).map(|stretch| stretch[0]).or(row.started_at_ms).or_else(|| asked_at(tree, row));
+    let at = row
+        .intervals
+        .get(stretch)
+        .map(|stretch| stretch[0])
+        .or(row.started_at_ms)
+        .or_else(|| asked_at(tree, row));
     let trigger = trigger(row, stretch);
     let data = json!({
         "agent_id": row.id, "agent_type": row.agent_type, "name": row.name, "description": row.description,
@@ -175,7 +184,14 @@ fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event 
     });
     // Its real ending may still come, as another event.
     let word = if status == AgentStatus::Lost { "lost" } else { "end" };
-    event(tree, at, EventKind::SubagentStop, row.id.clone(), &format!("agent/{}/{word}/{trigger}", row.id), data)
+    event(
+        tree,
+        at,
+        EventKind::SubagentStop,
+        row.id.clone(),
+        &format!("agent/{}/{word}/{trigger}", row.id),
+        data,
+    )
 }
 
 fn stall(tree: &Tree, row: &Agent, since: Option<Millis>) -> Event {

@@ -201,11 +201,10 @@ mod lifecycle {
 
     #[test]
     fn result_of_the_spawn_call_completes_without_a_result_line() {
-        let own = stream::assistant("All seen.").under("t1").agent("a1").agent_type("Explore");
-        let end = spawned("t1", "a1", "All seen.");
-        let tree = tree(&printed([stream::init(), spawn("t1", "Explore"), own, end]));
+        let tree = tree(&printed([stream::init(), spawn("t1", "Explore"), spawned("t1", "a1", "All seen.")]));
         let row = &tree.agents[1];
-        assert_eq!((row.status, row.result.as_deref()), (AgentStatus::Completed, Some("All seen.")));
+        assert_eq!((row.id.as_str(), row.status), ("a1", AgentStatus::Completed));
+        assert_eq!(row.result.as_deref(), Some("All seen."));
     }
 
     #[test]
@@ -424,7 +423,8 @@ mod lifecycle {
         let mut events = Events::new();
         let mut told = Vec::new();
         let start = subscope_testkit::clock::START;
-        let (first, last) = (own(transcript::user("Look."), 0), own(transcript::assistant("Seen."), 3_600_000));
+        let (first, last) =
+            (own(transcript::user("Look."), 0), own(transcript::assistant("Seen."), 3_600_000));
         for (line, at) in [(first, start + 1000), (last.stop("end_turn"), start + 3_600_000)] {
             fold.push(source, format!("{}\n", line.line()).as_bytes());
             // Just told, then after an hour of silence.
@@ -470,7 +470,10 @@ mod attribution {
         assert_eq!(owner(&tree, "b1"), ("sa-1".to_owned(), Basis::Sole));
         assert_eq!(owner(&tree, "b2"), ("sa-1".to_owned(), Basis::Sole));
         assert_eq!(owner(&tree, "b3"), ("root".to_owned(), Basis::Sole));
-        assert_eq!(sketch(&tree), "root lost: Task ok, Bash ok\n  sa-1 Explore completed: Bash ok, Bash error\n");
+        assert_eq!(
+            sketch(&tree),
+            "root lost: Task ok, Bash ok\n  sa-1 Explore completed: Bash ok, Bash error\n"
+        );
     }
 
     #[test]

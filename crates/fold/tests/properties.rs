@@ -127,7 +127,7 @@ proptest! {
     #[test]
     fn repeated_lines_with_ids_change_nothing(
         (name, parts, doubled) in told().prop_flat_map(|(name, mut parts)| {
-            parts.retain(|part| has_ids(part));
+            parts.retain(has_ids);
             let doubled: Vec<_> = parts.iter().map(|part| duplicated(part.lines())).collect();
             (Just(name), Just(parts), doubled)
         })
@@ -305,8 +305,11 @@ fn rubbish() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// One agent: id, parent, spawn call, status, calls.
+type Who = (String, Option<String>, Option<String>, &'static str, Vec<String>);
+
 /// Who there is: id, parent, spawn call, status, and each call with its owner.
-fn people(tree: &Tree) -> Vec<(String, Option<String>, Option<String>, &'static str, Vec<String>)> {
+fn people(tree: &Tree) -> Vec<Who> {
     let mut all: Vec<_> = tree
         .agents
         .iter()
@@ -327,9 +330,7 @@ fn people(tree: &Tree) -> Vec<(String, Option<String>, Option<String>, &'static 
     all
 }
 
-fn people_made(
-    made: &corpus::Made,
-) -> Vec<(String, Option<String>, Option<String>, &'static str, Vec<String>)> {
+fn people_made(made: &corpus::Made) -> Vec<Who> {
     let mut all: Vec<_> = made
         .agents
         .iter()
@@ -351,16 +352,27 @@ fn has_ids(part: &Part) -> bool {
 fn without_repeats_of_lines_without_id_and_time(lines: Vec<Vec<u8>>) -> Vec<u8> {
     let mut seen = std::collections::HashSet::new();
     let mut bytes = Vec::new();
-    for line in lines {
-        let has_id = serde_json::from_slice::<Value>(&line).is_ok_and(|value| {
+    let mut is_over = false;
+    let results = lines.iter().filter(|line| is_result(line)).collect::<std::collections::HashSet<_>>().len();
+    let mut counted = 0;
+    for line in &lines {
+        let has_id = serde_json::from_slice::<Value>(line).is_ok_and(|value| {
             // Where lines have no time, their order is their place in the stream: an old line behind a new one is news.
             value["uuid"].is_string() && value["timestamp"].is_string()
         });
-        if seen.insert(line.clone()) || has_id {
-            bytes.extend(line);
+        let is_new = seen.insert(line.clone());
+        counted += usize::from(is_new && is_result(line));
+        if is_new || (has_id && !is_over) {
+            bytes.extend_from_slice(line);
         }
+        // What a stream says behind its last result is a run that has none yet, whatever it repeats.
+        is_over = results > 0 && counted == results;
     }
     bytes
+}
+
+fn is_result(line: &[u8]) -> bool {
+    line.windows(15).any(|window| window == b"\"type\":\"result\"")
 }
 
 fn payload_options() -> FoldOptions {

@@ -51,7 +51,10 @@ fn walk(fold: &Fold, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind
             Some(next) => {
                 // Nothing changes before the moment that is named.
                 let (before, _) = at(fold, next - 1);
-                assert_eq!((root(&before).status, root(&before).flags.clone()), (row.status, row.flags.clone()));
+                assert_eq!(
+                    (root(&before).status, root(&before).flags.clone()),
+                    (row.status, row.flags.clone())
+                );
                 now = next;
             }
             None => return seen,

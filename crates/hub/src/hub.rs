@@ -198,7 +198,11 @@ impl Loop {
             self.publish_problem(problem);
         }
         let at = self.driver.now();
-        let due = self.deadlines.iter().filter(|(_, deadline)| **deadline <= at).map(|(session, _)| session.clone());
+        let due = self
+            .deadlines
+            .iter()
+            .filter(|(_, deadline)| **deadline <= at)
+            .map(|(session, _)| session.clone());
         self.pending.extend(due);
         let is_due = self.last_derived.elapsed() >= self.derive_cost * DERIVE_SHARE;
         if (!self.pending.is_empty() && is_due) || fed.has_ended {

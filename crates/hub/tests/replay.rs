@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::mpsc::{Receiver, Sender, channel},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::Duration,
 };
@@ -12,7 +12,9 @@ use std::{
 use proptest::{prelude::*, sample::Index};
 use subscope_fold::{Fold, Limits};
 use subscope_hub::{Driver, Fed, Hub, HubOptions, Recording, Replay, Subscription};
-use subscope_model::{Agent, Event, Feed, Millis, PriceTable, Problem, Received, Session, SessionId, SourceId, Tree, Update};
+use subscope_model::{
+    Agent, Event, Feed, Millis, PriceTable, Problem, Received, Session, SessionId, SourceId, Tree, Update,
+};
 use subscope_testkit::{
     fixtures::recording,
     folding::{self, LATER, Part, Telling, parts_of},
@@ -26,6 +28,8 @@ fn options() -> HubOptions {
     HubOptions { prices: PriceTable::default(), limits: Limits::default() }
 }
 
+/// The number of a source, and some bytes of it.
+type Piece = (usize, Vec<u8>);
 /// A session's rows by agent.
 type Rows = (Session, BTreeMap<String, Agent>);
 
@@ -51,7 +55,8 @@ impl Reader {
             }
             Update::Change(change) => {
                 let known = self.sessions.get_mut(&change.session.id);
-                let (session, rows) = known.unwrap_or_else(|| panic!("a change before its session's snapshot"));
+                let (session, rows) =
+                    known.unwrap_or_else(|| panic!("a change before its session's snapshot"));
                 *session = change.session;
                 for removed in change.removed {
                     rows.remove(removed.as_str());
@@ -89,11 +94,11 @@ fn fresh(feed: &mut Subscription, session: &SessionId) -> Rows {
 struct Stepper {
     parts: Vec<Part>,
     sources: Vec<SourceId>,
-    pieces: std::vec::IntoIter<(usize, Vec<u8>)>,
+    pieces: std::vec::IntoIter<Piece>,
     /// A message for each piece that may go.
     go: Receiver<()>,
     /// Told after each piece.
-    done: Sender<()>,
+    done: SyncSender<()>,
 }
 
 impl Driver for Stepper {
@@ -138,7 +143,7 @@ const SCENARIOS: [(&str, &str); 5] = [
 ];
 
 /// A scenario's sources, their lines in any order, and moments at which somebody subscribes.
-fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<(usize, Vec<u8>)>, Vec<Index>)> {
+fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<Piece>, Vec<Index>)> {
     (any::<Index>(), 1..8u8).prop_flat_map(|(scenario, choice)| {
         let (version, name) = SCENARIOS[scenario.index(SCENARIOS.len())];
         let bits = Telling::ALL.iter().enumerate().filter(|(bit, _)| choice & (1 << bit) != 0);
@@ -150,7 +155,7 @@ fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<(usize, Vec<u8>)>, Vec<Index
 }
 
 /// The rows of these pieces, folded at once after their sources have ended.
-fn at_once(parts: &[Part], pieces: &[(usize, Vec<u8>)]) -> (SessionId, BTreeMap<String, Agent>) {
+fn at_once(parts: &[Part], pieces: &[Piece]) -> (SessionId, BTreeMap<String, Agent>) {
     let mut fold = Fold::new(folding::options(false));
     let sources: Vec<_> = parts.iter().map(|part| fold.open(part.spec.clone())).collect();
     for (part, bytes) in pieces {
@@ -170,8 +175,8 @@ proptest! {
     #[test]
     fn snapshot_and_changes_are_the_fresh_snapshot((parts, pieces, moments) in scene()) {
         let (session, expected) = at_once(&parts, &pieces);
-        let (go, may_go) = channel();
-        let (done, is_done) = channel();
+        let (go, may_go) = sync_channel(1);
+        let (done, is_done) = sync_channel(1);
         let steps = pieces.len() + 1;
         let moments: Vec<usize> = moments.iter().map(|moment| moment.index(steps)).collect();
         let stepper = Stepper { parts, sources: Vec::new(), pieces: pieces.into_iter(), go: may_go, done };
@@ -216,7 +221,11 @@ fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
         let mut feed = hub.subscribe();
         let reader = Reader::default().read(&mut feed);
         let (session, rows) = &reader.sessions[&expected.session.id];
-        assert_eq!((session.runs, rows.len()), (expected.session.runs, expected.agents.len()), "speed {speed}");
+        assert_eq!(
+            (session.runs, rows.len()),
+            (expected.session.runs, expected.agents.len()),
+            "speed {speed}"
+        );
         for row in &expected.agents {
             assert_eq!(rows[&row.id.to_string()], *row, "speed {speed}");
         }

@@ -23,9 +23,9 @@ pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use observation::{
-    AgentEnd, Batch, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
-    Parent, Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput, SpawnMode,
-    SpawnResult, ToolClass,
+    AgentEnd, Batch, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation,
+    Outcome, Parent, Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput,
+    SpawnMode, SpawnResult, ToolClass,
 };
 pub use price::{ModelPrice, PriceTable};
 pub use problem::Problem;

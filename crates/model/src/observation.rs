@@ -596,9 +596,17 @@ mod tests {
     fn text_of_strings_blocks_and_other_values() {
         for (json, text, last) in [
             (r#""a\nb""#, "a\nb", Some("a\nb")),
-            (r#"[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b\u00e9"}]"#, "a\nbé", Some("bé")),
+            (
+                r#"[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b\u00e9"}]"#,
+                "a\nbé",
+                Some("bé"),
+            ),
             (r#"["x","y"]"#, "x\ny", Some("y")),
-            (r#"[{"type":"tool_reference","tool_name":"T"}]"#, r#"[{"type":"tool_reference","tool_name":"T"}]"#, None),
+            (
+                r#"[{"type":"tool_reference","tool_name":"T"}]"#,
+                r#"[{"type":"tool_reference","tool_name":"T"}]"#,
+                None,
+            ),
             (r#"{"a":1}"#, r#"{"a":1}"#, Some(r#"{"a":1}"#)),
         ] {
             assert_eq!((raw(json).text().as_ref(), raw(json).last_text().as_deref()), (text, last), "{json}");

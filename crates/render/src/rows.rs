@@ -70,6 +70,11 @@ pub fn drawn_levels(width: usize) -> usize {
 }
 
 impl Row {
+    /// Puts the row at the left, as if nothing stood above or below it.
+    pub fn stand_alone(&mut self) {
+        *self = Self { agent: self.agent, depth: 0, is_last: true, has_children: false, guides: 0 };
+    }
+
     /// Returns what stands before the agent's icon: two columns a level, up to `levels`. A deeper row shows
     /// its depth as a number (`⋯12`) in place of the innermost guides.
     pub fn lead(&self, levels: usize, glyphs: &Glyphs) -> String {

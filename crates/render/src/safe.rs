@@ -109,7 +109,7 @@ impl Visible {
 /// Whether a character acts on a terminal or on its reader without being seen: the controls, the line
 /// separators, and the default-ignorable characters of Unicode (`DerivedCoreProperties.txt`), but for the two
 /// variation selectors (U+FE0E, U+FE0F) that ordinary emoji carry.
-fn is_hidden(character: char) -> bool {
+pub fn is_hidden(character: char) -> bool {
     if character.is_control() {
         return true;
     }

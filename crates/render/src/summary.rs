@@ -109,7 +109,10 @@ fn times(summary: &Summary, style: &Style) -> Vec<Part> {
     parts.extend(summary.agent_ms.map(|sum| (None, format!("agents {}", text::duration(Some(sum))))));
     if let (Some(wall @ 1..), Some(sum @ 1..)) = (summary.wall_ms, summary.agent_ms) {
         let tenths = sum.saturating_mul(10) / wall;
-        parts.push((None, format!("parallel {}.{}{}", tenths / 10, tenths % 10, style.glyphs().times)));
+        // Agents that ran one after the other need no figure.
+        if tenths > 10 {
+            parts.push((None, format!("parallel {}.{}{}", tenths / 10, tenths % 10, style.glyphs().times)));
+        }
     }
     parts
 }

@@ -135,19 +135,32 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
             if word.trim().is_empty() {
                 continue;
             }
-            for grapheme in word.graphemes(true) {
-                let columns = UnicodeWidthStr::width(grapheme);
+            for piece in word.graphemes(true).flat_map(|grapheme| fitting(grapheme, width)) {
+                let columns = UnicodeWidthStr::width(piece);
                 if used + columns > width {
                     out.push(std::mem::take(&mut current));
                     used = 0;
                 }
-                current.push_str(grapheme);
+                current.push_str(piece);
                 used += columns;
             }
         }
         out.push(current.trim_end().to_owned());
     }
     out
+}
+
+/// Returns what people see as one character, in its parts where it is wider than a whole line.
+fn fitting(grapheme: &str, width: usize) -> impl Iterator<Item = &str> {
+    let is_whole = UnicodeWidthStr::width(grapheme) <= width;
+    let mut ends = grapheme.char_indices().map(|(at, character)| at + character.len_utf8());
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let end = if is_whole { (start == 0).then_some(grapheme.len()) } else { ends.next() }?;
+        let piece = grapheme.get(start..end);
+        start = end;
+        piece
+    })
 }
 
 #[cfg(test)]

@@ -83,6 +83,8 @@ pub struct TreeOptions {
     pub agent: Option<AgentId>,
     /// Minutes east of UTC of the clock times shown.
     pub offset_minutes: i32,
+    /// Whether every agent begins at the left, without guides.
+    pub flat: bool,
 }
 
 /// Returns the tree as text; each line ends in a newline. Nothing for [`Detail::Off`]; one line that says so
@@ -92,7 +94,10 @@ pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     if options.detail == Detail::Off {
         return String::new();
     }
-    let rows = rows(tree, options.agent.as_ref());
+    let mut rows = rows(tree, options.agent.as_ref());
+    if options.flat {
+        rows.iter_mut().for_each(Row::stand_alone);
+    }
     if let (true, Some(id)) = (rows.is_empty(), &options.agent) {
         return format!("no agent {} in this session\n", style.one_line(id, 60));
     }

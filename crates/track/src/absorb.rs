@@ -5,15 +5,15 @@
 
 use hashbrown::HashMap;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Batch, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome,
-    Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
+    AgentEnd, AgentStatus, Basis, Batch, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation,
+    Outcome, Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
 };
 
 use crate::{
     facts::{
-        BatchClaim, Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, ParentClaim,
-        PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger, TurnFact, better,
-        better_text, response_key,
+        BatchClaim, Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order,
+        ParentClaim, PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger,
+        TurnFact, better, better_text, response_key,
     },
     hash_text,
 };
@@ -543,7 +543,9 @@ fn follow_stream(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>) 
     let stream = facts.streams.entry(seen.place.source.0).or_default();
     if matches!(seen.fact, Fact::TurnEnd { .. }) {
         stream.last_result = stream.last_result.max(Some(seen.place.offset));
-    } else if actor == Some(ROOT) && matches!(seen.fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. }) {
+    } else if actor == Some(ROOT)
+        && matches!(seen.fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
+    {
         stream.last_activity = stream.last_activity.max(Some(seen.place.offset));
     }
 }

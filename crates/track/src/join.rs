@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
-    AgentFacts, BatchClaim, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key, ParentClaim, ROOT,
-    Ref, ResponseFacts, Span, SpawnCallFacts,
+    AgentFacts, BatchClaim, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key,
+    ParentClaim, ROOT, Ref, ResponseFacts, Span, SpawnCallFacts,
 };
 
 /// Where names of the one fold's facts stand in the other's.
@@ -120,7 +120,8 @@ impl Facts {
         self.run_ids.extend(other.run_ids);
         self.prompts.extend(other.prompts);
         self.turns.extend(other.turns);
-        self.streams.extend(other.streams.into_iter().map(|(source, stream)| (source + moved.sources, stream)));
+        self.streams
+            .extend(other.streams.into_iter().map(|(source, stream)| (source + moved.sources, stream)));
         self.batch_runs.extend(other.batch_runs.into_iter().map(|(run, call)| (run, moved.call(call))));
         for sum in other.checksums {
             if !self.checksums.contains(&sum) {
@@ -196,7 +197,9 @@ fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
     join_best(&mut known.name, told.name);
     join_best(&mut known.model, told.model);
     join_best(&mut known.prompt, told.prompt);
-    known.modes.extend(told.modes.into_iter().map(|(call, order, mode)| (call.map(|call| moved.call(call)), order, mode)));
+    known.modes.extend(
+        told.modes.into_iter().map(|(call, order, mode)| (call.map(|call| moved.call(call)), order, mode)),
+    );
     if known.batch.is_none() {
         known.batch = told.batch.map(|batch| match batch {
             BatchClaim::Call(call) => BatchClaim::Call(moved.call(call)),

@@ -1,6 +1,8 @@
 //! What running agents are busy with or wait for, since when, and when that becomes a stall.
 
-use subscope_model::{AgentStatus, Liveness, LivenessKind, Millis, Outcome, Text, ToolClass, ToolStatus, Tree};
+use subscope_model::{
+    AgentStatus, Liveness, LivenessKind, Millis, Outcome, Text, ToolClass, ToolStatus, Tree,
+};
 
 use crate::{
     Now,

@@ -74,8 +74,7 @@ enum Certainty {
 pub(crate) fn people(facts: &Facts, is_over: bool) -> People {
     let (by_elimination, starters) = hook_starts(facts);
     let origin_of = link(facts, &by_elimination);
-    let mut all =
-        vec![Person::new(AgentId::from(AgentId::ROOT), None)];
+    let mut all = vec![Person::new(AgentId::from(AgentId::ROOT), None)];
     if let Some(root) = all.first_mut() {
         root.refs.push(ROOT);
     }
@@ -226,7 +225,8 @@ fn hook_starts(facts: &Facts) -> (HashMap<Ref, CallNo>, HashMap<Ref, Ref>) {
             HookWhat::Start { agent } => {
                 let Some(name) = facts.by_id.get(agent).copied() else { continue };
                 // One that a message woke was started long before.
-                let is_woken = facts.agents.get(name as usize).is_some_and(|agent| !agent.triggers.is_empty());
+                let is_woken =
+                    facts.agents.get(name as usize).is_some_and(|agent| !agent.triggers.is_empty());
                 let is_new = !is_woken && !starters.contains_key(&name) && !origins.contains_key(&name);
                 let callers = |caller: Ref| waiting.iter().all(|(_, known)| *known == caller);
                 match waiting.first().copied() {
@@ -258,7 +258,11 @@ fn hook_starts(facts: &Facts) -> (HashMap<Ref, CallNo>, HashMap<Ref, Ref>) {
 
 /// Whether an agent can be a call's by its type.
 fn fits(facts: &Facts, call: CallNo, name: Ref) -> bool {
-    let asked = facts.calls.get(call as usize).and_then(|call| call.spawn.as_ref()).and_then(|it| value(&it.agent_type));
+    let asked = facts
+        .calls
+        .get(call as usize)
+        .and_then(|call| call.spawn.as_ref())
+        .and_then(|it| value(&it.agent_type));
     let told = facts.agents.get(name as usize).and_then(|agent| value(&agent.agent_type));
     asked.is_none() || told.is_none() || asked == told
 }

@@ -172,10 +172,14 @@ impl Case<'_> {
     /// How the agent is run, as far as any source tells.
     pub(crate) fn mode(&self, person: &Person) -> Option<SpawnMode> {
         let modes = self.tellings(person).flat_map(|agent| &agent.modes);
-        let of_its_start = modes.filter(|(call, ..)| call.is_none() || person.origin.is_none() || *call == person.origin);
+        let of_its_start =
+            modes.filter(|(call, ..)| call.is_none() || person.origin.is_none() || *call == person.origin);
         // Who is moved to the background stays there: the later telling counts.
         let by_agent = of_its_start.max_by_key(|(_, order, mode)| (*order, *mode)).map(|(.., mode)| *mode);
-        let spawn = person.origin.and_then(|call| self.facts.calls.get(call as usize)).and_then(|call| call.spawn.as_ref());
+        let spawn = person
+            .origin
+            .and_then(|call| self.facts.calls.get(call as usize))
+            .and_then(|call| call.spawn.as_ref());
         by_agent.or_else(|| spawn.and_then(|spawn| value(&spawn.mode)))
     }
 

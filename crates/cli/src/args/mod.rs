@@ -74,7 +74,7 @@ pub(crate) struct Global {
     /// Reads the user's settings from this file (also SUBSCOPE_CONFIG).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// Keeps data in this folder (also SUBSCOPE_DATA_DIR). Paths as TARGET and `demo` keep none.
+    /// Names the folder for data (also SUBSCOPE_DATA_DIR). This version keeps none.
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) store: Option<PathBuf>,
     /// Takes any problem in the input for a failure: exit code 3.

@@ -215,6 +215,7 @@ impl Frame {
             now: now.or(tree.session.ended_at_ms),
             agent: None,
             offset_minutes: 0,
+            flat: false,
         };
         let drawn = render_tree(tree, &options);
         let mut lines: Vec<&str> = drawn.lines().collect();

@@ -17,7 +17,7 @@ use crate::{
     args::{ExportArgs, Format, ShapeChoice},
     context::Context,
     error::{CliError, Kind},
-    output,
+    output::{self, HarmlessJson},
     redact::Redacted,
 };
 
@@ -93,8 +93,9 @@ fn redacted(checkpoint: &Checkpoint) -> Result<Checkpoint, CliError> {
 /// Writes to the file that is asked for, else to stdout.
 fn write(args: &ExportArgs, work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     let mut masked = |out: &mut dyn Write| {
+        let mut out = HarmlessJson::new(out);
         if !args.redact {
-            return work(out);
+            return work(&mut out);
         }
         let mut out = Redacted::new(out);
         work(&mut out)?;

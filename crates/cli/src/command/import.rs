@@ -52,6 +52,7 @@ fn drawn(tree: &Tree, context: &Context) -> String {
         now: None,
         agent: None,
         offset_minutes: context.offset_minutes(),
+        flat: false,
     };
     render_tree(tree, &options)
 }

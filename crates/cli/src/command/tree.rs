@@ -21,17 +21,19 @@ pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let now = loaded.at;
     let mut tree = loaded.tree;
     let agent = args.agent.as_deref().map(|prefix| find_agent(&tree, prefix)).transpose()?;
-    if args.flat {
-        flatten(&mut tree);
-    }
     if args.json {
         if let Some(agent) = &agent {
             keep_subtree(&mut tree, agent);
         }
+        if args.flat {
+            flatten(&mut tree);
+        }
         output::print_json(&tree)?;
     } else if context.settings().tracing.detail.value != Detail::Off {
+        let detail = context.settings().tracing.detail.value;
         let options = TreeOptions {
-            detail: context.settings().tracing.detail.value,
+            detail: if args.flat { Detail::Minimal } else { detail },
+            flat: args.flat,
             style: context.style(args.width.map(usize::from)),
             now: Some(now),
             agent,

@@ -147,7 +147,7 @@ impl<'c> Watch<'c> {
             self.context.warn(&format!("{at}: {what}"));
         }
         if self.is_json {
-            return output::print(&format!("{}\n", feed_line(event)));
+            return output::print_lines(&format!("{}\n", feed_line(event)));
         }
         let rows = self.agents.get(&event.session_id);
         let name = |id: &AgentId| rows.and_then(|rows| rows.get(id)).map(Agent::title);
@@ -214,7 +214,7 @@ impl<'c> Watch<'c> {
             lines += &feed_line(&heartbeat(session, &rows, now, self.beats));
             lines.push('\n');
         }
-        output::print(&lines)
+        output::print_lines(&lines)
     }
 
     fn finish(mut self) -> Result<(), CliError> {

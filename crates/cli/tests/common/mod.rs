@@ -8,17 +8,17 @@ use serde_json::Value;
 use subscope_testkit::env::{Ran, TestEnv};
 
 /// An environment for the program under test.
-pub fn env() -> TestEnv {
+pub(crate) fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_subscope"))
 }
 
 /// Runs the program with words and paths.
-pub fn run(env: &TestEnv, words: &str, paths: &[&Path]) -> Ran {
+pub(crate) fn run(env: &TestEnv, words: &str, paths: &[&Path]) -> Ran {
     run_with_stdin(env, words, paths, b"")
 }
 
 /// The same with bytes on standard input.
-pub fn run_with_stdin(env: &TestEnv, words: &str, paths: &[&Path], stdin: &[u8]) -> Ran {
+pub(crate) fn run_with_stdin(env: &TestEnv, words: &str, paths: &[&Path], stdin: &[u8]) -> Ran {
     let paths: Vec<String> = paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect();
     let arguments: Vec<&str> = words.split_whitespace().chain(paths.iter().map(String::as_str)).collect();
     let ran = env.run_with_stdin(&arguments, stdin);
@@ -27,22 +27,23 @@ pub fn run_with_stdin(env: &TestEnv, words: &str, paths: &[&Path], stdin: &[u8])
 }
 
 /// Returns the exit code and all of stderr.
-pub fn told(ran: &Ran) -> (i32, &str) {
+pub(crate) fn told(ran: &Ran) -> (i32, &str) {
     (ran.code.unwrap_or(-1), ran.stderr.as_str())
 }
 
 /// Reads one JSON value.
-pub fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// Reads JSON values, one a line.
-pub fn json_lines(text: &str) -> Vec<Value> {
+pub(crate) fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(json).collect()
 }
 
 /// The ids and statuses of a tree's agents.
-pub fn agents(tree: &Value) -> Vec<(String, String)> {
+pub(crate) fn agents(tree: &Value) -> Vec<(String, String)> {
     let rows = tree["agents"].as_array().unwrap().iter();
-    rows.map(|row| (row["id"].as_str().unwrap().to_owned(), row["status"].as_str().unwrap().to_owned())).collect()
+    rows.map(|row| (row["id"].as_str().unwrap().to_owned(), row["status"].as_str().unwrap().to_owned()))
+        .collect()
 }

@@ -7,8 +7,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Batch, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, Place, Sink,
-    SourceKind, Spawn, SpawnMode,
+    AgentEnd, AgentStatus, Basis, Batch, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent,
+    Place, Sink, SourceKind, Spawn, SpawnMode,
 };
 
 use crate::{

@@ -13,8 +13,8 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Batch, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
-    Outcome, Parent, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, Batch, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact,
+    Observation, Outcome, Parent, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
 };
 
 use super::transcript::{model_usage, notify, say_message, say_result};
@@ -459,7 +459,8 @@ fn workflow_progress(line: &Line<'_>, out: &Observation<'_>, sink: &mut Sink<'_>
         };
         let claim = Claim::Agent(agent, Basis::Wire);
         sink(Decoded::Observation(&Observation { claim, fact: Fact::Spawn(spawn), ..out.clone() }));
-        let started = Observation { claim, time: millis(told.started_at), fact: Fact::Activity, ..out.clone() };
+        let started =
+            Observation { claim, time: millis(told.started_at), fact: Fact::Activity, ..out.clone() };
         sink(Decoded::Observation(&started));
         let status = match told.state.get() {
             Some("done" | "completed") => AgentStatus::Completed,

@@ -16,8 +16,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    Basis, Batch, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind, Raw,
-    Sink, SourceKind, Spawn, SpawnMode, Usage, parse_rfc3339,
+    Basis, Batch, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind,
+    Raw, Sink, SourceKind, Spawn, SpawnMode, Usage, parse_rfc3339,
 };
 
 use crate::{

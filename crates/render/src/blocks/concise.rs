@@ -43,7 +43,7 @@ pub(super) fn block(event: &Event, scene: &Scene<'_>) -> Option<String> {
             // A subagent's report is shown here and nowhere else.
             if scene.call.as_ref().is_some_and(|call| call.is_spawn) {
                 let told = event.data.get("report").or_else(|| event.data.get("result"));
-                let report = words(&payload::first_line(told));
+                let report = words(&payload::whole(told));
                 let [open, close] = glyphs.quotes;
                 if !report.is_empty() {
                     line.push(&format!(" {open}{report}{close}"));

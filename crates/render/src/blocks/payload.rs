@@ -117,12 +117,17 @@ pub(super) fn result(value: Option<&Value>, full: bool, charset: Charset) -> Str
 
 /// Returns the first line of a result or error that is not blank.
 pub(super) fn first_line(value: Option<&Value>) -> String {
-    let text = match value {
+    let text = whole(value);
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+/// Returns a result's text, JSON as it is where it holds none.
+pub(super) fn whole(value: Option<&Value>) -> String {
+    match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(value) => text_of(value).unwrap_or_else(|| value.to_string()),
-    };
-    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+    }
 }
 
 /// Returns what a call works on, in a few words.

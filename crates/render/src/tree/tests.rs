@@ -12,6 +12,7 @@ fn options(detail: Detail, width: usize) -> TreeOptions {
         now: Some(sample::NOW),
         agent: None,
         offset_minutes: 0,
+        flat: false,
     }
 }
 

@@ -1,3 +1,5 @@
+//! Tests of the reading of plain lines.
+
 use super::*;
 
 #[test]

@@ -53,12 +53,12 @@ pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check
     }
 }
 
-/// Says where data is kept, where that was chosen; what is there already has to be a folder.
+/// Says which folder is named for data, where one is; what is there already has to be a folder.
 pub(super) fn store(store: Option<&Path>) -> Option<Check> {
     let store = store?;
-    let says = format!("data is kept in {}", store.display());
+    let says = format!("the folder for data is {}; this version keeps none", store.display());
     Some(if store.exists() && !store.is_dir() {
-        Check::new("store", State::Failure, format!("{says}, which is no folder"))
+        Check::new("store", State::Failure, format!("{}, named for data, is no folder", store.display()))
             .hint("--store or SUBSCOPE_DATA_DIR names it")
     } else {
         Check::new("store", State::Ok, says)

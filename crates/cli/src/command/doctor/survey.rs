@@ -99,10 +99,10 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let survey = Survey::of(&projects, crate::clock::now_ms());
+        let survey = Survey::of(&projects, subscope_hub::clock::now_ms());
         assert_eq!((survey.sessions, survey.live, survey.folders), (2, 2, 5));
         assert!(survey.newest_ms.is_some() && survey.unreadable.is_empty());
-        let later = Survey::of(&projects, crate::clock::now_ms() + 3_600_000);
+        let later = Survey::of(&projects, subscope_hub::clock::now_ms() + 3_600_000);
         assert_eq!((later.sessions, later.live), (2, 0));
         assert_eq!(Survey::of(&home.path().join("none"), 0), Survey::default());
     }
