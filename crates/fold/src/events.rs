@@ -8,7 +8,9 @@ use std::collections::HashSet;
 
 use hashbrown::HashMap;
 use serde_json::{Value, json};
-use subscope_model::{Actor, AgentId, Basis, Event, EventKind, Problem, SessionId, Text, Tree, event_id};
+use subscope_model::{
+    Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, Text, Tree, event_id,
+};
 use subscope_track::{Attribution, Now};
 
 use crate::{
@@ -55,10 +57,15 @@ impl Events {
             let Some(tree) = fold.tree(session, now) else { continue };
             let Some(number) = fold.number(session) else { continue };
             let own: Vec<&Draft> = drafts.iter().filter(|draft| draft.tracker == number).collect();
-            events.extend(self.session(fold, number, &tree, &own));
+            events.extend(self.session(fold, number, &tree, &own, now));
             trees.push(tree);
         }
         (trees, events)
+    }
+
+    /// Returns when [`Events::advance`] has something to tell of a session that time alone makes ripe.
+    pub fn next_due(&self, session: &SessionId) -> Option<Millis> {
+        self.sessions.get(session)?.shown.next_due()
     }
 
     /// Returns a problem of no session as an event.
@@ -90,7 +97,7 @@ impl Events {
         });
         let Some(tree) = fold.tree(session, now) else { return Vec::new() };
         let own: Vec<&Draft> = drafts.iter().collect();
-        let mut events = Self::new().session(fold, number, &tree, &own);
+        let mut events = Self::new().session(fold, number, &tree, &own, now);
         place_the_timeless(&mut events);
         for (seq, event) in events.iter_mut().enumerate() {
             event.seq = seq as u64 + 1;
@@ -98,11 +105,18 @@ impl Events {
         events
     }
 
-    fn session(&mut self, fold: &Fold, number: usize, tree: &Tree, drafts: &[&Draft]) -> Vec<Event> {
+    fn session(
+        &mut self,
+        fold: &Fold,
+        number: usize,
+        tree: &Tree,
+        drafts: &[&Draft],
+        now: &Now<'_>,
+    ) -> Vec<Event> {
         let Some(tracker) = fold.tracker(number) else { return Vec::new() };
         let state = self.sessions.entry(tree.session.id.clone()).or_default();
         let attribution = tracker.attribution();
-        let mut events = state.shown.advance(tree);
+        let mut events = state.shown.advance(tree, now);
         // A new stretch may repeat the words of an old one.
         for event in &events {
             if event.kind == EventKind::SubagentStart {

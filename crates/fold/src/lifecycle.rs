@@ -6,11 +6,18 @@ use serde_json::{Value, json};
 use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Tree, event_id,
 };
+use subscope_track::Now;
+
+/// How long an ending waits for the agent's own last line while sources grow. Harnesses write the files of several
+/// agents in no order: a report often stands in the parent's transcript before the agent's last words and figures do.
+const SETTLE_MS: Millis = 300;
 
 /// What was last shown of a session's rows.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     agents: BTreeMap<AgentId, ShownAgent>,
+    /// Agents whose ending waits for their last line, and since when.
+    settling: BTreeMap<AgentId, Millis>,
     has_started: bool,
     problems: usize,
 }
@@ -24,8 +31,30 @@ struct ShownAgent {
 }
 
 impl Shown {
+    /// Returns when an ending has waited long enough.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.settling.values().min().map(|since| since + SETTLE_MS)
+    }
+
+    /// Whether an agent's ending waits for its own last line, which may still come.
+    fn settles(&mut self, row: &Agent, now: &Now<'_>) -> bool {
+        let is_whole = row.evidence.as_deref() == Some("last line") || row.status == AgentStatus::Lost;
+        if row.status.is_live() || is_whole || !now.is_growing || row.id.is_root() {
+            self.settling.remove(&row.id);
+            return false;
+        }
+        if self.agents.get(&row.id).is_none_or(|shown| shown.status.is_live()) {
+            let since = *self.settling.entry(row.id.clone()).or_insert(now.at);
+            if now.at < since + SETTLE_MS {
+                return true;
+            }
+        }
+        self.settling.remove(&row.id);
+        false
+    }
+
     /// Returns the events by which a tree differs from what was last shown, in order.
-    pub(crate) fn advance(&mut self, tree: &Tree) -> Vec<Event> {
+    pub(crate) fn advance(&mut self, tree: &Tree, now: &Now<'_>) -> Vec<Event> {
         let mut events = Vec::new();
         if !self.has_started {
             self.has_started = true;
@@ -33,8 +62,14 @@ impl Shown {
         }
         // An agent that is only asked for may still be refused: it starts when it is seen at work.
         for row in tree.agents.iter().filter(|row| row.status != AgentStatus::Pending) {
+            // What stands beside a transcript may be there before its first line, which has the time.
+            let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
+            if now.is_growing && row.status.is_live() && !is_known && started_at(tree, row, 0).is_none() {
+                continue;
+            }
             self.rename(tree, row, &mut events);
-            self.advance_agent(tree, row, &mut events);
+            let settles = self.settles(row, now);
+            self.advance_agent(tree, row, settles, &mut events);
         }
         for problem in tree.problems.iter().skip(self.problems) {
             let data = json!({ "at": problem.at, "what": problem.what });
@@ -59,8 +94,8 @@ impl Shown {
         events.push(event(tree, None, EventKind::AgentRenamed, row.id.clone(), &key, data));
     }
 
-    fn advance_agent(&mut self, tree: &Tree, row: &Agent, events: &mut Vec<Event>) {
-        let is_live = row.status.is_live();
+    fn advance_agent(&mut self, tree: &Tree, row: &Agent, settles: bool, events: &mut Vec<Event>) {
+        let is_live = row.status.is_live() || settles;
         let stretches = row.intervals.len().max(1);
         let known = self.agents.get(&row.id).cloned();
         let shown = known.as_ref().map_or(0, |known| known.stretches);
@@ -89,8 +124,8 @@ impl Shown {
         if since.is_some() && known.as_ref().and_then(|known| known.stalled_since) != since {
             events.push(stall(tree, row, since));
         }
-        self.agents
-            .insert(row.id.clone(), ShownAgent { status: row.status, stretches, stalled_since: since });
+        let status = if settles { AgentStatus::Running } else { row.status };
+        self.agents.insert(row.id.clone(), ShownAgent { status, stretches, stalled_since: since });
     }
 }
 
@@ -141,12 +176,7 @@ fn trigger(row: &Agent, stretch: usize) -> String {
 }
 
 fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
-    let at = row
-        .intervals
-        .get(stretch)
-        .map(|stretch| stretch[0])
-        .or(row.started_at_ms)
-        .or_else(|| asked_at(tree, row));
+    let at = started_at(tree, row, stretch);
     let trigger = trigger(row, stretch);
     let data = json!({
         "agent_id": row.id, "agent_type": row.agent_type, "name": row.name, "description": row.description,
@@ -161,6 +191,11 @@ fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
         &format!("agent/{}/start/{trigger}", row.id),
         data,
     )
+}
+
+fn started_at(tree: &Tree, row: &Agent, stretch: usize) -> Option<Millis> {
+    let own = row.intervals.get(stretch).map(|stretch| stretch[0]).or(row.started_at_ms);
+    own.or_else(|| asked_at(tree, row))
 }
 
 /// When the call was made that started an agent: what is known of its start before its first line is written.

@@ -204,6 +204,10 @@ impl Loop {
             .filter(|(_, deadline)| **deadline <= at)
             .map(|(session, _)| session.clone());
         self.pending.extend(due);
+        if fed.has_ended {
+            // That nothing more will come settles what was left open, in all of them.
+            self.pending.extend(self.published.keys().cloned());
+        }
         let is_due = self.last_derived.elapsed() >= self.derive_cost * DERIVE_SHARE;
         if (!self.pending.is_empty() && is_due) || fed.has_ended {
             self.conclude(fed.has_ended);
@@ -252,7 +256,8 @@ impl Loop {
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
         let (trees, events) = self.events.advance(&mut self.fold, &sessions, &now);
         for tree in &trees {
-            match next_deadline(tree, &now) {
+            let due = self.events.next_due(&tree.session.id);
+            match next_deadline(tree, &now).into_iter().chain(due).min() {
                 Some(deadline) => self.deadlines.insert(tree.session.id.clone(), deadline),
                 None => self.deadlines.remove(&tree.session.id),
             };

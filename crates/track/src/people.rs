@@ -113,8 +113,15 @@ pub(crate) fn people(facts: &Facts, is_over: bool) -> People {
         if let Some(is_pending) = proof(facts, call, is_over) {
             let id = told_id(call).filter(|id| !all.iter().any(|person| person.id == *id));
             of_call.insert(number, all.len());
+            // What was told of it counts as well, though none of it alone proves an agent.
+            let refs: Vec<Ref> = id.iter().filter_map(|id| facts.by_id.get(&*id.0).copied()).collect();
+            for name in &refs {
+                if let Some(slot) = of_ref.get_mut(*name as usize) {
+                    *slot = Some(all.len());
+                }
+            }
             let person = Person::new(id.unwrap_or_else(|| call_id(call)), Some(number));
-            all.push(Person { is_pending, ..person });
+            all.push(Person { is_pending, refs, ..person });
         }
     }
     name_the_nameless(facts, &mut all);

@@ -98,15 +98,18 @@ impl Case<'_> {
 
     /// Endings that sources told by the agent's id.
     fn told_endings(&self, person: &Person, last: Option<&Trigger>) -> Vec<Told> {
-        let ids = self.tellings(person).filter_map(|agent| match &agent.key {
-            crate::facts::Key::Id(id) => Some(id),
-            _ => None,
-        });
-        let ends = ids.filter_map(|id| self.facts.ends.get(id)).flatten();
-        let is_stopped = self.tellings(person).any(|agent| match &agent.key {
-            crate::facts::Key::Id(id) => self.log.stopped.contains(id),
-            _ => false,
-        });
+        let mut ids: Vec<&Text> = self
+            .tellings(person)
+            .filter_map(|agent| match &agent.key {
+                crate::facts::Key::Id(id) => Some(id),
+                _ => None,
+            })
+            .collect();
+        if !ids.contains(&&person.id.0) {
+            ids.push(&person.id.0);
+        }
+        let ends = ids.iter().filter_map(|id| self.facts.ends.get(*id)).flatten();
+        let is_stopped = ids.iter().any(|id| self.log.stopped.contains(*id));
         ends.filter(|end| end.evidence != EndEvidence::StopHook || is_stopped)
             .filter(|end| self.is_of_last_stretch(end, last))
             .map(|end| Told {

@@ -20,6 +20,7 @@ pub(crate) struct Notice<'t> {
     tool_use_id: Option<&'t str>,
     status: AgentStatus,
     summary: Option<&'t str>,
+    report: Option<&'t str>,
 }
 
 impl<'t> Notice<'t> {
@@ -36,18 +37,22 @@ impl<'t> Notice<'t> {
             tool_use_id: tag(text, "tool-use-id"),
             status,
             summary: tag(text, "summary"),
+            report: report(text),
         })
     }
 
-    /// As an ending. `summary` is a buffer for the error's JSON text.
-    pub(crate) fn end<'a>(&'a self, summary: &'a mut String) -> AgentEnd<'a> {
-        let error = match (self.status, self.summary) {
-            (AgentStatus::Failed, Some(text)) => {
-                *summary = serde_json::Value::from(text).to_string();
-                Some(Raw { json: summary, offset: u64::MAX })
-            }
+    /// As an ending. `words` is a buffer for the JSON text of the report or the error.
+    pub(crate) fn end<'a>(&'a self, words: &'a mut String) -> AgentEnd<'a> {
+        let text = match self.status {
+            AgentStatus::Completed => self.report,
+            AgentStatus::Failed => self.summary,
             _ => None,
         };
+        let raw = text.map(|text| {
+            *words = serde_json::Value::from(text).to_string();
+            Raw { json: words, offset: u64::MAX }
+        });
+        let (report, error) = if self.status == AgentStatus::Failed { (None, raw) } else { (raw, None) };
         AgentEnd {
             agent: Some(self.task_id),
             call: self.tool_use_id,
@@ -55,11 +60,18 @@ impl<'t> Notice<'t> {
             status: self.status,
             evidence: EndEvidence::Notification,
             time: None,
-            report: None,
+            report,
             error,
             agent_type: None,
         }
     }
+}
+
+/// The agent's report: up to the last end tag, for it may hold such tags itself.
+fn report(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("<result>")?;
+    let (report, _) = rest.rsplit_once("</result>")?;
+    Some(report.trim()).filter(|report| !report.is_empty())
 }
 
 fn tag<'t>(text: &'t str, name: &str) -> Option<&'t str> {
@@ -81,6 +93,10 @@ mod tests {
         let mut buffer = String::new();
         let end = notice.end(&mut buffer);
         assert_eq!((end.agent, end.call, end.status), (Some("ae8"), Some("toolu_1"), AgentStatus::Stopped));
+        let done = text.replace("killed", "completed") + "<result>Use <result>x</result>.\n</result>";
+        let notice = Notice::read(&done).unwrap();
+        let mut buffer = String::new();
+        assert_eq!(notice.end(&mut buffer).report.unwrap().text(), "Use <result>x</result>.");
         assert!(is_notice(text) && !is_notice("please read <task-notification>"));
         assert!(Notice::read("<task-notification><task-id>b</task-id><status>odd</status>").is_none());
     }

@@ -16,8 +16,10 @@ mod tests;
 mod wire;
 
 use std::{
+    fs::File,
     io,
     path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
 };
 
 pub use made::{Made, MadeAgent, MadeCall};
@@ -145,7 +147,7 @@ pub fn on_disk(options: &Options, folder: &Path) -> io::Result<Made> {
 const SESSIONS_A_PROJECT: usize = 50;
 
 /// Fills `folder/projects` with `count` small sessions without subagents, an hour apart, as a machine of long use has
-/// them. Returns their main transcripts, oldest first.
+/// them: nothing wrote to them since. Returns their main transcripts, oldest first.
 pub fn idle_files(folder: &Path, count: usize) -> io::Result<Vec<PathBuf>> {
     let mut mains = Vec::with_capacity(count);
     for number in 0..count {
@@ -156,11 +158,13 @@ pub fn idle_files(folder: &Path, count: usize) -> io::Result<Vec<PathBuf>> {
             result_bytes: 200,
             dialects: Dialects::Transcripts,
             cwd: format!("/home/user/project-{:03}", number / SESSIONS_A_PROJECT),
-            start: START + number as Millis * 3_600_000,
+            start: START - (count - number) as Millis * 3_600_000,
             ..Options::default()
         };
-        let made = on_disk(&options, folder)?;
-        mains.push(made.main(folder));
+        let main = on_disk(&options, folder)?.main(folder);
+        let last_write = UNIX_EPOCH + Duration::from_millis(options.start.unsigned_abs());
+        File::options().append(true).open(&main)?.set_modified(last_write)?;
+        mains.push(main);
     }
     Ok(mains)
 }

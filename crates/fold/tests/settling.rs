@@ -1,0 +1,97 @@
+//! Live, the files of several agents come in no order: what an agent's start and end tell has to be whole, and
+//! what is missing is missed as little as can be.
+
+use subscope_fold::{Events, Fold, Now};
+use subscope_model::{Agent, Event, EventKind, PriceTable};
+use subscope_testkit::{
+    fixtures::recording,
+    folding::{Part, Telling, now, only_session, options, parts_of, tree},
+};
+
+/// A second after the last line.
+const LATER: i64 = 1_795_293_573_752;
+
+/// The recording's main transcript with the meta files, and the subagents' transcripts.
+fn halves() -> (Vec<Part>, Vec<Part>) {
+    let parts = parts_of(&recording("2.1.330", "b-parallel-bg"), &[Telling::Transcript]);
+    parts.into_iter().partition(|part| part.spec.agent.is_none() || part.spec.label.ends_with(".meta.json"))
+}
+
+/// Feeds parts and tells what is new at a moment while the sources still grow.
+fn advance(fold: &mut Fold, events: &mut Events, parts: &[Part], at: i64) -> Vec<Event> {
+    for part in parts {
+        let source = fold.open(part.spec.clone());
+        fold.push(source, &part.bytes);
+    }
+    let prices = PriceTable::default();
+    let session = only_session(fold);
+    events.advance(fold, &[session], &Now { is_growing: true, ..now(at, &prices) }).1
+}
+
+#[test]
+fn ends_that_come_before_the_agents_own_lines_wait_for_them() {
+    let (early, late) = halves();
+    let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+    let first = advance(&mut fold, &mut events, &early, LATER);
+    let ends = |events: &[Event]| {
+        events.iter().filter(|event| event.kind == EventKind::SubagentStop).cloned().collect::<Vec<_>>()
+    };
+    assert!(ends(&first).is_empty(), "{:?}", ends(&first));
+    let session = only_session(&fold);
+    assert!(events.next_due(&session).is_some_and(|due| due > LATER && due <= LATER + 1_000));
+
+    let second = advance(&mut fold, &mut events, &late, LATER + 10);
+    let due = events.next_due(&session).unwrap_or(LATER + 10);
+    let third = advance(&mut fold, &mut events, &[], due);
+    let all: Vec<Event> = first.into_iter().chain(second).chain(third).collect();
+    let whole = tree(&[early, late].concat());
+    let ends = ends(&all);
+    assert_eq!(ends.len(), whole.agents.len() - 1);
+    for end in &ends {
+        let row = whole.agents.iter().find(|row| *row.id == *end.actor_id.0).unwrap();
+        assert_eq!(end.data["total_tokens"], row.usage.unwrap().total_tokens, "{}", row.id);
+        assert_eq!(end.data["tool_calls"], row.tool_calls, "{}", row.id);
+    }
+    assert_eq!(events.next_due(&session), None);
+}
+
+#[test]
+fn an_end_whose_agent_writes_nothing_is_told_when_it_has_waited() {
+    let (early, _) = halves();
+    let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+    advance(&mut fold, &mut events, &early, LATER);
+    let due = events.next_due(&only_session(&fold)).unwrap();
+    let told = advance(&mut fold, &mut events, &[], due);
+    assert_eq!(told.iter().filter(|event| event.kind == EventKind::SubagentStop).count(), 3);
+}
+
+#[test]
+fn a_start_has_the_time_of_the_agents_first_line() {
+    let (early, late) = halves();
+    let (metas, main): (Vec<Part>, Vec<Part>) =
+        early.into_iter().partition(|part| part.spec.label.ends_with(".meta.json"));
+    let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+    // The main transcript's first lines name the session; its calls are not yet written.
+    let first_lines = |part: &Part| Part { bytes: part.lines()[..3].concat(), spec: part.spec.clone() };
+    let begun: Vec<Part> = main.iter().map(first_lines).chain(metas).collect();
+    let mut all = advance(&mut fold, &mut events, &begun, LATER);
+    assert!(all.iter().all(|event| event.kind != EventKind::SubagentStart), "{all:?}");
+    all.extend(advance(&mut fold, &mut events, &late, LATER));
+    all.extend(advance(&mut fold, &mut events, &main, LATER));
+    let starts: Vec<&Event> = all.iter().filter(|event| event.kind == EventKind::SubagentStart).collect();
+    assert_eq!(starts.len(), 3);
+    assert!(starts.iter().all(|event| event.at_ms.is_some()), "{starts:?}");
+}
+
+#[test]
+fn agents_whose_files_are_gone_still_have_their_endings() {
+    let (early, late) = halves();
+    let (left, whole) = (tree(&early), tree(&[early.clone(), late].concat()));
+    assert_eq!(left.agents.len(), whole.agents.len());
+    for row in &whole.agents {
+        let found = left.agents.iter().find(|found| found.id == row.id).unwrap();
+        let told =
+            |row: &Agent| (row.status, row.result.clone(), row.parent_id.clone(), row.agent_type.clone());
+        assert_eq!(told(found), told(row), "{}", row.id);
+    }
+}
