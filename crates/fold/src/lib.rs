@@ -2,7 +2,7 @@
 //!
 //! `tree PATH`, `watch`, exports, replays and (later) indexing all go through [`Fold`]; a second way of computing a tree
 //! is a defect. Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] when none will follow; then
-//! [`Fold::tree`] for rows and [`Fold::events`] for the feed.
+//! [`Fold::tree`] for rows and [`Events`] for the feed.
 //!
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 

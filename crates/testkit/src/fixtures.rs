@@ -2,6 +2,7 @@
 //!
 //! `claude-code/<version>/<scenario>/` holds `projects/` (the harness's own folder), `stream.jsonl` or
 //! `stream.<n>.jsonl` (one for each process), `hooks.jsonl`, `otel-*.jsonl` where recorded, and `truth.json`.
+//! `unseen/<version>/<scenario>/` is the same without `truth.json`.
 
 use std::{
     fs,
@@ -32,10 +33,23 @@ pub fn root() -> PathBuf {
 
 /// Returns all recordings of Claude Code, oldest version first, then by scenario. Never empty.
 pub fn recordings() -> Vec<Recording> {
-    let mut found: Vec<Recording> = entries(&root().join("claude-code"))
+    let mut found = below("claude-code");
+    found.retain(|recording| recording.folder.join("truth.json").is_file());
+    assert!(!found.is_empty(), "no recordings below {}", root().display());
+    found
+}
+
+/// Returns the recordings of odd cases, which have no `truth.json`: what is right of them is written in snapshots.
+pub fn odd_recordings() -> Vec<Recording> {
+    let found = below("unseen");
+    assert!(!found.is_empty(), "no odd recordings below {}", root().display());
+    found
+}
+
+fn below(folder: &str) -> Vec<Recording> {
+    let mut found: Vec<Recording> = entries(&root().join(folder))
         .iter()
         .flat_map(|version| entries(version))
-        .filter(|folder| folder.join("truth.json").is_file())
         .map(|folder| Recording {
             version: name(folder.parent().unwrap_or(&folder)),
             scenario: name(&folder),
@@ -43,7 +57,6 @@ pub fn recordings() -> Vec<Recording> {
         })
         .collect();
     found.sort_by_key(|recording| (version_numbers(&recording.version), recording.scenario.clone()));
-    assert!(!found.is_empty(), "no recordings below {}", root().display());
     found
 }
 

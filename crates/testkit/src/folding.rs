@@ -75,6 +75,11 @@ fn part(path: &Path, telling: Telling) -> Part {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut part = Part::new(&name, fixtures::bytes(path));
     part.spec.session = session_of(path).filter(|_| telling == Telling::Transcript);
+    part.spec.workflow = path
+        .parent()
+        .and_then(Path::file_name)
+        .map(|folder| folder.to_string_lossy().into_owned())
+        .filter(|folder| folder.starts_with("wf_") && telling == Telling::Transcript);
     let agent = name.strip_prefix("agent-").and_then(|rest| rest.split('.').next());
     match agent {
         Some(agent) if telling == Telling::Transcript => part.by_agent(agent),

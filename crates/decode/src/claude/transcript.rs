@@ -327,8 +327,10 @@ pub(super) fn say_result<'a>(
 
 fn prompt<'a>(line: &'a Line<'_>, raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     let head = raw.json.trim_start_matches(['"', ' ']);
-    let is_meta =
-        line.is_meta.is_true() || line.is_compact_summary.is_true() || head.starts_with("<local-command-");
+    // A command of the program itself (`/clear`) reaches no model and has no prompt's id; commands that are prompts do.
+    let is_local = head.starts_with("<local-command-")
+        || (head.starts_with("<command-name>") && line.prompt_id.filled().is_none());
+    let is_meta = line.is_meta.is_true() || line.is_compact_summary.is_true() || is_local;
     let mut what = if is_meta { PromptKind::Meta } else { PromptKind::Asked };
     if head.starts_with(tools::INTERRUPTED) {
         what = PromptKind::Interrupted;

@@ -1,0 +1,53 @@
+//! Odd cases, recorded from the real harness: workflows, forks, resumes after a kill, calls that are refused, several
+//! sessions in one folder, the same prompt for several agents. The snapshot was read against the recordings.
+
+use std::fmt::Write;
+
+use subscope_model::{PriceTable, SessionId};
+use subscope_testkit::{
+    fixtures::{Recording, odd_recordings},
+    folding::{LATER, Part, Telling, fold, now, options, parts_of, sketch},
+};
+
+/// Every session of the parts, as text.
+fn sketches(parts: &[Part]) -> String {
+    let fold = fold(parts, options(false));
+    let prices = PriceTable::default();
+    let mut sessions: Vec<&SessionId> = fold.sessions().collect();
+    sessions.sort();
+    let trees = sessions.into_iter().filter_map(|session| fold.tree(session, &now(LATER, &prices)));
+    trees.map(|tree| format!("runs {}\n{}", tree.session.runs, sketch(&tree))).collect()
+}
+
+/// The recording's transcripts, grouped as their folders group them.
+fn transcripts(recording: &Recording) -> Vec<Part> {
+    let mut parts = parts_of(recording, &[Telling::Transcript]);
+    let mut groups: Vec<Option<String>> = Vec::new();
+    for part in &mut parts {
+        let known = groups.iter().position(|session| *session == part.spec.session);
+        let group = known.unwrap_or(groups.len());
+        if known.is_none() {
+            groups.push(part.spec.session.clone());
+        }
+        part.spec.group = u32::try_from(group).unwrap_or(u32::MAX);
+    }
+    parts
+}
+
+#[test]
+fn odd_recordings_give_the_trees_that_were_read_off_them() {
+    let mut all = String::new();
+    for recording in odd_recordings() {
+        let _ = writeln!(all, "── {}\n{}", recording.name(), sketches(&transcripts(&recording)));
+    }
+    insta::assert_snapshot!("odd_recordings", all);
+}
+
+#[test]
+fn order_of_files_changes_nothing() {
+    for recording in odd_recordings() {
+        let parts = transcripts(&recording);
+        let turned: Vec<Part> = parts.iter().rev().cloned().collect();
+        assert_eq!(sketches(&parts), sketches(&turned), "{}", recording.name());
+    }
+}
