@@ -1,7 +1,7 @@
 //! IO drivers: discovers and tails transcripts, reads streams, and hands over bytes with file and offset.
 //!
 //! * [`layout`] knows Claude Code's folders; it is the only module that knows a vendor.
-//! * [`expand`] turns a TARGET into files, grouped by session.
+//! * [`expand()`] turns a TARGET into files, grouped by session.
 //! * [`read`] and [`stdin`] read what is there, with bounded memory.
 //! * [`follow`] reads what is there and then what is written, as it is written.
 //!

@@ -6,7 +6,7 @@
 //!
 //! Nothing here knows files, sockets or a clock, and no dialect knows another.
 //!
-//! To add a dialect: a module with a `Decoder`, a row in [`Dialect`], and its marks in [`recognise`]; to add a
+//! To add a dialect: a module with a `Decoder`, a row in [`Dialect`], and its marks in [`recognise()`]; to add a
 //! harness, a row in [`harness`].
 
 pub mod claude;

@@ -186,7 +186,7 @@ impl Out<'_> {
 }
 
 impl Follow {
-    /// Follows TARGETs, each as [`crate::expand`] understands it, and what is added to them later. One that
+    /// Follows TARGETs, each as [`crate::expand()`] understands it, and what is added to them later. One that
     /// does not exist yet is waited for.
     ///
     /// # Errors
