@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz [SECONDS]`: each fuzz target for a while, with the recordings as seeds.
+//! `cargo xtask fuzz [SECONDS [TARGET]]`: each fuzz target for a while, with the recordings as seeds.
 //!
 //! cargo-fuzz is installed below the target folder where it is absent. The sanitizer's flags are unstable, so the
 //! compiler is told to accept them; nothing else in the repository needs that.
@@ -35,8 +35,8 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("feed", |name| name.ends_with("/feed.jsonl")),
 ];
 
-/// Runs every target for so many seconds; stops at the first that finds something.
-pub(crate) fn run(seconds: u64) -> Result<()> {
+/// Runs every target, or one, for so many seconds; stops at the first that finds something.
+pub(crate) fn run(seconds: u64, only: Option<&str>) -> Result<()> {
     let tool = install()?;
     let targets: Vec<String> = output(fuzz(&tool).arg("list"))?.lines().map(str::to_owned).collect();
     let unseeded = targets.iter().find(|target| !SEEDS.iter().any(|(name, _)| name == target));
@@ -46,7 +46,10 @@ pub(crate) fn run(seconds: u64) -> Result<()> {
     let mut recorded = Vec::new();
     visit(&root().join("fixtures"), &mut recorded)?;
     visit(&root().join("fuzz/seeds"), &mut recorded)?;
-    for (target, is_seed) in SEEDS {
+    if let Some(unknown) = only.filter(|only| !targets.iter().any(|target| target == only)) {
+        bail!("no fuzz target {unknown:?}; there are {}", targets.join(", "));
+    }
+    for (target, is_seed) in SEEDS.iter().filter(|(target, _)| only.is_none_or(|only| only == *target)) {
         let seeds = seed(target, &recorded, *is_seed)?;
         announce(&format!("fuzz {target}: {seconds} s, {seeds} seeds"));
         let limits = [format!("-max_total_time={seconds}"), format!("-rss_limit_mb={MEMORY_MEGABYTES}")];

@@ -22,7 +22,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy            the rules of the repository that no other tool checks
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
-  fuzz [SECONDS]  runs each fuzz target for so long (60)";
+  fuzz [SECONDS [TARGET]]
+                  runs each fuzz target, or one, for so long (60)";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -42,9 +43,9 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
         ["bench"] => bench::run(),
-        ["fuzz"] => fuzz::run(60),
-        ["fuzz", seconds] => match seconds.parse() {
-            Ok(seconds) => fuzz::run(seconds),
+        ["fuzz"] => fuzz::run(60, None),
+        ["fuzz", seconds, target @ ..] if target.len() < 2 => match seconds.parse() {
+            Ok(seconds) => fuzz::run(seconds, target.first().copied()),
             Err(_) => bail!("{seconds:?} is no number of seconds\n\n{USAGE}"),
         },
         [] | ["help" | "--help" | "-h"] => {

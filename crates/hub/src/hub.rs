@@ -47,6 +47,10 @@ const QUEUE_COMMANDS: usize = 64;
 /// How long a turn waits for bytes: the longest that a command waits for its answer.
 const TURN: Duration = Duration::from_millis(100);
 
+/// The same once nothing has happened for [`IDLE_AFTER`], so that a watcher that is left open costs nothing.
+const IDLE_TURN: Duration = Duration::from_millis(300);
+const IDLE_AFTER: Duration = Duration::from_secs(3);
+
 /// Concluding a session's rows may take this share of the time: a big session is concluded less often.
 const DERIVE_SHARE: u32 = 8;
 
@@ -238,7 +242,7 @@ impl Loop {
     /// How long a turn may wait: less while changes wait to be concluded.
     fn wait(&self) -> Duration {
         if self.pending.is_empty() {
-            return TURN;
+            return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_TURN } else { TURN };
         }
         (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(TURN)
     }

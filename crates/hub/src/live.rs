@@ -84,7 +84,7 @@ impl Driver for Live {
     fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
         let Self { follow, sources, specs, groups, dialect, is_caught_up, .. } = self;
         let mut fed = Fed::default();
-        fold.receive_at(is_caught_up.then(clock::now_ms));
+        let was_caught_up = *is_caught_up;
         let outcome = follow.poll(wait, &mut |event| match event {
             FileEvent::Appeared { file, found } => {
                 // Files without a session of their own are no session's: each is its own group.
@@ -97,6 +97,7 @@ impl Driver for Live {
             }
             FileEvent::Bytes { file, bytes, .. } => {
                 if let Some(source) = sources.get(&file) {
+                    fold.receive_at(was_caught_up.then(clock::now_ms));
                     fold.push(*source, bytes);
                     // A meta file is one object without a line end: it is read as often as it is written.
                     if specs.get(&file).is_some_and(|spec| spec.dialect == Some(Dialect::ClaudeMeta)) {

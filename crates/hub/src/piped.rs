@@ -53,8 +53,9 @@ impl Driver for Piped {
         let dialect = self.dialect;
         let spec = || SourceSpec { label: "stdin".to_owned(), dialect, ..SourceSpec::default() };
         let source = *self.source.get_or_insert_with(|| fold.open(spec()));
+        let piece = self.pieces.recv_timeout(wait);
         fold.receive_at(Some(clock::now_ms()));
-        match self.pieces.recv_timeout(wait) {
+        match piece {
             Ok(Ok(bytes)) => {
                 fold.push(source, &bytes);
                 fed.has_pushed = true;

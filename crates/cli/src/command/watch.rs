@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long one wait for an update lasts: the grain of heartbeats.
-const WAIT: Duration = Duration::from_millis(250);
+const WAIT: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {

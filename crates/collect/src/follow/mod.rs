@@ -42,9 +42,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LISTING_SHARE: u32 = 50;
 /// How often everything is listed although files are watched. It bounds how long something that no watcher told
 /// (network file systems, too many idle folders) stays unseen.
-const SAFETY_LISTING: Duration = Duration::from_secs(60);
-/// The share of one core that this may take: 1/2000. Listing 5,000 files in 5,000 folders takes some 0.1 s.
-const SAFETY_SHARE: u32 = 2_000;
+const SAFETY_LISTING: Duration = Duration::from_secs(120);
+/// The share of one core that this may take: 1/4000. Listing 5,000 files in 5,000 folders takes some 0.1 s.
+const SAFETY_SHARE: u32 = 4_000;
 /// The longest time that a listing counts as: a clock that jumped meanwhile must not stop the listing for hours.
 const LISTING_CAP: Duration = Duration::from_secs(2);
 
