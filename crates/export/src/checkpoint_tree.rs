@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Checkpoint, CheckpointMetadata, ExecutionTrace,
-    ExecutionUsage, Flag, Payload, Problem, Session, SessionId, Subtree, Summary, TREE_SCHEMA, ToolCall,
-    ToolExecution, ToolStatus, ToolUseId, Tree, Usage,
+    Agent, AgentId, AgentStatus, Basis, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Flag,
+    Payload, Problem, Session, SessionId, Subtree, Summary, TREE_SCHEMA, ToolCall, ToolExecution, ToolStatus,
+    ToolUseId, Tree, Usage,
 };
 
 use crate::{checkpoint::CHECKPOINT_FILE, execution::UNKNOWN_TYPE, spans::Spans};
@@ -146,40 +146,9 @@ impl Walk<'_> {
 }
 
 fn root() -> Agent {
-    let id = AgentId::from(AgentId::ROOT);
     Agent {
-        actor_id: Actor(id.clone()),
-        id,
-        parent_id: None,
-        spawned_by: None,
-        depth: 0,
-        agent_type: None,
-        name: None,
-        description: None,
-        model: None,
-        background: false,
-        status: AgentStatus::Lost,
         evidence: Some("not in the checkpoint".into()),
-        liveness: None,
-        flags: Vec::new(),
-        started_at_ms: None,
-        ended_at_ms: None,
-        last_event_at_ms: None,
-        intervals: Vec::new(),
-        wall_ms: None,
-        tool_calls: 0,
-        tool_errors: 0,
-        tools_denied: 0,
-        open_tools: 0,
-        tools: Vec::new(),
-        messages: 0,
-        usage: None,
-        cost_micro_usd: None,
-        cost_floor: false,
-        prompt: None,
-        result: None,
-        error: None,
-        subtree: Subtree::default(),
+        ..Agent::unknown(AgentId::from(AgentId::ROOT), 0, AgentStatus::Lost)
     }
 }
 
@@ -191,17 +160,14 @@ fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &Placed) -> Option<Age
     let count =
         |status| u32::try_from(tools.iter().filter(|call| call.status == status).count()).unwrap_or(u32::MAX);
     let end = trace.end_time.max(trace.start_time);
+    let status = if trace.success { AgentStatus::Completed } else { AgentStatus::Failed };
     Some(Agent {
-        actor_id: Actor(id.clone()),
-        id,
         parent_id: if placed.orphan { None } else { parent.or_else(|| Some(AgentId::from(AgentId::ROOT))) },
         spawned_by: Some(trace.parent_tool_call_id.as_str()).filter(is_known).map(ToolUseId::from),
-        depth: placed.depth,
         agent_type: Some(trace.subagent_type.as_str())
             .filter(|word| is_known(word) && *word != UNKNOWN_TYPE)
             .map(Into::into),
         model: trace.model.as_deref().map(Into::into),
-        status: if trace.success { AgentStatus::Completed } else { AgentStatus::Failed },
         evidence: Some("checkpoint".into()),
         flags: if placed.orphan { vec![Flag::Orphan] } else { Vec::new() },
         started_at_ms: Some(trace.start_time),
@@ -218,7 +184,7 @@ fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &Placed) -> Option<Age
         prompt: Some(trace.prompt.as_str()).filter(is_known).map(Into::into),
         result: trace.result.as_deref().map(Into::into),
         error: trace.error.as_deref().map(Into::into),
-        ..root()
+        ..Agent::unknown(id, placed.depth, status)
     })
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Millis, Payload, Session, SessionId,
-    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, ToolUseId, Tree, Usage, event_id,
+    Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, ToolUseId, Tree, Usage, event_id,
 };
 
 /// The moment at which the sample session begins.
@@ -11,40 +11,10 @@ pub(crate) const START: Millis = 1_795_293_906_000;
 
 /// An agent with nothing known but its id, its depth, how it stands and its spawn call.
 pub(crate) fn agent(id: &str, depth: u32, status: AgentStatus) -> Agent {
-    let id = AgentId::from(id);
     Agent {
-        actor_id: Actor(id.clone()),
         parent_id: (depth == 1).then(|| AgentId::from(AgentId::ROOT)),
         spawned_by: (depth > 0).then(|| ToolUseId::from(format!("toolu_{id}").as_str())),
-        id,
-        depth,
-        agent_type: None,
-        name: None,
-        description: None,
-        model: None,
-        background: false,
-        status,
-        evidence: None,
-        liveness: None,
-        flags: Vec::new(),
-        started_at_ms: None,
-        ended_at_ms: None,
-        last_event_at_ms: None,
-        intervals: Vec::new(),
-        wall_ms: None,
-        tool_calls: 0,
-        tool_errors: 0,
-        tools_denied: 0,
-        open_tools: 0,
-        tools: Vec::new(),
-        messages: 0,
-        usage: None,
-        cost_micro_usd: None,
-        cost_floor: false,
-        prompt: None,
-        result: None,
-        error: None,
-        subtree: Subtree::default(),
+        ..Agent::unknown(AgentId::from(id), depth, status)
     }
 }
 

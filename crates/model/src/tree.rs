@@ -227,6 +227,44 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Returns an agent of which nothing is known but its id, its depth and how it stands.
+    pub fn unknown(id: AgentId, depth: u32, status: AgentStatus) -> Self {
+        Self {
+            actor_id: Actor(id.clone()),
+            id,
+            parent_id: None,
+            spawned_by: None,
+            depth,
+            agent_type: None,
+            name: None,
+            description: None,
+            model: None,
+            background: false,
+            status,
+            evidence: None,
+            liveness: None,
+            flags: Vec::new(),
+            started_at_ms: None,
+            ended_at_ms: None,
+            last_event_at_ms: None,
+            intervals: Vec::new(),
+            wall_ms: None,
+            tool_calls: 0,
+            tool_errors: 0,
+            tools_denied: 0,
+            open_tools: 0,
+            tools: Vec::new(),
+            messages: 0,
+            usage: None,
+            cost_micro_usd: None,
+            cost_floor: false,
+            prompt: None,
+            result: None,
+            error: None,
+            subtree: Subtree::default(),
+        }
+    }
+
     /// How people know it: `Type: description`, whichever there is, else its id.
     pub fn title(&self) -> String {
         let kind = self.agent_type.as_deref().or(self.name.as_deref());

@@ -1,8 +1,8 @@
 //! Trees made by hand for the tests of this crate.
 
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Flag, Liveness, LivenessKind, Millis, Problem, Session,
-    SessionId, Subtree, Summary, TREE_SCHEMA, ToolCall, ToolStatus, Tree, Usage,
+    Agent, AgentId, AgentStatus, Basis, Flag, Liveness, LivenessKind, Millis, Problem, Session, SessionId,
+    Subtree, Summary, TREE_SCHEMA, ToolCall, ToolStatus, Tree, Usage,
 };
 
 /// When the sample session began: 2026-11-21T12:39:00Z.
@@ -13,40 +13,7 @@ pub(crate) const NOW: Millis = START + 134_000;
 
 /// An agent of which nothing is known but that it ended.
 pub(crate) fn agent(id: &str, depth: u32) -> Agent {
-    Agent {
-        id: AgentId::from(id),
-        actor_id: Actor(AgentId::from(id)),
-        parent_id: None,
-        spawned_by: None,
-        depth,
-        agent_type: None,
-        name: None,
-        description: None,
-        model: None,
-        background: false,
-        status: AgentStatus::Completed,
-        evidence: None,
-        liveness: None,
-        flags: Vec::new(),
-        started_at_ms: None,
-        ended_at_ms: None,
-        last_event_at_ms: None,
-        intervals: Vec::new(),
-        wall_ms: None,
-        tool_calls: 0,
-        tool_errors: 0,
-        tools_denied: 0,
-        open_tools: 0,
-        tools: Vec::new(),
-        messages: 0,
-        usage: None,
-        cost_micro_usd: None,
-        cost_floor: false,
-        prompt: None,
-        result: None,
-        error: None,
-        subtree: Subtree::default(),
-    }
+    Agent::unknown(AgentId::from(id), depth, AgentStatus::Completed)
 }
 
 /// A tree whose agents have these depths and nothing else.
