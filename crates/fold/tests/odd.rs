@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use subscope_model::{PriceTable, SessionId};
 use subscope_testkit::{
-    fixtures::{Recording, odd_recordings},
-    folding::{LATER, Part, Telling, fold, now, options, parts_of, sketch},
+    fixtures::{Recording, odd_recordings, recording},
+    folding::{LATER, Part, Telling, fold, now, options, parts_of, sketch, tree},
 };
 
 /// Every session of the parts, as text.
@@ -50,4 +50,17 @@ fn order_of_files_changes_nothing() {
         let turned: Vec<Part> = parts.iter().rev().cloned().collect();
         assert_eq!(sketches(&parts), sketches(&turned), "{}", recording.name());
     }
+}
+
+#[test]
+fn a_line_repeated_behind_the_result_opens_no_run() {
+    let mut parts = parts_of(&recording("2.1.330", "a-single"), &[Telling::Stream]);
+    let once = tree(&parts);
+    let lines = parts[0].lines();
+    let is_answer = |line: &&Vec<u8>| String::from_utf8_lossy(line).contains(r#""type":"assistant""#);
+    let last = lines.iter().rfind(is_answer).cloned().unwrap_or_default();
+    assert!(!last.is_empty());
+    parts[0].bytes.extend(last);
+    assert_eq!(tree(&parts).session.runs, once.session.runs);
+    assert_eq!(tree(&parts).agents, once.agents);
 }

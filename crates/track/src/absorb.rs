@@ -545,6 +545,7 @@ fn follow_stream(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>) 
         stream.last_result = stream.last_result.max(Some(seen.place.offset));
     } else if actor == Some(ROOT)
         && matches!(seen.fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
+        && seen.line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
     {
         stream.last_activity = stream.last_activity.max(Some(seen.place.offset));
     }

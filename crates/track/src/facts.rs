@@ -440,8 +440,10 @@ pub(crate) struct TurnFact {
 }
 
 /// How far a stream has come.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StreamFacts {
+    /// The lines in which the root did something: a line that is repeated later is nothing new.
+    pub(crate) active_lines: hashbrown::HashSet<Text>,
     /// Where the root last did something.
     pub(crate) last_activity: Option<u64>,
     /// Where a result stands last.
