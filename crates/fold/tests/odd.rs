@@ -1,5 +1,6 @@
 //! Odd cases, recorded from the real harness: workflows, forks, resumes after a kill, calls that are refused, several
-//! sessions in one folder, the same prompt for several agents. The snapshot was read against the recordings.
+//! sessions in one folder, the same prompt for several agents. The snapshot is our own output, looked over; it
+//! guards against change and is no independent truth.
 
 use std::fmt::Write;
 

@@ -39,7 +39,7 @@ pub fn recordings() -> Vec<Recording> {
     found
 }
 
-/// Returns the recordings of odd cases, which have no `truth.json`: what is right of them is written in snapshots.
+/// Returns the recordings of odd cases, which have no `truth.json`: snapshots guard them against change.
 pub fn odd_recordings() -> Vec<Recording> {
     let found = below("unseen");
     assert!(!found.is_empty(), "no odd recordings below {}", root().display());
