@@ -129,7 +129,19 @@ def load(recording):
         lines = read(path)
         rows += lines
         agents.append(Agent(path.stem.removeprefix("agent-"), lines, meta))
+    drop_copies(agents)
     return agents, rows
+
+
+def drop_copies(agents):
+    """A forked agent's file opens with a copy of its parent's last message: the copy is nobody's."""
+    own = {block["id"] for block in (b for r in agents[0].rows for b in blocks(r)) if block.get("type") == "tool_use"}
+    for agent in agents[1:]:
+        if agent.meta.get("isFork"):
+            agent.rows = [
+                row for row in agent.rows
+                if not any(b.get("type") == "tool_use" and b["id"] in own for b in blocks(row))
+            ]
 
 
 def link(agents):
@@ -144,7 +156,9 @@ def link(agents):
             result = row.get("toolUseResult")
             launched = result.get("agentId") if isinstance(result, dict) else None
             for child in children:
-                if child.name == launched and not child.call and agent.calls().get(call, {}).get("name") in SPAWN_TOOLS:
+                is_spawn = agent.calls().get(call, {}).get("name") in SPAWN_TOOLS
+                is_forked = isinstance(result, dict) and result.get("status") == "forked"  # a skill that runs as an agent
+                if child.name == launched and not child.call and (is_spawn or is_forked):
                     child.call = call
     taken = {child.call for child in children if child.call}
     for child in children:

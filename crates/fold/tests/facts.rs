@@ -686,3 +686,28 @@ mod attribution {
         );
     }
 }
+
+#[test]
+fn a_record_that_names_the_parent_outranks_the_owner_of_a_repeated_call_id() {
+    let call = "toolu_again";
+    let task = |agent: Option<&str>| {
+        let line = transcript::tool_use("Agent", call).input(spawn_input("Explore", "Look", "Look."));
+        match agent {
+            Some(id) => line.agent(id),
+            None => line,
+        }
+    };
+    let file = |id: &str, lines: Vec<Line>| Part::of(&format!("agent-{id}.jsonl"), lines).by_agent(id);
+    let meta = |id: &str, line: Line| Part::of(&format!("agent-{id}.meta.json"), [line]).by_agent(id);
+    let parts = vec![
+        file("a2", vec![transcript::user("Look.").agent("a2")]),
+        meta("a2", transcript::meta("Explore", call).set("spawnDepth", 2).set("parentAgentId", "a1")),
+        Part::of("main.jsonl", [transcript::user("Go."), task(None)]),
+        file("a1", vec![transcript::user("Look.").agent("a1"), task(Some("a1"))]),
+        meta("a1", transcript::meta("Explore", call)),
+    ];
+    let tree = tree(&parts);
+    let parents: Vec<_> =
+        tree.agents.iter().map(|row| (row.id.as_str(), row.parent_id.as_deref(), row.depth)).collect();
+    assert_eq!(parents, [("root", None, 0), ("a1", Some("root"), 1), ("a2", Some("a1"), 2)]);
+}

@@ -20,7 +20,7 @@ fn recordings() -> Vec<PathBuf> {
         all.extend(fs::read_dir(version).unwrap().map(|entry| entry.unwrap().path()));
     }
     all.sort();
-    assert!(all.len() >= 31, "fixtures are missing");
+    assert!(all.len() >= 44, "fixtures are missing");
     all
 }
 

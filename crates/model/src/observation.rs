@@ -335,6 +335,8 @@ pub struct SpawnResult<'a> {
     pub report: Option<Raw<'a>>,
     /// Whether the result proves that an agent was at work.
     pub proves_agent: bool,
+    /// Whether the call started an agent though its tool is not one for that (a skill that runs as an agent).
+    pub is_forked: bool,
 }
 
 /// A tool call ended.

@@ -635,6 +635,7 @@ fn spawn_result(facts: &mut Facts, number: CallNo, order: Order, told: &CallEnd<
     better_text(&mut known.error, order.kind as u8, order, error.map(|raw| raw.text()).as_deref());
     let Some(spawn) = &told.spawn else { return };
     known.proves_agent |= spawn.proves_agent;
+    known.is_forked |= spawn.is_forked;
     better_text(&mut known.agent, rank::TOLD, order, spawn.agent);
     better_text(&mut known.agent_type, rank::TOLD, order, spawn.agent_type.as_deref());
     better_text(&mut known.description, rank::TOLD, order, spawn.description.as_deref());

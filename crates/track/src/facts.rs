@@ -306,6 +306,8 @@ pub(crate) struct SpawnCallFacts {
     pub(crate) report: Option<Best<Text>>,
     pub(crate) error: Option<Best<Text>>,
     pub(crate) proves_agent: bool,
+    /// Whether it started an agent though its tool is not one for that.
+    pub(crate) is_forked: bool,
     /// The result's order, for endings.
     pub(crate) result_order: Option<Order>,
 }

@@ -301,6 +301,7 @@ fn join_spawn(known: &mut SpawnCallFacts, told: SpawnCallFacts) {
     join_best(&mut known.report, told.report);
     join_best(&mut known.error, told.error);
     known.proves_agent |= told.proves_agent;
+    known.is_forked |= told.is_forked;
     least(&mut known.result_order, told.result_order);
 }
 

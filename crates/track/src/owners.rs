@@ -125,7 +125,8 @@ fn nearest(claims: &Claims, parents: &[Parentage]) -> Option<(No, Basis)> {
     claims.iter().copied().min_by_key(|(agent, basis)| (depth(*agent), std::cmp::Reverse(*basis), *agent))
 }
 
-/// Concludes parents and depths from the owners of spawn calls, else from what the agents' own wires say.
+/// Concludes parents and depths: who the agent's own record names, else the owner of its spawn call, else the root
+/// where its wire says so.
 fn lineage(facts: &Facts, people: &People, calls: &[Option<(No, Basis)>]) -> Vec<Parentage> {
     let mut all: Vec<Parentage> = vec![Parentage::default(); people.all.len()];
     for (number, person) in people.all.iter().enumerate().skip(1) {
@@ -133,16 +134,19 @@ fn lineage(facts: &Facts, people: &People, calls: &[Option<(No, Basis)>]) -> Vec
         let is_warmup = person.origin.is_none()
             && tellings.clone().any(|agent| value(&agent.prompt).as_deref() == Some(WARMUP_PROMPT));
         let started = person.origin.or(person.batch);
-        let by_call = started.and_then(|call| calls.get(call as usize).copied().flatten());
-        let by_wire = || {
+        // A record that names the parent itself needs no owner of a call; call ids can repeat.
+        let by_record = || {
             tellings.clone().find_map(|agent| match &agent.parent {
-                Some(ParentClaim::Root) => Some(0),
                 Some(ParentClaim::Agent(id)) => people.by_id(facts, id),
-                None => None,
+                Some(ParentClaim::Root) | None => None,
             })
         };
-        let parent =
-            by_call.filter(|(_, basis)| *basis > Basis::Unknown).map(|(owner, _)| owner).or_else(by_wire);
+        let by_call = || {
+            let owner = started.and_then(|call| calls.get(call as usize).copied().flatten());
+            owner.filter(|(_, basis)| *basis > Basis::Unknown).map(|(owner, _)| owner)
+        };
+        let is_roots = || tellings.clone().any(|agent| agent.parent == Some(ParentClaim::Root)).then_some(0);
+        let parent = by_record().or_else(by_call).or_else(is_roots);
         let parent = parent.or_else(|| person.starter.and_then(|starter| people.of(starter)));
         if let Some(slot) = all.get_mut(number) {
             slot.parent = parent.filter(|parent| *parent != number && !is_warmup);

@@ -179,8 +179,10 @@ fn link(facts: &Facts, by_elimination: &HashMap<Ref, CallNo>) -> HashMap<Ref, Ca
         }
     }
     for (number, call) in facts.calls.iter().enumerate() {
-        let agent = call.spawn.as_ref().and_then(|spawn| value(&spawn.agent));
-        let is_spawn = (call.class == ToolClass::Spawn || call.name.is_none()) && facts.counts(call);
+        let Some(spawn) = &call.spawn else { continue };
+        let agent = value(&spawn.agent);
+        let is_spawn =
+            (call.class == ToolClass::Spawn || spawn.is_forked || call.name.is_none()) && facts.counts(call);
         if let Some(name) = agent.filter(|_| is_spawn).and_then(|id| facts.by_id.get(&id).copied()) {
             candidates.push((Certainty::Result, None, number as CallNo, name));
         }

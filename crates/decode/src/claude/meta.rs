@@ -96,7 +96,13 @@ fn observation<'a>(hint: &'a Hint, place: Place, agent: &'a str) -> Observation<
 fn tell_meta(hint: &Hint, place: Place, agent: &str, file: &MetaFile<'_>, sink: &mut Sink<'_>) {
     let parent = match (file.parent_agent_id.filled(), file.spawn_depth.0) {
         (Some(parent), _) => Some(Parent::Agent(parent)),
-        (None, Some(1)) if file.tool_use_id.filled().is_some() => Some(Parent::Root),
+        // Versions that write the request's shape name every parent but the root (2.1.330: an agent that a command of
+        // the user's started has neither depth nor call, fixture `unseen/2.1.330/v16-skill`).
+        (None, depth)
+            if hint.workflow.is_none() && (depth == Some(1) || file.request_shape.filled().is_some()) =>
+        {
+            Some(Parent::Root)
+        }
         (None, _) => None,
     };
     let mode = match file.request_shape.get() {

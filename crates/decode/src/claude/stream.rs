@@ -280,7 +280,7 @@ fn tell_link<'a>(
     out: &mut Observation<'a>,
     sink: &mut Sink<'_>,
 ) {
-    let Some(call) = line.parent_tool_use_id.filled().filter(|_| !line.kind.is("tool_progress")) else {
+    let Some(call) = spawn_call(line).filter(|_| !line.kind.is("tool_progress")) else {
         return;
     };
     if told.contains(call) {
@@ -326,9 +326,15 @@ fn partial(partial_message: &mut String, line: &Line<'_>, out: &Observation<'_>,
     sink(Decoded::Observation(&told));
 }
 
+/// The call that started the line's agent. An agent that a command of the user's started has a made-up one.
+/// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/v16-skill`: `forked-command-review`.
+fn spawn_call<'a>(line: &'a Line<'_>) -> Option<&'a str> {
+    line.parent_tool_use_id.filled().filter(|call| !call.starts_with("forked-command-"))
+}
+
 fn claim<'a>(line: &'a Line<'_>) -> Claim<'a> {
     let lines_of_agents = !line.kind.is("system");
-    match (line.agent_id.filled(), line.parent_tool_use_id.filled()) {
+    match (line.agent_id.filled(), spawn_call(line)) {
         (Some(agent), _) if lines_of_agents => Claim::Agent(agent, Basis::Wire),
         (None, Some(call)) if lines_of_agents => Claim::SpawnedBy(call),
         _ => Claim::Root(Basis::Link),

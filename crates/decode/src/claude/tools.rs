@@ -204,6 +204,10 @@ struct ResultFields<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    command_name: Str<'a>,
+    #[serde(borrow)]
     resumed_agent_id: Str<'a>,
     #[serde(borrow)]
     run_id: Str<'a>,
@@ -292,13 +296,14 @@ impl<'a> HarnessResult<'a> {
         let fields = &self.fields;
         let agent = fields.agent_id.filled().or(fields.teammate_id.filled());
         let status = fields.status.filled();
+        let is_forked = status == Some(FORKED);
         // 1.0.x writes neither id nor status, but counts the agent's calls.
         let counted = fields.total_tool_use_count.0.is_some();
         if agent.is_none() && !counted {
             return None;
         }
         let finished = match status {
-            Some("completed") => Some(true),
+            Some("completed" | FORKED) => Some(true),
             Some(_) => Some(false),
             None => None,
         };
@@ -306,15 +311,21 @@ impl<'a> HarnessResult<'a> {
             agent,
             finished,
             agent_type: fields.agent_type.0.clone(),
-            description: fields.description.0.clone(),
+            description: fields.description.0.clone().or_else(|| {
+                fields.command_name.filled().filter(|_| is_forked).map(|name| format!("/{name}").into())
+            }),
             model: fields.resolved_model.0.clone(),
             prompt: fields.prompt.map(|raw| line.raw(raw)),
-            report: fields.content.map(|raw| line.raw(raw)),
+            report: fields.content.or(fields.result.filter(|_| is_forked)).map(|raw| line.raw(raw)),
             proves_agent: self.is_object,
+            is_forked,
         })
     }
 }
 
+/// The word for a skill that ran as an agent of its own.
+/// Observed: Claude Code 2.1.197 and 2.1.330, fixture `unseen/2.1.330/v17-skilltool`: `{"status":"forked","agentId":…}`.
+const FORKED: &str = "forked";
 /// The text in place of a result when the user interrupted or rejected a call.
 const REJECTED: &str = "User rejected tool use";
 /// What an interrupt puts into a conversation.
