@@ -228,6 +228,12 @@ impl Fold {
         self.sessions.all.iter().map(Tracker::session)
     }
 
+    /// Whether anything was heard of a session's main thread.
+    pub fn has_root(&self, session: &SessionId) -> bool {
+        let number = self.sessions.by_id.get(&session.0);
+        number.and_then(|number| self.sessions.all.get(*number)).is_some_and(Tracker::has_root)
+    }
+
     /// Joins another fold, which has read other sources of the same sessions or of others. What its sources were called
     /// by number is now called by that number plus the number of sources here.
     pub fn join(&mut self, other: Self) {

@@ -75,6 +75,11 @@ impl Tracker {
         &self.session
     }
 
+    /// Whether anything was heard of the main thread.
+    pub fn has_root(&self) -> bool {
+        self.facts.agents.get(facts::ROOT as usize).is_some_and(|root| root.heard.is_some())
+    }
+
     /// Says which harness it is, once that is known.
     pub fn set_harness(&mut self, harness: &str) {
         self.harness.get_or_insert_with(|| harness.into());

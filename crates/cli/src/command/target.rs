@@ -176,6 +176,10 @@ fn only_session(cold: &Cold, context: &Context) -> Result<SessionId, CliError> {
         // Lines in front of the first that names the session are of no session of their own.
         sessions.retain(|session| &***session != "unnamed");
     }
+    if sessions.len() > 1 && sessions.iter().any(|session| cold.fold.has_root(session)) {
+        // A resume of 2.1.1 writes the first line of each warm-up under an id that it never uses again.
+        sessions.retain(|session| cold.fold.has_root(session));
+    }
     match sessions.as_slice() {
         [only] => Ok((*only).clone()),
         [] => {
