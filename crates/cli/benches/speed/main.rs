@@ -114,6 +114,6 @@ fn tree_of_270_megabytes() -> Vec<Row> {
 fn watching() -> Vec<Row> {
     let program = Path::new(env!("CARGO_BIN_EXE_subscope"));
     let mut rows = watch::latency(program, 300);
-    rows.extend(watch::idle(program, 5000, 150));
+    rows.extend(watch::idle(program, 5000));
     rows
 }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_testkit::corpus;
+use subscope_testkit::{clock, corpus};
 
 use crate::rounds::{Row, now};
 
@@ -81,34 +81,69 @@ pub(crate) fn latency(program: &Path, lines: usize) -> Vec<Row> {
     vec![row("delay", times, Some(5.0)), row("99th percentile", vec![p99], None)]
 }
 
-/// The processor time of a watch over idle files in which nothing happens.
-pub(crate) fn idle(program: &Path, files: usize, seconds: u64) -> Vec<Row> {
-    let home = tempfile::tempdir().expect("a temporary folder");
-    corpus::idle_files(&home.path().join(".claude"), files / 2).expect("room for small files");
-    let mut child = watch(program, home.path(), &["--json"]);
-    std::thread::sleep(Duration::from_secs(3));
-    let stat = format!("/proc/{}/stat", child.id());
-    let before = ticks(&stat);
-    std::thread::sleep(Duration::from_secs(seconds));
-    let spent = ticks(&stat) - before;
-    let _ = child.kill();
-    let _ = child.wait();
-    // A tick is 10 ms on every Linux this runs on.
-    let percent = spent as f64 / seconds as f64;
-    vec![Row {
-        question: format!("`watch` over {files} idle files, {seconds} s in which nothing happens"),
-        figure: "processor time".to_owned(),
-        values: vec![percent],
-        unit: " %",
-        budget: Some(0.1),
-    }]
+/// How long a watch has to settle before it is measured, each window, and how many there are.
+const SETTLES: Duration = Duration::from_secs(15);
+const WINDOW: Duration = Duration::from_secs(20);
+const WINDOWS: usize = 7;
+
+/// The processor time of a watch over files in which nothing happens: long ago written ones, as most are, and ones
+/// written just now, whose sessions all count as live. Two watches run side by side: the second is the A/A.
+pub(crate) fn idle(program: &Path, files: usize) -> Vec<Row> {
+    let hour = 3_600_000;
+    let long_ago = |number: usize| clock::START - i64::try_from(number).unwrap_or(0) * hour;
+    let now = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
+    let mut rows = idle_over(program, files, "written long ago", &long_ago);
+    rows.extend(idle_over(program, files, "written just now", &|_| now));
+    rows
 }
 
-fn ticks(stat: &str) -> u64 {
-    let text = fs::read_to_string(stat).expect("watch still runs");
-    let rest = text.rsplit(')').next().unwrap_or_default();
-    let field = |number: usize| {
-        rest.split_whitespace().nth(number).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0)
+fn idle_over(program: &Path, files: usize, age: &str, written: &dyn Fn(usize) -> i64) -> Vec<Row> {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    corpus::idle_files(&home.path().join(".claude"), files / 2, written).expect("room for small files");
+    let mut watches = [watch(program, home.path(), &["--json"]), watch(program, home.path(), &["--json"])];
+    let readers: Vec<_> = watches
+        .iter_mut()
+        .map(|child| {
+            let stdout = child.stdout.take().expect("stdout is piped");
+            std::thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).count())
+        })
+        .collect();
+    std::thread::sleep(SETTLES);
+    let mut before = watches.each_ref().map(processor_time);
+    let mut values = [Vec::new(), Vec::new()];
+    for _ in 0..WINDOWS {
+        std::thread::sleep(WINDOW);
+        let after = watches.each_ref().map(processor_time);
+        for (values, (after, before)) in values.iter_mut().zip(after.iter().zip(before)) {
+            values.push((*after - before).as_secs_f64() / WINDOW.as_secs_f64() * 100.0);
+        }
+        before = after;
+    }
+    for child in &mut watches {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    for reader in readers {
+        let _ = reader.join();
+    }
+    let question = format!("`watch` over {files} files {age}, nothing happens");
+    let [first, second] = values;
+    let row = |figure: &str, values| Row {
+        question: question.clone(),
+        figure: figure.to_owned(),
+        values,
+        unit: " %",
+        budget: Some(0.1),
     };
-    field(11) + field(12)
+    vec![row("processor time", first), row("processor time, A/A", second)]
+}
+
+/// What all threads of a process have used so far, to the nanosecond.
+fn processor_time(child: &Child) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("watch still runs");
+    let nanoseconds = |task: std::fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Duration::from_nanos(tasks.flatten().filter_map(nanoseconds).sum())
 }

@@ -146,9 +146,13 @@ pub fn on_disk(options: &Options, folder: &Path) -> io::Result<Made> {
 /// How many sessions [`idle_files`] puts into one project.
 const SESSIONS_A_PROJECT: usize = 50;
 
-/// Fills `folder/projects` with `count` small sessions without subagents, an hour apart, as a machine of long use has
-/// them: nothing wrote to them since. Returns their main transcripts, oldest first.
-pub fn idle_files(folder: &Path, count: usize) -> io::Result<Vec<PathBuf>> {
+/// Fills `folder/projects` with `count` small sessions without subagents, as a machine of long use has them. The n-th was
+/// begun, and last written to, at `written(n)`. Returns their main transcripts.
+pub fn idle_files(
+    folder: &Path,
+    count: usize,
+    written: impl Fn(usize) -> Millis,
+) -> io::Result<Vec<PathBuf>> {
     let mut mains = Vec::with_capacity(count);
     for number in 0..count {
         let options = Options {
@@ -158,7 +162,7 @@ pub fn idle_files(folder: &Path, count: usize) -> io::Result<Vec<PathBuf>> {
             result_bytes: 200,
             dialects: Dialects::Transcripts,
             cwd: format!("/home/user/project-{:03}", number / SESSIONS_A_PROJECT),
-            start: START - (count - number) as Millis * 3_600_000,
+            start: written(number),
             ..Options::default()
         };
         let main = on_disk(&options, folder)?.main(folder);

@@ -286,7 +286,7 @@ fn errors_follow_the_share_asked_for() {
 #[test]
 fn idle_files_makes_as_many_sessions_over_several_projects() {
     let folder = tempdir().unwrap();
-    let mains = idle_files(folder.path(), 120).unwrap();
+    let mains = idle_files(folder.path(), 120, |_| START).unwrap();
     let distinct: HashSet<_> = mains.iter().collect();
     assert_eq!(distinct.len(), 120);
     assert!(mains.iter().all(|main| main.is_file()));
