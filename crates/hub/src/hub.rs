@@ -9,7 +9,7 @@ use std::{
 
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now, next_deadline};
 use subscope_model::{Agent, AgentId, Change, Event, Millis, PriceTable, Problem, SessionId, Tree, Update};
-use subscope_store::{Commit, History, Ledger, Memory};
+use subscope_store::{Commit, History, Ledger, LedgerError, Memory};
 
 use crate::{
     clock,
@@ -267,15 +267,29 @@ impl Loop {
             };
         }
         let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
-        let events = self.ledger.commit(Commit { trees, events });
-        for change in changes {
-            self.publish(change);
-        }
-        for event in events {
-            self.publish(Update::Event(Box::new(event)));
+        match self.ledger.commit(&Commit { trees, events, received: Vec::new() }) {
+            Ok(events) => {
+                for change in changes {
+                    self.publish(change);
+                }
+                for event in events {
+                    self.publish(Update::Event(Box::new(event)));
+                }
+            }
+            Err(error) => self.keep_for_later(sessions, &error),
         }
         self.last_derived = clock::tick();
         self.derive_cost = self.last_derived.duration_since(began);
+    }
+
+    /// Concludes these sessions again in a later turn, and sends them whole then: nothing of them was committed.
+    fn keep_for_later(&mut self, sessions: Vec<SessionId>, error: &LedgerError) {
+        for session in &sessions {
+            self.published.remove(session);
+        }
+        self.pending.extend(sessions);
+        let problem = Problem { at: "store".to_owned(), what: error.to_string() };
+        self.publish(Update::Event(Box::new(Events::problem(&problem))));
     }
 
     /// What of a tree differs from what was published; a snapshot for a new session.
@@ -302,8 +316,8 @@ impl Loop {
 
     fn publish_problem(&mut self, problem: Problem) {
         let event: Event = Events::problem(&problem);
-        let events = self.ledger.commit(Commit { trees: Vec::new(), events: vec![event] });
-        for event in events {
+        let commit = Commit { events: vec![event.clone()], ..Commit::default() };
+        for event in self.ledger.commit(&commit).unwrap_or_else(|_| vec![event]) {
             self.publish(Update::Event(Box::new(event)));
         }
     }

@@ -1,10 +1,10 @@
 //! The ledger in memory: for path TARGETs, demos and `--no-store`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use subscope_model::{Event, Session, SessionId, Tree};
 
-use crate::{Commit, History, Ledger};
+use crate::{Commit, History, Ledger, LedgerError};
 
 /// How many events the change log holds. Readers that fall further behind start anew from a snapshot; at some hundred
 /// bytes an event this bounds the log to tens of megabytes.
@@ -15,6 +15,8 @@ const LOG_EVENTS: usize = 65_536;
 pub struct Memory {
     trees: BTreeMap<SessionId, Tree>,
     log: VecDeque<Event>,
+    /// Sources and keys of what was received; the bytes themselves are kept by nobody.
+    received: HashSet<(String, String)>,
     seq: u64,
 }
 
@@ -26,11 +28,12 @@ impl Memory {
 }
 
 impl Ledger for Memory {
-    fn commit(&mut self, commit: Commit) -> Vec<Event> {
-        for tree in commit.trees {
-            self.trees.insert(tree.session.id.clone(), tree);
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
+        self.received.extend(commit.received.iter().map(|it| (it.source.clone(), it.key.clone())));
+        for tree in &commit.trees {
+            self.trees.insert(tree.session.id.clone(), tree.clone());
         }
-        let mut events = commit.events;
+        let mut events = commit.events.clone();
         for event in &mut events {
             self.seq += 1;
             event.seq = self.seq;
@@ -38,7 +41,11 @@ impl Ledger for Memory {
         }
         let excess = self.log.len().saturating_sub(LOG_EVENTS);
         self.log.drain(..excess);
-        events
+        Ok(events)
+    }
+
+    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
+        Ok(self.received.contains(&(source.to_owned(), key.to_owned())))
     }
 }
 
@@ -74,9 +81,12 @@ mod tests {
     fn commit_numbers_events_and_log_reaches_back_as_far_as_it_holds() {
         let mut ledger = Memory::new();
         let commit = |count: usize| Commit { events: vec![event("a"); count], ..Commit::default() };
-        assert_eq!(ledger.commit(commit(2)).iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            ledger.commit(&commit(2)).unwrap().iter().map(|event| event.seq).collect::<Vec<_>>(),
+            [1, 2]
+        );
         assert_eq!(ledger.events_after(1).map(|events| events.len()), Some(1));
-        ledger.commit(commit(LOG_EVENTS));
+        ledger.commit(&commit(LOG_EVENTS)).unwrap();
         assert_eq!(ledger.events_after(0), None);
         assert_eq!(ledger.events_after(2).map(|events| events.len()), Some(LOG_EVENTS));
         assert_eq!(ledger.events_after(LOG_EVENTS as u64 + 2), Some(Vec::new()));
