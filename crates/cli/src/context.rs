@@ -90,6 +90,13 @@ impl Context {
         Style { width: width.unwrap_or(style.width), ..style }
     }
 
+    /// Returns the folder for data: the one that is named, else the user's own (XDG base directories).
+    pub(crate) fn data_folder(&self) -> PathBuf {
+        let home = || self.environment.path("HOME").unwrap_or_default().join(".local/share");
+        let shared = || self.environment.path("XDG_DATA_HOME").unwrap_or_else(home).join("subscope");
+        self.store.clone().unwrap_or_else(shared)
+    }
+
     /// Returns milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> Millis {
         (self.clock)()

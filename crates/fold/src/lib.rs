@@ -10,6 +10,11 @@ mod draft;
 mod events;
 mod fold;
 mod lifecycle;
+pub mod texts;
+
+/// The revision of the rules by which rows are made. Raised whenever the same bytes give other rows, so that rows that were
+/// kept are made anew.
+pub const REVISION: u32 = 1;
 
 pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};

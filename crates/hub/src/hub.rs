@@ -171,9 +171,9 @@ impl Loop {
         match command {
             Command::Subscribe(mut subscriber) => {
                 let ledger = &self.ledger;
-                let tree = |session: &SessionId| ledger.tree(session);
-                for session in ledger.sessions().iter().rev() {
-                    if let Some(snapshot) = ledger.tree(&session.id) {
+                let tree = |session: &SessionId| ledger.tree(session).ok().flatten();
+                for session in ledger.sessions().unwrap_or_default().iter().rev() {
+                    if let Some(snapshot) = tree(&session.id) {
                         subscriber.send(Update::Snapshot(Box::new(snapshot)), &tree);
                     }
                 }
@@ -185,7 +185,7 @@ impl Loop {
                 }
             }
             Command::Tree(session, reply) => {
-                let _ = reply.try_send(self.ledger.tree(&session));
+                let _ = reply.try_send(self.ledger.tree(&session).ok().flatten());
             }
             Command::Stop => return false,
         }
@@ -267,7 +267,7 @@ impl Loop {
             };
         }
         let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
-        match self.ledger.commit(&Commit { trees, events, received: Vec::new() }) {
+        match self.ledger.commit(&Commit { trees, events, ..Commit::default() }) {
             Ok(events) => {
                 for change in changes {
                     self.publish(change);
@@ -310,7 +310,7 @@ impl Loop {
 
     fn publish(&mut self, update: Update) {
         let ledger = &self.ledger;
-        let tree = |session: &SessionId| ledger.tree(session);
+        let tree = |session: &SessionId| ledger.tree(session).ok().flatten();
         self.subscribers.retain_mut(|subscriber| subscriber.send(update.clone(), &tree));
     }
 

@@ -14,6 +14,7 @@ pub mod clock;
 mod cold;
 mod driver;
 mod hub;
+pub mod index;
 mod live;
 mod piped;
 mod replay;

@@ -10,6 +10,7 @@ mod basis;
 mod event;
 mod feed;
 mod id;
+mod list;
 mod observation;
 mod price;
 mod problem;
@@ -22,6 +23,7 @@ pub use basis::Basis;
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
+pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
 pub use observation::{
     AgentEnd, Batch, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation,
     Outcome, Parent, Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput,

@@ -8,6 +8,7 @@ pub mod rows;
 pub mod safe;
 pub mod style;
 pub mod summary;
+pub mod table;
 pub mod text;
 pub mod tree;
 

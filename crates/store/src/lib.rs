@@ -1,24 +1,63 @@
 //! What is kept: rows and the change log behind two seams.
 //!
-//! [`Ledger`] takes commits, [`History`] answers queries. This crate holds the in-memory ledger, which serves everything
-//! that is asked about paths and keeps nothing beyond the process.
+//! [`Ledger`] takes commits, [`History`] answers queries. [`Memory`] serves what is asked about paths and keeps nothing
+//! beyond the process; [`Sqlite`] keeps everything on this machine. Both pass one conformance suite. The full text has a
+//! database of its own ([`Texts`]), so that its writing never waits for rows or they for it.
 //!
-//! Absent on purpose: attribution rules, HTTP and subscribers. Rows are derived; a later version can rebuild them.
+//! Rows are derived from sources and can be rebuilt from them; what was received over a wire and stands in no file is
+//! kept byte for byte beside them.
+//!
+//! Absent on purpose: attribution rules, HTTP, subscribers and a clock.
 
+mod days;
 mod memory;
+mod sqlite;
+mod texts;
+mod word;
+
+use std::path::PathBuf;
 
 pub use memory::Memory;
-use subscope_model::{Event, Millis, Session, SessionId, Tree};
+pub use sqlite::{Access, OpenError, Sqlite};
+use subscope_model::{AgentId, Event, Millis, Session, SessionId, SessionRow, Stats, Tree};
+pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
+pub use word::{Vocabulary, words};
 
 /// One commit: the rows of changed sessions, and what happened.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
     /// Changed sessions, whole.
     pub trees: Vec<Tree>,
+    /// When time alone may change a session's rows, for those of `trees` of which that is so.
+    pub deadlines: Vec<(SessionId, Millis)>,
     /// What happened, in order; `seq` is given by the commit.
     pub events: Vec<Event>,
     /// What was received and stands in no file of its own. It is kept byte for byte.
     pub received: Vec<Received>,
+    /// Files as they stood when the rows were made from them.
+    pub sources: Vec<Source>,
+}
+
+/// A file that rows were made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Where it stands.
+    pub path: PathBuf,
+    /// The session that its rows are of.
+    pub session: SessionId,
+    /// What tells this file from another of the same name.
+    pub identity: Identity,
+}
+
+/// How a file stood: any difference means that it must be looked at again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The file's number; 0 where the system has none.
+    pub inode: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was last written, in nanoseconds since 1970.
+    pub modified_ns: i64,
 }
 
 /// Bytes that were handed over (hooks, posts, streams) and exist nowhere else.
@@ -36,14 +75,14 @@ pub struct Received {
     pub body: Vec<u8>,
 }
 
-/// Why nothing of a commit was kept.
+/// Why something could not be kept or asked. Nothing of a failed commit is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// The disk has no room left.
     #[error("the disk is full")]
     Full,
     /// The storage failed otherwise.
-    #[error("the store cannot be written")]
+    #[error("the store failed")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -56,14 +95,34 @@ pub trait Ledger: Send {
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError>;
 }
 
+/// Which sessions a list shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListQuery {
+    /// At most so many.
+    pub limit: usize,
+    /// Only those behind this one: time of the last event and id of the last row of the page before.
+    pub after: Option<(Millis, SessionId)>,
+    /// Only those of which something has not ended.
+    pub only_live: bool,
+}
+
 /// The seam of what is asked.
 pub trait History: Send {
     /// Returns all sessions, the newest first by their last event.
-    fn sessions(&self) -> Vec<Session>;
+    fn sessions(&self) -> Result<Vec<Session>, LedgerError>;
+
+    /// Returns lines of a list of sessions, the newest first by their last event.
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError>;
 
     /// Returns a session's tree as last committed.
-    fn tree(&self, session: &SessionId) -> Option<Tree>;
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError>;
+
+    /// Returns the agents whose id begins so, with their sessions, at most `limit`; the root is none of them.
+    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;
+
+    /// Returns figures over everything.
+    fn stats(&self) -> Result<Stats, LedgerError>;
 
     /// Returns the events behind a place in the change log, in order; `None` where the log no longer reaches back there.
-    fn events_after(&self, seq: u64) -> Option<Vec<Event>>;
+    fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError>;
 }

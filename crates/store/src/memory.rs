@@ -1,10 +1,16 @@
 //! The ledger in memory: for path TARGETs, demos and `--no-store`.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+};
 
-use subscope_model::{Event, Session, SessionId, Tree};
+use subscope_model::{AgentId, Event, Session, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
 
-use crate::{Commit, History, Ledger, LedgerError};
+use crate::{
+    Commit, History, Ledger, LedgerError, ListQuery,
+    days::{self, By},
+};
 
 /// How many events the change log holds. Readers that fall further behind start anew from a snapshot; at some hundred
 /// bytes an event this bounds the log to tens of megabytes.
@@ -50,19 +56,66 @@ impl Ledger for Memory {
 }
 
 impl History for Memory {
-    fn sessions(&self) -> Vec<Session> {
+    fn sessions(&self) -> Result<Vec<Session>, LedgerError> {
         let mut all: Vec<Session> = self.trees.values().map(|tree| tree.session.clone()).collect();
         all.sort_by(|one, other| (other.ended_at_ms, &one.id).cmp(&(one.ended_at_ms, &other.id)));
-        all
+        Ok(all)
     }
 
-    fn tree(&self, session: &SessionId) -> Option<Tree> {
-        self.trees.get(session).cloned()
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
+        let mut all: Vec<SessionRow> = self.trees.values().map(SessionRow::of).collect();
+        let key = |row: &SessionRow| (Reverse(row.last_event_at_ms.unwrap_or(0)), row.id.clone());
+        all.sort_by_cached_key(key);
+        if let Some((at, id)) = &query.after {
+            all.retain(|row| key(row) > (Reverse(*at), id.clone()));
+        }
+        all.retain(|row| !query.only_live || row.status == SessionStatus::Live);
+        all.truncate(query.limit);
+        Ok(all)
     }
 
-    fn events_after(&self, seq: u64) -> Option<Vec<Event>> {
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
+        Ok(self.trees.get(session).cloned())
+    }
+
+    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
+        let found = self.trees.values().flat_map(|tree| {
+            let own = tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.id.starts_with(prefix));
+            own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
+        });
+        Ok(found.take(limit).collect())
+    }
+
+    fn stats(&self) -> Result<Stats, LedgerError> {
+        let mut total = StatsRow { name: "all".into(), ..StatsRow::default() };
+        let mut by_name: BTreeMap<(By, String), StatsRow> = BTreeMap::new();
+        let mut by_day: BTreeMap<i64, StatsRow> = BTreeMap::new();
+        for tree in self.trees.values() {
+            let (mut names, mut dates) = (BTreeSet::new(), BTreeSet::new());
+            for ((day, by, name), row) in days::days(tree) {
+                if by == By::Type {
+                    days::add(&mut total, &row);
+                    let sum = by_day.entry(day).or_default();
+                    sum.sessions += u64::from(dates.insert(day));
+                    days::add(sum, &row);
+                }
+                let sum = by_name.entry((by, name.clone())).or_default();
+                sum.name = row.name.clone();
+                sum.sessions += u64::from(names.insert((by, name)));
+                days::add(sum, &row);
+            }
+            total.sessions += 1;
+        }
+        let of = |by: By| {
+            by_name.iter().filter(|((known, _), _)| *known == by).map(|(_, row)| row.clone()).collect()
+        };
+        Ok(days::stats(total, of, by_day.into_iter().collect()))
+    }
+
+    fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError> {
         let first = self.log.front().map_or(self.seq + 1, |event| event.seq);
-        (seq + 1 >= first).then(|| self.log.iter().filter(|event| event.seq > seq).cloned().collect())
+        let reaches = seq + 1 >= first;
+        Ok(reaches.then(|| self.log.iter().filter(|event| event.seq > seq).cloned().collect()))
     }
 }
 
@@ -85,10 +138,10 @@ mod tests {
             ledger.commit(&commit(2)).unwrap().iter().map(|event| event.seq).collect::<Vec<_>>(),
             [1, 2]
         );
-        assert_eq!(ledger.events_after(1).map(|events| events.len()), Some(1));
+        assert_eq!(ledger.events_after(1).unwrap().map(|events| events.len()), Some(1));
         ledger.commit(&commit(LOG_EVENTS)).unwrap();
-        assert_eq!(ledger.events_after(0), None);
-        assert_eq!(ledger.events_after(2).map(|events| events.len()), Some(LOG_EVENTS));
-        assert_eq!(ledger.events_after(LOG_EVENTS as u64 + 2), Some(Vec::new()));
+        assert_eq!(ledger.events_after(0).unwrap(), None);
+        assert_eq!(ledger.events_after(2).unwrap().map(|events| events.len()), Some(LOG_EVENTS));
+        assert_eq!(ledger.events_after(LOG_EVENTS as u64 + 2).unwrap(), Some(Vec::new()));
     }
 }

@@ -4,6 +4,7 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
+mod history;
 mod import;
 mod shell;
 mod tree;
@@ -19,6 +20,7 @@ pub(crate) use self::{
     demo::DemoArgs,
     doctor::DoctorArgs,
     export::{ExportArgs, Format, ShapeChoice},
+    history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs},
     import::ImportArgs,
     shell::{CompletionsArgs, ManArgs},
     tree::TreeArgs,
@@ -34,6 +36,8 @@ Examples:
   subscope demo                      watch a real recording unfold
   subscope watch                     follow every live session on this machine
   subscope tree last                 the latest session as a tree
+  subscope ls                        all sessions, the newest first
+  subscope search rounding cents     who said that, and where
   subscope tree session.jsonl --json the same for programs
 
 TARGET is a path (a transcript, a session's folder, a recorded stream or hook log; - is stdin), a session's id or its shortest unique prefix, or `last`.
@@ -74,7 +78,7 @@ pub(crate) struct Global {
     /// Reads the user's settings from this file (also SUBSCOPE_CONFIG).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// Names the folder for data (also SUBSCOPE_DATA_DIR). This version keeps none.
+    /// Names the folder for data (also SUBSCOPE_DATA_DIR).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) store: Option<PathBuf>,
     /// Takes any problem in the input for a failure: exit code 3.
@@ -112,6 +116,12 @@ impl Global {
 pub(crate) enum Command {
     Tree(TreeArgs),
     Watch(WatchArgs),
+    Ls(LsArgs),
+    Search(SearchArgs),
+    Show(ShowArgs),
+    Stats(StatsArgs),
+    Index(IndexArgs),
+    Forget(ForgetArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
@@ -130,6 +140,10 @@ impl Command {
             Self::Export(args) => args.settings(),
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),
+            Self::Show(args) => args.settings(),
+            Self::Ls(_) | Self::Search(_) | Self::Stats(_) | Self::Index(_) | Self::Forget(_) => {
+                Raw::default()
+            }
             Self::Config(_) | Self::Doctor(_) | Self::Completions(_) | Self::Man(_) => Raw::default(),
         }
     }

@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
+mod history;
 mod import;
 mod man;
 mod target;
@@ -24,6 +25,12 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
     match command {
         Command::Tree(args) => tree::run(args, context),
         Command::Watch(args) => watch::run(args, context),
+        Command::Ls(args) => history::ls::run(args, context),
+        Command::Search(args) => history::search::run(args, context),
+        Command::Show(args) => history::show::run(args, context),
+        Command::Stats(args) => history::stats::run(args, context),
+        Command::Index(args) => history::index::run(args, context),
+        Command::Forget(args) => history::forget::run(args, context),
         Command::Export(args) => export::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Demo(args) => demo::run(args, context),
@@ -40,6 +47,10 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Tree(_) | Command::Watch(_) | Command::Export(_) | Command::Import(_) | Command::Demo(_) => {
             true
         }
+        Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
+            true
+        }
+        Command::Forget(_) => true,
         Command::Config(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => false,
     }
 }

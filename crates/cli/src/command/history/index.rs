@@ -1,0 +1,79 @@
+//! `subscope index`.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use subscope_hub::index::Progress;
+use subscope_render::text;
+use subscope_store::{Access, Texts};
+
+use super::{failed, index_options, open_rows, rules, run_index};
+use crate::{args::IndexArgs, command::target::projects_folder, context::Context, error::CliError, output};
+
+/// What was done, as `--json` prints it.
+#[derive(Serialize)]
+struct Done {
+    schema: &'static str,
+    files: u64,
+    sessions: u64,
+    bytes: u64,
+    facts_ms: u64,
+    total_ms: u64,
+    store_bytes: u64,
+    problems: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
+    rules(context)?;
+    let folder = context.data_folder();
+    let mut store = open_rows(Access::Write, context).map_err(failed)?;
+    let mut texts = match args.no_text {
+        true => None,
+        false => Some(Texts::open(&folder, Access::Write).map_err(failed)?),
+    };
+    let roots = if args.roots.is_empty() { vec![projects_folder(context)] } else { args.roots.clone() };
+    let report = run_index(&mut store, texts.as_mut(), &index_options(roots, context)?, context)?;
+    let ms = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    let words = texts.as_ref().map(Texts::bytes).transpose().map_err(failed)?.unwrap_or(0);
+    let done = Done {
+        schema: "subscope.index/1",
+        files: report.files,
+        sessions: report.sessions,
+        bytes: report.bytes,
+        facts_ms: ms(report.facts),
+        total_ms: ms(report.total),
+        store_bytes: store.bytes().map_err(failed)? + words,
+        problems: report.problems.len(),
+    };
+    if args.json {
+        output::print_json(&done)?;
+    } else {
+        let time = text::duration(i64::try_from(done.total_ms).ok());
+        output::print(&format!(
+            "{} files, {} sessions new or changed, {} MB read in {time}; the store takes {} MB in {}\n",
+            done.files,
+            done.sessions,
+            done.bytes >> 20,
+            done.store_bytes >> 20,
+            folder.display(),
+        ))?;
+    }
+    context.report(&report.problems)
+}
+
+/// Returns a bar on stderr that shows nothing where that is no terminal, or where all is to be quiet.
+pub(super) fn bar(context: &Context) -> ProgressBar {
+    let is_wanted = context.chattiness >= crate::context::Chattiness::Normal;
+    let target = if is_wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(None, target);
+    let style = ProgressStyle::with_template("{msg} {bar:30} {bytes} of {total_bytes} {bytes_per_sec}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+/// Shows how far an index is.
+pub(super) fn advance(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total_bytes);
+    bar.set_position(progress.done_bytes);
+    bar.set_message(if progress.has_facts { "full text" } else { "sessions" });
+}

@@ -1,0 +1,55 @@
+//! `subscope show`.
+
+use subscope_model::{AgentId, SessionId, Tree};
+use subscope_render::{Detail, TreeOptions, render_tree};
+use subscope_store::History;
+
+use super::{Needs, failed, find_session, up_to_date};
+use crate::{
+    args::ShowArgs,
+    command::tree::find_agent,
+    context::Context,
+    error::{CliError, Kind},
+    output,
+};
+
+/// Runs the command.
+pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
+    let (store, _) = up_to_date(Needs::Rows, context)?;
+    let (session, agent) = match args.agent.split_once('/') {
+        Some((session, agent)) => (find_session(&store, session)?, agent.to_owned()),
+        None => {
+            let (session, agent) = one_agent(&store.agents(&args.agent, 2).map_err(failed)?, &args.agent)?;
+            (session, agent.as_str().to_owned())
+        }
+    };
+    let tree: Option<Tree> = store.tree(&session).map_err(failed)?;
+    let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is gone"))?;
+    let agent = find_agent(&tree, &agent)?;
+    if args.json {
+        let row = tree.agents.iter().find(|row| row.id == agent);
+        return output::print_json(&row);
+    }
+    let detail = args.detail.unwrap_or(Detail::Full);
+    output::print(&render_tree(
+        &tree,
+        &TreeOptions {
+            detail,
+            flat: false,
+            style: context.style(None),
+            now: Some(context.now_ms()),
+            agent: Some(agent),
+            offset_minutes: context.offset_minutes(),
+        },
+    ))
+}
+
+fn one_agent(found: &[(SessionId, AgentId)], prefix: &str) -> Result<(SessionId, AgentId), CliError> {
+    match found {
+        [one] => Ok(one.clone()),
+        [] => Err(CliError::new(Kind::Failed, format!("no agent's id begins with {prefix:?}"))
+            .hint("SESSION/root names a session's main thread")),
+        _ => Err(CliError::new(Kind::Usage, format!("{prefix:?} is the beginning of several agents' ids"))
+            .hint("give more of the id, or SESSION/AGENT")),
+    }
+}

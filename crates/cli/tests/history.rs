@@ -1,0 +1,190 @@
+//! Everything that is kept: `index`, `ls`, `search`, `show`, `stats`, `forget`, on real sessions.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{fs, io::Write, process::Stdio, time::Duration};
+
+use common::{env, json, run, told};
+use serde_json::Value;
+use subscope_testkit::{
+    corpus::{self, Options},
+    env::TestEnv,
+    fixtures::recording,
+};
+
+const SCENARIOS: [&str; 4] = ["k-big", "c-nested", "g-resume", "l-hostile-output"];
+
+/// An environment with the sessions of several recordings.
+fn filled() -> TestEnv {
+    let env = env();
+    for scenario in SCENARIOS {
+        env.adopt(&recording("2.1.330", scenario));
+    }
+    env
+}
+
+fn answer(env: &TestEnv, words: &str) -> Value {
+    let ran = run(env, words, &[]);
+    assert_eq!(told(&ran), (0, ""), "{words}");
+    json(&ran.stdout)
+}
+
+fn sessions(env: &TestEnv) -> Vec<Value> {
+    answer(env, "ls --json -n 1000")["sessions"].as_array().unwrap().clone()
+}
+
+#[test]
+fn lists_what_the_trees_say_and_reads_only_what_is_new() {
+    let env = filled();
+    let first = answer(&env, "index --json");
+    assert_eq!((&first["sessions"], &first["problems"]), (&Value::from(SCENARIOS.len()), &Value::from(0)));
+    assert_eq!(answer(&env, "index --json")["bytes"], 0);
+    let rows = sessions(&env);
+    assert_eq!(rows.len(), SCENARIOS.len());
+    assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(row["last_event_at_ms"].as_i64())));
+    for row in &rows {
+        let tree = answer(&env, &format!("tree --json {}", row["id"].as_str().unwrap()));
+        for field in ["agents", "failed", "tool_calls", "usage", "cost_micro_usd"] {
+            assert_eq!(row[field], tree["summary"][field], "{field}");
+        }
+        for field in ["id", "harness", "cwd", "title", "started_at_ms", "runs"] {
+            assert_eq!(row[field], tree["session"][field], "{field}");
+        }
+        assert_eq!(row["status"], "ended");
+    }
+    let stats = answer(&env, "stats --json");
+    let calls: i64 = rows.iter().map(|row| row["tool_calls"].as_i64().unwrap()).sum();
+    assert_eq!(stats["total"]["tool_calls"], calls);
+    let page = answer(&env, "ls --json -n 2");
+    assert_eq!(page["sessions"].as_array().unwrap().as_slice(), &rows[..2]);
+    assert!(page["next"].is_string());
+}
+
+#[test]
+fn finds_words_under_their_true_agents() {
+    let env = filled();
+    let truth = recording("2.1.330", "c-nested").truth();
+    let deepest = truth.agents.iter().max_by_key(|agent| agent.depth).unwrap();
+    let tree = answer(&env, &format!("tree --json {}", truth.session.id));
+    let row = tree["agents"].as_array().unwrap().iter().find(|row| row["id"] == *deepest.id).unwrap().clone();
+    let prompt: Vec<&str> = row["prompt"].as_str().unwrap().split_whitespace().take(4).collect();
+    let phrase = prompt.join(" ");
+    let ran = env.run(&["search", &phrase, "--json", "--session", &truth.session.id]);
+    let hits = json(&ran.success());
+    let hits = hits["hits"].as_array().unwrap();
+    let own = hits.iter().find(|hit| hit["agent_id"] == *deepest.id && hit["kind"] == "prompt").unwrap();
+    assert_eq!(own["session_id"], *truth.session.id);
+    assert!(own["snippet"].as_str().unwrap().starts_with(&phrase), "{own}");
+    // Where it stands is what it says.
+    let text = fs::read(own["path"].as_str().unwrap()).unwrap();
+    let start = usize::try_from(own["offset"].as_u64().unwrap()).unwrap();
+    let end = start + usize::try_from(own["bytes"].as_u64().unwrap()).unwrap();
+    assert_eq!(serde_json::from_slice::<String>(&text[start..end]).unwrap(), row["prompt"].as_str().unwrap());
+
+    let none = run(&env, "search zzzyyyxxx", &[]);
+    assert_eq!(none.code, Some(1));
+    assert_eq!(env.run(&["search", "?!", "--json"]).code, Some(2));
+    let shown = run(&env, &format!("show {}", deepest.id), &[]);
+    assert!(shown.stdout.contains(prompt[0]), "{}", shown.stdout);
+    assert_eq!(answer(&env, &format!("show {} --json", deepest.id))["id"], *deepest.id);
+    assert_eq!(run(&env, "show nobody", &[]).code, Some(1));
+    let root = format!("show {}/root --json", &truth.session.id[..8]);
+    assert_eq!(answer(&env, &root)["id"], "root");
+}
+
+#[test]
+fn nothing_hostile_reaches_the_terminal() {
+    let env = filled();
+    for words in ["ls", "stats", "search the", "search evil", "search a*", "show a", "index"] {
+        let ran = run(&env, words, &[]);
+        let acts = |character: char| character != '\n' && subscope_render::safe::is_hidden(character);
+        assert!(!ran.stdout.contains(acts) && !ran.stderr.contains(acts), "{words}: {:?}", ran.stdout);
+    }
+}
+
+#[test]
+fn follows_growth_replacement_and_removal() {
+    let env = filled();
+    let before = sessions(&env);
+    let truth = recording("2.1.330", "g-resume").truth();
+    let main =
+        env.home().join(".claude/projects/-home-user-shop").join(format!("{}.jsonl", truth.session.id));
+    let row = |env: &TestEnv| sessions(env).into_iter().find(|row| row["id"] == *truth.session.id).unwrap();
+    let whole = fs::read_to_string(&main).unwrap();
+    let half: String =
+        whole.lines().take(whole.lines().count() / 2).map(|line| format!("{line}\n")).collect();
+    fs::write(&main, &half).unwrap();
+    let calls = |row: &Value| row["tool_calls"].as_i64().unwrap();
+    assert!(calls(&row(&env)) < before.iter().find(|row| row["id"] == *truth.session.id).map(calls).unwrap());
+    let mut file = fs::OpenOptions::new().append(true).open(&main).unwrap();
+    file.write_all(&whole.as_bytes()[half.len()..]).unwrap();
+    assert_eq!(sessions(&env), before, "grown to what it was");
+    // The harness cleans up: what is known stays.
+    fs::remove_file(&main).unwrap();
+    assert_eq!(sessions(&env), before);
+    let again = run(&env, "search the --json", &[]);
+    assert_eq!(again.code, Some(0));
+}
+
+#[test]
+fn forgotten_sessions_stay_away_until_they_go_on() {
+    let env = filled();
+    let truth = recording("2.1.330", "c-nested").truth();
+    answer(&env, "index --json");
+    let ran = run(&env, &format!("forget {}", truth.session.id), &[]);
+    assert_eq!(ran.stdout, "1 sessions forgotten\n");
+    let is_there = |env: &TestEnv| sessions(env).iter().any(|row| row["id"] == *truth.session.id);
+    assert!(!is_there(&env));
+    answer(&env, "index --json");
+    assert!(!is_there(&env));
+    let found = env.run(&["search", "the", "--json", "-n", "10000"]).stdout;
+    assert!(!found.contains(&truth.session.id));
+    let main =
+        env.home().join(".claude/projects/-home-user-shop").join(format!("{}.jsonl", truth.session.id));
+    let mut file = fs::OpenOptions::new().append(true).open(main).unwrap();
+    file.write_all(b"\n").unwrap();
+    assert!(is_there(&env));
+    assert_eq!(run(&env, "forget nobody", &[]).code, Some(1));
+    run(&env, "forget --before -1s", &[]);
+    assert!(sessions(&env).is_empty());
+}
+
+#[test]
+fn an_index_killed_at_any_moment_is_finished_by_the_next() {
+    let env = env();
+    let claude = env.home().join(".claude");
+    for seed in 0..24 {
+        corpus::on_disk(&Options { seed, agents: 3, ..Options::default() }, &claude).unwrap();
+    }
+    let [clean, kept] = ["clean", "kept"].map(|name| env.path(name).to_str().unwrap().to_owned());
+    let (clean, kept) = (clean.as_str(), kept.as_str());
+    let wanted = env.run(&["ls", "--json", "-n", "1000", "--store", clean]).success();
+    assert_eq!(json(&wanted)["sessions"].as_array().unwrap().len(), 24);
+    for round in 0..12u64 {
+        let mut child = env.command();
+        child.args(["index", "--store", kept]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = child.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(round * 7));
+        let _ = child.kill();
+        child.wait().unwrap();
+        // What was committed is whole: each session is there once, or not at all.
+        let rows = env.run(&["ls", "--json", "-n", "1000", "--store", kept]);
+        assert!(rows.stdout == wanted, "round {round}");
+        if round % 3 == 0 {
+            fs::remove_dir_all(kept).unwrap();
+        }
+    }
+    let places = |store: &str| {
+        let found = json(&env.run(&["search", "the", "--json", "-n", "100000", "--store", store]).stdout);
+        let hits = found["hits"].as_array().unwrap().iter();
+        // Hits of one second have no order.
+        let mut places: Vec<String> = hits.map(|hit| format!("{}:{}", hit["path"], hit["offset"])).collect();
+        places.sort();
+        places
+    };
+    assert!(places(clean).len() >= 24);
+    assert!(places(kept) == places(clean));
+}

@@ -1,0 +1,260 @@
+//! What is shown of many sessions: the list, the figures, and what a search found.
+
+use subscope_model::{AgentStatus, Millis, SessionRow, SessionStatus, Stats, StatsRow};
+
+use crate::{
+    style::{Ink, Line, Style},
+    text,
+};
+
+/// Columns of the short id in front of a session's line: enough to tell sessions apart, and to be typed.
+pub const SHORT_ID: usize = 8;
+
+/// Columns of the figures that follow a title.
+const AGE: usize = 9;
+const AGENTS: usize = 9;
+const TOOLS: usize = 7;
+const TOKENS: usize = 8;
+const COST: usize = 9;
+/// The title's columns where the width is unlimited or very small.
+const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
+/// How many rows of each kind figures show.
+const TOP: usize = 12;
+
+/// Returns one line for each session, under a head; nothing for none. The place of a session is the last part of its
+/// working directory.
+pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> String {
+    let mut out = String::new();
+    if rows.is_empty() {
+        return out;
+    }
+    let fixed = 2 + SHORT_ID + 1 + AGE + AGENTS + TOOLS + TOKENS + COST;
+    let title = style.width.saturating_sub(fixed).clamp(*TITLE.start(), *TITLE.end());
+    let ends = [AGE, AGENTS, TOOLS, TOKENS, COST];
+    let columns: Vec<usize> = ends
+        .iter()
+        .scan(2 + SHORT_ID + 1 + title, |sum, width| {
+            *sum += width;
+            Some(*sum)
+        })
+        .collect();
+    let mut head = Line::default();
+    head.paint(Ink::Done, &text::pad(&format!("  {}", text::pad("id", SHORT_ID)), 3 + SHORT_ID));
+    head.paint(Ink::Done, "session");
+    for (end, word) in columns.iter().zip(["ago", "agents", "tools", "tokens", "cost"]) {
+        head.end_at(*end, Some(Ink::Done), word);
+    }
+    head.write(&mut out, style);
+    for row in rows {
+        line(row, now, title, &columns, style).write(&mut out, style);
+    }
+    out
+}
+
+fn line(row: &SessionRow, now: Millis, title: usize, columns: &[usize], style: &Style) -> Line {
+    let glyphs = style.glyphs();
+    let (icon, ink) = match row.status {
+        SessionStatus::Live => (glyphs.icon(AgentStatus::Running), Ink::Running),
+        SessionStatus::Ended => (glyphs.icon(AgentStatus::Completed), Ink::Done),
+    };
+    let mut line = Line::default();
+    line.paint(ink, icon);
+    line.push(" ");
+    line.paint(Ink::Done, &text::pad(&short_id(&row.id, style), SHORT_ID));
+    line.push(" ");
+    let place = row.cwd.as_deref().and_then(|cwd| cwd.rsplit('/').next()).filter(|name| !name.is_empty());
+    let words = match (place, &row.title) {
+        (Some(place), Some(title)) => format!("{place}: {title}"),
+        (Some(word), None) => word.to_owned(),
+        (None, Some(title)) => title.to_string(),
+        (None, None) => glyphs.unknown.to_owned(),
+    };
+    line.push(&style.one_line(&words, title));
+    let age = row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |last| ago(now - last));
+    let agents = match (row.running, row.failed) {
+        (0, 0) => row.agents.to_string(),
+        (0, failed) => format!("{}{failed} {}", glyphs.icon(AgentStatus::Failed), row.agents),
+        (running, _) => format!("{}{running} {}", glyphs.icon(AgentStatus::Running), row.agents),
+    };
+    let agents_ink = match (row.running, row.failed) {
+        (0, 0) => None,
+        (0, _) => Some(Ink::Failed),
+        _ => Some(Ink::Running),
+    };
+    let tokens = row
+        .usage
+        .map_or_else(|| glyphs.unknown.to_owned(), |usage| style.tokens(usage.total_tokens, usage.floor));
+    let cost = row.cost_micro_usd.map_or_else(|| glyphs.unknown.to_owned(), |cost| style.money(cost, false));
+    let cells =
+        [(age, None), (agents, agents_ink), (row.tool_calls.to_string(), None), (tokens, None), (cost, None)];
+    for (end, (word, ink)) in columns.iter().zip(cells) {
+        line.end_at(*end, ink, &word);
+    }
+    line
+}
+
+/// The first characters of an id, made safe; they are what people type.
+fn short_id(id: &str, style: &Style) -> String {
+    let head: String = id.chars().take(SHORT_ID).collect();
+    style.one_line(&head, SHORT_ID)
+}
+
+/// Returns how long ago something was, in one unit: `5s`, `12m`, `3h`, `9d`.
+pub fn ago(span_ms: i64) -> String {
+    let seconds = span_ms.max(0) / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Returns figures over everything: by type of agent, tool, model and day.
+pub fn render_stats(stats: &Stats, style: &Style) -> String {
+    let mut out = String::new();
+    section(&mut out, "everything", std::slice::from_ref(&stats.total), style);
+    section(&mut out, "agents by type", &stats.by_type, style);
+    section(&mut out, "tools", &stats.by_tool, style);
+    section(&mut out, "models", &stats.by_model, style);
+    section(&mut out, "days (UTC)", &stats.by_day, style);
+    out
+}
+
+/// A sum of times in its greatest unit: nobody adds up seconds of a year.
+fn span(ms: u64) -> String {
+    match ms {
+        0..60_000 => text::duration(i64::try_from(ms).ok()),
+        60_000..3_600_000 => format!("{}m", ms / 60_000),
+        _ => format!("{}h", ms / 3_600_000),
+    }
+}
+
+fn section(out: &mut String, title: &str, rows: &[StatsRow], style: &Style) {
+    if rows.is_empty() {
+        return;
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    let ends = [38, 46, 55, 63, 72, 80, 91];
+    let mut head = Line::default();
+    head.push(title);
+    for (end, word) in ends.iter().zip(["sessions", "agents", "calls", "errors", "time", "tokens", "cost"]) {
+        head.end_at(*end, Some(Ink::Done), word);
+    }
+    head.write(out, style);
+    for row in rows.iter().take(TOP) {
+        let unknown = style.glyphs().unknown;
+        let or_none = |count: u64, word: String| if count == 0 { unknown.to_owned() } else { word };
+        let usage = row.usage;
+        let cells = [
+            (row.sessions.to_string(), None),
+            (or_none(row.agents, row.agents.to_string()), None),
+            (row.tool_calls.to_string(), None),
+            (row.tool_errors.to_string(), (row.tool_errors > 0).then_some(Ink::Failed)),
+            (span(row.busy_ms), None),
+            (or_none(usage.total_tokens, style.tokens(usage.total_tokens, usage.floor)), None),
+            (
+                or_none(
+                    row.cost_micro_usd,
+                    style.money(i64::try_from(row.cost_micro_usd).unwrap_or(0), false),
+                ),
+                None,
+            ),
+        ];
+        let mut line = Line::default();
+        line.push("  ");
+        line.push(&style.one_line(&row.name, 26));
+        for (end, (word, ink)) in ends.iter().zip(cells) {
+            line.end_at(*end, ink, &word);
+        }
+        line.write(out, style);
+    }
+    if rows.len() > TOP {
+        let mut line = Line::default();
+        line.paint(Ink::Done, &format!("  {} more", rows.len() - TOP));
+        line.write(out, style);
+    }
+}
+
+/// A passage that was found, ready to be shown.
+#[derive(Clone, Debug)]
+pub struct Found<'a> {
+    /// The session's id.
+    pub session: &'a str,
+    /// The agent for people: type and description, or its id.
+    pub agent: &'a str,
+    /// What the passage is.
+    pub kind: &'a str,
+    /// How long ago, where it is known.
+    pub age_ms: Option<i64>,
+    /// A few words around the first hit, in one line.
+    pub snippet: &'a str,
+}
+
+/// Returns two lines for each hit: where it was said, and what.
+pub fn render_hits(hits: &[Found<'_>], style: &Style) -> String {
+    let mut out = String::new();
+    for hit in hits {
+        let mut line = Line::default();
+        line.paint(Ink::Done, &short_id(hit.session, style));
+        line.push("  ");
+        line.paint(Ink::Running, &style.one_line(hit.agent, 60));
+        let age = hit.age_ms.map_or(String::new(), |age| format!("  {} ago", ago(age)));
+        line.paint(Ink::Done, &format!("  {}{age}", hit.kind));
+        line.write(&mut out, style);
+        let mut line = Line::default();
+        line.push("    ");
+        line.push(&style.one_line(hit.snippet, style.width.saturating_sub(4)));
+        line.write(&mut out, style);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{SessionId, Usage};
+
+    use super::*;
+
+    fn row() -> SessionRow {
+        SessionRow {
+            id: SessionId("59d3cea2-1111".into()),
+            harness: None,
+            cwd: Some("/home/user/shop".into()),
+            title: Some("Fix \u{1b}[2Jthe cart".into()),
+            status: SessionStatus::Live,
+            started_at_ms: Some(0),
+            last_event_at_ms: Some(60_000),
+            runs: 1,
+            agents: 8,
+            running: 2,
+            failed: 1,
+            tool_calls: 147,
+            usage: Some(Usage::new(1_000_000, 0, 0, 0)),
+            cost_micro_usd: Some(920_000),
+        }
+    }
+
+    #[test]
+    fn sessions_are_lined_up_safe_and_cut() {
+        let style = Style { color: false, ascii: false, width: 80 };
+        let shown = render_sessions(&[row()], 180_000, &style);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(lines.iter().all(|line| text::width(line) <= 80), "{shown}");
+        assert!(lines[1].starts_with("◐ 59d3cea2 shop: Fix "), "{shown}");
+        assert!(lines[1].ends_with("2m     ◐2 8    147     1M    $0.92"), "{shown}");
+        assert!(!shown.contains('\u{1b}'));
+        assert_eq!(render_sessions(&[], 0, &style), "");
+    }
+
+    #[test]
+    fn ago_has_one_unit() {
+        assert_eq!(
+            [ago(-5), ago(59_999), ago(60_000), ago(7_200_000), ago(864_000_000)],
+            ["0s", "59s", "1m", "2h", "10d"]
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! What a session adds to the figures over everything, by day: rows that are replaced together with their session, so
+//! that sums never count anything twice.
+
+use std::collections::BTreeMap;
+
+use subscope_model::{Agent, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree};
+
+/// What figures are broken down by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum By {
+    /// The type of agent; roots are `main`.
+    Type = 1,
+    /// The tool.
+    Tool = 2,
+    /// The model.
+    Model = 3,
+}
+
+/// The name that roots go by among the types.
+const ROOT_TYPE: &str = "main";
+/// The name of what has none.
+const UNKNOWN: &str = "unknown";
+const DAY_MS: Millis = 86_400_000;
+
+/// Days since 1970, kind of breakdown and name → figures.
+pub(crate) type Days = BTreeMap<(i64, By, String), StatsRow>;
+
+/// Returns what a tree adds.
+pub(crate) fn days(tree: &Tree) -> Days {
+    let mut days = Days::new();
+    let fallback = tree.session.started_at_ms.unwrap_or(0);
+    for agent in &tree.agents {
+        let day = agent.started_at_ms.unwrap_or(fallback).div_euclid(DAY_MS);
+        let kind = match &agent.agent_type {
+            _ if agent.id.is_root() => ROOT_TYPE,
+            Some(kind) => kind,
+            None => UNKNOWN,
+        };
+        add_agent(days.entry((day, By::Type, kind.to_owned())).or_default(), agent);
+        if agent.usage.is_some() {
+            let model = agent.model.as_deref().unwrap_or(UNKNOWN);
+            add_agent(days.entry((day, By::Model, model.to_owned())).or_default(), agent);
+        }
+        for call in &agent.tools {
+            let day = call.started_at_ms.or(agent.started_at_ms).unwrap_or(fallback).div_euclid(DAY_MS);
+            let row = days.entry((day, By::Tool, call.name.to_string())).or_default();
+            row.tool_calls += 1;
+            row.tool_errors += u64::from(call.status == ToolStatus::Error);
+            row.tools_denied += u64::from(call.status == ToolStatus::Denied);
+            let span = call.started_at_ms.zip(call.ended_at_ms).map_or(0, |(from, to)| to - from);
+            row.busy_ms += u64::try_from(span).unwrap_or(0);
+        }
+    }
+    for ((_, _, name), row) in &mut days {
+        row.name = name.as_str().into();
+        row.sessions = 1;
+    }
+    days
+}
+
+fn add_agent(row: &mut StatsRow, agent: &Agent) {
+    row.agents += 1;
+    row.tool_calls += u64::from(agent.tool_calls);
+    row.tool_errors += u64::from(agent.tool_errors);
+    row.tools_denied += u64::from(agent.tools_denied);
+    row.busy_ms += u64::try_from(agent.wall_ms.unwrap_or(0)).unwrap_or(0);
+    row.usage += agent.usage.unwrap_or_default();
+    row.cost_micro_usd += u64::try_from(agent.cost_micro_usd.unwrap_or(0)).unwrap_or(0);
+}
+
+/// Adds one row's figures to another's, but for `sessions`, which only its reader can count.
+pub(crate) fn add(sum: &mut StatsRow, row: &StatsRow) {
+    sum.agents += row.agents;
+    sum.tool_calls += row.tool_calls;
+    sum.tool_errors += row.tool_errors;
+    sum.tools_denied += row.tools_denied;
+    sum.busy_ms += row.busy_ms;
+    sum.usage += row.usage;
+    sum.cost_micro_usd += row.cost_micro_usd;
+}
+
+/// Puts sums by name into order.
+pub(crate) fn stats(
+    total: StatsRow,
+    by: impl Fn(By) -> Vec<StatsRow>,
+    by_day: Vec<(i64, StatsRow)>,
+) -> Stats {
+    let sorted = |by_what: By| {
+        let mut rows = by(by_what);
+        rows.sort_by(|one, other| {
+            let key = |row: &StatsRow| (row.usage.total_tokens, row.tool_calls);
+            key(other).cmp(&key(one)).then_with(|| one.name.cmp(&other.name))
+        });
+        rows
+    };
+    let mut by_day = by_day;
+    by_day.sort_by_key(|(day, _)| std::cmp::Reverse(*day));
+    Stats {
+        schema: STATS_SCHEMA.into(),
+        total,
+        by_type: sorted(By::Type),
+        by_tool: sorted(By::Tool),
+        by_model: sorted(By::Model),
+        by_day: by_day.into_iter().map(|(day, row)| StatsRow { name: date(day).into(), ..row }).collect(),
+    }
+}
+
+/// Returns the date of a day since 1970 in the proleptic Gregorian calendar, as `2026-11-22`.
+/// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+fn date(day: i64) -> String {
+    let shifted = day + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{:02}", of_year - (153 * shifted_month + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn date_of_days_since_1970() {
+        assert_eq!(
+            [date(0), date(-1), date(20_779), date(11_016)],
+            ["1970-01-01", "1969-12-31", "2026-11-22", "2000-02-29"]
+        );
+    }
+}

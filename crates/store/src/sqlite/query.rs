@@ -1,0 +1,162 @@
+//! Asking: each question is one statement over an index, or one row that is unpacked.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, StatsRow, Tree, Usage};
+
+use super::wrong;
+use crate::{
+    Identity, LedgerError, ListQuery, Source,
+    days::{self, By},
+};
+
+fn session_id(text: &str) -> SessionId {
+    SessionId(text.into())
+}
+
+pub(super) fn list(db: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+    let (before, id) = match &query.after {
+        Some((at, id)) => (*at, id.as_str()),
+        None => (i64::MAX, ""),
+    };
+    let mut statement = db.prepare_cached(
+        "SELECT row FROM sessions
+         WHERE is_forgotten = 0 AND (last_ms < ?1 OR (last_ms = ?1 AND id > ?2)) AND (?3 = 0 OR is_live = 1)
+         ORDER BY last_ms DESC, id LIMIT ?4",
+    )?;
+    let rows =
+        statement.query_map(params![before, id, query.only_live, limit], |row| row.get::<_, String>(0))?;
+    let mut all = Vec::new();
+    for row in rows {
+        // A row that an older version wrote in another shape is rebuilt by the next index.
+        all.extend(serde_json::from_str(&row?).ok());
+    }
+    Ok(all)
+}
+
+pub(super) fn tree(db: &Connection, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
+    let body: Option<Vec<u8>> = db
+        .prepare_cached("SELECT body FROM trees JOIN sessions ON no = session_no WHERE id = ?1")
+        .and_then(|mut statement| statement.query_row([session.as_str()], |row| row.get(0)).optional())
+        .map_err(wrong)?;
+    let Some(body) = body else { return Ok(None) };
+    let json = zstd::decode_all(body.as_slice()).map_err(|error| LedgerError::Storage(Box::new(error)))?;
+    serde_json::from_slice(&json).map(Some).map_err(|error| LedgerError::Storage(Box::new(error)))
+}
+
+pub(super) fn agents(
+    db: &Connection,
+    prefix: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<(SessionId, AgentId)>> {
+    let mut statement = db.prepare_cached(
+        "SELECT s.id, a.id FROM agents a JOIN sessions s ON s.no = a.session_no
+         WHERE a.id >= ?1 AND substr(a.id, 1, length(?1)) = ?1 AND a.id < ?1 || char(1114111)
+         ORDER BY s.last_ms DESC LIMIT ?2",
+    )?;
+    let rows = statement.query_map(params![prefix, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+        let (session, agent): (String, String) = (row.get(0)?, row.get(1)?);
+        Ok((session_id(&session), AgentId::from(agent.as_str())))
+    })?;
+    rows.collect()
+}
+
+/// The summed columns of `days`, in the order in which [`sum_row`] reads them.
+const SUMS: &str =
+    "count(DISTINCT session_no), sum(agents), sum(calls), sum(errors), sum(denied), sum(busy_ms),
+    sum(input), sum(output), sum(cache_read), sum(cache_write), max(floor), sum(cost)";
+
+fn sum_row(row: &rusqlite::Row<'_>, name: &str, from: usize) -> rusqlite::Result<StatsRow> {
+    let number = |at: usize| row.get::<_, Option<i64>>(from + at).map(|it| it.unwrap_or(0).unsigned_abs());
+    let usage = Usage::new(number(6)?, number(7)?, number(8)?, number(9)?);
+    Ok(StatsRow {
+        name: name.into(),
+        sessions: number(0)?,
+        agents: number(1)?,
+        tool_calls: number(2)?,
+        tool_errors: number(3)?,
+        tools_denied: number(4)?,
+        busy_ms: number(5)?,
+        usage: Usage { floor: number(10)? > 0, ..usage },
+        cost_micro_usd: number(11)?,
+    })
+}
+
+pub(super) fn stats(db: &Connection) -> rusqlite::Result<Stats> {
+    let types = By::Type as u8;
+    // Agents are counted once by type: their sums are those of everything.
+    let total = db.query_row(&format!("SELECT {SUMS} FROM days WHERE by = ?1"), [types], |row| {
+        sum_row(row, "all", 0)
+    })?;
+    let mut by_name: Vec<(u8, StatsRow)> = Vec::new();
+    let mut statement = db.prepare_cached(&format!("SELECT by, name, {SUMS} FROM days GROUP BY by, name"))?;
+    let rows = statement.query_map([], |row| {
+        let (by, name): (u8, String) = (row.get(0)?, row.get(1)?);
+        Ok((by, sum_row(row, &name, 2)?))
+    })?;
+    for row in rows {
+        by_name.push(row?);
+    }
+    let mut statement =
+        db.prepare_cached(&format!("SELECT day, {SUMS} FROM days WHERE by = ?1 GROUP BY day"))?;
+    let by_day = statement.query_map([types], |row| Ok((row.get(0)?, sum_row(row, "", 1)?)))?;
+    let by_day: Vec<(i64, StatsRow)> = by_day.collect::<rusqlite::Result<_>>()?;
+    let of =
+        |by: By| by_name.iter().filter(|(known, _)| *known == by as u8).map(|(_, row)| row.clone()).collect();
+    Ok(days::stats(total, of, by_day))
+}
+
+pub(super) fn sources(db: &Connection) -> rusqlite::Result<Vec<Source>> {
+    let mut statement = db.prepare_cached(
+        "SELECT path, id, inode, bytes, modified_ns FROM sources JOIN sessions ON no = session_no",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let (path, session): (Vec<u8>, String) = (row.get(0)?, row.get(1)?);
+        Ok(Source {
+            path: Path::new(OsStr::from_bytes(&path)).to_owned(),
+            session: session_id(&session),
+            identity: Identity {
+                inode: row.get::<_, i64>(2)?.cast_unsigned(),
+                bytes: row.get::<_, i64>(3)?.cast_unsigned(),
+                modified_ns: row.get(4)?,
+            },
+        })
+    })?;
+    rows.collect()
+}
+
+pub(super) fn due(db: &Connection, rules: &str, now_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {
+    let mut statement = db
+        .prepare_cached("SELECT id FROM sessions WHERE is_frozen = 0 AND is_forgotten = 0 AND (rules <> ?1 OR deadline_ms <= ?2)")?;
+    let rows = statement.query_map(params![rules, now_ms], |row| row.get::<_, String>(0))?;
+    rows.map(|row| row.map(|id| session_id(&id))).collect()
+}
+
+pub(super) fn has_received(db: &Connection, source: &str, key: &str) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM inbox WHERE source = ?1 AND key = ?2")?.exists([source, key])
+}
+
+pub(super) fn events_after(
+    db: &Connection,
+    seq: u64,
+    next_seq: u64,
+) -> Result<Option<Vec<Event>>, LedgerError> {
+    let first: Option<i64> =
+        db.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).map_err(wrong)?;
+    let first = first.map_or(next_seq, i64::cast_unsigned);
+    if seq.saturating_add(1) < first {
+        return Ok(None);
+    }
+    let mut statement =
+        db.prepare_cached("SELECT body FROM changes WHERE seq > ?1 ORDER BY seq").map_err(wrong)?;
+    let rows = statement.query_map([seq.cast_signed()], |row| row.get::<_, String>(0)).map_err(wrong)?;
+    let mut events = Vec::new();
+    for row in rows {
+        let text = row.map_err(wrong)?;
+        let event = serde_json::from_str(&text).map_err(|error| LedgerError::Storage(Box::new(error)))?;
+        events.push(event);
+    }
+    Ok(Some(events))
+}

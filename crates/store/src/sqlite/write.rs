@@ -1,0 +1,167 @@
+//! Writing: one transaction for each commit, rows of a session replaced whole.
+
+use std::os::unix::ffi::OsStrExt;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
+
+use crate::{Commit, Received, Source, days::days};
+
+/// How hard trees are compressed: the first level is several times faster than the disk and saves two thirds.
+const LEVEL: i32 = 1;
+/// How many events the change log holds; older ones are cut off. At some hundred bytes each this bounds the log to some
+/// hundred megabytes.
+const LOG_EVENTS: u64 = 1_000_000;
+/// How many events are cut off at once, so that it is done seldom.
+const LOG_SLACK: u64 = 10_000;
+
+/// Writes a commit, with its events numbered.
+pub(super) fn commit(
+    db: &mut Connection,
+    rules: &str,
+    commit: &Commit,
+    events: &[Event],
+    next_seq: u64,
+) -> rusqlite::Result<()> {
+    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    for tree in &commit.trees {
+        let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
+        session(&transaction, rules, tree, due.map(|(_, deadline)| *deadline))?;
+    }
+    for row in &commit.sources {
+        source(&transaction, row)?;
+    }
+    for row in &commit.received {
+        received(&transaction, row)?;
+    }
+    if !events.is_empty() {
+        log(&transaction, events, next_seq)?;
+    }
+    transaction.commit()
+}
+
+fn number(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT no FROM sessions WHERE id = ?1")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()
+}
+
+fn session(db: &Transaction<'_>, rules: &str, tree: &Tree, deadline: Option<Millis>) -> rusqlite::Result<()> {
+    let line = SessionRow::of(tree);
+    let json = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    let last = line.last_event_at_ms.unwrap_or(0);
+    let is_live = line.status == SessionStatus::Live;
+    let text = serde_json::to_string(&line).map_err(json)?;
+    let no: i64 = db
+        .prepare_cached(
+            "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row) VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT(id) DO UPDATE SET last_ms = ?2, is_live = ?3, deadline_ms = ?4, rules = ?5, row = ?6,
+                 is_forgotten = 0
+             RETURNING no",
+        )?
+        .query_row(params![line.id.as_str(), last, is_live, deadline, rules, text], |row| row.get(0))?;
+    let body = serde_json::to_vec(tree).map_err(json)?;
+    let packed = zstd::bulk::compress(&body, LEVEL);
+    let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
+        .execute(params![no, packed])?;
+    db.prepare_cached("DELETE FROM agents WHERE session_no = ?1")?.execute([no])?;
+    let mut add = db.prepare_cached("INSERT OR IGNORE INTO agents(id, session_no) VALUES(?1, ?2)")?;
+    for agent in tree.agents.iter().filter(|agent| !agent.id.is_root()) {
+        add.execute(params![agent.id.as_str(), no])?;
+    }
+    db.prepare_cached("DELETE FROM days WHERE session_no = ?1")?.execute([no])?;
+    let mut add = db.prepare_cached(
+        "INSERT INTO days VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    )?;
+    for ((day, by, name), row) in days(tree) {
+        let count = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        add.execute(params![
+            no,
+            day,
+            by as u8,
+            name,
+            count(row.agents),
+            count(row.tool_calls),
+            count(row.tool_errors),
+            count(row.tools_denied),
+            count(row.busy_ms),
+            count(row.usage.input_tokens),
+            count(row.usage.output_tokens),
+            count(row.usage.cache_read_tokens),
+            count(row.usage.cache_write_tokens),
+            row.usage.floor,
+            count(row.cost_micro_usd),
+        ])?;
+    }
+    Ok(())
+}
+
+fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
+    let Some(session) = number(db, &row.session)? else { return Ok(()) };
+    db.prepare_cached("INSERT OR REPLACE INTO sources VALUES(?1, ?2, ?3, ?4, ?5)")?.execute(params![
+        row.path.as_os_str().as_bytes(),
+        session,
+        row.identity.inode.cast_signed(),
+        row.identity.bytes.cast_signed(),
+        row.identity.modified_ns,
+    ])?;
+    Ok(())
+}
+
+fn received(db: &Transaction<'_>, row: &Received) -> rusqlite::Result<()> {
+    let packed = zstd::bulk::compress(&row.body, LEVEL);
+    let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO inbox(source, key, dialect, received_ms, body) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![row.source, row.key, row.dialect, row.received_ms, packed])?;
+    Ok(())
+}
+
+fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Result<()> {
+    let mut add = db.prepare_cached("INSERT INTO changes(seq, at_ms, body) VALUES(?1, ?2, ?3)")?;
+    for event in events {
+        let text = serde_json::to_string(event);
+        let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        add.execute(params![event.seq.cast_signed(), event.at_ms, text])?;
+    }
+    db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_seq'")?
+        .execute([next_seq.cast_signed()])?;
+    let first: Option<i64> =
+        db.prepare_cached("SELECT min(seq) FROM changes")?.query_row([], |row| row.get(0))?;
+    let first = first.map_or(next_seq, i64::cast_unsigned);
+    if next_seq.saturating_sub(first) > LOG_EVENTS + LOG_SLACK {
+        db.execute("DELETE FROM changes WHERE seq < ?1", [(next_seq - LOG_EVENTS).cast_signed()])?;
+    }
+    Ok(())
+}
+
+pub(super) fn freeze(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
+    let transaction = db.transaction()?;
+    for session in sessions {
+        transaction
+            .prepare_cached("UPDATE sessions SET is_frozen = 1 WHERE id = ?1")?
+            .execute([session.as_str()])?;
+    }
+    transaction.commit()
+}
+
+/// Removes what was made from sessions' files. That there are such files stays known, so that only those that change are
+/// taken in again.
+pub(super) fn forget(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize> {
+    let transaction = db.transaction()?;
+    let mut count = 0;
+    for session in sessions {
+        let Some(no) = number(&transaction, session)? else { continue };
+        for table in ["trees", "agents", "days"] {
+            transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
+        }
+        count += transaction.execute(
+            "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '' WHERE no = ?1",
+            [no],
+        )?;
+    }
+    transaction.commit()?;
+    Ok(count)
+}
