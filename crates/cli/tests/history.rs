@@ -125,6 +125,10 @@ fn follows_growth_replacement_and_removal() {
     // The harness cleans up: what is known stays.
     fs::remove_file(&main).unwrap();
     assert_eq!(sessions(&env), before);
+    fs::remove_dir_all(main.with_extension("")).unwrap();
+    assert_eq!(sessions(&env), before);
+    let kept = answer(&env, &format!("tree {} --json", &truth.session.id[..8]));
+    assert_eq!(kept["agents"].as_array().unwrap().len(), truth.agents.len());
     let again = run(&env, "search the --json", &[]);
     assert_eq!(again.code, Some(0));
 }

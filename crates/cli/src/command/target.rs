@@ -70,6 +70,17 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
     }
 }
 
+/// Whether a TARGET looks like a session's id of which no file stands below the harness's folder.
+pub(crate) fn is_gone(target: &Target, context: &Context) -> bool {
+    let path = Path::new(target);
+    let word = target.to_string_lossy();
+    let is_id = !path.exists()
+        && path.components().count() == 1
+        && path.extension().is_none()
+        && !matches!(&*word, "-" | "last");
+    is_id && !transcripts(&projects_folder(context)).iter().any(|(path, _)| is_of(path, &word))
+}
+
 fn is_of(path: &Path, prefix: &str) -> bool {
     path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with(prefix))
 }

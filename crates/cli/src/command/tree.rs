@@ -4,7 +4,10 @@ use subscope_fold::Keep;
 use subscope_model::{Agent, AgentId, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
-use super::target::{Reading, load};
+use super::{
+    history,
+    target::{Reading, is_gone, load},
+};
 use crate::{
     args::TreeArgs,
     context::Context,
@@ -16,10 +19,14 @@ use crate::{
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
     let reading = Reading { keep: Keep::Rows, events: false, at, dialect: args.dialect };
-    let loaded = load(&args.targets, &reading, context)?;
-    let problems = loaded.problems();
-    let now = loaded.at;
-    let mut tree = loaded.tree;
+    let (mut tree, problems, now) = match kept(args, context)? {
+        Some(tree) => (tree, Vec::new(), context.now_ms()),
+        None => {
+            let loaded = load(&args.targets, &reading, context)?;
+            let problems = loaded.problems();
+            (loaded.tree, problems, loaded.at)
+        }
+    };
     let agent = args.agent.as_deref().map(|prefix| find_agent(&tree, prefix)).transpose()?;
     if args.json {
         if let Some(agent) = &agent {
@@ -42,6 +49,16 @@ pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
         output::print(&render_tree(&tree, &options))?;
     }
     context.report(&problems)
+}
+
+/// Returns the tree as it was kept, where a TARGET is the id of a session whose files are gone.
+fn kept(args: &TreeArgs, context: &Context) -> Result<Option<Tree>, CliError> {
+    match args.targets.as_slice() {
+        [only] if args.at.is_none() && is_gone(only, context) => {
+            history::kept_tree(&only.to_string_lossy(), context)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Finds the agent whose id begins with a prefix.

@@ -97,9 +97,6 @@ impl Sqlite {
             return Err(OpenError::Missing(folder.to_owned()));
         }
         let wrong = |source| OpenError::Database { path: folder.to_owned(), source };
-        if access == Access::Write {
-            private_file().open(&path).map_err(failed)?;
-        }
         let mut db = connect(&path, access).map_err(wrong)?;
         if access == Access::Write {
             let first = i64::try_from(now_us).unwrap_or(i64::MAX);
@@ -174,6 +171,10 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
         Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
     };
+    if access == Access::Write {
+        // Made here, so that nobody else can read it, and with it the log that SQLite keeps beside it.
+        private_file().open(path).map_err(|_| rusqlite::Error::InvalidPath(path.to_owned()))?;
+    }
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(BUSY)?;
     db.pragma_update(None, "mmap_size", MAP_BYTES)?;

@@ -10,7 +10,7 @@ pub(super) mod stats;
 
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
-use subscope_model::{SessionId, SessionRow, event_id};
+use subscope_model::{SessionId, SessionRow, Tree, event_id};
 use subscope_store::{Access, History, ListQuery, OpenError, Sqlite, Texts};
 
 use super::target::{limits, projects_folder};
@@ -94,6 +94,16 @@ fn run_index(
     let report = take_in(store, texts, options, &mut told);
     bar.finish_and_clear();
     report.map_err(failed)
+}
+
+/// Returns the tree of the one session whose id begins so, as last kept; `None` where there is no store or no such session.
+pub(super) fn kept_tree(prefix: &str, context: &Context) -> Result<Option<Tree>, CliError> {
+    let Ok(store) = open_rows(Access::Read, context) else { return Ok(None) };
+    let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
+    if !rows.iter().any(|row| row.id.starts_with(prefix)) {
+        return Ok(None);
+    }
+    store.tree(&one_of(&rows, prefix)?).map_err(failed)
 }
 
 /// Finds the one session whose id begins so.
