@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use subscope_model::{Millis, parse_rfc3339};
+use subscope_store::{Access, OpenError, Sqlite};
 
 use super::{Check, State};
 use crate::{config::Loaded, error::CliError, prices::Prices, terminal::Terminal};
@@ -53,16 +54,27 @@ pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check
     }
 }
 
-/// Says which folder is named for data, where one is; what is there already has to be a folder.
-pub(super) fn store(store: Option<&Path>) -> Option<Check> {
-    let store = store?;
-    let says = format!("the folder for data is {}; this version keeps none", store.display());
-    Some(if store.exists() && !store.is_dir() {
-        Check::new("store", State::Failure, format!("{}, named for data, is no folder", store.display()))
-            .hint("--store or SUBSCOPE_DATA_DIR names it")
-    } else {
-        Check::new("store", State::Ok, says)
-    })
+/// Says what is kept in the folder for data; what is there already has to be a folder, and a store that can be read.
+pub(super) fn store(folder: &Path) -> Check {
+    let hint = "--store or SUBSCOPE_DATA_DIR names another folder";
+    if folder.exists() && !folder.is_dir() {
+        return Check::new(
+            "store",
+            State::Failure,
+            format!("{}, meant for data, is no folder", folder.display()),
+        )
+        .hint(hint);
+    }
+    match Sqlite::open(folder, Access::Read, "", 0) {
+        Ok(store) => {
+            let megabytes = store.bytes().unwrap_or(0) >> 20;
+            Check::new("store", State::Ok, format!("{megabytes} MB of rows in {}", folder.display()))
+        }
+        Err(OpenError::Missing(_)) => {
+            Check::new("store", State::Ok, format!("nothing kept yet; it will be in {}", folder.display()))
+        }
+        Err(error) => Check::new("store", State::Failure, error.to_string()).hint(hint),
+    }
 }
 
 /// Says what stdout can show, and why.
