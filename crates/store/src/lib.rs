@@ -67,3 +67,8 @@ pub trait History: Send {
     /// Returns the events behind a place in the change log, in order; `None` where the log no longer reaches back there.
     fn events_after(&self, seq: u64) -> Option<Vec<Event>>;
 }
+
+/// What both keeps and answers: one that is written is the one that is asked.
+pub trait Keeper: Ledger + History {}
+
+impl<K: Ledger + History> Keeper for K {}
