@@ -43,14 +43,16 @@ impl Events {
         Self::default()
     }
 
-    /// Returns what is new in these sessions since the last call, in order, with their trees.
+    /// Returns what is new in these sessions since the last call, in order, with their trees. What is new in others is
+    /// kept for the call that names them.
     pub fn advance(
         &mut self,
         fold: &mut Fold,
         sessions: &[SessionId],
         now: &Now<'_>,
     ) -> (Vec<Tree>, Vec<Event>) {
-        let drafts = fold.take_drafts();
+        let numbers: Vec<usize> = sessions.iter().filter_map(|session| fold.number(session)).collect();
+        let drafts = fold.take_drafts(&numbers);
         let mut trees = Vec::new();
         let mut events = Vec::new();
         for session in sessions {
@@ -88,8 +90,7 @@ impl Events {
     /// Returns a session's whole feed in order of time; things without a time stand where their source has them.
     pub fn all(fold: &mut Fold, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
         let Some(number) = fold.number(session) else { return Vec::new() };
-        let mut drafts: Vec<Draft> =
-            fold.take_drafts().into_iter().filter(|draft| draft.tracker == number).collect();
+        let mut drafts: Vec<Draft> = fold.take_drafts(&[number]);
         // Of two tellings of one event the better source's comes first and is the one that is shown.
         drafts.sort_by(|one, other| {
             let rank = |draft: &Draft| (draft.time.is_none(), draft.source_kind, draft.offset);

@@ -75,7 +75,14 @@ struct Sessions {
     changed: BTreeSet<usize>,
     /// Problems of sources whose session is not known yet.
     homeless: Vec<Problem>,
+    /// Problems since they were last asked for, and how many there were of them.
+    fresh: Vec<Problem>,
+    fresh_count: u64,
 }
+
+/// How many problems are kept until somebody asks what was wrong of late. Whoever hands over a damaged file is told the
+/// first ones and the number of the rest.
+const FRESH_PROBLEMS: usize = 100;
 
 /// How many bytes are held back at most until a source's dialect is known.
 const HEAD_BYTES: usize = 64 << 10;
@@ -96,6 +103,8 @@ impl Fold {
                 drafts: Vec::new(),
                 changed: BTreeSet::new(),
                 homeless: Vec::new(),
+                fresh: Vec::new(),
+                fresh_count: 0,
             },
             received: None,
         }
@@ -211,7 +220,12 @@ impl Fold {
                     .as_ref()
                     .or_else(|| groups.get(&spec.group))
                     .and_then(|id| sessions.by_id.get(id));
-                match home.and_then(|number| sessions.all.get_mut(*number)) {
+                let home = home.copied();
+                if options.events {
+                    sessions.changed.extend(home);
+                    sessions.note(&problem);
+                }
+                match home.and_then(|number| sessions.all.get_mut(number)) {
                     Some(tracker) => tracker.problem(problem),
                     None => sessions.homeless.push(problem),
                 }
@@ -308,9 +322,19 @@ impl Fold {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
     }
 
-    /// Takes what happened since the last call, as drafts by session number.
-    pub(crate) fn take_drafts(&mut self) -> Vec<Draft> {
-        std::mem::take(&mut self.sessions.drafts)
+    /// Takes what happened in these sessions since the last call, as drafts by session number; what happened in others
+    /// is left.
+    pub(crate) fn take_drafts(&mut self, numbers: &[usize]) -> Vec<Draft> {
+        let drafts = std::mem::take(&mut self.sessions.drafts);
+        let (own, others) = drafts.into_iter().partition(|draft| numbers.contains(&draft.tracker));
+        self.sessions.drafts = others;
+        own
+    }
+
+    /// Returns the first problems since the last call, and how many there were. Kept only where events are wanted.
+    pub fn take_problems(&mut self) -> (Vec<Problem>, u64) {
+        let count = std::mem::take(&mut self.sessions.fresh_count);
+        (std::mem::take(&mut self.sessions.fresh), count)
     }
 
     /// The tracker of that number.
@@ -353,6 +377,14 @@ fn needs_time(seen: &Observation<'_>) -> bool {
 }
 
 impl Sessions {
+    /// Remembers a problem for whoever handed over the bytes.
+    fn note(&mut self, problem: &Problem) {
+        self.fresh_count += 1;
+        if self.fresh.len() < FRESH_PROBLEMS {
+            self.fresh.push(problem.clone());
+        }
+    }
+
     /// Returns the number of the tracker that an observation belongs to, and makes it if there is none.
     fn route(
         &mut self,

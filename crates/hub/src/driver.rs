@@ -5,6 +5,8 @@ use std::time::Duration;
 use subscope_fold::Fold;
 use subscope_model::{Millis, Problem};
 
+use crate::{clock, handle::Waker};
+
 /// What one turn of a driver did.
 #[derive(Debug, Default)]
 pub struct Fed {
@@ -30,4 +32,33 @@ pub trait Driver: Send {
 
     /// The time now, by this driver.
     fn now(&self) -> Millis;
+
+    /// Waits on a thread of its own from now on and wakes the hub when there is something, so that turns need not wait.
+    /// Returns whether it does; one that cannot is asked in short turns.
+    fn wake_with(&mut self, _waker: Waker) -> bool {
+        false
+    }
+}
+
+/// Nothing to read: for a hub that is only told things.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nothing;
+
+impl Driver for Nothing {
+    fn turn(&mut self, wait: Duration, _fold: &mut Fold) -> Fed {
+        std::thread::sleep(wait);
+        Fed { is_caught_up: true, ..Fed::default() }
+    }
+
+    fn restart(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn now(&self) -> Millis {
+        clock::now_ms()
+    }
+
+    fn wake_with(&mut self, _waker: Waker) -> bool {
+        true
+    }
 }

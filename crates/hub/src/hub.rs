@@ -1,19 +1,33 @@
-//! The one thread that owns sessions, ledger and subscribers.
+//! The one thread that owns sessions, what keeps them, and subscribers.
+//!
+//! A turn: obey what waits → take the ingests among it in one commit → let the driver read → conclude what changed. Where
+//! somebody holds a handle and the driver can wake the hub, the wait between turns is for either of them; otherwise it
+//! is the driver's.
+
+mod answers;
+mod conclude;
+mod ingest;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now, next_deadline};
-use subscope_model::{Agent, AgentId, Change, Event, Millis, PriceTable, Problem, SessionId, Tree, Update};
-use subscope_store::{Commit, History, Ledger, LedgerError, Memory};
+use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
+use subscope_model::{Agent, AgentId, Millis, PriceTable, SessionId, Update};
+use subscope_store::Keeper;
 
+use self::{
+    conclude::Unkept,
+    ingest::{Partitions, Waiting},
+};
 use crate::{
     clock,
+    command::{Command, Figures},
     driver::Driver,
+    handle::{HubHandle, Waker},
     subscription::{Subscriber, Subscription, pair},
 };
 
@@ -34,22 +48,22 @@ pub enum HubError {
     Thread(#[source] std::io::Error),
 }
 
-/// What others ask of the hub. Closed.
-pub(crate) enum Command {
-    Subscribe(Subscriber),
-    Tree(SessionId, SyncSender<Option<Tree>>),
-    Stop,
-}
+/// How many commands may wait. Deep enough for every connection of a server to have one, with bodies that the server's
+/// own budget bounds; whoever comes on top of that is told that the hub is busy.
+const QUEUE_COMMANDS: usize = 1024;
 
-/// How many commands may wait. Each is answered within a turn, so a few are plenty.
-const QUEUE_COMMANDS: usize = 64;
-
-/// How long a turn waits for bytes: the longest that a command waits for its answer.
+/// How long a turn waits for bytes: the longest that a command waits for its answer where the driver cannot wake the hub.
 const TURN: Duration = Duration::from_millis(100);
 
 /// The same once nothing has happened for [`IDLE_AFTER`], so that a watcher that is left open costs nothing.
 const IDLE_TURN: Duration = Duration::from_millis(300);
 const IDLE_AFTER: Duration = Duration::from_secs(3);
+
+/// The longest wait of a hub that is woken: bounds how late a deadline is met when somebody sets the clock.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The shortest: a deadline that cannot be met at once must not keep the hub busy.
+const SHORTEST_WAIT: Duration = Duration::from_millis(10);
 
 /// Concluding a session's rows may take this share of the time: a big session is concluded less often.
 const DERIVE_SHARE: u32 = 8;
@@ -62,12 +76,18 @@ pub struct Hub {
 
 impl Hub {
     /// Starts a hub on its own thread, fed by a driver. It begins to read when the first subscriber has joined, who so
-    /// gets everything that happens.
-    pub fn start(driver: Box<dyn Driver>, options: HubOptions) -> Result<Self, HubError> {
+    /// gets everything that happens, or when the first [`Hub::handle`] is asked for.
+    pub fn start(
+        driver: Box<dyn Driver>,
+        keeper: Box<dyn Keeper>,
+        options: HubOptions,
+    ) -> Result<Self, HubError> {
         let (commands, inbox) = sync_channel(QUEUE_COMMANDS);
+        let waker = Waker::new(commands.clone());
         let build = std::thread::Builder::new().name("hub".to_owned());
-        let thread =
-            build.spawn(move || Loop::new(driver, options, inbox).run()).map_err(HubError::Thread)?;
+        let thread = build
+            .spawn(move || Loop::new(driver, keeper, options, inbox, waker).run())
+            .map_err(HubError::Thread)?;
         Ok(Self { commands, thread: Some(thread) })
     }
 
@@ -77,6 +97,13 @@ impl Hub {
         // A hub that has ended drops the subscriber, and its reader learns that it is closed.
         let _ = self.commands.send(Command::Subscribe(subscriber));
         subscription
+    }
+
+    /// Returns a handle for ingests and questions. From the first on the hub reads, listened to or not.
+    pub fn handle(&self) -> HubHandle {
+        // A hub that has ended says so to whoever asks it something.
+        let _ = self.commands.send(Command::Expect);
+        HubHandle::new(self.commands.clone())
     }
 }
 
@@ -89,39 +116,73 @@ impl Drop for Hub {
     }
 }
 
+/// Whether to go on after a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Stop,
+}
+
 struct Loop {
     driver: Box<dyn Driver>,
+    keeper: Box<dyn Keeper>,
     options: HubOptions,
     inbox: Receiver<Command>,
+    waker: Waker,
+    /// Whether the driver wakes the hub, so that only the inbox is waited for.
+    is_woken: bool,
     fold: Fold,
     events: Events,
-    ledger: Memory,
     subscribers: Vec<Subscriber>,
     /// Rows as they were last published, to tell what changed.
     published: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
+    /// The place in the log before the commit that last changed a session's rows.
+    moved: BTreeMap<SessionId, u64>,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
+    waiting: Waiting,
+    partitions: Partitions,
+    unkept: Option<Unkept>,
+    figures: Figures,
     last_derived: Instant,
     derive_cost: Duration,
     has_ended: bool,
     is_announced: bool,
 }
 
+fn new_fold() -> Fold {
+    Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: true })
+}
+
 impl Loop {
-    fn new(driver: Box<dyn Driver>, options: HubOptions, inbox: Receiver<Command>) -> Self {
+    fn new(
+        driver: Box<dyn Driver>,
+        keeper: Box<dyn Keeper>,
+        options: HubOptions,
+        inbox: Receiver<Command>,
+        waker: Waker,
+    ) -> Self {
+        let figures = Figures { seq: keeper.last_seq(), ..Figures::default() };
         Self {
             driver,
+            keeper,
             options,
             inbox,
-            fold: Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: true }),
+            waker,
+            is_woken: false,
+            fold: new_fold(),
             events: Events::new(),
-            ledger: Memory::new(),
             subscribers: Vec::new(),
             published: BTreeMap::new(),
+            moved: BTreeMap::new(),
             deadlines: BTreeMap::new(),
             pending: BTreeSet::new(),
+            waiting: Waiting::default(),
+            partitions: Partitions::default(),
+            unkept: None,
+            figures,
             last_derived: clock::tick(),
             derive_cost: Duration::ZERO,
             has_ended: false,
@@ -131,69 +192,68 @@ impl Loop {
 
     fn run(mut self) {
         // What is read before anybody listens would be told to nobody.
-        match self.inbox.recv() {
-            Ok(command) => {
-                if !self.obey(command) {
-                    return;
-                }
+        let Ok(command) = self.inbox.recv() else { return };
+        let mut next = self.obey(command);
+        while next == Next::GoOn {
+            next = self.obey_all();
+            self.settle_ingests();
+            if next == Next::Stop {
+                break;
             }
-            Err(_) => return,
+            if !self.has_ended {
+                self.turn();
+            }
+            next = self.rest();
         }
-        loop {
-            loop {
-                match self.inbox.try_recv() {
-                    Ok(command) => {
-                        if !self.obey(command) {
-                            return;
-                        }
-                    }
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => return,
-                }
-            }
-            if self.has_ended {
-                match self.inbox.recv() {
-                    Ok(command) => {
-                        if !self.obey(command) {
-                            return;
-                        }
-                    }
-                    Err(_) => return,
-                }
-                continue;
-            }
-            self.turn();
-        }
+        // What could not be kept gets its last chance.
+        self.unkept.iter_mut().for_each(Unkept::make_due);
+        let _ = self.keep_again();
     }
 
-    /// Does what a command says. Returns whether to go on.
-    fn obey(&mut self, command: Command) -> bool {
-        match command {
-            Command::Subscribe(mut subscriber) => {
-                let ledger = &self.ledger;
-                let tree = |session: &SessionId| ledger.tree(session).ok().flatten();
-                for session in ledger.sessions().unwrap_or_default().iter().rev() {
-                    if let Some(snapshot) = tree(&session.id) {
-                        subscriber.send(Update::Snapshot(Box::new(snapshot)), &tree);
+    /// Obeys what waits, until a group of ingests is full.
+    fn obey_all(&mut self) -> Next {
+        while !self.waiting.is_full() {
+            match self.inbox.try_recv() {
+                Ok(command) => {
+                    if self.obey(command) == Next::Stop {
+                        return Next::Stop;
                     }
                 }
-                if self.is_announced {
-                    subscriber.send(Update::CaughtUp, &tree);
-                }
-                if !self.has_ended {
-                    self.subscribers.push(subscriber);
-                }
+                Err(TryRecvError::Empty) => return Next::GoOn,
+                Err(TryRecvError::Disconnected) => return Next::Stop,
             }
-            Command::Tree(session, reply) => {
-                let _ = reply.try_send(self.ledger.tree(&session).ok().flatten());
-            }
-            Command::Stop => return false,
         }
-        true
+        Next::GoOn
+    }
+
+    /// Waits for a command where the driver's turn does not wait itself.
+    fn rest(&mut self) -> Next {
+        if self.has_ended {
+            return match self.inbox.recv() {
+                Ok(command) => self.obey(command),
+                Err(_) => Next::Stop,
+            };
+        }
+        if !self.is_woken {
+            return Next::GoOn;
+        }
+        match self.inbox.recv_timeout(self.woken_wait()) {
+            Ok(command) => self.obey(command),
+            Err(RecvTimeoutError::Timeout) => Next::GoOn,
+            Err(RecvTimeoutError::Disconnected) => Next::Stop,
+        }
     }
 
     fn turn(&mut self) {
-        let fed = self.driver.turn(self.wait(), &mut self.fold);
+        if self.keep_again().is_err() {
+            // Nothing more is read while nothing can be kept: files and programs wait.
+            if !self.is_woken {
+                std::thread::sleep(TURN);
+            }
+            return;
+        }
+        let wait = if self.is_woken { Duration::ZERO } else { self.wait() };
+        let fed = self.driver.turn(wait, &mut self.fold);
         if fed.must_restart {
             return self.restart();
         }
@@ -214,15 +274,16 @@ impl Loop {
         }
         let is_due = self.last_derived.elapsed() >= self.derive_cost * DERIVE_SHARE;
         if (!self.pending.is_empty() && is_due) || fed.has_ended {
-            self.conclude(fed.has_ended);
+            self.conclude_pending(fed.has_ended);
         }
         if fed.is_caught_up && !self.is_announced {
             if !self.pending.is_empty() {
-                self.conclude(fed.has_ended);
+                self.conclude_pending(fed.has_ended);
             }
             self.is_announced = true;
-            self.publish(Update::CaughtUp);
+            self.publish(&Update::CaughtUp);
         }
+        self.catch_up_subscribers();
         if fed.has_ended {
             self.has_ended = true;
             // Readers learn that nothing more will come by the end of their queue.
@@ -233,13 +294,14 @@ impl Loop {
     /// Folds everything again: facts only grow, so what became void is forgotten with all the rest and read anew. Events
     /// that were shown are known by their keys and not shown again.
     fn restart(&mut self) {
-        self.fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: true });
+        self.fold = new_fold();
         if let Err(problem) = self.driver.restart() {
             self.publish_problem(problem);
         }
+        self.fold_ingests_again();
     }
 
-    /// How long a turn may wait: less while changes wait to be concluded.
+    /// How long a turn of a driver may wait that cannot wake the hub: less while changes wait to be concluded.
     fn wait(&self) -> Duration {
         if self.pending.is_empty() {
             return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_TURN } else { TURN };
@@ -247,78 +309,17 @@ impl Loop {
         (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(TURN)
     }
 
-    fn conclude(&mut self, has_ended: bool) {
-        let began = clock::tick();
-        let at: Millis = self.driver.now();
-        let now = Now {
-            at,
-            has_ended,
-            is_growing: !has_ended,
-            prices: &self.options.prices,
-            limits: self.options.limits,
-        };
-        let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
-        let (trees, events) = self.events.advance(&mut self.fold, &sessions, &now);
-        for tree in &trees {
-            let due = self.events.next_due(&tree.session.id);
-            match next_deadline(tree, &now).into_iter().chain(due).min() {
-                Some(deadline) => self.deadlines.insert(tree.session.id.clone(), deadline),
-                None => self.deadlines.remove(&tree.session.id),
-            };
+    /// How long the hub may sleep until something wakes it: to what is next to be concluded.
+    fn woken_wait(&self) -> Duration {
+        if self.unkept.is_some() || self.subscribers.iter().any(Subscriber::is_behind) {
+            return TURN;
         }
-        let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
-        match self.ledger.commit(&Commit { trees, events, ..Commit::default() }) {
-            Ok(events) => {
-                for change in changes {
-                    self.publish(change);
-                }
-                for event in events {
-                    self.publish(Update::Event(Box::new(event)));
-                }
-            }
-            Err(error) => self.keep_for_later(sessions, &error),
+        if !self.pending.is_empty() {
+            return self.wait();
         }
-        self.last_derived = clock::tick();
-        self.derive_cost = self.last_derived.duration_since(began);
-    }
-
-    /// Concludes these sessions again in a later turn, and sends them whole then: nothing of them was committed.
-    fn keep_for_later(&mut self, sessions: Vec<SessionId>, error: &LedgerError) {
-        for session in &sessions {
-            self.published.remove(session);
-        }
-        self.pending.extend(sessions);
-        let problem = Problem { at: "store".to_owned(), what: error.to_string() };
-        self.publish(Update::Event(Box::new(Events::problem(&problem))));
-    }
-
-    /// What of a tree differs from what was published; a snapshot for a new session.
-    fn change(&mut self, tree: &Tree) -> Option<Update> {
-        let rows: BTreeMap<AgentId, Agent> =
-            tree.agents.iter().map(|row| (row.id.clone(), row.clone())).collect();
-        let known = self.published.insert(tree.session.id.clone(), rows);
-        let Some(known) = known else { return Some(Update::Snapshot(Box::new(tree.clone()))) };
-        let agents: Vec<Agent> =
-            tree.agents.iter().filter(|row| known.get(&row.id) != Some(row)).cloned().collect();
-        let removed: Vec<AgentId> =
-            known.keys().filter(|id| !tree.agents.iter().any(|row| row.id == **id)).cloned().collect();
-        if agents.is_empty() && removed.is_empty() {
-            return None;
-        }
-        Some(Update::Change(Box::new(Change { session: tree.session.clone(), agents, removed })))
-    }
-
-    fn publish(&mut self, update: Update) {
-        let ledger = &self.ledger;
-        let tree = |session: &SessionId| ledger.tree(session).ok().flatten();
-        self.subscribers.retain_mut(|subscriber| subscriber.send(update.clone(), &tree));
-    }
-
-    fn publish_problem(&mut self, problem: Problem) {
-        let event: Event = Events::problem(&problem);
-        let commit = Commit { events: vec![event.clone()], ..Commit::default() };
-        for event in self.ledger.commit(&commit).unwrap_or_else(|_| vec![event]) {
-            self.publish(Update::Event(Box::new(event)));
-        }
+        let at = self.driver.now();
+        let next = self.deadlines.values().min().map(|deadline| (deadline - at).max(0));
+        let until = next.and_then(|ms| u64::try_from(ms).ok()).map_or(LONGEST_WAIT, Duration::from_millis);
+        until.clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 }

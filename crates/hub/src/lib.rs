@@ -1,8 +1,9 @@
 //! Owns live sessions, the one writer, subscribers and the only wall clock.
 //!
-//! Flow: a driver (followed files, a replay) hands over bytes → fold → commit → subscribers. One thread does all of it;
-//! others hold a cheap handle and a bounded queue. A new subscriber gets the snapshots and joins the list in the same
-//! turn: no gap, no repeat.
+//! Flow: a driver (followed files, a replay) or a program (an ingest) hands over bytes → fold → commit → subscribers. One
+//! thread does all of it; others hold a cheap [`HubHandle`] and a bounded queue. A new subscriber gets the snapshots and
+//! joins the list in the same turn: no gap, no repeat. An ingest is answered when it is kept; those that wait together
+//! share a commit.
 //!
 //! Loss, by class: `Snapshot` and `Change` are never lost silently (a subscriber that cannot take one is marked and gets
 //! a fresh snapshot as soon as it can); events are dropped for a subscriber whose queue is full, counted, and told as
@@ -10,9 +11,13 @@
 //!
 //! Absent on purpose: dialects, HTTP, terminals.
 
+mod beside;
 pub mod clock;
 mod cold;
+mod command;
 mod driver;
+mod handle;
+mod heartbeat;
 mod hub;
 pub mod index;
 mod live;
@@ -21,9 +26,13 @@ mod replay;
 mod subscription;
 
 pub use cold::Cold;
-pub use driver::{Driver, Fed};
+pub use command::{AskError, Figures, Ingest, IngestError, Joined, Listed, PageAfter, Reply, Taken};
+pub use driver::{Driver, Fed, Nothing};
+pub use handle::{HubHandle, Waker};
+pub use heartbeat::heartbeat;
 pub use hub::{Hub, HubError, HubOptions};
 pub use live::Live;
 pub use piped::Piped;
 pub use replay::{Recording, Replay};
-pub use subscription::Subscription;
+pub use subscope_store::{Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Received};
+pub use subscription::{Inlet, Offered, Subscription};

@@ -10,8 +10,10 @@ use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, Problem, SourceId};
 
 use crate::{
+    beside::Beside,
     clock,
     driver::{Driver, Fed},
+    handle::Waker,
 };
 
 /// What is followed.
@@ -33,7 +35,23 @@ impl What {
 /// Follows files and tells when they grow.
 pub struct Live {
     what: What,
-    follow: Follow,
+    reading: Reading,
+    files: Files,
+}
+
+/// Where files are waited for.
+enum Reading {
+    /// In the hub's turns.
+    Here(Box<Follow>),
+    /// On a thread of its own, which wakes the hub.
+    Beside(Beside),
+    /// Nowhere: no thread could be started again.
+    Nowhere,
+}
+
+/// The followed files as sources of the fold.
+#[derive(Default)]
+struct Files {
     sources: HashMap<FileId, SourceId>,
     specs: HashMap<FileId, SourceSpec>,
     groups: HashMap<String, u32>,
@@ -54,9 +72,8 @@ impl Live {
     }
 
     fn new(what: What, dialect: Option<Dialect>) -> Result<Self, CollectError> {
-        let follow = what.follow()?;
-        let (sources, specs, groups) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Ok(Self { what, follow, sources, specs, groups, dialect, is_caught_up: false })
+        let reading = Reading::Here(Box::new(what.follow()?));
+        Ok(Self { what, reading, files: Files { dialect, ..Files::default() } })
     }
 }
 
@@ -82,25 +99,83 @@ pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> Sourc
 
 impl Driver for Live {
     fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
-        let Self { follow, sources, specs, groups, dialect, is_caught_up, .. } = self;
+        let Self { reading, files, .. } = self;
         let mut fed = Fed::default();
-        let was_caught_up = *is_caught_up;
-        let outcome = follow.poll(wait, &mut |event| match event {
+        match reading {
+            Reading::Here(follow) => {
+                let outcome =
+                    follow.poll(wait, &mut |event| files.take(event, clock::now_ms(), fold, &mut fed));
+                if let Err(error) = outcome {
+                    fed.problems.push(Problem { at: String::new(), what: error.to_string() });
+                }
+            }
+            Reading::Beside(beside) => {
+                let may_go_on = beside.take(&mut |at, event| files.take(event, at, fold, &mut fed));
+                if may_go_on {
+                    beside.waker().wake();
+                }
+            }
+            Reading::Nowhere => {}
+        }
+        fed
+    }
+
+    fn restart(&mut self) -> Result<(), Problem> {
+        let problem = |what: String| Problem { at: String::new(), what };
+        let follow = self.what.follow().map_err(|error| problem(error.to_string()))?;
+        self.files.forget();
+        self.reading = match &self.reading {
+            Reading::Here(_) | Reading::Nowhere => Reading::Here(Box::new(follow)),
+            Reading::Beside(beside) => match Beside::start(follow, beside.waker()) {
+                Ok(beside) => Reading::Beside(beside),
+                Err(error) => {
+                    self.reading = Reading::Nowhere;
+                    return Err(problem(error.to_string()));
+                }
+            },
+        };
+        Ok(())
+    }
+
+    fn now(&self) -> Millis {
+        clock::now_ms()
+    }
+
+    fn wake_with(&mut self, waker: Waker) -> bool {
+        if matches!(self.reading, Reading::Here(_))
+            && let Reading::Here(follow) = std::mem::replace(&mut self.reading, Reading::Nowhere)
+        {
+            self.reading = match Beside::start(*follow, waker) {
+                Ok(beside) => Reading::Beside(beside),
+                // Without a thread files are waited for in turns, as before; they are listed again for it.
+                Err(_) => match self.what.follow() {
+                    Ok(follow) => Reading::Here(Box::new(follow)),
+                    Err(_) => Reading::Nowhere,
+                },
+            };
+        }
+        matches!(self.reading, Reading::Beside(_))
+    }
+}
+
+impl Files {
+    fn take(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, fed: &mut Fed) {
+        match event {
             FileEvent::Appeared { file, found } => {
                 // Files without a session of their own are no session's: each is its own group.
                 let key = found.session.clone().unwrap_or_else(|| format!("file {}", file.0));
-                let next = groups.len() as u32;
-                let group = *groups.entry(key).or_insert(next);
-                let spec = spec(found, group, *dialect);
-                sources.insert(file, fold.open(spec.clone()));
-                specs.insert(file, spec);
+                let next = self.groups.len() as u32;
+                let group = *self.groups.entry(key).or_insert(next);
+                let spec = spec(found, group, self.dialect);
+                self.sources.insert(file, fold.open(spec.clone()));
+                self.specs.insert(file, spec);
             }
             FileEvent::Bytes { file, bytes, .. } => {
-                if let Some(source) = sources.get(&file) {
-                    fold.receive_at(was_caught_up.then(clock::now_ms));
+                if let Some(source) = self.sources.get(&file) {
+                    fold.receive_at(self.is_caught_up.then_some(at));
                     fold.push(*source, bytes);
                     // A meta file is one object without a line end: it is read as often as it is written.
-                    if specs.get(&file).is_some_and(|spec| spec.dialect == Some(Dialect::ClaudeMeta)) {
+                    if self.specs.get(&file).is_some_and(|spec| spec.dialect == Some(Dialect::ClaudeMeta)) {
                         fold.flush(*source);
                     }
                     fed.has_pushed = true;
@@ -108,7 +183,7 @@ impl Driver for Live {
             }
             FileEvent::Restarted { .. } => fed.must_restart = true,
             FileEvent::Gone { file } => {
-                if let Some(source) = sources.remove(&file) {
+                if let Some(source) = self.sources.remove(&file) {
                     fold.flush(source);
                     fed.has_pushed = true;
                 }
@@ -117,26 +192,16 @@ impl Driver for Live {
                 fed.problems.push(Problem { at: path.display().to_string(), what: what.to_owned() });
             }
             FileEvent::CaughtUp => {
-                *is_caught_up = true;
+                self.is_caught_up = true;
                 fed.is_caught_up = true;
             }
-        });
-        if let Err(error) = outcome {
-            fed.problems.push(Problem { at: String::new(), what: error.to_string() });
         }
-        fed
     }
 
-    fn restart(&mut self) -> Result<(), Problem> {
-        self.follow =
-            self.what.follow().map_err(|error| Problem { at: String::new(), what: error.to_string() })?;
+    /// Forgets the files: they will appear again, for a fold that knows nothing yet.
+    fn forget(&mut self) {
         self.sources.clear();
         self.specs.clear();
         self.is_caught_up = false;
-        Ok(())
-    }
-
-    fn now(&self) -> Millis {
-        clock::now_ms()
     }
 }

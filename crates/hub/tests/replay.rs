@@ -11,7 +11,7 @@ use std::{
 
 use proptest::{prelude::*, sample::Index};
 use subscope_fold::{Fold, Limits};
-use subscope_hub::{Driver, Fed, Hub, HubOptions, Recording, Replay, Subscription};
+use subscope_hub::{Driver, Fed, Hub, HubOptions, Memory, Recording, Replay, Subscription};
 use subscope_model::{
     Agent, Event, Feed, Millis, PriceTable, Problem, Received, Session, SessionId, SourceId, Tree, Update,
 };
@@ -180,7 +180,7 @@ proptest! {
         let steps = pieces.len() + 1;
         let moments: Vec<usize> = moments.iter().map(|moment| moment.index(steps)).collect();
         let stepper = Stepper { parts, sources: Vec::new(), pieces: pieces.into_iter(), go: may_go, done };
-        let hub = Hub::start(Box::new(stepper), options()).unwrap();
+        let hub = Hub::start(Box::new(stepper), Box::new(Memory::new()), options()).unwrap();
         let mut feeds = vec![hub.subscribe()];
         for step in 0..steps {
             feeds.extend(moments.iter().filter(|moment| **moment == step).map(|_| hub.subscribe()));
@@ -217,7 +217,8 @@ fn replayed() -> Vec<Recording> {
 fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
     let expected = folding::tree(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]));
     for speed in [f64::INFINITY, 400.0] {
-        let hub = Hub::start(Box::new(Replay::new(replayed(), speed)), options()).unwrap();
+        let hub =
+            Hub::start(Box::new(Replay::new(replayed(), speed)), Box::new(Memory::new()), options()).unwrap();
         let mut feed = hub.subscribe();
         let reader = Reader::default().read(&mut feed);
         let (session, rows) = &reader.sessions[&expected.session.id];
@@ -240,7 +241,8 @@ fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
 
 #[test]
 fn subscribers_of_any_moment_end_with_the_same_rows() {
-    let hub = Hub::start(Box::new(Replay::new(replayed(), 100.0)), options()).unwrap();
+    let hub =
+        Hub::start(Box::new(Replay::new(replayed(), 100.0)), Box::new(Memory::new()), options()).unwrap();
     let readers: Vec<_> = (0..6u64)
         .map(|number| {
             thread::sleep(Duration::from_millis(number * 7));
@@ -263,7 +265,9 @@ fn subscribers_of_any_moment_end_with_the_same_rows() {
 
 #[test]
 fn subscriber_after_the_end_gets_the_snapshot_and_the_end() {
-    let hub = Hub::start(Box::new(Replay::new(replayed(), f64::INFINITY)), options()).unwrap();
+    let hub =
+        Hub::start(Box::new(Replay::new(replayed(), f64::INFINITY)), Box::new(Memory::new()), options())
+            .unwrap();
     let first = Reader::default().read(&mut hub.subscribe());
     let late = Reader::default().read(&mut hub.subscribe());
     assert_eq!(late.sessions, first.sessions);

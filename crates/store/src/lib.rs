@@ -123,6 +123,14 @@ pub trait History: Send {
     /// Returns figures over everything.
     fn stats(&self) -> Result<Stats, LedgerError>;
 
+    /// Returns the last place that was given in the change log; 0 where none was.
+    fn last_seq(&self) -> u64;
+
     /// Returns the events behind a place in the change log, in order; `None` where the log no longer reaches back there.
     fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError>;
 }
+
+/// What both keeps and answers: one that is written is the one that is asked.
+pub trait Keeper: Ledger + History {}
+
+impl<K: Ledger + History> Keeper for K {}

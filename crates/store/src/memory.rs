@@ -112,6 +112,10 @@ impl History for Memory {
         Ok(days::stats(total, of, by_day.into_iter().collect()))
     }
 
+    fn last_seq(&self) -> u64 {
+        self.seq
+    }
+
     fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError> {
         let first = self.log.front().map_or(self.seq + 1, |event| event.seq);
         let reaches = seq + 1 >= first;

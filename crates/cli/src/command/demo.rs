@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_fold::{Dialect, SourceSpec};
-use subscope_hub::{Hub, HubOptions, Recording, Replay, clock};
+use subscope_hub::{Hub, HubOptions, Memory, Recording, Replay, clock};
 use subscope_model::{Agent, AgentId, Feed, Millis, Received, Session, Tree, Update};
 use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree};
 
@@ -70,7 +70,8 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
     let replay = Replay::new(recordings(), args.speed.0);
     let options = HubOptions { prices: context.prices()?.table.clone(), limits: limits(context) };
-    let hub = Hub::start(Box::new(replay), options).map_err(|error| CliError::caused(Kind::Failed, error))?;
+    let hub = Hub::start(Box::new(replay), Box::new(Memory::new()), options)
+        .map_err(|error| CliError::caused(Kind::Failed, error))?;
     let mut feed = hub.subscribe();
     let tree = if context.terminal.is_terminal && !args.plain {
         in_place(&mut feed, args.speed.0, context)?

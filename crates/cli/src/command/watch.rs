@@ -6,11 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
-use subscope_hub::{Driver, Hub, HubOptions, Live, Piped, clock};
+use subscope_hub::{Driver, Hub, HubOptions, Live, Memory, Piped, clock, heartbeat};
 use subscope_model::{
-    Actor, Agent, AgentId, Basis, Change, Event, EventKind, Feed, Received, SessionId, Tree, Update,
-    event_id, feed_line,
+    Agent, AgentId, Change, Event, EventKind, Feed, Received, SessionId, Tree, Update, feed_line,
 };
 use subscope_render::{BlockOptions, Blocks, activity, safe, text};
 
@@ -29,7 +27,8 @@ const WAIT: Duration = Duration::from_millis(500);
 pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     let driver = driver(args, context)?;
     let options = HubOptions { prices: context.prices()?.table.clone(), limits: limits(context) };
-    let hub = Hub::start(driver, options).map_err(|error| CliError::caused(Kind::Failed, error))?;
+    let hub = Hub::start(driver, Box::new(Memory::new()), options)
+        .map_err(|error| CliError::caused(Kind::Failed, error))?;
     let mut feed = hub.subscribe();
     // With a TARGET everything it holds is shown; without one, what happens from now on.
     let mut watch = Watch::new(args, context, !args.targets.is_empty());
@@ -222,36 +221,5 @@ impl<'c> Watch<'c> {
             Some(block) if !self.is_json => output::print(&block),
             Some(_) | None => Ok(()),
         }
-    }
-}
-
-/// A heartbeat as requirement 2.1 has it: what the agents last did, never that the watcher lives.
-fn heartbeat(session: &SessionId, rows: &[&Agent], now: i64, beat: u64) -> Event {
-    let oldest = rows.iter().filter_map(|row| row.started_at_ms).min();
-    let elapsed = oldest.map_or(0, |start| (now - start).max(0) / 1000);
-    let agents: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            json!({
-                "id": row.id, "type": row.agent_type, "description": row.description, "liveness": row.liveness,
-                "last_event_age_ms": row.last_event_at_ms.map(|last| (now - last).max(0)),
-            })
-        })
-        .collect();
-    Event {
-        schema: Event::SCHEMA.into(),
-        id: event_id(session, &format!("heartbeat/{now}/{beat}")),
-        seq: 0,
-        at_ms: Some(now),
-        session_id: session.clone(),
-        run: 0,
-        actor_id: Actor(AgentId::from(AgentId::ROOT)),
-        basis: Basis::Link,
-        source: "subscope".into(),
-        kind: EventKind::Heartbeat,
-        data: json!({
-            "message": format!("Sub-agent processing... ({elapsed}s)"), "subagentCount": rows.len(),
-            "elapsedSeconds": elapsed, "agents": agents,
-        }),
     }
 }

@@ -241,6 +241,10 @@ impl History for Sqlite {
         query::stats(&self.db).map_err(wrong)
     }
 
+    fn last_seq(&self) -> u64 {
+        self.next_seq.saturating_sub(1)
+    }
+
     fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError> {
         query::events_after(&self.db, seq, self.next_seq)
     }

@@ -1,0 +1,149 @@
+//! What others ask of the hub, and what they are told.
+
+use subscope_fold::Dialect;
+use subscope_model::{
+    Agent, AgentId, AgentStatus, Event, Millis, Problem, Session, SessionId, Summary, Tree,
+};
+
+use crate::subscription::Subscriber;
+
+/// Takes an answer, on the hub's thread: it must not wait. Dropped without a call where the hub has ended.
+pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
+
+/// Bytes that a program hands over and that stand in no file: posts, hooks, streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ingest {
+    /// The partition that they belong to: order counts within it, and keys are unique within it.
+    pub source: String,
+    /// The session of lines that name none.
+    pub session: Option<String>,
+    /// The dialect; `None` where the content has to tell.
+    pub dialect: Option<Dialect>,
+    /// What comes again with the same key is acknowledged and not taken again.
+    pub key: String,
+    /// When they came, where that was not just now.
+    pub received_ms: Option<Millis>,
+    /// Whole lines; a missing last line end is added.
+    pub body: Vec<u8>,
+}
+
+/// What became of an ingest that was kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Whether its key was known already: then nothing of it was taken again.
+    pub is_repeat: bool,
+    /// Lines in it, blank ones not counted.
+    pub lines: u64,
+    /// Sessions that it told something about.
+    pub sessions: Vec<SessionId>,
+    /// What of it could not be understood; the first hundred.
+    pub problems: Vec<Problem>,
+    /// How many problems there were.
+    pub problem_count: u64,
+}
+
+/// Why an ingest was not acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IngestError {
+    /// The store could not keep it. It can be handed over again with its key.
+    #[error("{0}")]
+    Store(String),
+    /// Nothing more is taken.
+    #[error("the hub has ended")]
+    Ended,
+}
+
+/// Why a command was not even queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// Too many commands wait.
+    #[error("too much waits to be taken")]
+    Busy,
+    /// The hub has ended.
+    #[error("the hub has ended")]
+    Ended,
+}
+
+/// What a subscriber begins with. What follows comes through its queue, without a gap and without a repeat.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Joined {
+    /// Whether the place asked for lies outside the log, so that everything begins anew.
+    pub is_reset: bool,
+    /// The rows of all sessions; of those that may have changed since, where a place was given.
+    pub snapshots: Vec<Tree>,
+    /// The events behind the place asked for; none where no place was given.
+    pub events: Vec<Event>,
+    /// The place in the log at which the queue begins.
+    pub seq: u64,
+}
+
+/// A session in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The session.
+    pub session: Session,
+    /// Its figures.
+    pub summary: Summary,
+    /// How its main thread stands; `None` where nothing was heard of one.
+    pub root: Option<AgentStatus>,
+}
+
+/// Where a page of sessions begins: behind the session with that last event and id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageAfter {
+    /// The last event of the last session of the page before.
+    pub last_event_at_ms: Option<Millis>,
+    /// Its id.
+    pub id: SessionId,
+}
+
+/// Figures of the hub itself, since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The last place in the change log.
+    pub seq: u64,
+    /// Sessions with rows.
+    pub sessions: u64,
+    /// Subagents at work.
+    pub running: u64,
+    /// Commits.
+    pub commits: u64,
+    /// Commits that failed, retries included.
+    pub failed_commits: u64,
+    /// Ingests that were kept.
+    pub ingests: u64,
+    /// Bytes of them.
+    pub ingest_bytes: u64,
+    /// Ingests whose key was known.
+    pub repeats: u64,
+    /// Ingests that were answered with an error.
+    pub refused: u64,
+    /// Events that were given a place.
+    pub events: u64,
+    /// Problems found in what was ingested.
+    pub problems: u64,
+    /// Readers now.
+    pub subscribers: u64,
+    /// Events that readers were too slow for.
+    pub missed: u64,
+}
+
+/// What others ask of the hub. Closed.
+pub(crate) enum Command {
+    /// Takes bytes and answers when they are kept.
+    Ingest(Box<Ingest>, Reply<Result<Taken, IngestError>>),
+    /// Adds a reader; what it begins with goes through its queue.
+    Subscribe(Subscriber),
+    /// Adds a reader; what it begins with is the answer.
+    Join(Subscriber, Option<u64>, Reply<Joined>),
+    Tree(SessionId, Reply<Option<Tree>>),
+    Sessions(Option<PageAfter>, usize, Reply<Vec<Listed>>),
+    Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
+    EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
+    Figures(Reply<Figures>),
+    /// Somebody holds a handle: be answerable at any time.
+    Expect,
+    /// The driver has something.
+    Wake,
+    Stop,
+}

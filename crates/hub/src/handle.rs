@@ -1,0 +1,129 @@
+//! What others hold of a running hub: a cheap handle with a bounded queue behind it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+    mpsc::{SyncSender, TrySendError},
+};
+
+use subscope_model::{Agent, AgentId, Event, Session, SessionId, Tree};
+
+use crate::{
+    command::{AskError, Command, Figures, Ingest, IngestError, Joined, Listed, PageAfter, Reply, Taken},
+    subscription::{Inlet, Subscriber},
+};
+
+/// Asks the hub. Never waits: an answer comes through the [`Reply`], and a full queue is [`AskError::Busy`].
+#[derive(Clone)]
+pub struct HubHandle {
+    commands: SyncSender<Command>,
+}
+
+impl std::fmt::Debug for HubHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HubHandle")
+    }
+}
+
+impl HubHandle {
+    pub(crate) fn new(commands: SyncSender<Command>) -> Self {
+        Self { commands }
+    }
+
+    fn ask(&self, command: Command) -> Result<(), AskError> {
+        self.commands.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => AskError::Busy,
+            TrySendError::Disconnected(_) => AskError::Ended,
+        })
+    }
+
+    /// Hands bytes over. The answer comes once they are kept, or could not be.
+    pub fn ingest(&self, ingest: Ingest, reply: Reply<Result<Taken, IngestError>>) -> Result<(), AskError> {
+        self.ask(Command::Ingest(Box::new(ingest), reply))
+    }
+
+    /// Adds a reader, behind a place in the change log where one is given.
+    pub fn subscribe(
+        &self,
+        inlet: Box<dyn Inlet>,
+        after: Option<u64>,
+        reply: Reply<Joined>,
+    ) -> Result<(), AskError> {
+        self.ask(Command::Join(Subscriber::new(inlet), after, reply))
+    }
+
+    /// Asks for sessions, the newest first.
+    pub fn sessions(
+        &self,
+        after: Option<PageAfter>,
+        limit: usize,
+        reply: Reply<Vec<Listed>>,
+    ) -> Result<(), AskError> {
+        self.ask(Command::Sessions(after, limit, reply))
+    }
+
+    /// Asks for a session's tree as last committed.
+    pub fn tree(&self, session: SessionId, reply: Reply<Option<Tree>>) -> Result<(), AskError> {
+        self.ask(Command::Tree(session, reply))
+    }
+
+    /// Asks for an agent by its id, in one session or in whichever have one of that id.
+    pub fn agents(
+        &self,
+        session: Option<SessionId>,
+        agent: AgentId,
+        reply: Reply<Vec<(Session, Agent)>>,
+    ) -> Result<(), AskError> {
+        self.ask(Command::Agents(session, agent, reply))
+    }
+
+    /// Asks for at most `limit` events behind a place in the change log, of one session or of all. `None` where the log
+    /// does not reach back there.
+    pub fn events_after(
+        &self,
+        seq: u64,
+        session: Option<SessionId>,
+        limit: usize,
+        reply: Reply<Option<Vec<Event>>>,
+    ) -> Result<(), AskError> {
+        self.ask(Command::EventsAfter(seq, session, limit, reply))
+    }
+
+    /// Asks for the hub's own figures.
+    pub fn figures(&self, reply: Reply<Figures>) -> Result<(), AskError> {
+        self.ask(Command::Figures(reply))
+    }
+}
+
+/// Wakes the hub from its wait. Cheap, and harmless when it is awake.
+#[derive(Clone)]
+pub struct Waker {
+    commands: SyncSender<Command>,
+    /// Whether a wake-up is on its way, so that a burst sends one.
+    is_due: Arc<AtomicBool>,
+}
+
+impl Waker {
+    pub(crate) fn new(commands: SyncSender<Command>) -> Self {
+        Self { commands, is_due: Arc::default() }
+    }
+
+    /// Wakes the hub.
+    pub fn wake(&self) {
+        // A full queue has woken it already.
+        if !self.is_due.swap(true, Ordering::AcqRel) && self.commands.try_send(Command::Wake).is_err() {
+            self.is_due.store(false, Ordering::Release);
+        }
+    }
+
+    /// Says that the wake-up has come: what is told from now on needs another.
+    pub(crate) fn has_woken(&self) {
+        self.is_due.store(false, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waker")
+    }
+}

@@ -1,0 +1,36 @@
+//! How active agents stand, told at a steady pace (requirement 2.1).
+
+use serde_json::json;
+use subscope_model::{Actor, Agent, AgentId, Basis, Event, EventKind, Millis, SessionId, event_id};
+
+/// Returns a heartbeat of a session: what its active agents last did, never that the watcher lives. `beat` is its number,
+/// so that two of one moment differ.
+pub fn heartbeat(session: &SessionId, rows: &[&Agent], now: Millis, beat: u64) -> Event {
+    let oldest = rows.iter().filter_map(|row| row.started_at_ms).min();
+    let elapsed = oldest.map_or(0, |start| (now - start).max(0) / 1000);
+    let agents: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "id": row.id, "type": row.agent_type, "description": row.description, "liveness": row.liveness,
+                "last_event_age_ms": row.last_event_at_ms.map(|last| (now - last).max(0)),
+            })
+        })
+        .collect();
+    Event {
+        schema: Event::SCHEMA.into(),
+        id: event_id(session, &format!("heartbeat/{now}/{beat}")),
+        seq: 0,
+        at_ms: Some(now),
+        session_id: session.clone(),
+        run: 0,
+        actor_id: Actor(AgentId::from(AgentId::ROOT)),
+        basis: Basis::Link,
+        source: "subscope".into(),
+        kind: EventKind::Heartbeat,
+        data: json!({
+            "message": format!("Sub-agent processing... ({elapsed}s)"), "subagentCount": rows.len(),
+            "elapsedSeconds": elapsed, "agents": agents,
+        }),
+    }
+}

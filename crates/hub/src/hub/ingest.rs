@@ -1,0 +1,218 @@
+//! Bytes that programs hand over: folded, and kept before they are acknowledged.
+//!
+//! All that wait in a turn share one commit. Each partition (source and dialect) is one source of the fold and stays
+//! open, so that order within it counts and what it said before is known.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_model::{Millis, Problem, SessionId, SourceId};
+use subscope_store::Received;
+
+use super::{Loop, conclude::describe};
+use crate::{
+    clock,
+    command::{Ingest, IngestError, Reply, Taken},
+};
+
+/// How many ingests share a commit at most: the last of them waits until the first is folded.
+const GROUP_INGESTS: usize = 256;
+
+/// How many bytes share a commit at most, beyond which no further ingest joins it; one alone may be bigger.
+const GROUP_BYTES: usize = 32 << 20;
+
+/// How many bytes of ingests are held to fold them again when a followed file is cut or replaced. What is older than
+/// that keeps its rows as they are, but is missing from sessions that change afterwards; it is told as a problem.
+const AGAIN_BYTES: usize = 64 << 20;
+
+type Answer = Reply<Result<Taken, IngestError>>;
+
+/// Ingests of this turn, in order.
+#[derive(Default)]
+pub(super) struct Waiting {
+    all: Vec<(Ingest, Answer)>,
+    bytes: usize,
+}
+
+impl Waiting {
+    pub(super) fn push(&mut self, ingest: Ingest, reply: Answer) {
+        self.bytes += ingest.body.len();
+        self.all.push((ingest, reply));
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.all.len() >= GROUP_INGESTS || self.bytes >= GROUP_BYTES
+    }
+}
+
+type Partition = (String, Option<Dialect>);
+
+/// The partitions as sources of the fold, and what they were told.
+#[derive(Default)]
+pub(super) struct Partitions {
+    sources: HashMap<Partition, SourceId>,
+    again: VecDeque<(Told, Box<[u8]>)>,
+    again_bytes: usize,
+    /// Whether ingests were dropped from `again`.
+    is_incomplete: bool,
+}
+
+/// What is known of some bytes.
+struct Told {
+    partition: Partition,
+    session: Option<String>,
+    received_ms: Millis,
+}
+
+impl Partitions {
+    fn push(&mut self, fold: &mut Fold, told: &Told, body: &[u8]) {
+        let known = self.sources.len() as u32;
+        let source = *self.sources.entry(told.partition.clone()).or_insert_with(|| {
+            fold.open(SourceSpec {
+                label: told.partition.0.clone(),
+                dialect: told.partition.1,
+                // Followed files number their groups from 0.
+                group: u32::MAX - known,
+                session: told.session.clone(),
+                ..SourceSpec::default()
+            })
+        });
+        fold.receive_at(Some(told.received_ms));
+        fold.push(source, body);
+        if told.partition.1.is_none() {
+            // Whole lines are all there is to tell a dialect by: more of them would not tell it better.
+            fold.flush(source);
+        }
+    }
+
+    fn remember(&mut self, told: Told, body: &[u8]) {
+        if body.len() > AGAIN_BYTES {
+            self.is_incomplete = true;
+            return;
+        }
+        self.again_bytes += body.len();
+        self.again.push_back((told, body.into()));
+        while self.again_bytes > AGAIN_BYTES {
+            let Some((_, oldest)) = self.again.pop_front() else { return };
+            self.again_bytes -= oldest.len();
+            self.is_incomplete = true;
+        }
+    }
+}
+
+impl Loop {
+    /// Folds what waits, keeps it in one commit with the rows and events that come of it, and answers.
+    pub(super) fn settle_ingests(&mut self) {
+        let Waiting { all, .. } = std::mem::take(&mut self.waiting);
+        if all.is_empty() {
+            return;
+        }
+        if let Err(error) = self.keep_again() {
+            self.figures.refused += all.len() as u64;
+            for (_, reply) in all {
+                reply(Err(IngestError::Store(error.clone())));
+            }
+            return;
+        }
+        // What the driver changed before is not these ingests' doing.
+        self.pending.extend(self.fold.take_changed());
+        let mut group = Group::default();
+        for (ingest, reply) in all {
+            match self.is_known(&ingest, &group) {
+                Ok(true) => {
+                    self.figures.repeats += 1;
+                    group.answers.push((reply, Taken { is_repeat: true, ..Taken::default() }));
+                }
+                Ok(false) => {
+                    let taken = self.fold_one(ingest, &mut group);
+                    group.answers.push((reply, taken));
+                }
+                Err(error) => {
+                    self.figures.refused += 1;
+                    reply(Err(IngestError::Store(error)));
+                }
+            }
+        }
+        let Group { received, sessions, answers, .. } = group;
+        if received.is_empty() && sessions.is_empty() {
+            answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
+            return;
+        }
+        let sessions: Vec<SessionId> = sessions.into_iter().collect();
+        for session in &sessions {
+            self.pending.remove(session);
+        }
+        let (count, bytes) = (received.len(), received.iter().map(|it| it.body.len()).sum::<usize>());
+        match self.conclude(&sessions, received, false) {
+            Ok(()) => {
+                self.figures.ingests += count as u64;
+                self.figures.ingest_bytes += bytes as u64;
+                answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
+            }
+            Err(error) => {
+                self.figures.refused += answers.len() as u64;
+                for (reply, _) in answers {
+                    reply(Err(IngestError::Store(error.clone())));
+                }
+            }
+        }
+    }
+
+    /// Whether that key was received before, also in this turn.
+    fn is_known(&self, ingest: &Ingest, group: &Group) -> Result<bool, String> {
+        if group.keys.contains(&(ingest.source.clone(), ingest.key.clone())) {
+            return Ok(true);
+        }
+        self.keeper.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
+    }
+
+    fn fold_one(&mut self, ingest: Ingest, group: &mut Group) -> Taken {
+        let Ingest { source, session, dialect, key, received_ms, mut body } = ingest;
+        if body.last().is_some_and(|last| *last != b'\n') {
+            body.push(b'\n');
+        }
+        let received_ms = received_ms.unwrap_or_else(clock::now_ms);
+        let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
+        group.keys.insert((source.clone(), key.clone()));
+        let told = Told { partition: (source.clone(), dialect), session, received_ms };
+        // What was wrong in files before is not told to whoever hands this over.
+        let _ = self.fold.take_problems();
+        self.partitions.push(&mut self.fold, &told, &body);
+        self.partitions.remember(told, &body);
+        let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
+        group.received.push(Received { source, dialect, key, received_ms, body });
+        let (problems, problem_count) = self.fold.take_problems();
+        self.figures.problems += problem_count;
+        let sessions = self.fold.take_changed();
+        group.sessions.extend(sessions.iter().cloned());
+        Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count }
+    }
+
+    /// Folds again what was handed over, for a fold that knows nothing.
+    pub(super) fn fold_ingests_again(&mut self) {
+        self.partitions.sources.clear();
+        let again = std::mem::take(&mut self.partitions.again);
+        for (told, body) in &again {
+            self.partitions.push(&mut self.fold, told, body);
+        }
+        self.partitions.again = again;
+        if self.partitions.is_incomplete {
+            self.publish_problem(Problem {
+                at: "ingest".to_owned(),
+                what: format!(
+                    "a followed file was replaced, and only the last {} MiB of what was handed over are read again",
+                    AGAIN_BYTES >> 20
+                ),
+            });
+        }
+    }
+}
+
+/// What one commit takes.
+#[derive(Default)]
+struct Group {
+    keys: HashSet<(String, String)>,
+    received: Vec<Received>,
+    sessions: BTreeSet<SessionId>,
+    answers: Vec<(Answer, Taken)>,
+}

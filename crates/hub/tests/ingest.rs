@@ -1,0 +1,297 @@
+//! What is handed over: acknowledged when it is kept, taken once, and never shown as kept before it is.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use subscope_fold::{Dialect, Limits};
+use subscope_hub::{
+    AskError, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
+    Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Taken,
+};
+use subscope_model::{AgentId, Event, PriceTable, Session, SessionId, SessionRow, Stats, Tree, Update};
+use subscope_testkit::fixtures::recording;
+
+/// Far more than any wait of these tests takes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn hub(keeper: impl Keeper + 'static) -> Hub {
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default() };
+    Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
+}
+
+fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::Reply<T>) -> Result<(), AskError>) -> T {
+    let (sender, answer) = sync_channel(1);
+    ask(Box::new(move |told| sender.send(told).unwrap())).unwrap();
+    answer.recv_timeout(LIMIT).unwrap()
+}
+
+fn hook(session: &str, key: &str, event: &str) -> Ingest {
+    Ingest {
+        source: "hooks".to_owned(),
+        session: None,
+        dialect: Some(Dialect::ClaudeHook),
+        key: key.to_owned(),
+        received_ms: Some(1_000),
+        body: format!(
+            r#"{{"session_id":"{session}","hook_event_name":"{event}","tool_name":"Read","tool_use_id":"{key}","tool_input":{{}}}}"#
+        )
+        .into_bytes(),
+    }
+}
+
+fn ingest(handle: &HubHandle, told: Ingest) -> Result<Taken, IngestError> {
+    answer(|reply| handle.ingest(told, reply))
+}
+
+fn tree(handle: &HubHandle, session: &str) -> Option<Tree> {
+    answer(|reply| handle.tree(SessionId::from(session), reply))
+}
+
+fn figures(handle: &HubHandle) -> Figures {
+    answer(|reply| handle.figures(reply))
+}
+
+#[test]
+fn ingest_is_kept_before_it_is_answered_and_taken_once() {
+    let hub = hub(Memory::new());
+    let handle = hub.handle();
+    let taken = ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
+    assert_eq!((taken.lines, taken.sessions), (1, vec![SessionId::from("s")]));
+    assert_eq!(tree(&handle, "s").unwrap().summary.tool_calls, 1);
+    let before = tree(&handle, "s");
+    assert!(ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap().is_repeat);
+    assert_eq!(tree(&handle, "s"), before);
+    // Another source has keys of its own.
+    let other = Ingest { source: "others".to_owned(), ..hook("s", "t1", "PreToolUse") };
+    assert!(!ingest(&handle, other).unwrap().is_repeat);
+    let figures = figures(&handle);
+    assert_eq!((figures.ingests, figures.repeats, figures.sessions), (2, 1, 1));
+}
+
+#[test]
+fn problems_are_told_to_whoever_hands_them_over() {
+    let hub = hub(Memory::new());
+    let handle = hub.handle();
+    let mut told = hook("s", "t1", "PreToolUse");
+    told.body.extend_from_slice(b"\nnot json\n\n{}\n");
+    let taken = ingest(&handle, told).unwrap();
+    assert_eq!((taken.lines, taken.problem_count, taken.problems.len()), (3, 2, 2));
+    assert_eq!(taken.problems[0].at, "hooks:2");
+    assert_eq!(tree(&handle, "s").unwrap().problems.len(), 2);
+    assert_eq!(ingest(&handle, hook("t", "t2", "PreToolUse")).unwrap().problems, []);
+}
+
+#[test]
+fn many_at_once_share_commits_and_lose_nothing() {
+    let hub = hub(Memory::new());
+    let handle = hub.handle();
+    let (sender, answers) = sync_channel(4096);
+    let mut busy = 0;
+    for number in 0..2000 {
+        let told = hook(&format!("s{}", number % 7), &format!("t{number}"), "PreToolUse");
+        loop {
+            let sender = sender.clone();
+            match handle.ingest(told.clone(), Box::new(move |taken| sender.send(taken).unwrap())) {
+                Ok(()) => break,
+                Err(AskError::Busy) => busy += 1,
+                Err(AskError::Ended) => panic!("it ended"),
+            }
+            thread::yield_now();
+        }
+    }
+    for _ in 0..2000 {
+        assert!(answers.recv_timeout(LIMIT).unwrap().is_ok());
+    }
+    let calls: u32 =
+        (0..7).map(|number| tree(&handle, &format!("s{number}")).unwrap().summary.tool_calls).sum();
+    assert_eq!(calls, 2000, "{busy} times busy");
+    let commits = figures(&handle).commits;
+    assert!(commits < 2000, "{commits} commits");
+}
+
+/// A ledger whose commits fail while it is told so.
+struct Failing {
+    memory: Memory,
+    fails: Arc<AtomicBool>,
+    tries: Arc<AtomicUsize>,
+}
+
+impl Ledger for Failing {
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
+        self.tries.fetch_add(1, Ordering::SeqCst);
+        if self.fails.load(Ordering::SeqCst) { Err(LedgerError::Full) } else { self.memory.commit(commit) }
+    }
+
+    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
+        self.memory.has_received(source, key)
+    }
+}
+
+impl History for Failing {
+    fn sessions(&self) -> Result<Vec<Session>, LedgerError> {
+        self.memory.sessions()
+    }
+
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
+        self.memory.list(query)
+    }
+
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
+        self.memory.tree(session)
+    }
+
+    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
+        self.memory.agents(prefix, limit)
+    }
+
+    fn stats(&self) -> Result<Stats, LedgerError> {
+        self.memory.stats()
+    }
+
+    fn last_seq(&self) -> u64 {
+        self.memory.last_seq()
+    }
+
+    fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError> {
+        self.memory.events_after(seq)
+    }
+}
+
+#[test]
+fn failed_commit_is_answered_with_its_error_and_kept_once_it_can_be() {
+    let (fails, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let hub = hub(Failing { memory: Memory::new(), fails: Arc::clone(&fails), tries: Arc::clone(&tries) });
+    let handle = hub.handle();
+    let full = IngestError::Store("the disk is full".to_owned());
+    assert_eq!(ingest(&handle, hook("s", "t1", "PreToolUse")), Err(full.clone()));
+    assert_eq!(ingest(&handle, hook("s", "t2", "PreToolUse")), Err(full));
+    assert_eq!(tree(&handle, "s"), None, "nothing is shown that is not kept");
+    assert_eq!(figures(&handle).refused, 2);
+    fails.store(false, Ordering::SeqCst);
+    // What was answered with the error is either taken again or known; nothing of it counts twice.
+    let taken = loop {
+        match ingest(&handle, hook("s", "t1", "PreToolUse")) {
+            Ok(taken) => break taken,
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert!(taken.is_repeat, "it was kept whole and tried again");
+    assert!(!ingest(&handle, hook("s", "t2", "PreToolUse")).unwrap().is_repeat);
+    assert_eq!(tree(&handle, "s").unwrap().summary.tool_calls, 2);
+    assert!(tries.load(Ordering::SeqCst) >= 2);
+}
+
+fn join(handle: &HubHandle, queue: SyncSender<Update>, after: Option<u64>) -> Joined {
+    answer(|reply| handle.subscribe(Box::new(queue), after, reply))
+}
+
+fn seqs(updates: &Receiver<Update>) -> Vec<u64> {
+    updates
+        .try_iter()
+        .filter_map(|update| match update {
+            Update::Event(event) => Some(event.seq),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn reader_that_returns_begins_where_it_left() {
+    let hub = hub(Memory::new());
+    let handle = hub.handle();
+    let (queue, first) = sync_channel(100);
+    assert_eq!(join(&handle, queue, None), Joined::default());
+    for number in 0..5 {
+        ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();
+    }
+    let seen = seqs(&first);
+    let all: Vec<u64> = (1..=*seen.last().unwrap()).collect();
+    assert_eq!(seen, all);
+    let (queue, second) = sync_channel(100);
+    let joined = join(&handle, queue, Some(3));
+    ingest(&handle, hook("s", "t9", "PreToolUse")).unwrap();
+    let mut again: Vec<u64> = joined.events.iter().map(|event| event.seq).collect();
+    again.extend(seqs(&second));
+    assert_eq!(again, (4..=*again.last().unwrap()).collect::<Vec<_>>(), "no gap and no repeat");
+    assert!(!joined.is_reset);
+    assert_eq!(joined.snapshots.len(), 1);
+    let (queue, _third) = sync_channel(100);
+    let beyond = join(&handle, queue, Some(1_000_000));
+    assert!(beyond.is_reset && beyond.snapshots.len() == 1, "a place of another log");
+}
+
+#[test]
+fn stuck_reader_slows_nobody_and_is_told_what_it_missed() {
+    let hub = hub(Memory::new());
+    let handle = hub.handle();
+    let (stuck, updates) = sync_channel(3);
+    join(&handle, stuck, None);
+    let (queue, healthy) = sync_channel(1000);
+    join(&handle, queue, None);
+    for number in 0..50 {
+        ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();
+    }
+    let all = seqs(&healthy);
+    assert_eq!(all, (1..=all.len() as u64).collect::<Vec<_>>());
+    let mut events = 0;
+    let mut missed = 0;
+    let mut rows = None;
+    while events + missed < all.len() as u64 || rows.is_none() {
+        match updates.recv_timeout(LIMIT).unwrap() {
+            Update::Event(_) => events += 1,
+            Update::Missed(count) => missed += count,
+            Update::Snapshot(tree) => rows = Some(tree.summary.tool_calls).filter(|calls| *calls == 50),
+            Update::Change(_) | Update::CaughtUp => {}
+        }
+    }
+    assert_eq!(events + missed, all.len() as u64);
+    assert!(missed > 0);
+    assert_eq!(figures(&handle).missed, missed);
+}
+
+#[test]
+fn replaced_file_keeps_what_was_handed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = recording("2.1.330", "c-nested");
+    let main = recording.conversation().into_iter().find(|path| {
+        path.extension().is_some_and(|it| it == "jsonl") && !path.to_string_lossy().contains("subagents")
+    });
+    let bytes = std::fs::read(main.unwrap()).unwrap();
+    let file = folder.path().join("session.jsonl");
+    std::fs::write(&file, &bytes).unwrap();
+    let driver = Live::targets(vec![file.clone()], None).unwrap();
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default() };
+    let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
+    let handle = hub.handle();
+    ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
+    let calls = |session: &SessionId| tree(&handle, session).map_or(0, |tree| tree.summary.tool_calls);
+    let wait_for = |is_there: &dyn Fn() -> bool| {
+        let began = subscope_hub::clock::tick();
+        while !is_there() {
+            assert!(began.elapsed() < LIMIT, "{:?}", figures(&handle));
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let named = || {
+        let listed = answer(|reply| handle.sessions(None, 10, reply));
+        listed.into_iter().map(|it| it.session.id).find(|id| id.as_str() != "s")
+    };
+    wait_for(&|| named().is_some_and(|session| calls(&session) > 0));
+    let session = named().unwrap();
+    let whole = calls(&session);
+    std::fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
+    wait_for(&|| calls(&session) < whole);
+    // What was handed over goes on where it stood.
+    ingest(&handle, hook("s", "t2", "PreToolUse")).unwrap();
+    assert_eq!(calls(&SessionId::from("s")), 2);
+    assert!(ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap().is_repeat);
+}
