@@ -55,6 +55,8 @@ pub(crate) struct Context {
     pub(crate) chattiness: Chattiness,
     /// The folder for data, where `--store` or `SUBSCOPE_DATA_DIR` names one.
     pub(crate) store: Option<PathBuf>,
+    /// The folder for data, where `--store` names one.
+    pub(crate) store_option: Option<PathBuf>,
     /// Gives milliseconds since 1970.
     pub(crate) clock: fn() -> Millis,
     prices: OnceCell<Prices>,
@@ -70,6 +72,7 @@ impl Context {
         Self {
             config,
             store,
+            store_option: global.store.clone(),
             environment,
             terminal,
             strictness: if global.strict { Strictness::Strict } else { Strictness::Lenient },

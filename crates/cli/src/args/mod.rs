@@ -4,6 +4,7 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
+mod hooks;
 mod import;
 mod shell;
 mod tree;
@@ -19,6 +20,7 @@ pub(crate) use self::{
     demo::DemoArgs,
     doctor::DoctorArgs,
     export::{ExportArgs, Format, ShapeChoice},
+    hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
     shell::{CompletionsArgs, ManArgs},
     tree::TreeArgs,
@@ -74,7 +76,7 @@ pub(crate) struct Global {
     /// Reads the user's settings from this file (also SUBSCOPE_CONFIG).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// Names the folder for data (also SUBSCOPE_DATA_DIR). This version keeps none.
+    /// Names the folder for data (also SUBSCOPE_DATA_DIR). This version keeps only the spool of hooks there.
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) store: Option<PathBuf>,
     /// Takes any problem in the input for a failure: exit code 3.
@@ -115,6 +117,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
+    Hooks(HooksArgs),
+    Hook(HookArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
@@ -130,7 +134,12 @@ impl Command {
             Self::Export(args) => args.settings(),
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),
-            Self::Config(_) | Self::Doctor(_) | Self::Completions(_) | Self::Man(_) => Raw::default(),
+            Self::Hooks(_)
+            | Self::Hook(_)
+            | Self::Config(_)
+            | Self::Doctor(_)
+            | Self::Completions(_)
+            | Self::Man(_) => Raw::default(),
         }
     }
 }

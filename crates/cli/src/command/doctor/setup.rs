@@ -56,7 +56,10 @@ pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check
 /// Says which folder is named for data, where one is; what is there already has to be a folder.
 pub(super) fn store(store: Option<&Path>) -> Option<Check> {
     let store = store?;
-    let says = format!("the folder for data is {}; this version keeps none", store.display());
+    let says = format!(
+        "the folder for data is {}; this version keeps only the spool of hooks there",
+        store.display()
+    );
     Some(if store.exists() && !store.is_dir() {
         Check::new("store", State::Failure, format!("{}, named for data, is no folder", store.display()))
             .hint("--store or SUBSCOPE_DATA_DIR names it")
