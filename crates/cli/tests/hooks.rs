@@ -178,7 +178,13 @@ fn scopes_are_files_of_their_own() {
         ("local", env.work().join(".claude/settings.local.json")),
     ] {
         assert!(!path.exists());
-        install(&env, &["--scope", scope]);
+        let ran = env.run(&[&INSTALL, ["--scope", scope].as_slice()].concat());
+        assert_eq!(
+            ran.stderr.contains("--scope local is for you alone"),
+            scope == "project",
+            "{}",
+            ran.stderr
+        );
         let status = json(&env.run(&["hooks", "status", "--scope", scope, "--json"]).success());
         assert_eq!(status["scopes"][0]["path"], path.to_str().unwrap());
         assert_eq!(status["scopes"][0]["hooks"].as_array().unwrap().len(), 18);
@@ -272,6 +278,7 @@ fn status_tells_settings_hub_and_spool() {
     let after = status(&env);
     assert_eq!((&after["hub"]["answers"], &after["spool"]["waiting"]), (&true.into(), &1.into()));
     assert_eq!(after["scopes"][0]["hooks"][0]["kind"], "command");
+    assert_eq!(after["scopes"][0]["disabled"], false);
     let text = env.run(&["hooks", "status"]).success();
     assert!(
         text.contains("18 events") && text.contains("SubagentStart") && text.contains("1 events wait"),

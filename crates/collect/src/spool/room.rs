@@ -26,7 +26,7 @@ pub(super) fn make(folder: &Path) {
     drop_oldest(folder, &waiting, MOST_FILES, MOST_BYTES);
 }
 
-/// Drops until nine tenths of the bounds are left, so that not every look drops.
+/// Drops until there is room for what comes until the next look. More at once would take longer than a hook has.
 fn drop_oldest(folder: &Path, waiting: &[Name], most_files: usize, most_bytes: u64) {
     let (mut files, mut bytes) = (waiting.len(), waiting.iter().map(|name| name.length).sum::<u64>());
     if files <= most_files && bytes <= most_bytes {
@@ -34,7 +34,7 @@ fn drop_oldest(folder: &Path, waiting: &[Name], most_files: usize, most_bytes: u
     }
     let mut dropped = 0_u64;
     for name in waiting {
-        if files <= most_files - most_files / 10 && bytes <= most_bytes - most_bytes / 10 {
+        if files <= most_files - most_files / 64 && bytes <= most_bytes - most_bytes / 64 {
             break;
         }
         (files, bytes) = (files - 1, bytes - name.length);
@@ -67,8 +67,8 @@ mod tests {
         };
         assert_eq!(left(20, 100).len(), 20);
         let newest = left(10, 100);
-        assert_eq!((newest.len(), newest[0].delivery), (9, Delivery::new(11, 1, 1)));
-        assert_eq!(left(10, 40).len(), 7);
-        assert_eq!(Spool::open(folder.path()).unwrap().dropped(), 13);
+        assert_eq!((newest.len(), newest[0].delivery), (10, Delivery::new(10, 1, 1)));
+        assert_eq!(left(10, 40).len(), 8);
+        assert_eq!(Spool::open(folder.path()).unwrap().dropped(), 12);
     }
 }

@@ -20,6 +20,7 @@ use super::entry::Handler;
 
 const HOOKS: &str = "hooks";
 const MATCHER: &str = "matcher";
+const DISABLED: &str = "disableAllHooks";
 /// What some editors put in front (U+FEFF); Claude Code passes it over.
 const MARK: char = '\u{feff}';
 
@@ -100,6 +101,12 @@ impl Document {
                 ours(&event.groups).into_iter().map(move |ours| (event.name.clone(), ours.handler))
             })
             .collect()
+    }
+
+    /// Whether Claude Code is told to run no hooks at all.
+    pub(super) fn disables_hooks(&self) -> bool {
+        let switch = self.root.object_value().and_then(|root| root.get(DISABLED)?.value()?.as_boolean_lit());
+        switch.is_some_and(|switch| switch.value())
     }
 
     /// Makes our hooks those of `wanted`, by event. Those that stand there already are not touched, others of ours go.

@@ -97,6 +97,7 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
     let scope = Scope::find(args.scope.scope, &context.environment)?;
     let wanted = wanted(args, context)?;
     let (text, document) = scope.read()?;
+    advise(&scope, &document, context);
     let had = document.ours();
     document.install(&wanted);
     let new = document.text();
@@ -125,6 +126,17 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
         &format!("{path}: {done} for {events} events; sessions that start now use them"),
         context,
     )
+}
+
+/// Tells what does not hinder, but may not be meant.
+fn advise(scope: &Scope, document: &Document, context: &Context) {
+    let path = scope.path.display();
+    if document.disables_hooks() {
+        context.warn(&format!("{path} has disableAllHooks: Claude Code runs none until that is taken out"));
+    }
+    if scope.choice == ScopeChoice::Project {
+        context.warn(&format!("{path} is for everybody who works on this project, and the hooks name a program of this machine; --scope local is for you alone"));
+    }
 }
 
 /// A new settings file of the user may come to hold keys; one of a project is shared.

@@ -34,6 +34,8 @@ struct Row {
     exists: bool,
     /// Whether any hook of ours stands there; `null` where the file cannot be read.
     installed: Option<bool>,
+    /// Whether the file tells Claude Code to run no hooks at all.
+    disabled: bool,
     hooks: Vec<Hook>,
     problem: Option<String>,
 }
@@ -88,10 +90,9 @@ pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
 }
 
 fn row(scope: &Scope) -> (Row, Option<CliError>) {
-    let read = scope.read();
-    let (exists, hooks, error) = match read {
-        Ok((text, document)) => (text.is_some(), document.ours(), None),
-        Err(error) => (scope.target.exists(), Vec::new(), Some(error)),
+    let (exists, disabled, hooks, error) = match scope.read() {
+        Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.ours(), None),
+        Err(error) => (scope.target.exists(), false, Vec::new(), Some(error)),
     };
     let hook = |(event, handler): (String, Handler)| match handler {
         Handler::Command(target) => Hook { event, kind: "command", target },
@@ -101,6 +102,7 @@ fn row(scope: &Scope) -> (Row, Option<CliError>) {
         scope: name(scope.choice),
         path: scope.path.to_string_lossy().into_owned(),
         exists,
+        disabled,
         installed: error.is_none().then_some(!hooks.is_empty()),
         hooks: hooks.into_iter().map(hook).collect(),
         problem: error.as_ref().map(ToString::to_string),
@@ -146,7 +148,8 @@ fn text(report: &Report, charset: Charset) -> String {
             (None, true, []) => format!("not installed ({})", row.path),
             (None, true, hooks) => format!("{} events ({})", hooks.len(), row.path),
         };
-        line(row.scope, &says);
+        let disabled = if row.disabled { "; disableAllHooks: none runs" } else { "" };
+        line(row.scope, &format!("{says}{disabled}"));
         let mut targets: Vec<&str> = row.hooks.iter().map(|hook| hook.target.as_str()).collect();
         targets.sort_unstable();
         targets.dedup();
