@@ -5,9 +5,10 @@
 //! the standard library only. Whatever happens it ends with exit code 0 (2 would block the agent's call), prints nothing
 //! but a decision of the hub, and is over by [`DEADLINE`] and [`SPOOL_LIMIT`].
 //!
-//! Flow: one thread reads stdin and posts it; the main thread keeps what was read and the time. No answer in time, no
-//! hub, an answer that is no 200: the main thread spools. A payload can so be both delivered and spooled; its
-//! [`Delivery`] tells the hub that it is one.
+//! Flow: the main thread reads stdin, posts it, and spools it where that fails. A second thread does nothing but watch
+//! the time, since reading and connecting can wait without end; when it is up, it spools what was read and ends the
+//! process. (The other way round each hook would wait for a thread to start.) A payload can so be both delivered and
+//! spooled; its [`Delivery`] tells the hub that it is one.
 
 mod http;
 
@@ -20,12 +21,9 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixStream},
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
+    sync::{Arc, Mutex, PoisonError, mpsc::sync_channel},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
@@ -41,8 +39,6 @@ const DEADLINE: Duration = Duration::from_millis(500);
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
 /// What is read at once. Most payloads have less.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Parts between the two threads. The main thread does nothing but take them, so a few are enough.
-const QUEUE: usize = 4;
 /// The hub's socket in the folder for data.
 pub(crate) const SOCKET: &str = "hub.sock";
 
@@ -78,91 +74,84 @@ pub(crate) fn run(store: Option<&Path>, environment: &Environment) {
     let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data)));
 }
 
-/// What the thread at work tells.
-enum Told {
-    /// A part of the payload was read.
-    Part(Arc<[u8]>),
-    /// The hub has taken the payload, and this is its answer.
-    Answer(Vec<u8>),
+/// The payload as far as it was read. Both threads look at it, and neither for longer than a copy of pointers.
+#[derive(Clone, Default)]
+struct Payload(Arc<Mutex<Vec<Arc<[u8]>>>>);
+
+impl Payload {
+    fn push(&self, part: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(part.into());
+    }
+
+    fn parts(&self) -> Vec<Arc<[u8]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 fn deliver(data: &Path) {
-    let began = clock::tick();
     let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
-    let (told, heard) = sync_channel(QUEUE);
-    let socket = trusted_socket(data);
-    let at_work = thread::Builder::new().spawn(move || work(socket.as_deref(), delivery, &told));
-    let (body, answer) = match at_work {
-        Ok(_) => listen(&heard, began),
-        // No thread, no time to wait for: stdin may never end.
-        Err(_) => return,
-    };
-    match answer {
-        Some(answer) => print(&answer),
-        None if body.is_empty() => {}
-        None => spool_in_time(spool::folder(data), delivery, body),
+    let (payload, spool) = (Payload::default(), spool::folder(data));
+    let (watched, watched_spool) = (payload.clone(), spool.clone());
+    // Without somebody who keeps the time nothing may begin that has no end.
+    if thread::Builder::new().spawn(move || keep_time(watched_spool, delivery, &watched)).is_err() {
+        return;
     }
-}
-
-/// Gathers what the thread at work tells until it answers, gives up or is late.
-fn listen(heard: &Receiver<Told>, began: Instant) -> (Vec<Arc<[u8]>>, Option<Vec<u8>>) {
-    let mut body = Vec::new();
-    loop {
-        match heard.recv_timeout(DEADLINE.saturating_sub(began.elapsed())) {
-            Ok(Told::Part(part)) => body.push(part),
-            Ok(Told::Answer(answer)) => return (body, Some(answer)),
-            Err(_) => return (body, None),
-        }
-    }
-}
-
-/// Reads stdin and posts it. Any failure ends it, which closes the channel and so tells of it.
-fn work(socket: Option<&Path>, delivery: Delivery, told: &SyncSender<Told>) -> Option<()> {
-    let body = read(io::stdin().lock(), told)?;
+    let read = read(io::stdin().lock(), &payload);
+    let body = payload.parts();
     if body.is_empty() {
-        return None;
+        return;
     }
-    // Connecting can wait without end, too: for a hub whose queue is full.
-    let stream = UnixStream::connect(socket?).ok()?;
-    let answer = http::post(stream, delivery, &body).ok()?;
-    told.send(Told::Answer(answer)).ok()
+    match read.and_then(|()| post(&trusted_socket(data)?, delivery, &body)) {
+        Ok(answer) => print(&answer),
+        // A full disk leaves nowhere to keep it, and nobody may be told.
+        Err(_) => drop(spool::write(&spool, delivery, &body)),
+    }
+}
+
+/// Ends the process when the time is up. What was read is spooled before, unless that takes too long as well.
+fn keep_time(spool: PathBuf, delivery: Delivery, payload: &Payload) {
+    thread::sleep(DEADLINE);
+    let body = payload.parts();
+    let (told, heard) = sync_channel(1);
+    let spooler = thread::Builder::new().spawn(move || {
+        // The main thread may be at it: then this fails, since the name is the same.
+        if !body.is_empty() && spool::write(&spool, delivery, &body).is_ok() {
+            let _ = told.send(());
+        } else {
+            thread::sleep(SPOOL_LIMIT);
+        }
+    });
+    if spooler.is_ok() {
+        let _ = heard.recv_timeout(SPOOL_LIMIT);
+    }
+    std::process::exit(0);
 }
 
 /// Reads a payload. What is longer than any is cut, and the decoder of its taker tells so.
-fn read(input: impl Read, told: &SyncSender<Told>) -> Option<Vec<Arc<[u8]>>> {
+fn read(input: impl Read, payload: &Payload) -> io::Result<()> {
     let mut input = input.take(PAYLOAD_LIMIT_BYTES as u64);
-    let (mut chunk, mut body) = (vec![0; CHUNK_BYTES], Vec::new());
+    let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         match input.read(&mut chunk) {
-            Ok(0) => return Some(body),
-            Ok(count) => {
-                let part: Arc<[u8]> = chunk.get(..count)?.into();
-                body.push(part.clone());
-                told.send(Told::Part(part)).ok()?;
-            }
+            Ok(0) => return Ok(()),
+            Ok(count) => payload.push(chunk.get(..count).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
+            Err(error) => return Err(error),
         }
     }
+}
+
+fn post(socket: &Path, delivery: Delivery, body: &[Arc<[u8]>]) -> io::Result<Vec<u8>> {
+    http::post(UnixStream::connect(socket)?, delivery, body)
 }
 
 /// The hub's socket, where nobody else can have put it there: an answer can deny the agent's calls, and payloads are
 /// nobody else's business.
-fn trusted_socket(data: &Path) -> Option<PathBuf> {
-    let others_may_write = fs::metadata(data).ok()?.permissions().mode() & 0o022 != 0;
-    (!others_may_write).then(|| data.join(SOCKET))
-}
-
-fn spool_in_time(folder: PathBuf, delivery: Delivery, body: Vec<Arc<[u8]>>) {
-    let (told, heard) = sync_channel(1);
-    let writer = thread::Builder::new().spawn(move || {
-        // A full disk leaves nowhere to keep it, and nobody may be told.
-        let _ = spool::write(&folder, delivery, &body);
-        let _ = told.send(());
-    });
-    if writer.is_ok() {
-        let _ = heard.recv_timeout(SPOOL_LIMIT);
+fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
+    if fs::metadata(data)?.permissions().mode() & 0o022 == 0 {
+        return Ok(data.join(SOCKET));
     }
+    Err(io::ErrorKind::PermissionDenied.into())
 }
 
 /// Prints a decision. Anything else than a JSON object would be taken for words to the model.
@@ -204,11 +193,9 @@ mod tests {
 
     #[test]
     fn read_cuts_a_payload_that_is_too_long() {
-        let (told, heard) = sync_channel(1000);
-        let body = read(io::repeat(b'x'), &told).unwrap();
-        assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), PAYLOAD_LIMIT_BYTES);
-        drop(told);
-        assert_eq!(heard.iter().count(), body.len());
+        let payload = Payload::default();
+        read(io::repeat(b'x'), &payload).unwrap();
+        assert_eq!(payload.parts().iter().map(|part| part.len()).sum::<usize>(), PAYLOAD_LIMIT_BYTES);
     }
 
     #[test]
@@ -216,8 +203,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (mode, trusted) in [(0o700, true), (0o755, true), (0o775, false), (0o1777, false)] {
             fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(trusted_socket(folder.path()).is_some(), trusted, "{mode:o}");
+            assert_eq!(trusted_socket(folder.path()).is_ok(), trusted, "{mode:o}");
         }
-        assert_eq!(trusted_socket(&folder.path().join("none")), None);
+        assert!(trusted_socket(&folder.path().join("none")).is_err());
     }
 }
