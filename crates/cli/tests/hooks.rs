@@ -103,6 +103,25 @@ fn remove_restores_every_byte_after_several_installations() {
 }
 
 #[test]
+fn an_installation_that_fails_leaves_file_and_memory() {
+    let env = env();
+    let path = env.write("home/.claude/settings.json", ODD[5]);
+    let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o444);
+    assert_eq!(env.run(&INSTALL).code, Some(1));
+    mode(0o644);
+    install(&env, &[]);
+    mode(0o444);
+    let before = read(&path);
+    let ran = env.run(&[&INSTALL, ["--http"].as_slice()].concat());
+    assert!(ran.code == Some(1) && ran.stderr.contains("read-only"), "{}", ran.stderr);
+    assert_eq!(read(&path), before);
+    mode(0o644);
+    assert!(remove(&env).contains("what it was before"));
+    assert_eq!(read(&path), ODD[5]);
+}
+
+#[test]
 fn a_file_that_was_not_there_goes_again_with_its_folder() {
     let env = env();
     install(&env, &[]);

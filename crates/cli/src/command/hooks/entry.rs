@@ -8,7 +8,7 @@ use serde_json::Value;
 /// one, but a machine that swaps may start it late.
 const TIMEOUT_SECONDS: u64 = 5;
 /// The program's name, by which an entry of another copy is known as ours, too: the path differs after an update.
-const PROGRAM: &str = "subscope";
+pub(super) const PROGRAM: &str = "subscope";
 /// A header that says that an HTTP hook is ours; the path alone may be somebody else's.
 const MARK: (&str, &str) = ("X-Subscope-Hook", "1");
 /// Where the hub takes payloads.

@@ -19,9 +19,9 @@ const SCHEMA: &str = "subscope.settings-before/1";
 /// One settings file before and after us.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Memory {
-    schema: String,
+    pub(super) schema: String,
     /// The file behind links; what is no Unicode is replaced.
-    path: String,
+    pub(super) path: String,
     /// What stood there; `None`: no file.
     pub(super) before: Option<String>,
     /// What we made of it. Where this stands there no longer, somebody else changed the file, and `before` is history.
@@ -62,8 +62,18 @@ impl Shelf {
         (memory.schema == SCHEMA && memory.path == self.settings.to_string_lossy()).then_some(memory)
     }
 
-    /// Remembers.
-    pub(super) fn keep(&self, memory: &Memory) -> Result<(), CliError> {
+    /// Remembers this instead of anything before, or nothing.
+    pub(super) fn replace(&self, memory: Option<&Memory>) -> Result<(), CliError> {
+        match memory {
+            Some(memory) => self.keep(memory),
+            None => {
+                self.forget();
+                Ok(())
+            }
+        }
+    }
+
+    fn keep(&self, memory: &Memory) -> Result<(), CliError> {
         let failed = |error| CliError::write(&self.file.display().to_string(), error);
         if let Some(folder) = self.file.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;

@@ -83,7 +83,7 @@ impl Scope {
 
     fn wrong(&self, wrong: &Wrong) -> CliError {
         let error = CliError::new(Kind::Input, format!("{}:{wrong}", self.path.display()));
-        error.hint("nothing was changed; Claude Code does not read such a file either")
+        error.hint("nothing was changed")
     }
 
     /// What the file was before us, where that is remembered.
@@ -103,7 +103,6 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
     let new = document.text();
     let events = wanted.len();
     let path = scope.path.display();
-    // A blank file becomes an object only where hooks come into it.
     if text.as_deref() == Some(new.as_str()) {
         return output::print_line(
             &format!("{path}: hooks for {events} events were installed already"),
@@ -111,16 +110,22 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
         );
     }
     check(&scope, &new, &wanted)?;
-    let shelf = scope.shelf(&context.environment);
     let folders = file::make_folder_of(&scope.target)?;
-    if let Some(shelf) = &shelf {
-        remember(shelf, &scope, text.clone(), &new, had.is_empty(), folders)?;
-    } else {
-        context.warn(
-            "there is no place to remember the file as it was; remove will take out the hooks, and no more",
-        );
+    match scope.shelf(&context.environment) {
+        Some(shelf) => {
+            let old = shelf.recall();
+            shelf.replace(memory_of(&scope, &text, &new, had.is_empty(), folders, old.clone()).as_ref())?;
+            let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
+            // What was not done must not be remembered in the place of what was.
+            replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
+        }
+        None => {
+            context.warn(
+                "there is no place to remember the file as it was; remove will take out the hooks only",
+            );
+            file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice))?;
+        }
     }
-    file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice))?;
     let done = if had.is_empty() { "installed hooks" } else { "brought the hooks up to date" };
     output::print_line(
         &format!("{path}: {done} for {events} events; sessions that start now use them"),
@@ -147,29 +152,21 @@ fn new_mode(choice: ScopeChoice) -> u32 {
     }
 }
 
-/// Keeps what the file was before our first hook. What was changed since an earlier installation cannot be told from
-/// what we wrote: then nothing is kept, and `remove` takes out our hooks only.
-fn remember(
-    shelf: &Shelf,
+/// Returns what is to be remembered: what the file was before our first hook. What was changed since an earlier
+/// installation cannot be told from what we wrote: then it is nothing, and `remove` takes out our hooks only.
+fn memory_of(
     scope: &Scope,
-    text: Option<String>,
+    text: &Option<String>,
     new: &str,
     is_first: bool,
     folders: Vec<PathBuf>,
-) -> Result<(), CliError> {
+    old: Option<Memory>,
+) -> Option<Memory> {
     if is_first {
-        return shelf.keep(&Memory::new(&scope.target, text, new.to_owned(), folders));
+        return Some(Memory::new(&scope.target, text.clone(), new.to_owned(), folders));
     }
-    match shelf.recall().filter(|memory| text.as_ref() == Some(&memory.after)) {
-        Some(mut memory) => {
-            new.clone_into(&mut memory.after);
-            shelf.keep(&memory)
-        }
-        None => {
-            shelf.forget();
-            Ok(())
-        }
-    }
+    let old = old.filter(|memory| text.as_ref() == Some(&memory.after))?;
+    Some(Memory { after: new.to_owned(), ..old })
 }
 
 /// Makes sure that what is about to be written says what it should.
@@ -240,13 +237,16 @@ fn program() -> Result<PathBuf, CliError> {
         CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot find the running program"))
     };
     let program = std::env::current_exe().map_err(failed)?;
-    // Linux names a program that was replaced meanwhile with a remark behind it.
-    let is_name = program.to_str().is_some_and(|path| !path.contains(['\n', '\0']));
-    if is_name && program.is_absolute() && program.is_file() {
+    // Linux names a program that was replaced meanwhile with a remark behind it. By another name our hooks would not be
+    // known again.
+    let is_known =
+        program.to_str().is_some() && program.file_name().is_some_and(|name| name == entry::PROGRAM);
+    if is_known && program.is_absolute() && program.is_file() {
         return Ok(program);
     }
-    let message = format!("{} cannot be named in settings", program.display());
-    Err(CliError::new(Kind::Failed, message).hint("run the program from where it is to stay"))
+    let message = format!("the hooks cannot run {}", program.display());
+    let hint = format!("run the program as {} from where it is to stay", entry::PROGRAM);
+    Err(CliError::new(Kind::Failed, message).hint(hint))
 }
 
 /// The folder that `--store` names: the hooks have to use it, too. One that a variable names is the variable's matter.

@@ -1,6 +1,13 @@
 //! `subscope hooks status`: what is installed where, whether a hub answers, what waits.
 
-use std::{fmt::Write, os::unix::net::UnixStream, path::Path};
+use std::{
+    fmt::Write,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::mpsc::sync_channel,
+    thread,
+    time::Duration,
+};
 
 use serde::Serialize;
 use subscope_collect::spool::{self, Spool};
@@ -16,6 +23,8 @@ use crate::{
 };
 
 const SCHEMA: &str = "subscope.hooks/1";
+/// How long a hub may take to accept: about as long as a hook waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -118,10 +127,16 @@ fn name(choice: ScopeChoice) -> &'static str {
     }
 }
 
-/// Connecting sends nothing. A hub that hangs counts as one that answers, as long as its queue has room.
 fn hub(data: &Path) -> Hub {
     let socket = data.join(SOCKET);
-    Hub { answers: UnixStream::connect(&socket).is_ok(), socket: socket.to_string_lossy().into_owned() }
+    Hub { answers: answers(socket.clone()), socket: socket.to_string_lossy().into_owned() }
+}
+
+/// Whether somebody accepts at a socket; nothing is sent. Connecting to a hub that hangs can wait without end.
+fn answers(socket: PathBuf) -> bool {
+    let (told, heard) = sync_channel(1);
+    thread::spawn(move || told.send(UnixStream::connect(socket).is_ok()));
+    heard.recv_timeout(PATIENCE).unwrap_or(false)
 }
 
 fn waiting(data: &Path) -> Waiting {
