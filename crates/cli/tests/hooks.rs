@@ -315,7 +315,7 @@ enum Answer {
 
 const OK: Answer = Answer::With("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
 
-/// A request, and when it came in.
+/// A request.
 struct Taken {
     head: BTreeMap<String, String>,
     body: Vec<u8>,
@@ -344,13 +344,14 @@ impl Hub {
                 let mut stream = stream.unwrap();
                 // A look whether somebody answers sends nothing.
                 let Some(request) = read_request(&stream) else { continue };
+                // Told before it is answered: a hook that has ended was told of.
+                counter.fetch_add(1, Ordering::SeqCst);
+                told.send(request).unwrap();
                 match answer {
                     Answer::Hang => held.push(stream),
                     // The hook may have given up meanwhile.
                     Answer::With(text) => drop(stream.write_all(text.as_bytes())),
                 }
-                counter.fetch_add(1, Ordering::SeqCst);
-                told.send(request).unwrap();
             }
         });
         Self { taken, count }
@@ -438,22 +439,22 @@ fn hook_spools_where_no_hub_takes_its_payload() {
 }
 
 #[test]
-fn hook_spools_where_the_socket_is_stale_full_or_not_to_be_trusted() {
+fn hook_spools_where_the_socket_is_stale_deaf_or_not_to_be_trusted() {
     let env = env();
     fs::create_dir_all(data(&env)).unwrap();
     let listener = UnixListener::bind(data(&env).join("hub.sock")).unwrap();
-    // Nobody accepts: the queue fills, and further hooks wait in vain to be connected.
-    let waiting: Vec<Child> = (0..140).map(|_| start(&env, b"{}")).collect();
+    // Nobody accepts: the system connects the hooks, and they wait in vain.
+    let waiting: Vec<Child> = (0..20).map(|_| start(&env, b"{}")).collect();
     waiting.into_iter().for_each(ended);
-    assert_eq!(spooled(&env).len(), 140);
+    assert_eq!(spooled(&env).len(), 20);
     drop(listener);
     hook(&env, b"{}");
-    assert_eq!(spooled(&env).len(), 141);
+    assert_eq!(spooled(&env).len(), 21);
     fs::remove_file(data(&env).join("hub.sock")).unwrap();
     let hub = Hub::start(&env, OK);
     fs::set_permissions(data(&env), fs::Permissions::from_mode(0o777)).unwrap();
     hook(&env, b"{}");
-    assert_eq!((spooled(&env).len(), hub.count.load(Ordering::SeqCst)), (142, 0));
+    assert_eq!((spooled(&env).len(), hub.count.load(Ordering::SeqCst)), (22, 0));
 }
 
 #[test]
