@@ -1,7 +1,7 @@
 //! `subscope hooks`: adds hooks to Claude Code's settings, takes them out again, and shows how they stand.
 //!
 //! Flow: [`Scope`] finds the file behind links → [`document`] edits its text → [`memory`] keeps what it was →
-//! [`file`] puts the new text in its place. Nothing is written that cannot be read again.
+//! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
 
 mod document;
 mod entry;
