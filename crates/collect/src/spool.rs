@@ -6,7 +6,7 @@
 //! spool/dropped                                           how many were dropped for want of room, one number a line
 //! ```
 //!
-//! Flow: [`write`] puts a payload there under a temporary name and renames it; the taker opens the [`Spool`], commits what
+//! Flow: [`write()`] puts a payload there under a temporary name and renames it; the taker opens the [`Spool`], commits what
 //! it gives together with the [`Delivery`], and then removes it. A taker that dies in between meets the same delivery
 //! again and knows it by its id: the same id went to a hub that took the payload and did not answer in time.
 //!
