@@ -53,8 +53,8 @@ pub(crate) struct Context {
     pub(crate) strictness: Strictness,
     /// How much is said on stderr.
     pub(crate) chattiness: Chattiness,
-    /// The folder for data, where `--store` or `SUBSCOPE_DATA_DIR` names one.
-    pub(crate) store: Option<PathBuf>,
+    /// The folder for data, where `--store` names one.
+    pub(crate) store_option: Option<PathBuf>,
     /// Gives milliseconds since 1970.
     pub(crate) clock: fn() -> Millis,
     prices: OnceCell<Prices>,
@@ -66,10 +66,9 @@ impl Context {
         let places = Places::find(global.config.as_deref(), &environment);
         let config = load(places, &environment, global.settings().over(flags));
         let terminal = Terminal::conclude(&config.settings.display, &environment, probe);
-        let store = global.store.clone().or_else(|| environment.path("SUBSCOPE_DATA_DIR"));
         Self {
             config,
-            store,
+            store_option: global.store.clone(),
             environment,
             terminal,
             strictness: if global.strict { Strictness::Strict } else { Strictness::Lenient },
@@ -90,11 +89,15 @@ impl Context {
         Style { width: width.unwrap_or(style.width), ..style }
     }
 
-    /// Returns the folder for data: the one that is named, else the user's own (XDG base directories).
-    pub(crate) fn data_folder(&self) -> PathBuf {
-        let home = || self.environment.path("HOME").unwrap_or_default().join(".local/share");
-        let shared = || self.environment.path("XDG_DATA_HOME").unwrap_or_else(home).join("subscope");
-        self.store.clone().unwrap_or_else(shared)
+    /// Returns the folder for data. It need not exist.
+    ///
+    /// # Errors
+    /// Where nothing tells which it is.
+    pub(crate) fn data_folder(&self) -> Result<PathBuf, CliError> {
+        self.environment.data_folder(self.store_option.as_deref()).ok_or_else(|| {
+            CliError::new(Kind::Usage, "nothing says where data are kept: HOME is not set")
+                .hint("--store or SUBSCOPE_DATA_DIR names a folder")
+        })
     }
 
     /// Returns milliseconds since 1970.

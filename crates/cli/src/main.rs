@@ -12,13 +12,19 @@ mod prices;
 mod redact;
 mod terminal;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser;
 
-use crate::{args::Cli, context::Context, environment::Environment, terminal::Probe};
+use crate::{args::Cli, command::hook, context::Context, environment::Environment, terminal::Probe};
 
 fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    // An agent waits for each of its hooks: nothing that a hook does not need is built.
+    if hook::is_meant(&words) {
+        hook::run_words(&words);
+        return ExitCode::SUCCESS;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => {

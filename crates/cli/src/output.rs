@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use serde::Serialize;
 use subscope_render::safe;
 
-use crate::error::CliError;
+use crate::{context::Context, error::CliError};
 
 /// What is gathered before it is written: one page of a pipe. Larger buffers did not make a tree appear sooner.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -22,6 +22,11 @@ pub(crate) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> 
 /// Writes a text to stdout in one write and flushes it, so that texts of several threads stand one after the other.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     to_stdout(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a line to stdout, made safe.
+pub(crate) fn print_line(line: &str, context: &Context) -> Result<(), CliError> {
+    print(&format!("{}\n", safe::line(line, context.style(None).charset())))
 }
 
 /// Writes a value to stdout as one line of JSON.

@@ -4,6 +4,7 @@
 //! * [`expand()`] turns a TARGET into files, grouped by session.
 //! * [`read`] and [`stdin`] read what is there, with bounded memory.
 //! * [`follow`] reads what is there and then what is written, as it is written.
+//! * [`spool`] keeps hook payloads that no hub took until one does.
 //!
 //! Nothing here knows what the bytes mean: lines, attribution and display are other crates' matters. The one
 //! exception is the session id in the first line of a file whose path does not tell it.
@@ -15,6 +16,7 @@ pub mod layout;
 mod list;
 mod peek;
 pub mod read;
+pub mod spool;
 pub mod stdin;
 mod target;
 

@@ -29,7 +29,32 @@ pub struct Harness {
     pub writing_tools: &'static [&'static str],
     /// The hook events it is known to fire.
     pub hook_events: &'static [&'static str],
+    /// Those of them that are worth a hook: what the decoder makes more of than a note.
+    pub hook_subscriptions: &'static [Subscription],
 }
+
+/// A hook event to subscribe to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// The event.
+    pub event: &'static str,
+    /// The version that knows it first, or the first that it was seen in.
+    pub since: [u32; 3],
+    /// Whether it is never sent over HTTP and needs a command.
+    pub command_only: bool,
+}
+
+impl Subscription {
+    const fn new(event: &'static str, since: [u32; 3]) -> Self {
+        Self { event, since, command_only: false }
+    }
+}
+
+/// Claude Code's CHANGELOG.md, "Improved settings resilience: an unrecognized hook event name in `settings.json` no longer
+/// causes the entire file to be ignored". Before, one unknown event costs the user every setting of the file.
+pub const CLAUDE_CODE_FORGIVES_EVENTS: [u32; 3] = [2, 1, 101];
+/// Claude Code's CHANGELOG.md, "Added HTTP hooks". Before, they make the file invalid.
+pub const CLAUDE_CODE_HTTP_HOOKS: [u32; 3] = [2, 1, 63];
 
 /// Claude Code. Observed: 1.0.128 to 2.1.330, fixtures `claude-code/`.
 pub const CLAUDE_CODE: Harness = Harness {
@@ -92,6 +117,29 @@ pub const CLAUDE_CODE: Harness = Harness {
         "DirectoryAdded",
         "MessageDisplay",
     ],
+    // `since` by Claude Code's CHANGELOG.md; PostToolUseFailure is not in it and was observed in 2.0.76, and
+    // PostToolBatch is taken for one that only versions are to see that ignore what they do not know.
+    hook_subscriptions: &[
+        Subscription { command_only: true, ..Subscription::new("SessionStart", [1, 0, 62]) },
+        Subscription::new("SessionEnd", [1, 0, 85]),
+        Subscription::new("UserPromptSubmit", [1, 0, 54]),
+        Subscription::new("PreToolUse", [1, 0, 38]),
+        Subscription::new("PostToolUse", [1, 0, 38]),
+        Subscription::new("PostToolUseFailure", [2, 0, 76]),
+        Subscription::new("PostToolBatch", CLAUDE_CODE_FORGIVES_EVENTS),
+        Subscription::new("PermissionRequest", [2, 0, 45]),
+        Subscription::new("PermissionDenied", [2, 1, 89]),
+        Subscription::new("SubagentStart", [2, 0, 43]),
+        Subscription::new("SubagentStop", [1, 0, 41]),
+        Subscription::new("Stop", [1, 0, 38]),
+        Subscription::new("StopFailure", [2, 1, 78]),
+        Subscription::new("PreCompact", [1, 0, 48]),
+        Subscription::new("PostCompact", [2, 1, 76]),
+        Subscription::new("TaskCreated", [2, 1, 84]),
+        Subscription::new("TaskCompleted", [2, 1, 33]),
+        // Says that the harness waits for its user.
+        Subscription::new("Notification", [1, 0, 38]),
+    ],
 };
 
 /// All harnesses.
@@ -113,6 +161,18 @@ impl Harness {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn subscriptions_are_known_events_and_leave_the_work_to_the_harness() {
+        let events = CLAUDE_CODE.hook_subscriptions.iter().map(|subscription| subscription.event);
+        let mut events: Vec<&str> = events.collect();
+        assert!(events.iter().all(|event| CLAUDE_CODE.hook_events.contains(event)), "{events:?}");
+        // A hook for it has to make the worktree.
+        assert!(!events.contains(&"WorktreeCreate"));
+        events.sort_unstable();
+        events.dedup();
+        assert_eq!(events.len(), CLAUDE_CODE.hook_subscriptions.len());
+    }
 
     #[test]
     fn class_of_spawn_tools_in_any_case() {

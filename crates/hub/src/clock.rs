@@ -11,6 +11,13 @@ pub fn now_ms() -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
+/// Returns the time now in nanoseconds since 1970. Steps when somebody sets the clock.
+#[expect(clippy::disallowed_methods, reason = "this is the clock module that the ban points to")]
+pub fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Returns a moment for measuring how long something took. Never steps.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module that the ban points to")]
 pub fn tick() -> Instant {

@@ -8,6 +8,7 @@
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod bare;
+mod hook;
 mod process;
 mod rounds;
 mod watch;
@@ -41,7 +42,7 @@ fn main() {
     };
     say("| question | figure | median | least – greatest |".to_owned());
     say("|---|---|---|---|".to_owned());
-    for section in [bytes_to_rows, tree_of_the_largest_recording, tree_of_270_megabytes, watching] {
+    for section in [bytes_to_rows, tree_of_the_largest_recording, tree_of_270_megabytes, watching, hooks] {
         for row in section() {
             say(row.markdown());
         }
@@ -116,4 +117,9 @@ fn watching() -> Vec<Row> {
     let mut rows = watch::latency(program, 300);
     rows.extend(watch::idle(program, 5000));
     rows
+}
+
+/// What a hook costs an agent, with a hub and without. Budget: 1 ms over an empty process.
+fn hooks() -> Vec<Row> {
+    hook::cost(Path::new(env!("CARGO_BIN_EXE_subscope")), 200)
 }

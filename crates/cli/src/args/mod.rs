@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod export;
 mod history;
+mod hooks;
 mod import;
 mod shell;
 mod tree;
@@ -21,6 +22,7 @@ pub(crate) use self::{
     doctor::DoctorArgs,
     export::{ExportArgs, Format, ShapeChoice},
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs},
+    hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
     shell::{CompletionsArgs, ManArgs},
     tree::TreeArgs,
@@ -125,6 +127,8 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
+    Hooks(HooksArgs),
+    Hook(HookArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
@@ -144,7 +148,12 @@ impl Command {
             Self::Ls(_) | Self::Search(_) | Self::Stats(_) | Self::Index(_) | Self::Forget(_) => {
                 Raw::default()
             }
-            Self::Config(_) | Self::Doctor(_) | Self::Completions(_) | Self::Man(_) => Raw::default(),
+            Self::Hooks(_)
+            | Self::Hook(_)
+            | Self::Config(_)
+            | Self::Doctor(_)
+            | Self::Completions(_)
+            | Self::Man(_) => Raw::default(),
         }
     }
 }

@@ -29,7 +29,11 @@ fn help_of_each_command() {
     insta::assert_snapshot!("help", command.render_long_help());
     for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
         let name = format!("help_{}", inner.get_name());
-        insta::assert_snapshot!(name, inner.render_long_help());
+        insta::assert_snapshot!(name.clone(), inner.render_long_help());
+        for innermost in inner.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+            let name = format!("{name}_{}", innermost.get_name());
+            insta::assert_snapshot!(name, innermost.render_long_help());
+        }
     }
 }
 
@@ -37,7 +41,8 @@ fn help_of_each_command() {
 fn every_option_and_command_has_a_sentence() {
     let mut command = Cli::command();
     command.build();
-    for inner in command.get_subcommands() {
+    let innermost = command.get_subcommands().flat_map(clap::Command::get_subcommands);
+    for inner in command.get_subcommands().chain(innermost) {
         assert!(inner.get_about().is_some(), "{}", inner.get_name());
         for argument in inner.get_arguments() {
             assert!(argument.get_help().is_some(), "{} {}", inner.get_name(), argument.get_id());
@@ -86,6 +91,11 @@ fn refuse_wrong_usage_with_code_two() {
         "demo --speed 0",
         "completions tcl",
         "config edit",
+        "hooks",
+        "hooks install --scope all",
+        "hooks install --command --http",
+        "hooks install --url http://localhost:1",
+        "hooks remove --json",
         "tree x -q -v",
         "tree x --color maybe",
         "",

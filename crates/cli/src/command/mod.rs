@@ -6,13 +6,19 @@ mod demo;
 mod doctor;
 mod export;
 mod history;
+pub(crate) mod hook;
+mod hooks;
 mod import;
 mod man;
 mod target;
 mod tree;
 mod watch;
 
-use crate::{args::Command, context::Context, error::CliError};
+use crate::{
+    args::{Command, HookArgs},
+    context::Context,
+    error::CliError,
+};
 
 /// Runs the command.
 ///
@@ -34,6 +40,11 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
         Command::Export(args) => export::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Demo(args) => demo::run(args, context),
+        Command::Hooks(args) => hooks::run(args, context),
+        Command::Hook(HookArgs {}) => {
+            hook::run(context.store_option.as_deref(), &context.environment);
+            Ok(())
+        }
         Command::Config(args) => config::run(*args, context),
         Command::Doctor(args) => doctor::run(*args, context),
         Command::Completions(args) => completions::run(*args),
@@ -51,7 +62,12 @@ fn relies_on_settings(command: &Command) -> bool {
             true
         }
         Command::Forget(_) => true,
-        Command::Config(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => false,
+        Command::Hooks(_)
+        | Command::Hook(_)
+        | Command::Config(_)
+        | Command::Doctor(_)
+        | Command::Completions(_)
+        | Command::Man(_) => false,
     }
 }
 

@@ -92,7 +92,7 @@ fn checks(context: &Context) -> Vec<Check> {
     checks.extend(machine::watch_limits(&survey));
     checks.extend(setup::settings(&context.config));
     checks.push(setup::prices(context.prices(), now_ms));
-    checks.push(setup::store(&context.data_folder()));
+    checks.push(setup::store(context.data_folder()));
     checks.extend(setup::terminal(&context.terminal));
     checks
 }

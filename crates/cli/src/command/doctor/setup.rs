@@ -1,6 +1,6 @@
 //! What the user set up: files of settings, prices, the terminal.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use subscope_model::{Millis, parse_rfc3339};
 use subscope_store::{Access, OpenError, Sqlite};
@@ -55,7 +55,11 @@ pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check
 }
 
 /// Says what is kept in the folder for data; what is there already has to be a folder, and a store that can be read.
-pub(super) fn store(folder: &Path) -> Check {
+pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
+    let folder = match folder {
+        Ok(folder) => folder,
+        Err(error) => return Check::new("store", State::Failure, error.to_string()),
+    };
     let hint = "--store or SUBSCOPE_DATA_DIR names another folder";
     if folder.exists() && !folder.is_dir() {
         return Check::new(
@@ -65,7 +69,7 @@ pub(super) fn store(folder: &Path) -> Check {
         )
         .hint(hint);
     }
-    match Sqlite::open(folder, Access::Read, "", 0) {
+    match Sqlite::open(&folder, Access::Read, "", 0) {
         Ok(store) => {
             let megabytes = store.bytes().unwrap_or(0) >> 20;
             Check::new("store", State::Ok, format!("{megabytes} MB of rows in {}", folder.display()))
@@ -97,6 +101,8 @@ pub(super) fn terminal(terminal: &Terminal) -> [Check; 3] {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::{
         config::{Places, Raw, Settings, load},

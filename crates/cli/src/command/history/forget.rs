@@ -8,7 +8,7 @@ use crate::{args::ForgetArgs, context::Context, error::CliError, output};
 
 /// Runs the command.
 pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> {
-    let mut store = open_rows(Access::Write, context).map_err(failed)?;
+    let mut store = open_rows(Access::Write, context)?.map_err(failed)?;
     let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
     let sessions: Vec<SessionId> = match args.before {
         Some(moment) => {
@@ -22,6 +22,6 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
         None => args.sessions.iter().map(|prefix| one_of(&rows, prefix)).collect::<Result<_, _>>()?,
     };
     let count = store.forget(&sessions).map_err(failed)?;
-    Texts::open(&context.data_folder(), Access::Write).map_err(failed)?.forget(&sessions).map_err(failed)?;
+    Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?.forget(&sessions).map_err(failed)?;
     output::print(&format!("{count} sessions forgotten\n"))
 }

@@ -34,11 +34,10 @@ fn rules(context: &Context) -> Result<String, CliError> {
     Ok(format!("{REVISION}-{}", event_id("prices", &prices)))
 }
 
-fn open_rows(access: Access, context: &Context) -> Result<Sqlite, OpenError> {
-    // The rules matter only to who writes; who cannot name them has been told already.
-    let rules = rules(context).unwrap_or_default();
+/// Opens the rows. Who only asks for what is there need not name the rules.
+fn open_rows(access: Access, context: &Context) -> Result<Result<Sqlite, OpenError>, CliError> {
     let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
-    Sqlite::open(&context.data_folder(), access, &rules, now_us)
+    Ok(Sqlite::open(&context.data_folder()?, access, &rules(context)?, now_us))
 }
 
 fn failed(error: impl Into<anyhow::Error>) -> CliError {
@@ -57,9 +56,8 @@ fn index_options(roots: Vec<std::path::PathBuf>, context: &Context) -> Result<In
 
 /// Opens the store for asking, after taking in what is new.
 fn up_to_date(needs: Needs, context: &Context) -> Result<(Sqlite, Option<Texts>), CliError> {
-    rules(context)?;
-    let folder = context.data_folder();
-    match open_rows(Access::Write, context) {
+    let folder = context.data_folder()?;
+    match open_rows(Access::Write, context)? {
         Ok(mut store) => {
             let mut texts = match needs {
                 Needs::Rows => None,
@@ -76,7 +74,7 @@ fn up_to_date(needs: Needs, context: &Context) -> Result<(Sqlite, Option<Texts>)
                 Needs::Rows => None,
                 Needs::Texts => Some(Texts::open(&folder, Access::Read).map_err(failed)?),
             };
-            Ok((open_rows(Access::Read, context).map_err(failed)?, texts))
+            Ok((open_rows(Access::Read, context)?.map_err(failed)?, texts))
         }
         Err(error) => Err(failed(error)),
     }
@@ -98,7 +96,7 @@ fn run_index(
 
 /// Returns the tree of the one session whose id begins so, as last kept; `None` where there is no store or no such session.
 pub(super) fn kept_tree(prefix: &str, context: &Context) -> Result<Option<Tree>, CliError> {
-    let Ok(store) = open_rows(Access::Read, context) else { return Ok(None) };
+    let Ok(store) = open_rows(Access::Read, context)? else { return Ok(None) };
     let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
     if !rows.iter().any(|row| row.id.starts_with(prefix)) {
         return Ok(None);

@@ -1,0 +1,210 @@
+//! `subscope hook`: what an installed command hook runs. It hands a payload to the hub, or spools it, and never stands in
+//! the agent's way.
+//!
+//! It runs for every event of every agent, so it is dispatched before anything else of the program is built, and needs
+//! the standard library only. Whatever happens it ends with exit code 0 (2 would block the agent's call), prints nothing
+//! but a decision of the hub, and is over by [`DEADLINE`] and [`SPOOL_LIMIT`].
+//!
+//! Flow: the main thread reads stdin, posts it, and spools it where that fails. A second thread does nothing but watch
+//! the time, since reading and connecting can wait without end; when it is up, it spools what was read and ends the
+//! process. (The other way round each hook would wait for a thread to start.) A payload can so be both delivered and
+//! spooled; its [`Delivery`] tells the hub that it is one.
+
+mod http;
+
+use std::{
+    collections::hash_map::RandomState,
+    ffi::OsString,
+    fs,
+    hash::{BuildHasher, Hasher},
+    io::{self, Read, Write},
+    os::unix::{fs::PermissionsExt, net::UnixStream},
+    panic::{self, AssertUnwindSafe},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, mpsc::sync_channel},
+    thread,
+    time::Duration,
+};
+
+use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
+use subscope_hub::clock;
+
+use crate::environment::Environment;
+
+/// Until when a payload must be read, posted and answered. A hub answers after its commit, usually within a few
+/// milliseconds. Longer would let a hub that hangs slow every call of every agent by as much; shorter would miss the
+/// answers of a busy one, and with them its decisions (payloads are spooled and lost in neither case).
+const DEADLINE: Duration = Duration::from_millis(500);
+/// How long the spool may take after that: a dead network disk must not hold the agent.
+const SPOOL_LIMIT: Duration = Duration::from_millis(250);
+/// What is read at once. Most payloads have less.
+const CHUNK_BYTES: usize = 64 << 10;
+/// The hub's socket in the folder for data.
+pub(crate) const SOCKET: &str = "hub.sock";
+
+/// Whether the process was started as a hook, from its arguments without the program. A call for help was not.
+pub(crate) fn is_meant(words: &[OsString]) -> bool {
+    let (first, rest) = match words.split_first() {
+        Some((first, rest)) => (first, rest),
+        None => return false,
+    };
+    first == "hook" && !rest.iter().any(|word| word == "--help" || word == "-h")
+}
+
+/// Runs the hook of a settings file: `hook [--store PATH]`. Other words are passed over: a wrong one must not block an
+/// agent.
+pub(crate) fn run_words(words: &[OsString]) {
+    let mut rest = words.iter().skip(1);
+    let mut store = None;
+    while let Some(word) = rest.next() {
+        if word == "--store" {
+            store = rest.next().map(PathBuf::from);
+        } else if let Some(path) = word.to_str().and_then(|word| word.strip_prefix("--store=")) {
+            store = Some(PathBuf::from(path));
+        }
+    }
+    run(store.as_deref(), &Environment::of_process());
+}
+
+/// Hands stdin to the hub, or spools it. `store` is the folder for data where an option names it.
+pub(crate) fn run(store: Option<&Path>, environment: &Environment) {
+    // A panic would write to stderr and end with another code.
+    panic::set_hook(Box::new(|_| {}));
+    let Some(data) = environment.data_folder(store) else { return };
+    let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data)));
+}
+
+/// The payload as far as it was read. Both threads look at it, and neither for longer than a copy of pointers.
+#[derive(Clone, Default)]
+struct Payload(Arc<Mutex<Vec<Arc<[u8]>>>>);
+
+impl Payload {
+    fn push(&self, part: &[u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(part.into());
+    }
+
+    fn parts(&self) -> Vec<Arc<[u8]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn deliver(data: &Path) {
+    let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
+    let (payload, spool) = (Payload::default(), spool::folder(data));
+    let (watched, watched_spool) = (payload.clone(), spool.clone());
+    // Without somebody who keeps the time nothing may begin that has no end.
+    if thread::Builder::new().spawn(move || keep_time(watched_spool, delivery, &watched)).is_err() {
+        return;
+    }
+    let read = read(io::stdin().lock(), &payload);
+    let body = payload.parts();
+    if body.is_empty() {
+        return;
+    }
+    match read.and_then(|()| post(&trusted_socket(data)?, delivery, &body)) {
+        Ok(answer) => print(&answer),
+        // A full disk leaves nowhere to keep it, and nobody may be told.
+        Err(_) => drop(spool::write(&spool, delivery, &body)),
+    }
+}
+
+/// Ends the process when the time is up. What was read is spooled before, unless that takes too long as well.
+fn keep_time(spool: PathBuf, delivery: Delivery, payload: &Payload) {
+    thread::sleep(DEADLINE);
+    let body = payload.parts();
+    let (told, heard) = sync_channel(1);
+    let spooler = thread::Builder::new().spawn(move || {
+        // The main thread may be at it: then this fails, since the name is the same.
+        if !body.is_empty() && spool::write(&spool, delivery, &body).is_ok() {
+            let _ = told.send(());
+        } else {
+            thread::sleep(SPOOL_LIMIT);
+        }
+    });
+    if spooler.is_ok() {
+        let _ = heard.recv_timeout(SPOOL_LIMIT);
+    }
+    std::process::exit(0);
+}
+
+/// Reads a payload. What is longer than any is cut, and the decoder of its taker tells so.
+fn read(input: impl Read, payload: &Payload) -> io::Result<()> {
+    let mut input = input.take(PAYLOAD_LIMIT_BYTES as u64);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match input.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(count) => payload.push(chunk.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn post(socket: &Path, delivery: Delivery, body: &[Arc<[u8]>]) -> io::Result<Vec<u8>> {
+    http::post(UnixStream::connect(socket)?, delivery, body)
+}
+
+/// The hub's socket, where nobody else can have put it there: an answer can deny the agent's calls, and payloads are
+/// nobody else's business.
+fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
+    if fs::metadata(data)?.permissions().mode() & 0o022 == 0 {
+        return Ok(data.join(SOCKET));
+    }
+    Err(io::ErrorKind::PermissionDenied.into())
+}
+
+/// Prints a decision. Anything else than a JSON object would be taken for words to the model.
+fn print(answer: &[u8]) {
+    if answer.trim_ascii_start().starts_with(b"{") {
+        let mut out = io::stdout().lock();
+        // A reader that left is nobody to tell.
+        let _ = out.write_all(answer).and_then(|()| out.flush());
+    }
+}
+
+/// A number that nobody else has: the standard library seeds its hashers from the operating system.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn only_the_word_hook_in_front_is_meant_and_no_call_for_help() {
+        for (line, meant) in [
+            ("hook", true),
+            ("hook --nonsense", true),
+            ("hook --store x", true),
+            ("hook --help", false),
+            ("hooks", false),
+            ("tree hook", false),
+            ("", false),
+        ] {
+            assert_eq!(is_meant(&words(line)), meant, "{line}");
+        }
+    }
+
+    #[test]
+    fn read_cuts_a_payload_that_is_too_long() {
+        let payload = Payload::default();
+        read(io::repeat(b'x'), &payload).unwrap();
+        assert_eq!(payload.parts().iter().map(|part| part.len()).sum::<usize>(), PAYLOAD_LIMIT_BYTES);
+    }
+
+    #[test]
+    fn socket_in_a_folder_that_others_may_write_is_not_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        for (mode, trusted) in [(0o700, true), (0o755, true), (0o775, false), (0o1777, false)] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(trusted_socket(folder.path()).is_ok(), trusted, "{mode:o}");
+        }
+        assert!(trusted_socket(&folder.path().join("none")).is_err());
+    }
+}

@@ -1,0 +1,190 @@
+//! Reads a settings file and puts another text in its place, so that whoever reads it meanwhile sees the one or the
+//! other, and nothing in between.
+
+use std::{
+    collections::hash_map::RandomState,
+    fs::{self, File, OpenOptions},
+    hash::{BuildHasher, Hasher},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use crate::error::{CliError, Kind};
+
+/// The greatest file that is edited. Real ones have some thousand bytes.
+const LIMIT_BYTES: u64 = 4 << 20;
+/// Links to follow, as many as Linux does, so that a ring of them ends.
+const LINK_LIMIT: usize = 40;
+/// Of a file that nobody but its owner may read.
+pub(super) const PRIVATE: u32 = 0o600;
+
+/// Returns the file behind links: what a dotfile manager links to is edited, and the link stays. The file need not exist.
+pub(super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
+    let mut path = path.to_owned();
+    for _ in 0..LINK_LIMIT {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            // No link, or nothing there.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(CliError::new(Kind::Failed, format!("{} is a ring of links", path.display())))
+}
+
+/// Returns the text of a file; `None` where there is none.
+pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
+    let failed = |error: io::Error| {
+        let kind = if error.kind() == io::ErrorKind::InvalidData { Kind::Input } else { Kind::Failed };
+        CliError::caused(kind, anyhow::Error::new(error).context(format!("cannot read {}", path.display())))
+    };
+    let metadata = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(failed)?,
+    };
+    if !metadata.is_file() {
+        return Err(CliError::new(Kind::Failed, format!("{} is no regular file", path.display())));
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    let length = file.take(LIMIT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if length as u64 > LIMIT_BYTES {
+        let message = format!("{} is larger than {LIMIT_BYTES} bytes", path.display());
+        return Err(CliError::new(Kind::Input, message));
+    }
+    Ok(Some(text))
+}
+
+/// Puts a text in the place of `before`, which must still stand there: written beside it, synced, renamed.
+///
+/// The mode is kept; a new file gets `new_mode`, less what the umask takes. Somebody who writes in the moment between
+/// the last look and the rename is overwritten: nothing that file systems offer prevents it.
+pub(super) fn replace(path: &Path, before: Option<&str>, text: &str, new_mode: u32) -> Result<(), CliError> {
+    check_untouched(path, before)?;
+    let written = write_beside(path, text, new_mode).and_then(|beside| {
+        if check_untouched(path, before).is_ok() {
+            fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))?;
+            return Ok(true);
+        }
+        fs::remove_file(&beside).map(|()| false)
+    });
+    match written {
+        Ok(true) => {
+            sync_folder(path);
+            Ok(())
+        }
+        Ok(false) => Err(touched(path)),
+        Err(error) => Err(CliError::write(&path.display().to_string(), error)),
+    }
+}
+
+/// Removes a file that still says what it should.
+pub(super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
+    check_untouched(path, Some(before))?;
+    fs::remove_file(path).map_err(|error| CliError::write(&path.display().to_string(), error))?;
+    sync_folder(path);
+    Ok(())
+}
+
+/// Makes the folder of a file, and returns the folders that were missing, the innermost first.
+pub(super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let missing = folder.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+    fs::create_dir_all(folder).map_err(|error| CliError::write(&folder.display().to_string(), error))?;
+    Ok(missing)
+}
+
+fn check_untouched(path: &Path, before: Option<&str>) -> Result<(), CliError> {
+    if read(path)?.as_deref() == before { Ok(()) } else { Err(touched(path)) }
+}
+
+fn touched(path: &Path) -> CliError {
+    let message =
+        format!("{} was changed by somebody else at this moment; it is as they left it", path.display());
+    CliError::new(Kind::Failed, message).hint("run the command again")
+}
+
+fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf> {
+    let old = match fs::metadata(path) {
+        Ok(metadata) if metadata.permissions().readonly() => {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
+        }
+        Ok(metadata) => Some(metadata.permissions()),
+        Err(_) => None,
+    };
+    let random = RandomState::new().build_hasher().finish();
+    let beside = path.with_file_name(format!(".subscope-{random:016x}.tmp"));
+    // What was private never is less, not even for a moment.
+    let mode = if old.is_some() { PRIVATE } else { new_mode };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| old.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
+        .and_then(|()| file.sync_all());
+    written.inspect_err(|_| drop(fs::remove_file(&beside))).map(|()| beside)
+}
+
+/// Makes the rename last. Where a folder cannot be synced, it lasts all the same, but for a power cut.
+fn sync_folder(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn replace_keeps_mode_and_leaves_nothing_beside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        replace(&path, Some("old"), "new", PRIVATE).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn replace_and_remove_leave_what_somebody_else_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        fs::write(&path, "theirs").unwrap();
+        for error in [
+            replace(&path, Some("old"), "new", PRIVATE).unwrap_err(),
+            replace(&path, None, "new", PRIVATE).unwrap_err(),
+            remove(&path, "old").unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), Kind::Failed);
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn replace_leaves_a_read_only_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+        assert!(replace(&path, Some("old"), "new", PRIVATE).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    }
+
+    #[test]
+    fn links_are_followed_to_the_file_or_to_where_it_would_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        symlink("b", at("a")).unwrap();
+        symlink(at("c"), at("b")).unwrap();
+        assert_eq!(behind_links(&at("a")).unwrap(), at("c"));
+        symlink("ring", at("ring")).unwrap();
+        assert!(behind_links(&at("ring")).is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! `subscope hooks`: adds hooks to Claude Code's settings, takes them out again, and shows how they stand.
+//!
+//! Flow: [`Scope`] finds the file behind links → [`document`] edits its text → [`memory`] keeps what it was →
+//! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
+
+mod document;
+mod entry;
+mod file;
+mod memory;
+mod status;
+mod version;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use subscope_collect::layout;
+use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS, CLAUDE_CODE_HTTP_HOOKS};
+
+use self::{
+    document::{Document, Wrong},
+    entry::Handler,
+    memory::{Memory, Shelf},
+    version::Version,
+};
+use crate::{
+    args::{HooksAction, HooksArgs, InstallArgs, ScopeChoice},
+    context::Context,
+    environment::Environment,
+    error::{CliError, Kind},
+    output,
+};
+
+/// Installs, removes or shows.
+pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
+    match &args.action {
+        HooksAction::Install(args) => install(args, context),
+        HooksAction::Remove(args) => remove(&Scope::find(args.scope, &context.environment)?, context),
+        HooksAction::Status(args) => status::run(*args, context),
+    }
+}
+
+/// One settings file.
+#[derive(Debug)]
+struct Scope {
+    choice: ScopeChoice,
+    /// Where Claude Code looks for it.
+    path: PathBuf,
+    /// The file itself, behind links; it need not exist.
+    target: PathBuf,
+}
+
+impl Scope {
+    fn find(choice: ScopeChoice, environment: &Environment) -> Result<Self, CliError> {
+        let folder = match choice {
+            ScopeChoice::User => layout::config_root(&|name| environment.get(name)),
+            ScopeChoice::Project | ScopeChoice::Local => {
+                environment.working_folder().join(CLAUDE_CODE.home_folder)
+            }
+        };
+        if !folder.is_absolute() && environment.get(CLAUDE_CODE.home_variable).is_none() {
+            let message = match choice {
+                ScopeChoice::User => "HOME is not set, so there is no place for settings",
+                ScopeChoice::Project | ScopeChoice::Local => "the working folder is gone",
+            };
+            return Err(CliError::new(Kind::Failed, message));
+        }
+        let path = folder.join(match choice {
+            ScopeChoice::User | ScopeChoice::Project => "settings.json",
+            ScopeChoice::Local => "settings.local.json",
+        });
+        Ok(Self { choice, target: file::behind_links(&path)?, path })
+    }
+
+    /// Returns the text, where there is a file, and what it says.
+    fn read(&self) -> Result<(Option<String>, Document), CliError> {
+        let text = file::read(&self.target)?;
+        let document =
+            Document::parse(text.as_deref().unwrap_or_default()).map_err(|wrong| self.wrong(&wrong))?;
+        Ok((text, document))
+    }
+
+    fn wrong(&self, wrong: &Wrong) -> CliError {
+        let error = CliError::new(Kind::Input, format!("{}:{wrong}", self.path.display()));
+        error.hint("nothing was changed")
+    }
+
+    /// What the file was before us, where that is remembered.
+    fn shelf(&self, environment: &Environment) -> Option<Shelf> {
+        let absolute = std::path::absolute(&self.target).unwrap_or_else(|_| self.target.clone());
+        Shelf::of(&absolute, environment)
+    }
+}
+
+fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
+    let scope = Scope::find(args.scope.scope, &context.environment)?;
+    let wanted = wanted(args, context)?;
+    let (text, document) = scope.read()?;
+    advise(&scope, &document, context);
+    let had = document.ours();
+    document.install(&wanted);
+    let new = document.text();
+    let events = wanted.len();
+    let path = scope.path.display();
+    if text.as_deref() == Some(new.as_str()) {
+        return output::print_line(
+            &format!("{path}: hooks for {events} events were installed already"),
+            context,
+        );
+    }
+    check(&scope, &new, &wanted)?;
+    let folders = file::make_folder_of(&scope.target)?;
+    match scope.shelf(&context.environment) {
+        Some(shelf) => {
+            let old = shelf.recall();
+            shelf.replace(memory_of(&scope, &text, &new, had.is_empty(), folders, old.clone()).as_ref())?;
+            let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
+            // What was not done must not be remembered in the place of what was.
+            replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
+        }
+        None => {
+            context.warn(
+                "there is no place to remember the file as it was; remove will take out the hooks only",
+            );
+            file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice))?;
+        }
+    }
+    let done = if had.is_empty() { "installed hooks" } else { "brought the hooks up to date" };
+    output::print_line(
+        &format!("{path}: {done} for {events} events; sessions that start now use them"),
+        context,
+    )
+}
+
+/// Tells what does not hinder, but may not be meant.
+fn advise(scope: &Scope, document: &Document, context: &Context) {
+    let path = scope.path.display();
+    if document.disables_hooks() {
+        context.warn(&format!("{path} has disableAllHooks: Claude Code runs none until that is taken out"));
+    }
+    if scope.choice == ScopeChoice::Project {
+        context.warn(&format!("{path} is for everybody who works on this project, and the hooks name a program of this machine; --scope local is for you alone"));
+    }
+}
+
+/// A new settings file of the user may come to hold keys; one of a project is shared.
+fn new_mode(choice: ScopeChoice) -> u32 {
+    match choice {
+        ScopeChoice::User | ScopeChoice::Local => file::PRIVATE,
+        ScopeChoice::Project => 0o666,
+    }
+}
+
+/// Returns what is to be remembered: what the file was before our first hook. What was changed since an earlier
+/// installation cannot be told from what we wrote: then it is nothing, and `remove` takes out our hooks only.
+fn memory_of(
+    scope: &Scope,
+    text: &Option<String>,
+    new: &str,
+    is_first: bool,
+    folders: Vec<PathBuf>,
+    old: Option<Memory>,
+) -> Option<Memory> {
+    if is_first {
+        return Some(Memory::new(&scope.target, text.clone(), new.to_owned(), folders));
+    }
+    let old = old.filter(|memory| text.as_ref() == Some(&memory.after))?;
+    Some(Memory { after: new.to_owned(), ..old })
+}
+
+/// Makes sure that what is about to be written says what it should.
+fn check(scope: &Scope, text: &str, wanted: &[(&str, Handler)]) -> Result<(), CliError> {
+    let mut ours = Document::parse(text).map_err(|wrong| scope.wrong(&wrong))?.ours();
+    ours.sort_by_key(|(event, _)| wanted.iter().position(|(name, _)| name == event));
+    let is_right = ours.len() == wanted.len()
+        && ours
+            .iter()
+            .zip(wanted)
+            .all(|((event, handler), (name, wanted))| event == name && handler == wanted);
+    if is_right {
+        return Ok(());
+    }
+    let message = format!("hooks cannot be added to {}, which is left as it is", scope.path.display());
+    Err(CliError::new(Kind::Failed, message))
+}
+
+/// Returns our hooks by event, as the options and the version of Claude Code ask for.
+fn wanted(args: &InstallArgs, context: &Context) -> Result<Vec<(&'static str, Handler)>, CliError> {
+    let usage = |message: String| CliError::new(Kind::Usage, message);
+    let version = match &args.claude_version {
+        Some(text) => {
+            let wrong = || usage(format!("{text:?} is no version: write it as 2.1.330"));
+            Some(version::parse(text).ok_or_else(wrong)?)
+        }
+        None => version::ask(&context.environment),
+    };
+    let command = Handler::command(&program()?, absolute_store(context)?.as_deref());
+    let http = args.http.then(|| Handler::http(&args.url)).transpose().map_err(usage)?;
+    if let Some(http) = &http {
+        check_http(http, version, context)?;
+    }
+    if version.is_none() {
+        context.warn(&format!(
+            "no version of Claude Code was found; one before {} would ignore this whole file for events that it does not \
+             know (--claude-version names yours)",
+            version::show(CLAUDE_CODE_FORGIVES_EVENTS)
+        ));
+    }
+    let events = CLAUDE_CODE.hook_subscriptions.iter();
+    let events = events.filter(|subscription| knows(version, subscription.since));
+    let handler = |command_only: bool| http.as_ref().filter(|_| !command_only).unwrap_or(&command).clone();
+    Ok(events.map(|subscription| (subscription.event, handler(subscription.command_only))).collect())
+}
+
+/// Whether a version takes an event: it knows it, or passes over what it does not know. One that is not known is taken
+/// for a current one.
+fn knows(version: Option<Version>, since: Version) -> bool {
+    version.is_none_or(|version| version >= since || version >= CLAUDE_CODE_FORGIVES_EVENTS)
+}
+
+fn check_http(http: &Handler, version: Option<Version>, context: &Context) -> Result<(), CliError> {
+    if let Some(version) = version.filter(|version| *version < CLAUDE_CODE_HTTP_HOOKS) {
+        let (is, since) = (version::show(version), version::show(CLAUDE_CODE_HTTP_HOOKS));
+        let message = format!("Claude Code {is} has no HTTP hooks (they came with {since})");
+        return Err(CliError::new(Kind::Failed, message).hint("install without --http"));
+    }
+    if !http.stays_here() {
+        context.warn("the URL is not of this machine: every prompt, call and result goes there");
+    }
+    Ok(())
+}
+
+/// The running program, which the hooks are to run.
+fn program() -> Result<PathBuf, CliError> {
+    let failed = |error: std::io::Error| {
+        CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot find the running program"))
+    };
+    let program = std::env::current_exe().map_err(failed)?;
+    // Linux names a program that was replaced meanwhile with a remark behind it. By another name our hooks would not be
+    // known again.
+    let is_known =
+        program.to_str().is_some() && program.file_name().is_some_and(|name| name == entry::PROGRAM);
+    if is_known && program.is_absolute() && program.is_file() {
+        return Ok(program);
+    }
+    let message = format!("the hooks cannot run {}", program.display());
+    let hint = format!("run the program as {} from where it is to stay", entry::PROGRAM);
+    Err(CliError::new(Kind::Failed, message).hint(hint))
+}
+
+/// The folder that `--store` names: the hooks have to use it, too. One that a variable names is the variable's matter.
+fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliError> {
+    let Some(store) = &context.store_option else { return Ok(None) };
+    let absolute = std::path::absolute(store).map_err(|error| CliError::caused(Kind::Failed, error))?;
+    Ok(Some(absolute))
+}
+
+fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
+    let path = scope.path.display();
+    let shelf = scope.shelf(&context.environment);
+    let memory = shelf.as_ref().and_then(Shelf::recall);
+    let (text, document) = scope.read()?;
+    let Some(text) = text.filter(|_| !document.ours().is_empty()) else {
+        shelf.iter().for_each(Shelf::forget);
+        return output::print_line(&format!("{path}: there are no hooks of subscope"), context);
+    };
+    let events = document.ours().len();
+    let untouched = memory.as_ref().filter(|memory| memory.after == text);
+    let (done, folders) = match untouched {
+        Some(Memory { before: Some(before), .. }) => {
+            file::replace(&scope.target, Some(&text), before, file::PRIVATE)?;
+            ("the file is what it was before", &[][..])
+        }
+        Some(Memory { before: None, folders, .. }) => {
+            file::remove(&scope.target, &text)?;
+            ("the file is gone, as it was before", folders.as_slice())
+        }
+        None => {
+            let before = memory.as_ref().and_then(|memory| Document::parse(memory.before.as_ref()?).ok());
+            document.remove(before.as_ref());
+            let new = document.text();
+            check(scope, &new, &[])?;
+            file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
+            ("everything else in the file is kept", &[][..])
+        }
+    };
+    shelf.iter().for_each(Shelf::forget);
+    remove_folders(folders);
+    output::print_line(&format!("{path}: removed the hooks for {events} events; {done}"), context)
+}
+
+/// Removes folders that we made, as far as nothing came into them since.
+fn remove_folders(folders: &[PathBuf]) {
+    let is_removed = |folder: &Path| fs::remove_dir(folder).is_ok();
+    let _ = folders.iter().all(|folder| is_removed(folder));
+}

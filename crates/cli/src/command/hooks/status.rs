@@ -1,0 +1,187 @@
+//! `subscope hooks status`: what is installed where, whether a hub answers, what waits.
+
+use std::{
+    fmt::Write,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::mpsc::sync_channel,
+    thread,
+    time::Duration,
+};
+
+use serde::Serialize;
+use subscope_collect::spool::{self, Spool};
+use subscope_render::{Charset, safe};
+
+use super::{Handler, Scope};
+use crate::{
+    args::{ScopeChoice, StatusArgs},
+    command::hook::SOCKET,
+    context::Context,
+    error::CliError,
+    output,
+};
+
+const SCHEMA: &str = "subscope.hooks/1";
+/// How long a hub may take to accept: about as long as a hook waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: &'static str,
+    scopes: Vec<Row>,
+    hub: Option<Hub>,
+    spool: Option<Waiting>,
+}
+
+/// One settings file.
+#[derive(Debug, Serialize)]
+struct Row {
+    scope: &'static str,
+    path: String,
+    exists: bool,
+    /// Whether any hook of ours stands there; `null` where the file cannot be read.
+    installed: Option<bool>,
+    /// Whether the file tells Claude Code to run no hooks at all.
+    disabled: bool,
+    hooks: Vec<Hook>,
+    problem: Option<String>,
+}
+
+/// One hook of ours.
+#[derive(Debug, Serialize)]
+struct Hook {
+    event: String,
+    kind: &'static str,
+    /// The command, or the URL.
+    target: String,
+}
+
+/// Whether a hub takes events.
+#[derive(Debug, Serialize)]
+struct Hub {
+    socket: String,
+    answers: bool,
+}
+
+/// What waits for one.
+#[derive(Debug, Serialize)]
+struct Waiting {
+    folder: String,
+    /// Events that wait.
+    waiting: usize,
+    /// Events that were dropped, because more waited than there is room for.
+    dropped: u64,
+}
+
+/// Shows the settings files, the hub and the spool. A file that cannot be read is told in its row, and makes the command
+/// fail.
+pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
+    let all = [ScopeChoice::User, ScopeChoice::Project, ScopeChoice::Local];
+    let choices = all.into_iter().filter(|choice| args.scope.is_none_or(|asked| asked == *choice));
+    let mut first_error = None;
+    let mut scopes = Vec::new();
+    for choice in choices {
+        let (row, error) = row(&Scope::find(choice, &context.environment)?);
+        scopes.push(row);
+        first_error = first_error.or(error);
+    }
+    let data = context.environment.data_folder(context.store_option.as_deref());
+    let report =
+        Report { schema: SCHEMA, scopes, hub: data.as_deref().map(hub), spool: data.as_deref().map(waiting) };
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&text(&report, context.style(None).charset()))?;
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+fn row(scope: &Scope) -> (Row, Option<CliError>) {
+    let (exists, disabled, hooks, error) = match scope.read() {
+        Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.ours(), None),
+        Err(error) => (scope.target.exists(), false, Vec::new(), Some(error)),
+    };
+    let hook = |(event, handler): (String, Handler)| match handler {
+        Handler::Command(target) => Hook { event, kind: "command", target },
+        Handler::Http(target) => Hook { event, kind: "http", target },
+    };
+    let row = Row {
+        scope: name(scope.choice),
+        path: scope.path.to_string_lossy().into_owned(),
+        exists,
+        disabled,
+        installed: error.is_none().then_some(!hooks.is_empty()),
+        hooks: hooks.into_iter().map(hook).collect(),
+        problem: error.as_ref().map(ToString::to_string),
+    };
+    (row, error)
+}
+
+fn name(choice: ScopeChoice) -> &'static str {
+    match choice {
+        ScopeChoice::User => "user",
+        ScopeChoice::Project => "project",
+        ScopeChoice::Local => "local",
+    }
+}
+
+fn hub(data: &Path) -> Hub {
+    let socket = data.join(SOCKET);
+    Hub { answers: answers(socket.clone()), socket: socket.to_string_lossy().into_owned() }
+}
+
+/// Whether somebody accepts at a socket; nothing is sent. Connecting to a hub that hangs can wait without end.
+fn answers(socket: PathBuf) -> bool {
+    let (told, heard) = sync_channel(1);
+    thread::spawn(move || told.send(UnixStream::connect(socket).is_ok()));
+    heard.recv_timeout(PATIENCE).unwrap_or(false)
+}
+
+fn waiting(data: &Path) -> Waiting {
+    let folder = spool::folder(data);
+    // A spool that cannot be listed is nobody's but somebody else's.
+    let spool = Spool::open(&folder).ok();
+    Waiting {
+        folder: folder.to_string_lossy().into_owned(),
+        waiting: spool.as_ref().map_or(0, Spool::len),
+        dropped: spool.as_ref().map_or(0, Spool::dropped),
+    }
+}
+
+fn text(report: &Report, charset: Charset) -> String {
+    let mut out = String::new();
+    // Writing into a String has no way to fail.
+    let mut line = |name: &str, says: &str| {
+        let _ = writeln!(out, "{name:<8} {}", safe::line(says, charset));
+    };
+    for row in &report.scopes {
+        let says = match (&row.problem, row.exists, row.hooks.as_slice()) {
+            (Some(problem), _, _) => problem.clone(),
+            (None, false, _) => format!("not installed ({} does not exist)", row.path),
+            (None, true, []) => format!("not installed ({})", row.path),
+            (None, true, hooks) => format!("{} events ({})", hooks.len(), row.path),
+        };
+        let disabled = if row.disabled { "; disableAllHooks: none runs" } else { "" };
+        line(row.scope, &format!("{says}{disabled}"));
+        let mut targets: Vec<&str> = row.hooks.iter().map(|hook| hook.target.as_str()).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        for target in targets {
+            let events = row.hooks.iter().filter(|hook| hook.target == target);
+            let events: Vec<&str> = events.map(|hook| hook.event.as_str()).collect();
+            line("", &format!("{target}: {}", events.join(", ")));
+        }
+    }
+    if let Some(Hub { socket, answers }) = &report.hub {
+        let says = if *answers { "takes events" } else { "none: events wait in the spool" };
+        line("hub", &format!("{says} ({socket})"));
+    }
+    if let Some(Waiting { folder, waiting, dropped }) = &report.spool {
+        let dropped =
+            if *dropped > 0 { format!(", {dropped} dropped for want of room") } else { String::new() };
+        line("spool", &format!("{waiting} events wait{dropped} ({folder})"));
+    }
+    out
+}

@@ -1,0 +1,536 @@
+//! `hooks` and `hook` with the real program: settings that come back byte for byte, events that arrive exactly once.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, symlink},
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{Receiver, sync_channel},
+    },
+    thread,
+};
+
+use subscope_collect::spool::{self, Spool, Spooled};
+use subscope_testkit::env::{Ran, TestEnv, run};
+
+use common::{env, json, told};
+
+const INSTALL: [&str; 4] = ["hooks", "install", "--claude-version", "2.1.330"];
+/// Seconds within which a hook must be over: far above its own limits, since a slow machine is no failure.
+const PATIENCE: &str = "20";
+
+fn settings(env: &TestEnv) -> PathBuf {
+    env.home().join(".claude/settings.json")
+}
+
+fn install(env: &TestEnv, more: &[&str]) -> Ran {
+    let ran = env.run(&[&INSTALL, more].concat());
+    assert_eq!(told(&ran), (0, ""), "{}", ran.stdout);
+    ran
+}
+
+fn remove(env: &TestEnv) -> String {
+    env.run(&["hooks", "remove"]).success()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+/// Settings as people have them.
+const ODD: [&str; 14] = [
+    "",
+    "\n\n",
+    "{}",
+    "{ }\n",
+    "{\"model\":\"opus\",\"x\":[1,2 ,3]}",
+    "{\n\t\"env\": {\n\t\t\"KEY\": \"s3cret\"\n\t}\n}",
+    "{\r\n  \"model\": \"opus\", // mine\r\n  /* kept */\r\n  \"y\": 1\r\n}\r\n",
+    "// top\n{\n  \"a\": 1,\n}\n\n\n// bottom",
+    "\u{feff}{\n  \"a\": 1\n}\n",
+    "// only a comment",
+    "{\n  \"hooks\": {}\n}\n",
+    "{\n  \"hooks\": {\n    \"PreToolUse\": []\n  }\n}\n",
+    "{\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"matcher\": \"Bash\", \"hooks\": [ { \"type\": \"command\", \"command\": \"lint\" } ] }\n    ],\n    \"Stop\": [{\"hooks\":[{\"type\":\"command\",\"command\":\"say done\"}]}]\n  },\n  \"a\": \"caf\u{e9} \\u00e9\"\n}\n",
+    "{\n      \"deep\":   {\"a\" :{ }}\n ,\"b\":[\n]}",
+];
+
+#[test]
+fn remove_restores_every_byte() {
+    for text in ODD {
+        let env = env();
+        let path = env.write("home/.claude/settings.json", text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        install(&env, &[]);
+        let once = read(&path);
+        assert_ne!(once, text);
+        let inode = fs::metadata(&path).unwrap().ino();
+        assert!(install(&env, &[]).stdout.contains("installed already"), "{text:?}");
+        assert_eq!((read(&path), fs::metadata(&path).unwrap().ino()), (once, inode), "{text:?}");
+        assert!(remove(&env).contains("what it was before"));
+        assert_eq!(read(&path), text);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(remove(&env).contains("no hooks of subscope"));
+        assert_eq!(read(&path), text);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    }
+}
+
+#[test]
+fn remove_restores_every_byte_after_several_installations() {
+    let env = env();
+    let path = env.write("home/.claude/settings.json", ODD[5]);
+    install(&env, &[]);
+    install(&env, &["--http"]);
+    install(&env, &["--http", "--url", "http://localhost:9/"]);
+    assert!(read(&path).contains("http://localhost:9/hooks/claude") && !read(&path).contains(":7337"));
+    remove(&env);
+    assert_eq!(read(&path), ODD[5]);
+    let kept = fs::read_dir(env.path("state/subscope/hooks")).unwrap().count();
+    assert_eq!(kept, 0, "settings may hold keys: nothing of them stays behind");
+}
+
+#[test]
+fn an_installation_that_fails_leaves_file_and_memory() {
+    let env = env();
+    let path = env.write("home/.claude/settings.json", ODD[5]);
+    let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o444);
+    assert_eq!(env.run(&INSTALL).code, Some(1));
+    mode(0o644);
+    install(&env, &[]);
+    mode(0o444);
+    let before = read(&path);
+    let ran = env.run(&[&INSTALL, ["--http"].as_slice()].concat());
+    assert!(ran.code == Some(1) && ran.stderr.contains("read-only"), "{}", ran.stderr);
+    assert_eq!(read(&path), before);
+    mode(0o644);
+    assert!(remove(&env).contains("what it was before"));
+    assert_eq!(read(&path), ODD[5]);
+}
+
+#[test]
+fn a_file_that_was_not_there_goes_again_with_its_folder() {
+    let env = env();
+    install(&env, &[]);
+    assert!(settings(&env).exists());
+    remove(&env);
+    assert!(!env.home().join(".claude").exists());
+    fs::create_dir(env.home().join(".claude")).unwrap();
+    install(&env, &[]);
+    env.write("home/.claude/history", "mine");
+    remove(&env);
+    assert!(!settings(&env).exists() && env.home().join(".claude/history").exists());
+}
+
+#[test]
+fn changed_settings_lose_our_hooks_and_nothing_else() {
+    // A brace that shares its line gets one of its own.
+    for text in ODD.into_iter().filter(|text| text.lines().count() > 2 && text.lines().last() == Some("}")) {
+        let env = env();
+        let path = env.write("home/.claude/settings.json", text);
+        install(&env, &[]);
+        let changed = read(&path).replacen('{', "{ \"added\": true,", 1);
+        fs::write(&path, &changed).unwrap();
+        assert!(remove(&env).contains("everything else"));
+        let after = read(&path);
+        assert!(after.contains("\"added\": true") && !after.contains("subscope"), "{after}");
+        for line in text.lines().skip(1).map(|line| line.trim_end_matches([',', '\r'])) {
+            assert!(after.contains(line), "{line:?} in {after}");
+        }
+    }
+}
+
+#[test]
+fn links_are_followed_and_stay() {
+    let env = env();
+    let target = env.write("dotfiles/claude.json", ODD[4]);
+    fs::create_dir(env.home().join(".claude")).unwrap();
+    symlink("../../dotfiles/claude.json", settings(&env)).unwrap();
+    install(&env, &[]);
+    assert!(read(&target).contains("SubagentStart"));
+    remove(&env);
+    assert_eq!(read(&target), ODD[4]);
+    fs::remove_file(&target).unwrap();
+    install(&env, &[]);
+    assert!(target.exists(), "a link to nothing yet");
+    remove(&env);
+    assert!(!target.exists() && fs::symlink_metadata(settings(&env)).unwrap().is_symlink());
+}
+
+#[test]
+fn settings_that_are_no_object_stay_as_they_are() {
+    for (text, line) in [("{\n  \"a\": 1\n  \"b\": 2\n}", 2), ("[]", 1), ("{\"hooks\": 1}", 1), ("\n\n{", 3)]
+    {
+        let env = env();
+        let path = env.write("home/.claude/settings.json", text);
+        for words in [INSTALL.as_slice(), &["hooks", "remove"], &["hooks", "status"]] {
+            let ran = env.run(words);
+            let (code, stderr) = told(&ran);
+            assert!(code == 3 && stderr.contains(&format!("settings.json:{line}: ")), "{words:?}: {stderr}");
+        }
+        assert_eq!(read(&path), text);
+    }
+    let env = env();
+    env.write("home/.claude/settings.json", [b'{', 0xff, b'}']);
+    assert_eq!(env.run(&INSTALL).code, Some(3));
+}
+
+#[test]
+fn scopes_are_files_of_their_own() {
+    let env = env();
+    for (scope, path) in [
+        ("user", settings(&env)),
+        ("project", env.work().join(".claude/settings.json")),
+        ("local", env.work().join(".claude/settings.local.json")),
+    ] {
+        assert!(!path.exists());
+        let ran = env.run(&[&INSTALL, ["--scope", scope].as_slice()].concat());
+        assert_eq!(
+            ran.stderr.contains("--scope local is for you alone"),
+            scope == "project",
+            "{}",
+            ran.stderr
+        );
+        let status = json(&env.run(&["hooks", "status", "--scope", scope, "--json"]).success());
+        assert_eq!(status["scopes"][0]["path"], path.to_str().unwrap());
+        assert_eq!(status["scopes"][0]["hooks"].as_array().unwrap().len(), 18);
+    }
+    let mut command = env.command();
+    command.args(INSTALL).env("CLAUDE_CONFIG_DIR", env.path("elsewhere"));
+    run(command, b"").success();
+    assert!(env.path("elsewhere/settings.json").exists());
+}
+
+#[test]
+fn installed_command_runs_this_program_through_sh() {
+    let env = env();
+    install(&env, &["--store", env.path("my data").to_str().unwrap()]);
+    let value = json(&read(&settings(&env)));
+    let hook = &value["hooks"]["SubagentStop"][0]["hooks"][0];
+    assert_eq!((&hook["type"], &hook["timeout"]), (&"command".into(), &5.into()));
+    let mut command = env.command_of("/bin/sh");
+    command.args(["-c", hook["command"].as_str().unwrap()]);
+    assert_eq!(told(&run(command, b"{\"hook_event_name\":\"SubagentStop\"}")), (0, ""));
+    assert_eq!(Spool::open(&env.path("my data/spool")).unwrap().len(), 1);
+    assert!(install(&env, &["--store", env.path("my data").to_str().unwrap()]).stdout.contains("already"));
+}
+
+#[test]
+fn http_hooks_post_all_but_the_start_of_a_session() {
+    let env = env();
+    install(&env, &["--http"]);
+    let value = json(&read(&settings(&env)));
+    let hook = |event: &str| value["hooks"][event][0]["hooks"][0].clone();
+    assert_eq!(hook("PreToolUse")["url"], "http://127.0.0.1:7337/hooks/claude");
+    assert_eq!(hook("SessionStart")["type"], "command");
+    let ran = env.run(&[&INSTALL, ["--http", "--url", "https://example.org"].as_slice()].concat());
+    assert!(ran.code == Some(0) && ran.stderr.contains("not of this machine"), "{}", ran.stderr);
+    assert_eq!(env.run(&["hooks", "install", "--http", "--claude-version", "2.1.50"]).code, Some(1));
+    assert_eq!(env.run(&["hooks", "install", "--http", "--url", "nowhere"]).code, Some(2));
+    assert_eq!(env.run(&["hooks", "install", "--claude-version", "new"]).code, Some(2));
+}
+
+#[test]
+fn events_are_those_that_the_version_of_claude_code_knows() {
+    let events = |env: &TestEnv| -> Vec<String> {
+        let value = json(&read(&settings(env)));
+        value["hooks"].as_object().unwrap().keys().cloned().collect()
+    };
+    let env = env();
+    let ran = env.run(&["hooks", "install"]);
+    assert!(
+        ran.code == Some(0) && ran.stderr.contains("no version of Claude Code was found"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(events(&env).len(), 18);
+    // Written by a shell, so that no other test's child holds it open for writing while it is started.
+    let script = "mkdir -p $HOME/.local/bin; cd $HOME/.local/bin; echo '#!/bin/sh\necho \"1.0.128 (Claude Code)\"' > claude; chmod +x claude";
+    let mut shell = env.command_of("/bin/sh");
+    shell.args(["-c", script]);
+    run(shell, b"").success();
+    assert_eq!(told(&env.run(&["hooks", "install"])), (0, ""));
+    assert_eq!(
+        events(&env),
+        [
+            "SessionStart",
+            "SessionEnd",
+            "UserPromptSubmit",
+            "PreToolUse",
+            "PostToolUse",
+            "SubagentStop",
+            "Stop",
+            "PreCompact",
+            "Notification"
+        ],
+        "what this version does not know is taken out again"
+    );
+    remove(&env);
+    assert!(!settings(&env).exists());
+}
+
+#[test]
+fn status_tells_settings_hub_and_spool() {
+    let env = env();
+    let status = |env: &TestEnv| json(&env.run(&["hooks", "status", "--json"]).success());
+    let before = status(&env);
+    assert_eq!(before["schema"], "subscope.hooks/1");
+    assert_eq!(before["scopes"].as_array().unwrap().len(), 3);
+    assert_eq!(before["scopes"][0]["installed"], false);
+    assert_eq!((&before["hub"]["answers"], &before["spool"]["waiting"]), (&false.into(), &0.into()));
+    install(&env, &[]);
+    hook(&env, b"{}");
+    let _hub = Hub::start(&env, Answer::Hang);
+    let after = status(&env);
+    assert_eq!((&after["hub"]["answers"], &after["spool"]["waiting"]), (&true.into(), &1.into()));
+    assert_eq!(after["scopes"][0]["hooks"][0]["kind"], "command");
+    assert_eq!(after["scopes"][0]["disabled"], false);
+    let text = env.run(&["hooks", "status"]).success();
+    assert!(
+        text.contains("18 events") && text.contains("SubagentStart") && text.contains("1 events wait"),
+        "{text}"
+    );
+}
+
+/// How a hub of these tests answers.
+#[derive(Clone, Copy)]
+enum Answer {
+    With(&'static str),
+    /// Takes the connection and stays silent.
+    Hang,
+}
+
+const OK: Answer = Answer::With("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+
+/// A request.
+struct Taken {
+    head: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+struct Hub {
+    taken: Receiver<Taken>,
+    count: Arc<AtomicUsize>,
+}
+
+fn data(env: &TestEnv) -> PathBuf {
+    env.path("data/subscope")
+}
+
+impl Hub {
+    fn start(env: &TestEnv, answer: Answer) -> Self {
+        fs::create_dir_all(data(env)).unwrap();
+        fs::set_permissions(data(env), fs::Permissions::from_mode(0o700)).unwrap();
+        let listener = UnixListener::bind(data(env).join("hub.sock")).unwrap();
+        let (told, taken) = sync_channel(1000);
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = count.clone();
+        thread::spawn(move || {
+            let mut held = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                // A look whether somebody answers sends nothing.
+                let Some(request) = read_request(&stream) else { continue };
+                // Told before it is answered: a hook that has ended was told of.
+                counter.fetch_add(1, Ordering::SeqCst);
+                told.send(request).unwrap();
+                match answer {
+                    Answer::Hang => held.push(stream),
+                    // The hook may have given up meanwhile.
+                    Answer::With(text) => drop(stream.write_all(text.as_bytes())),
+                }
+            }
+        });
+        Self { taken, count }
+    }
+}
+
+fn read_request(stream: &UnixStream) -> Option<Taken> {
+    let mut reader = BufReader::new(stream);
+    let mut head = BTreeMap::new();
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
+    assert_eq!(line, "POST /hooks/claude HTTP/1.1\r\n");
+    loop {
+        line.clear();
+        reader.read_line(&mut line).unwrap();
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        head.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let mut body = vec![0; head["content-length"].parse().unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    Some(Taken { head, body })
+}
+
+/// Runs the hook; it must be silent on stderr and end with 0 whatever happens.
+fn hook(env: &TestEnv, payload: &[u8]) -> String {
+    let mut command = env.command_of("/usr/bin/timeout");
+    command.args([PATIENCE, env!("CARGO_BIN_EXE_subscope"), "hook"]);
+    let ran = run(command, payload);
+    assert_eq!(told(&ran), (0, ""));
+    ran.stdout
+}
+
+fn spooled(env: &TestEnv) -> Vec<Spooled> {
+    Spool::open(&spool::folder(&data(env))).unwrap().iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn hook_hands_its_payload_to_the_hub_once_and_prints_the_decision() {
+    let env = env();
+    let decision =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 18\r\n\r\n{\"continue\":false}";
+    let hub = Hub::start(&env, Answer::With(decision));
+    let payload =
+        format!("{{\"hook_event_name\":\"PreToolUse\",\"tool_input\":\"{}\"}}", "x".repeat(300_000));
+    assert_eq!(hook(&env, payload.as_bytes()), "{\"continue\":false}");
+    let taken = hub.taken.recv().unwrap();
+    assert_eq!(taken.body, payload.as_bytes());
+    assert_eq!(taken.head["content-type"], "application/json");
+    let delivery: spool::Delivery = taken.head["x-subscope-delivery"].parse().unwrap();
+    assert_eq!(taken.head["x-subscope-received-ms"], delivery.received_ms().to_string());
+    assert_eq!((hub.count.load(Ordering::SeqCst), spooled(&env).len()), (1, 0));
+}
+
+#[test]
+fn hook_prints_nothing_but_a_decision() {
+    for (body, printed) in [("", ""), ("hello", ""), (" {} ", " {} ")] {
+        let env = env();
+        let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let hub = Hub::start(&env, Answer::With(text.leak()));
+        assert_eq!(hook(&env, b"{}"), printed);
+        assert_eq!((hub.taken.recv().unwrap().body, spooled(&env).len()), (b"{}".to_vec(), 0));
+    }
+}
+
+#[test]
+fn hook_spools_where_no_hub_takes_its_payload() {
+    let refusals = [
+        None,
+        Some(Answer::Hang),
+        Some(Answer::With("HTTP/1.1 500 Internal Server Error\r\ncontent-length: 2\r\n\r\n{}")),
+        Some(Answer::With("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"cut\":")),
+        Some(Answer::With("")),
+    ];
+    for answer in refusals {
+        let env = env();
+        let hub = answer.map(|answer| Hub::start(&env, answer));
+        assert_eq!(hook(&env, b"{\"n\":1}"), "");
+        let waiting = spooled(&env);
+        assert_eq!((waiting.len(), waiting[0].body.as_slice()), (1, b"{\"n\":1}".as_slice()));
+        if let Some(hub) = hub {
+            let id = hub.taken.recv().unwrap().head["x-subscope-delivery"].clone();
+            assert_eq!(id, waiting[0].delivery.to_string(), "by its id the hub knows it again");
+        }
+    }
+}
+
+#[test]
+fn hook_spools_where_the_socket_is_stale_deaf_or_not_to_be_trusted() {
+    let env = env();
+    fs::create_dir_all(data(&env)).unwrap();
+    let listener = UnixListener::bind(data(&env).join("hub.sock")).unwrap();
+    // Nobody accepts: the system connects the hooks, and they wait in vain.
+    let waiting: Vec<Child> = (0..20).map(|_| start(&env, b"{}")).collect();
+    waiting.into_iter().for_each(ended);
+    assert_eq!(spooled(&env).len(), 20);
+    drop(listener);
+    hook(&env, b"{}");
+    assert_eq!(spooled(&env).len(), 21);
+    fs::remove_file(data(&env).join("hub.sock")).unwrap();
+    let hub = Hub::start(&env, OK);
+    fs::set_permissions(data(&env), fs::Permissions::from_mode(0o777)).unwrap();
+    hook(&env, b"{}");
+    assert_eq!((spooled(&env).len(), hub.count.load(Ordering::SeqCst)), (22, 0));
+}
+
+#[test]
+fn hook_is_silent_where_it_can_do_nothing() {
+    let env = env();
+    hook(&env, b"");
+    assert!(!data(&env).exists(), "nothing to keep");
+    env.write("data/subscope", "a file in the way, as good as a full disk");
+    hook(&env, b"{}");
+    let mut command = env.command();
+    command.args(["hook", "--nonsense"]).env_clear();
+    assert_eq!(told(&run(command, b"{}")), (0, ""), "no home");
+    for words in [&["-q", "hook"][..], &["hook", "--store"], &["hook", "--help"]] {
+        assert_eq!(told(&env.run_with_stdin(words, b"{}")), (0, ""));
+    }
+}
+
+#[test]
+fn hook_does_not_wait_for_an_input_without_end() {
+    let env = env();
+    let mut command = env.command_of("/usr/bin/timeout");
+    command.args([PATIENCE, env!("CARGO_BIN_EXE_subscope"), "hook"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"whole\":1}").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(spooled(&env)[0].body, b"{\"whole\":1}", "what came is kept");
+    drop(stdin);
+}
+
+#[test]
+fn spool_gives_events_in_the_order_in_which_they_came() {
+    let env = env();
+    for number in 0..5 {
+        hook(&env, format!("{{\"n\":{number}}}").as_bytes());
+    }
+    let bodies: Vec<String> =
+        spooled(&env).into_iter().map(|one| String::from_utf8(one.body).unwrap()).collect();
+    assert_eq!(bodies, [0, 1, 2, 3, 4].map(|number| format!("{{\"n\":{number}}}")));
+}
+
+fn start(env: &TestEnv, payload: &[u8]) -> Child {
+    let mut command = env.command();
+    command.arg("hook").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(payload).unwrap();
+    child
+}
+
+fn ended(child: Child) {
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout, output.stderr), (Some(0), vec![], vec![]));
+}
+
+#[test]
+fn two_hundred_hooks_at_once_all_arrive_exactly_once() {
+    let env = env();
+    // The hub comes when half of them have begun.
+    let mut children: Vec<Child> =
+        (0..100).map(|number| start(&env, format!("{{\"n\":{number}}}").as_bytes())).collect();
+    let hub = Hub::start(&env, OK);
+    children.extend((100..200).map(|number| start(&env, format!("{{\"n\":{number}}}").as_bytes())));
+    children.into_iter().for_each(ended);
+    let mut arrived = BTreeMap::new();
+    let delivered = hub.taken.try_iter().map(|taken| (taken.head["x-subscope-delivery"].clone(), taken.body));
+    let waiting = spooled(&env).into_iter().map(|one| (one.delivery.to_string(), one.body));
+    for (id, body) in delivered.chain(waiting) {
+        // One that was taken but not answered in time is spooled, too: under the same id, with the same body.
+        let known = arrived.insert(id, body.clone());
+        assert!(known.is_none_or(|known| known == body));
+    }
+    let mut bodies: Vec<String> =
+        arrived.into_values().map(|body| String::from_utf8(body).unwrap()).collect();
+    bodies.sort_unstable();
+    let mut expected: Vec<String> = (0..200).map(|number| format!("{{\"n\":{number}}}")).collect();
+    expected.sort_unstable();
+    assert_eq!(bodies, expected);
+}

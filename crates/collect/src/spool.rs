@@ -1,0 +1,158 @@
+//! The spool: hook payloads that no hub took, one file each, until the next hub takes them in, exactly once.
+//!
+//! ```text
+//! spool/<received ns>-<process>-<random>-<length>.json    one payload; hexadecimal of fixed width, so names sort by time
+//! spool/.<received ns>-<process>-<random>                 one that is being written
+//! spool/dropped                                           how many were dropped for want of room, one number a line
+//! ```
+//!
+//! Flow: [`write()`] puts a payload there under a temporary name and renames it; the taker opens the [`Spool`], commits what
+//! it gives together with the [`Delivery`], and then removes it. A taker that dies in between meets the same delivery
+//! again and knows it by its id: the same id went to a hub that took the payload and did not answer in time.
+//!
+//! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is told by the length in the
+//! name. The folder is its owner's alone, and so is each file.
+
+mod reader;
+mod room;
+
+use std::{
+    fmt,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use subscope_model::Millis;
+
+pub use reader::{Spool, SpoolError, Spooled};
+
+/// The greatest payload: what a hub takes as one body, too.
+pub const PAYLOAD_LIMIT_BYTES: usize = 16 << 20;
+/// What a waiting payload's name ends with.
+const ENDING: &str = ".json";
+/// What the name of one begins with that is being written.
+const UNFINISHED: char = '.';
+/// Only for their owner.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Returns where the spool stands below the folder for data.
+pub fn folder(data: &Path) -> PathBuf {
+    data.join("spool")
+}
+
+/// Names one payload for ever: made once, when its hook begins, and the same wherever the payload goes.
+///
+/// As text it is three hexadecimal numbers of fixed width, joined by `-`. They order by the time of receipt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Delivery {
+    received_ns: u64,
+    process: u32,
+    random: u64,
+}
+
+impl Delivery {
+    /// Returns the name of a payload that came at a time (nanoseconds since 1970) to a process.
+    ///
+    /// `random` must come from a good source: process ids are used again, and clocks step.
+    pub fn new(received_ns: u64, process: u32, random: u64) -> Self {
+        Self { received_ns, process, random }
+    }
+
+    /// When the payload came: milliseconds since 1970, by the clock of the hook.
+    pub fn received_ms(self) -> Millis {
+        Millis::try_from(self.received_ns / 1_000_000).unwrap_or(Millis::MAX)
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { received_ns, process, random } = self;
+        write!(f, "{received_ns:016x}-{process:08x}-{random:016x}")
+    }
+}
+
+/// The text is not the name of a delivery.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the name of a delivery")]
+pub struct NoDelivery;
+
+impl FromStr for Delivery {
+    type Err = NoDelivery;
+
+    fn from_str(text: &str) -> Result<Self, NoDelivery> {
+        let mut parts = text.split('-');
+        let mut next = |digits| hexadecimal(parts.next()?, digits);
+        let delivery = (|| {
+            let (received_ns, process, random) = (next(16)?, next(8)?, next(16)?);
+            Some(Self { received_ns, process: u32::try_from(process).ok()?, random })
+        })();
+        delivery.filter(|_| parts.next().is_none()).ok_or(NoDelivery)
+    }
+}
+
+/// Reads a number as this module writes it, and no other way.
+fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
+    let is_ours = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
+    (text.len() == digits && text.bytes().all(is_ours)).then(|| u64::from_str_radix(text, 16).ok())?
+}
+
+/// A waiting payload, as its file's name tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    delivery: Delivery,
+    length: u64,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:08x}{ENDING}", self.delivery, self.length)
+    }
+}
+
+impl Name {
+    /// Reads a file's name; `None` for the names of others.
+    fn parse(name: &str) -> Option<Self> {
+        let (delivery, length) = name.strip_suffix(ENDING)?.rsplit_once('-')?;
+        Some(Self { delivery: delivery.parse().ok()?, length: hexadecimal(length, 8)? })
+    }
+}
+
+/// Puts a payload into the spool, given in parts, and makes the folder where it is missing.
+///
+/// Any number of processes may write at once. Now and then the oldest payloads are dropped where too many wait
+/// ([`Spool::dropped`]).
+///
+/// # Errors
+/// What the operating system says, such as a full disk; then nothing of the payload is left behind.
+pub fn write(folder: &Path, delivery: Delivery, body: &[impl AsRef<[u8]>]) -> io::Result<()> {
+    let unfinished = folder.join(format!("{UNFINISHED}{delivery}"));
+    let mut file = match create(&unfinished) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+            create(&unfinished)?
+        }
+        other => other?,
+    };
+    let length = body.iter().map(|part| part.as_ref().len() as u64).sum();
+    let finished = folder.join(Name { delivery, length }.to_string());
+    let written = body.iter().try_for_each(|part| file.write_all(part.as_ref()));
+    let written = written.and_then(|()| fs::rename(&unfinished, finished));
+    if written.is_err() {
+        // What is left of it is swept by the taker.
+        let _ = fs::remove_file(&unfinished);
+    } else if delivery.random.is_multiple_of(room::LOOK_EVERY) {
+        room::make(folder);
+    }
+    written
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
+#[cfg(test)]
+mod tests;

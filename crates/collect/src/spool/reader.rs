@@ -1,0 +1,183 @@
+//! The taker's side of the spool: oldest first, and gone only when the taker says so.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use subscope_model::Millis;
+
+use super::{Delivery, Name, PAYLOAD_LIMIT_BYTES, UNFINISHED, room};
+
+/// How long a payload may be in writing until it counts as left behind by a hook that was killed. Hooks take less than
+/// a second; clocks step.
+const UNFINISHED_LIMIT_MS: Millis = 3_600_000;
+/// What a damaged payload's name gets at its end.
+const ASIDE: &str = ".damaged";
+
+/// The payloads that waited when the spool was opened.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    waiting: Vec<Name>,
+}
+
+/// One payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spooled {
+    /// Its name, by which a taker knows that it has it already.
+    pub delivery: Delivery,
+    /// When it came: milliseconds since 1970, by the clock of the hook.
+    pub received_ms: Millis,
+    /// The bytes that the hook was given; nobody has looked into them.
+    pub body: Vec<u8>,
+    path: PathBuf,
+}
+
+/// Why a waiting payload cannot be taken. It stays where it is: [`Spool::set_aside`].
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// It is not what was written: a power cut, or somebody else's hand.
+    #[error("{} is damaged: {found} bytes, and not {expected}", path.display())]
+    Damaged {
+        /// Its file.
+        path: PathBuf,
+        /// How many bytes were written.
+        expected: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// It is no regular file, or larger than any payload.
+    #[error("{} is no payload", path.display())]
+    NoPayload {
+        /// What stands there.
+        path: PathBuf,
+    },
+    /// The operating system refused.
+    #[error("cannot read {}", path.display())]
+    Io {
+        /// Its file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl SpoolError {
+    /// The file that cannot be taken.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Damaged { path, .. } | Self::NoPayload { path } | Self::Io { path, .. } => path,
+        }
+    }
+}
+
+impl Spool {
+    /// Lists what waits in a folder. A folder that is not there is an empty spool; names of others are left alone.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        match names(folder) {
+            Ok(waiting) => Ok(Self { folder: folder.to_owned(), waiting }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Ok(Self { folder: folder.to_owned(), waiting: Vec::new() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How many payloads waited when the spool was opened.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether none waited.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Reads the payloads, the oldest first, one at a time. Those that somebody else has taken meanwhile are left out.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Spooled, SpoolError>> {
+        self.waiting.iter().filter_map(|name| self.read(*name))
+    }
+
+    /// Removes a payload that has been committed. One that is gone already is no error.
+    ///
+    /// # Errors
+    /// What the operating system says; the payload may then be met again.
+    pub fn remove(&self, spooled: &Spooled) -> io::Result<()> {
+        match fs::remove_file(&spooled.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Renames what cannot be taken, so that it is told once and kept for whoever wants to look.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn set_aside(&self, error: &SpoolError) -> io::Result<()> {
+        let mut aside = error.path().as_os_str().to_owned();
+        aside.push(ASIDE);
+        fs::rename(error.path(), aside)
+    }
+
+    /// Removes what hooks left behind that were killed while they wrote, and returns how many there were. It was never
+    /// whole.
+    pub fn sweep(&self, now_ms: Millis) -> usize {
+        let unfinished = |name: &str| name.strip_prefix(UNFINISHED)?.parse::<Delivery>().ok();
+        let Ok(entries) = fs::read_dir(&self.folder) else { return 0 };
+        let left = entries.filter_map(|entry| {
+            let entry = entry.ok()?;
+            let delivery = unfinished(entry.file_name().to_str()?)?;
+            let is_old = now_ms.saturating_sub(delivery.received_ms()) > UNFINISHED_LIMIT_MS;
+            (is_old && fs::remove_file(entry.path()).is_ok()).then_some(())
+        });
+        left.count()
+    }
+
+    /// How many payloads were dropped because more waited than the spool has room for.
+    pub fn dropped(&self) -> u64 {
+        // No file: none was dropped.
+        let notes = fs::read_to_string(self.folder.join(room::DROPPED)).unwrap_or_default();
+        notes.lines().filter_map(|line| line.parse::<u64>().ok()).fold(0, u64::saturating_add)
+    }
+
+    fn read(&self, name: Name) -> Option<Result<Spooled, SpoolError>> {
+        let path = self.folder.join(name.to_string());
+        match read_body(&path, name.length) {
+            Err(SpoolError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(Err(error)),
+            Ok(body) => {
+                let Name { delivery, .. } = name;
+                Some(Ok(Spooled { delivery, received_ms: delivery.received_ms(), body, path }))
+            }
+        }
+    }
+}
+
+/// The payloads that wait in a folder, the oldest first.
+pub(super) fn names(folder: &Path) -> io::Result<Vec<Name>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        names.extend(entry?.file_name().to_str().and_then(Name::parse));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn read_body(path: &Path, expected: u64) -> Result<Vec<u8>, SpoolError> {
+    let failed = |source| SpoolError::Io { path: path.to_owned(), source };
+    // Looked at before it is opened: a pipe would be waited for without end, a link leads elsewhere.
+    let metadata = fs::symlink_metadata(path).map_err(failed)?;
+    if !metadata.is_file() || metadata.len() > PAYLOAD_LIMIT_BYTES as u64 {
+        return Err(SpoolError::NoPayload { path: path.to_owned() });
+    }
+    let body = fs::read(path).map_err(failed)?;
+    let found = body.len() as u64;
+    if found == expected {
+        return Ok(body);
+    }
+    Err(SpoolError::Damaged { path: path.to_owned(), expected, found })
+}
