@@ -15,7 +15,7 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use subscope_hub::HubHandle;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{sleep, timeout},
@@ -37,6 +37,9 @@ const HEAD_BYTES: usize = 64 << 10;
 
 /// How long open requests may take to end once the server is to end.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long a stranger has to hear that it is not let in.
+const FOR_STRANGERS: Duration = Duration::from_secs(1);
 
 /// How long is waited after an accept that failed (too many open files): it would fail again at once.
 const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
@@ -248,11 +251,19 @@ impl Serving {
         }
     }
 
-    async fn turn_away(self, mut stream: impl AsyncWrite + Unpin) {
+    async fn turn_away(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         self.app.counters.turned_away();
         let answer = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        // Whether a stranger hears it does not matter.
-        let _ = timeout(self.app.patience.head, stream.write_all(answer)).await;
+        // A connection that is closed with something unread loses what was written; a stranger's request is not looked
+        // at. Whether the stranger hears the answer in the end does not matter.
+        let _ = timeout(FOR_STRANGERS, async {
+            stream.write_all(answer).await?;
+            stream.shutdown().await?;
+            let mut rest = [0; 4096];
+            while stream.read(&mut rest).await? > 0 {}
+            io::Result::Ok(())
+        })
+        .await;
     }
 
     async fn serve(
