@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod export;
 mod import;
+mod serve;
 mod shell;
 mod tree;
 pub(crate) mod value;
@@ -20,6 +21,7 @@ pub(crate) use self::{
     doctor::DoctorArgs,
     export::{ExportArgs, Format, ShapeChoice},
     import::ImportArgs,
+    serve::ServeArgs,
     shell::{CompletionsArgs, ManArgs},
     tree::TreeArgs,
     watch::WatchArgs,
@@ -112,6 +114,7 @@ impl Global {
 pub(crate) enum Command {
     Tree(TreeArgs),
     Watch(WatchArgs),
+    Serve(ServeArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
@@ -127,6 +130,7 @@ impl Command {
         match self {
             Self::Tree(args) => args.settings(),
             Self::Watch(args) => args.settings(),
+            Self::Serve(args) => args.settings(),
             Self::Export(args) => args.settings(),
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),

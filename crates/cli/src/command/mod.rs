@@ -7,6 +7,7 @@ mod doctor;
 mod export;
 mod import;
 mod man;
+mod serve;
 mod target;
 mod tree;
 mod watch;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
     match command {
         Command::Tree(args) => tree::run(args, context),
         Command::Watch(args) => watch::run(args, context),
+        Command::Serve(args) => serve::run(args, context),
         Command::Export(args) => export::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Demo(args) => demo::run(args, context),
@@ -37,9 +39,12 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
 /// Whether a command must not run with wrong settings. The others help to mend them.
 fn relies_on_settings(command: &Command) -> bool {
     match command {
-        Command::Tree(_) | Command::Watch(_) | Command::Export(_) | Command::Import(_) | Command::Demo(_) => {
-            true
-        }
+        Command::Tree(_)
+        | Command::Watch(_)
+        | Command::Serve(_)
+        | Command::Export(_)
+        | Command::Import(_)
+        | Command::Demo(_) => true,
         Command::Config(_) | Command::Doctor(_) | Command::Completions(_) | Command::Man(_) => false,
     }
 }
