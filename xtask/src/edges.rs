@@ -26,6 +26,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
     ("hub", &["fold", "store", "collect"]),
+    // `decode`: routes name dialects. What keeps rows is the hub's affair.
+    ("server", &["hub", "decode"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
     ("testkit", &["decode", "track", "fold"]),

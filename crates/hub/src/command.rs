@@ -1,9 +1,8 @@
 //! What others ask of the hub, and what they are told.
 
 use subscope_fold::Dialect;
-use subscope_model::{
-    Agent, AgentId, AgentStatus, Event, Millis, Problem, Session, SessionId, Summary, Tree,
-};
+use subscope_model::{Agent, AgentId, Event, Millis, Problem, Session, SessionId, SessionRow, Tree};
+use subscope_store::ListQuery;
 
 use crate::subscription::Subscriber;
 
@@ -77,26 +76,6 @@ pub struct Joined {
     pub seq: u64,
 }
 
-/// A session in a list.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
-    /// The session.
-    pub session: Session,
-    /// Its figures.
-    pub summary: Summary,
-    /// How its main thread stands; `None` where nothing was heard of one.
-    pub root: Option<AgentStatus>,
-}
-
-/// Where a page of sessions begins: behind the session with that last event and id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageAfter {
-    /// The last event of the last session of the page before.
-    pub last_event_at_ms: Option<Millis>,
-    /// Its id.
-    pub id: SessionId,
-}
-
 /// Figures of the hub itself, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -137,7 +116,7 @@ pub(crate) enum Command {
     /// Adds a reader; what it begins with is the answer.
     Join(Subscriber, Option<u64>, Reply<Joined>),
     Tree(SessionId, Reply<Option<Tree>>),
-    Sessions(Option<PageAfter>, usize, Reply<Vec<Listed>>),
+    Sessions(ListQuery, Reply<Vec<SessionRow>>),
     Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
     Figures(Reply<Figures>),

@@ -6,10 +6,11 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError},
 };
 
-use subscope_model::{Agent, AgentId, Event, Session, SessionId, Tree};
+use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Tree};
+use subscope_store::ListQuery;
 
 use crate::{
-    command::{AskError, Command, Figures, Ingest, IngestError, Joined, Listed, PageAfter, Reply, Taken},
+    command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
     subscription::{Inlet, Subscriber},
 };
 
@@ -53,13 +54,8 @@ impl HubHandle {
     }
 
     /// Asks for sessions, the newest first.
-    pub fn sessions(
-        &self,
-        after: Option<PageAfter>,
-        limit: usize,
-        reply: Reply<Vec<Listed>>,
-    ) -> Result<(), AskError> {
-        self.ask(Command::Sessions(after, limit, reply))
+    pub fn sessions(&self, query: ListQuery, reply: Reply<Vec<SessionRow>>) -> Result<(), AskError> {
+        self.ask(Command::Sessions(query, reply))
     }
 
     /// Asks for a session's tree as last committed.

@@ -140,6 +140,8 @@ struct Loop {
     moved: BTreeMap<SessionId, u64>,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
+    /// The last event that was kept of each session when this hub first read of it.
+    told_until: BTreeMap<SessionId, Option<Millis>>,
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
     waiting: Waiting,
@@ -178,6 +180,7 @@ impl Loop {
             published: BTreeMap::new(),
             moved: BTreeMap::new(),
             deadlines: BTreeMap::new(),
+            told_until: BTreeMap::new(),
             pending: BTreeSet::new(),
             waiting: Waiting::default(),
             partitions: Partitions::default(),
@@ -191,6 +194,7 @@ impl Loop {
     }
 
     fn run(mut self) {
+        self.recall();
         // What is read before anybody listens would be told to nobody.
         let Ok(command) = self.inbox.recv() else { return };
         let mut next = self.obey(command);

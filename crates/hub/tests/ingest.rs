@@ -15,7 +15,7 @@ use std::{
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
     AskError, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
-    Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Taken,
+    Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Received, Taken,
 };
 use subscope_model::{AgentId, Event, PriceTable, Session, SessionId, SessionRow, Stats, Tree, Update};
 use subscope_testkit::fixtures::recording;
@@ -134,6 +134,10 @@ impl Ledger for Failing {
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         self.memory.has_received(source, key)
     }
+
+    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError> {
+        self.memory.received_last(bytes)
+    }
 }
 
 impl History for Failing {
@@ -161,8 +165,13 @@ impl History for Failing {
         self.memory.last_seq()
     }
 
-    fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError> {
-        self.memory.events_after(seq)
+    fn events_after(
+        &self,
+        seq: u64,
+        session: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Option<Vec<Event>>, LedgerError> {
+        self.memory.events_after(seq, session, limit)
     }
 }
 
@@ -282,8 +291,9 @@ fn replaced_file_keeps_what_was_handed_over() {
         }
     };
     let named = || {
-        let listed = answer(|reply| handle.sessions(None, 10, reply));
-        listed.into_iter().map(|it| it.session.id).find(|id| id.as_str() != "s")
+        let listed =
+            answer(|reply| handle.sessions(ListQuery { limit: 10, after: None, only_live: false }, reply));
+        listed.into_iter().map(|it| it.id).find(|id| id.as_str() != "s")
     };
     wait_for(&|| named().is_some_and(|session| calls(&session) > 0));
     let session = named().unwrap();

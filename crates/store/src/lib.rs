@@ -65,6 +65,8 @@ pub struct Identity {
 pub struct Received {
     /// The partition that they belong to: bytes of one source are of one dialect and in order.
     pub source: String,
+    /// The session that whoever handed them over named.
+    pub session: Option<String>,
     /// The dialect's word, as `claude.hook`; empty where the content has to tell.
     pub dialect: String,
     /// Unique within the source: what comes again with the same key is the same, and kept once.
@@ -93,6 +95,10 @@ pub trait Ledger: Send {
 
     /// Returns whether that key of that source was received before.
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError>;
+
+    /// Returns the newest of what was received, as much as about so many bytes hold, in the order in which it came; what a
+    /// process of before has kept too.
+    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError>;
 }
 
 /// Which sessions a list shows.
@@ -126,8 +132,14 @@ pub trait History: Send {
     /// Returns the last place that was given in the change log; 0 where none was.
     fn last_seq(&self) -> u64;
 
-    /// Returns the events behind a place in the change log, in order; `None` where the log no longer reaches back there.
-    fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError>;
+    /// Returns the first events behind a place in the change log, in order, at most `limit`, of one session where one is
+    /// named; `None` where the log no longer reaches back there. Place 0 is the log's beginning, wherever that is.
+    fn events_after(
+        &self,
+        seq: u64,
+        session: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Option<Vec<Event>>, LedgerError>;
 }
 
 /// What both keeps and answers: one that is written is the one that is asked.

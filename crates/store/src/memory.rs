@@ -8,7 +8,7 @@ use std::{
 use subscope_model::{AgentId, Event, Session, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
 
 use crate::{
-    Commit, History, Ledger, LedgerError, ListQuery,
+    Commit, History, Ledger, LedgerError, ListQuery, Received,
     days::{self, By},
 };
 
@@ -52,6 +52,10 @@ impl Ledger for Memory {
 
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         Ok(self.received.contains(&(source.to_owned(), key.to_owned())))
+    }
+
+    fn received_last(&self, _: u64) -> Result<Vec<Received>, LedgerError> {
+        Ok(Vec::new())
     }
 }
 
@@ -116,10 +120,17 @@ impl History for Memory {
         self.seq
     }
 
-    fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError> {
+    fn events_after(
+        &self,
+        seq: u64,
+        session: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Option<Vec<Event>>, LedgerError> {
         let first = self.log.front().map_or(self.seq + 1, |event| event.seq);
-        let reaches = seq + 1 >= first;
-        Ok(reaches.then(|| self.log.iter().filter(|event| event.seq > seq).cloned().collect()))
+        let is_asked =
+            |event: &&Event| event.seq > seq && session.is_none_or(|session| *session == event.session_id);
+        let reaches = seq == 0 || seq.saturating_add(1) >= first;
+        Ok(reaches.then(|| self.log.iter().filter(is_asked).take(limit).cloned().collect()))
     }
 }
 
@@ -142,10 +153,14 @@ mod tests {
             ledger.commit(&commit(2)).unwrap().iter().map(|event| event.seq).collect::<Vec<_>>(),
             [1, 2]
         );
-        assert_eq!(ledger.events_after(1).unwrap().map(|events| events.len()), Some(1));
+        assert_eq!(ledger.events_after(1, None, usize::MAX).unwrap().map(|events| events.len()), Some(1));
         ledger.commit(&commit(LOG_EVENTS)).unwrap();
-        assert_eq!(ledger.events_after(0).unwrap(), None);
-        assert_eq!(ledger.events_after(2).unwrap().map(|events| events.len()), Some(LOG_EVENTS));
-        assert_eq!(ledger.events_after(LOG_EVENTS as u64 + 2).unwrap(), Some(Vec::new()));
+        assert_eq!(ledger.events_after(1, None, usize::MAX).unwrap(), None);
+        assert!(ledger.events_after(0, None, 1).unwrap().is_some());
+        assert_eq!(
+            ledger.events_after(2, None, usize::MAX).unwrap().map(|events| events.len()),
+            Some(LOG_EVENTS)
+        );
+        assert_eq!(ledger.events_after(LOG_EVENTS as u64 + 2, None, usize::MAX).unwrap(), Some(Vec::new()));
     }
 }

@@ -101,9 +101,13 @@ fn events_are_numbered_on_and_found_behind_a_place() {
         let more = keeper.commit(&Commit { events: vec![event("c")], ..Commit::default() }).unwrap();
         let numbers: Vec<u64> = told.iter().chain(&more).map(|event| event.seq).collect();
         assert!(numbers.is_sorted_by(|one, other| one + 1 == *other), "{which}: {numbers:?}");
-        let behind = |seq: u64| keeper.events_after(seq).unwrap();
+        let behind = |seq: u64| keeper.events_after(seq, None, 100).unwrap();
         assert_eq!(behind(numbers[0]).unwrap(), [told[1].clone(), more[0].clone()], "{which}");
         assert_eq!(behind(numbers[2]).unwrap(), [], "{which}");
+        let one = keeper.events_after(numbers[0], Some(&SessionId("s".into())), 1).unwrap().unwrap();
+        assert_eq!(one, [told[1].clone()], "{which}");
+        let none = keeper.events_after(numbers[0], Some(&SessionId("t".into())), 1).unwrap().unwrap();
+        assert!(none.is_empty(), "{which}");
     });
 }
 
@@ -111,6 +115,7 @@ fn events_are_numbered_on_and_found_behind_a_place() {
 fn what_was_received_is_known_by_source_and_key() {
     let row = |key: &str| Received {
         source: "hooks".into(),
+        session: None,
         dialect: "claude.hook".into(),
         key: key.into(),
         received_ms: 1,

@@ -7,6 +7,7 @@ mod export;
 mod history;
 mod hooks;
 mod import;
+mod serve;
 mod shell;
 mod tree;
 pub(crate) mod value;
@@ -24,6 +25,7 @@ pub(crate) use self::{
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs},
     hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
+    serve::ServeArgs,
     shell::{CompletionsArgs, ManArgs},
     tree::TreeArgs,
     watch::WatchArgs,
@@ -124,6 +126,7 @@ pub(crate) enum Command {
     Stats(StatsArgs),
     Index(IndexArgs),
     Forget(ForgetArgs),
+    Serve(ServeArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
@@ -141,6 +144,7 @@ impl Command {
         match self {
             Self::Tree(args) => args.settings(),
             Self::Watch(args) => args.settings(),
+            Self::Serve(args) => args.settings(),
             Self::Export(args) => args.settings(),
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),

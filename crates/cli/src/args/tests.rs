@@ -88,6 +88,8 @@ fn refuse_wrong_usage_with_code_two() {
         "watch --heartbeat 2m",
         "watch --stall 0s",
         "watch --stall ten",
+        "serve --listen 0.0.0.0:7337",
+        "serve --listen 7337",
         "demo --speed 0",
         "completions tcl",
         "config edit",
@@ -105,6 +107,16 @@ fn refuse_wrong_usage_with_code_two() {
     let error = parse("tree x --detail invalid").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidValue);
     assert!(error.to_string().contains("off, minimal, moderate, full"));
+}
+
+#[test]
+fn read_addresses_of_the_loopback() {
+    for (word, listen) in [("127.0.0.1:0", "127.0.0.1:0"), (":0", "127.0.0.1:0"), ("[::1]:80", "[::1]:80")] {
+        match parse(&format!("serve --listen {word}")).unwrap().command {
+            Command::Serve(args) => assert_eq!(args.listen.to_string(), listen),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

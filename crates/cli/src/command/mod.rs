@@ -10,6 +10,7 @@ pub(crate) mod hook;
 mod hooks;
 mod import;
 mod man;
+mod serve;
 mod target;
 mod tree;
 mod watch;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
         Command::Stats(args) => history::stats::run(args, context),
         Command::Index(args) => history::index::run(args, context),
         Command::Forget(args) => history::forget::run(args, context),
+        Command::Serve(args) => serve::run(args, context),
         Command::Export(args) => export::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Demo(args) => demo::run(args, context),
@@ -61,7 +63,7 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
             true
         }
-        Command::Forget(_) => true,
+        Command::Forget(_) | Command::Serve(_) => true,
         Command::Hooks(_)
         | Command::Hook(_)
         | Command::Config(_)

@@ -7,12 +7,18 @@ use subscope_store::ListQuery;
 
 use super::{Loop, Next};
 use crate::{
-    command::{Command, Figures, IngestError, Joined, Listed, PageAfter},
+    command::{Command, Figures, IngestError, Joined},
     subscription::Subscriber,
 };
 
 /// How many sessions at work a reader begins with at most. Whoever has more has a list to look into.
 const MOST_LIVE: usize = 1_000;
+
+/// How many events a reader that comes back is told at most. Whoever missed more is better off with the rows.
+const MOST_BEHIND: usize = 50_000;
+
+/// How many agents of one id, or that begin with it, are looked at. Ids are random; a copied session has the same ones.
+const MOST_NAMESAKES: usize = 100;
 
 impl Loop {
     /// Does what a command says.
@@ -35,7 +41,7 @@ impl Loop {
                 self.add(subscriber);
             }
             Command::Tree(session, reply) => reply(self.tree(&session)),
-            Command::Sessions(after, limit, reply) => reply(self.sessions(after.as_ref(), limit)),
+            Command::Sessions(query, reply) => reply(self.keeper.list(&query).unwrap_or_default()),
             Command::Agents(session, agent, reply) => reply(self.agents(session.as_ref(), &agent)),
             Command::EventsAfter(seq, session, limit, reply) => {
                 reply(self.events_after(seq, session.as_ref(), limit));
@@ -82,7 +88,8 @@ impl Loop {
             return Joined { snapshots: self.current(), seq, ..Joined::default() };
         };
         // A place that was never given is of another log.
-        let events = if place > seq { None } else { self.keeper.events_after(place).ok().flatten() };
+        let events = self.events_after(place, None, MOST_BEHIND + 1);
+        let events = events.filter(|events| events.len() <= MOST_BEHIND);
         match events {
             Some(events) => {
                 let since = self.moved.iter().filter(|(_, moved)| **moved >= place);
@@ -93,40 +100,31 @@ impl Loop {
         }
     }
 
-    fn sessions(&self, after: Option<&PageAfter>, limit: usize) -> Vec<Listed> {
-        let is_behind = |session: &Session| match after {
-            None => true,
-            // The newest first; of two of one time the smaller id.
-            Some(after) => (after.last_event_at_ms, &session.id) > (session.ended_at_ms, &after.id),
-        };
-        let page = self.keeper.sessions().unwrap_or_default().into_iter().filter(is_behind).take(limit);
-        page.filter_map(|session| {
-            let tree = self.tree(&session.id)?;
-            let root = tree.agents.first().filter(|row| row.id.is_root()).map(|row| row.status);
-            Some(Listed { session, summary: tree.summary, root })
-        })
-        .collect()
-    }
-
     fn agents(&self, session: Option<&SessionId>, agent: &AgentId) -> Vec<(Session, Agent)> {
-        let of = self
-            .published
-            .iter()
-            .filter(|(id, rows)| session.is_none_or(|session| session == *id) && rows.contains_key(agent));
-        of.filter_map(|(id, _)| {
-            let Tree { session, agents, .. } = self.tree(id)?;
+        let sessions = match session {
+            Some(session) => vec![session.clone()],
+            // Every session has one: some show that it has to be named.
+            None if agent.is_root() => {
+                let query = ListQuery { limit: MOST_NAMESAKES, after: None, only_live: false };
+                self.keeper.list(&query).unwrap_or_default().into_iter().map(|row| row.id).collect()
+            }
+            None => {
+                let begin = self.keeper.agents(agent.as_str(), MOST_NAMESAKES).unwrap_or_default();
+                begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
+            }
+        };
+        let of = sessions.iter().filter_map(|session| {
+            let Tree { session, agents, .. } = self.tree(session)?;
             agents.into_iter().find(|row| row.id == *agent).map(|row| (session, row))
-        })
-        .collect()
+        });
+        of.collect()
     }
 
     fn events_after(&self, seq: u64, session: Option<&SessionId>, limit: usize) -> Option<Vec<Event>> {
         if seq > self.figures.seq {
             return None;
         }
-        let events = self.keeper.events_after(seq).ok().flatten()?.into_iter();
-        let own = events.filter(|event| session.is_none_or(|session| event.session_id == *session));
-        Some(own.take(limit).collect())
+        self.keeper.events_after(seq, session, limit).ok().flatten()
     }
 
     fn figures(&self) -> Figures {

@@ -58,7 +58,17 @@ impl Loop {
             prices: &self.options.prices,
             limits: self.options.limits,
         };
-        let (trees, events) = self.events.advance(&mut self.fold, sessions, &now);
+        let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
+        if !self.is_announced {
+            // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
+            for session in sessions {
+                self.told_until.entry(session.clone()).or_insert_with(|| {
+                    self.keeper.tree(session).ok().flatten().and_then(|tree| tree.session.ended_at_ms)
+                });
+            }
+            let until = |event: &Event| self.told_until.get(&event.session_id).copied().flatten();
+            events.retain(|event| event.at_ms.is_none_or(|at| until(event).is_none_or(|until| at > until)));
+        }
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
             match next_deadline(tree, &now).into_iter().chain(due).min() {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_fold::{Dialect, Fold, Now, SourceSpec};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 use subscope_store::Received;
 
@@ -174,18 +174,41 @@ impl Loop {
         let received_ms = received_ms.unwrap_or_else(clock::now_ms);
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         group.keys.insert((source.clone(), key.clone()));
-        let told = Told { partition: (source.clone(), dialect), session, received_ms };
+        let told = Told { partition: (source.clone(), dialect), session: session.clone(), received_ms };
         // What was wrong in files before is not told to whoever hands this over.
         let _ = self.fold.take_problems();
         self.partitions.push(&mut self.fold, &told, &body);
         self.partitions.remember(told, &body);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
-        group.received.push(Received { source, dialect, key, received_ms, body });
+        group.received.push(Received { source, session, dialect, key, received_ms, body });
         let (problems, problem_count) = self.fold.take_problems();
         self.figures.problems += problem_count;
         let sessions = self.fold.take_changed();
         group.sessions.extend(sessions.iter().cloned());
         Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count }
+    }
+
+    /// Folds what a process of before was handed, as far as it is held to be folded again: sessions that go on are then whole.
+    /// It was told then, so nobody is told again.
+    pub(super) fn recall(&mut self) {
+        let Ok(received) = self.keeper.received_last(AGAIN_BYTES as u64) else { return };
+        for one in received {
+            let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == one.dialect);
+            let told =
+                Told { partition: (one.source, dialect), session: one.session, received_ms: one.received_ms };
+            self.partitions.push(&mut self.fold, &told, &one.body);
+            self.partitions.remember(told, &one.body);
+        }
+        let sessions = self.fold.take_changed();
+        let _ = self.fold.take_problems();
+        let now = Now {
+            at: self.driver.now(),
+            has_ended: false,
+            is_growing: true,
+            prices: &self.options.prices,
+            limits: self.options.limits,
+        };
+        let _ = self.events.advance(&mut self.fold, &sessions, &now);
     }
 
     /// Folds again what was handed over, for a fold that knows nothing.

@@ -101,6 +101,15 @@ pub fn index(
     Ok(report)
 }
 
+/// Brings the full text alone up to date, beside whoever writes the rows.
+pub fn index_texts(store: &Sqlite, texts: &mut Texts, options: &IndexOptions) -> Result<u64, IndexError> {
+    let mut report = Report::default();
+    let plan = plan::plan(store, Some(texts), options, &mut report)?;
+    let sessions = store.sources()?;
+    words::write(texts, &plan.files, &sessions, options, &mut Progress::default(), &mut |_| {})?;
+    Ok(plan.files.len() as u64)
+}
+
 /// How many threads read.
 fn workers(options: &IndexOptions) -> usize {
     options.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)

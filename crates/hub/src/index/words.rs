@@ -68,14 +68,13 @@ fn read_all(
 ) {
     let (mut chunk, mut vocabulary) = (Vec::new(), Vocabulary::default());
     while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-        let Some(session) = sessions.get(found.path.as_path()) else { continue };
-        let passages = passages(found, &mut chunk, &mut vocabulary);
-        let one = FilePassages {
-            path: found.path.clone(),
-            session: (*session).clone(),
-            identity: *identity,
-            passages,
+        // A file that no row was made from yet is its path's session's.
+        let named = found.session.as_deref().map(SessionId::from);
+        let Some(session) = sessions.get(found.path.as_path()).map(|id| (*id).clone()).or(named) else {
+            continue;
         };
+        let passages = passages(found, &mut chunk, &mut vocabulary);
+        let one = FilePassages { path: found.path.clone(), session, identity: *identity, passages };
         if sender.send(one).is_err() {
             return;
         }

@@ -13,7 +13,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use subscope_model::{Event, Millis, Session, SessionId, SessionRow, Stats, Tree};
 
-use crate::{Commit, History, Ledger, LedgerError, ListQuery, Source};
+use crate::{Commit, History, Ledger, LedgerError, ListQuery, Received, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -212,6 +212,10 @@ impl Ledger for Sqlite {
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         query::has_received(&self.db, source, key).map_err(wrong)
     }
+
+    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError> {
+        query::received_last(&self.db, bytes)
+    }
 }
 
 impl History for Sqlite {
@@ -245,7 +249,12 @@ impl History for Sqlite {
         self.next_seq.saturating_sub(1)
     }
 
-    fn events_after(&self, seq: u64) -> Result<Option<Vec<Event>>, LedgerError> {
-        query::events_after(&self.db, seq, self.next_seq)
+    fn events_after(
+        &self,
+        seq: u64,
+        session: Option<&SessionId>,
+        limit: usize,
+    ) -> Result<Option<Vec<Event>>, LedgerError> {
+        query::events_after(&self.db, seq, session, limit, self.next_seq)
     }
 }

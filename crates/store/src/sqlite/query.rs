@@ -7,7 +7,7 @@ use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Stats
 
 use super::wrong;
 use crate::{
-    Identity, LedgerError, ListQuery, Source,
+    Identity, LedgerError, ListQuery, Received, Source,
     days::{self, By},
 };
 
@@ -141,22 +141,74 @@ pub(super) fn has_received(db: &Connection, source: &str, key: &str) -> rusqlite
 pub(super) fn events_after(
     db: &Connection,
     seq: u64,
+    session: Option<&SessionId>,
+    limit: usize,
     next_seq: u64,
 ) -> Result<Option<Vec<Event>>, LedgerError> {
     let first: Option<i64> =
         db.query_row("SELECT min(seq) FROM changes", [], |row| row.get(0)).map_err(wrong)?;
     let first = first.map_or(next_seq, i64::cast_unsigned);
-    if seq.saturating_add(1) < first {
+    if seq != 0 && seq.saturating_add(1) < first {
         return Ok(None);
     }
-    let mut statement =
-        db.prepare_cached("SELECT body FROM changes WHERE seq > ?1 ORDER BY seq").map_err(wrong)?;
-    let rows = statement.query_map([seq.cast_signed()], |row| row.get::<_, String>(0)).map_err(wrong)?;
-    let mut events = Vec::new();
-    for row in rows {
-        let text = row.map_err(wrong)?;
-        let event = serde_json::from_str(&text).map_err(|error| LedgerError::Storage(Box::new(error)))?;
-        events.push(event);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+    let read = || -> rusqlite::Result<Vec<String>> {
+        let mut texts = Vec::new();
+        let mut take = |mut rows: rusqlite::Rows<'_>| -> rusqlite::Result<()> {
+            while let Some(row) = rows.next()? {
+                texts.push(row.get(0)?);
+            }
+            Ok(())
+        };
+        match session {
+            Some(session) => take(
+                db.prepare_cached(
+                    "SELECT body FROM changes WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+                )?
+                .query(params![session.as_str(), seq, limit])?,
+            )?,
+            None => take(
+                db.prepare_cached("SELECT body FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
+                    .query(params![seq, limit])?,
+            )?,
+        }
+        Ok(texts)
+    };
+    let texts = read().map_err(wrong)?;
+    let events = texts.iter().map(|text| serde_json::from_str(text)).collect::<Result<_, _>>();
+    events.map(Some).map_err(|error| LedgerError::Storage(Box::new(error)))
+}
+
+/// Returns the newest of what was received, as much as the given bytes hold, in the order in which it came.
+pub(super) fn received_last(db: &Connection, bytes: u64) -> Result<Vec<Received>, LedgerError> {
+    let read = || -> rusqlite::Result<Vec<(Received, Vec<u8>)>> {
+        let mut statement = db.prepare_cached(
+            "SELECT source, session, key, dialect, received_ms, body FROM inbox ORDER BY no DESC",
+        )?;
+        let mut rows = statement.query([])?;
+        let (mut all, mut room) = (Vec::new(), bytes);
+        while let Some(row) = rows.next()? {
+            let packed: Vec<u8> = row.get(5)?;
+            let Some(rest) = room.checked_sub(packed.len() as u64) else { break };
+            room = rest;
+            let received = Received {
+                source: row.get(0)?,
+                session: row.get(1)?,
+                key: row.get(2)?,
+                dialect: row.get(3)?,
+                received_ms: row.get(4)?,
+                body: Vec::new(),
+            };
+            all.push((received, packed));
+        }
+        Ok(all)
+    };
+    let mut all = Vec::new();
+    for (received, packed) in read().map_err(wrong)?.into_iter().rev() {
+        let body = zstd::decode_all(packed.as_slice());
+        let body = body.map_err(|error| LedgerError::Storage(Box::new(error)))?;
+        all.push(Received { body, ..received });
     }
-    Ok(Some(events))
+    Ok(all)
 }

@@ -32,9 +32,10 @@ CREATE TABLE sources(
     modified_ns INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX sources_session ON sources(session_no);
 CREATE TABLE inbox(
-    no INTEGER PRIMARY KEY, source TEXT NOT NULL, key TEXT NOT NULL, dialect TEXT NOT NULL,
+    no INTEGER PRIMARY KEY, source TEXT NOT NULL, session TEXT, key TEXT NOT NULL, dialect TEXT NOT NULL,
     received_ms INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE(source, key));
-CREATE TABLE changes(seq INTEGER PRIMARY KEY, at_ms INTEGER, body TEXT NOT NULL);
+CREATE TABLE changes(seq INTEGER PRIMARY KEY, session TEXT NOT NULL, body TEXT NOT NULL);
+CREATE INDEX changes_session ON changes(session, seq);
 ";
 
 /// Makes or updates the tables. Returns `None` where they are of a newer version than this program knows.

@@ -113,18 +113,19 @@ fn received(db: &Transaction<'_>, row: &Received) -> rusqlite::Result<()> {
     let packed = zstd::bulk::compress(&row.body, LEVEL);
     let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     db.prepare_cached(
-        "INSERT OR IGNORE INTO inbox(source, key, dialect, received_ms, body) VALUES(?1, ?2, ?3, ?4, ?5)",
+        "INSERT OR IGNORE INTO inbox(source, session, key, dialect, received_ms, body)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     )?
-    .execute(params![row.source, row.key, row.dialect, row.received_ms, packed])?;
+    .execute(params![row.source, row.session, row.key, row.dialect, row.received_ms, packed])?;
     Ok(())
 }
 
 fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Result<()> {
-    let mut add = db.prepare_cached("INSERT INTO changes(seq, at_ms, body) VALUES(?1, ?2, ?3)")?;
+    let mut add = db.prepare_cached("INSERT INTO changes(seq, session, body) VALUES(?1, ?2, ?3)")?;
     for event in events {
         let text = serde_json::to_string(event);
         let text = text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        add.execute(params![event.seq.cast_signed(), event.at_ms, text])?;
+        add.execute(params![event.seq.cast_signed(), event.session_id.as_str(), text])?;
     }
     db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_seq'")?
         .execute([next_seq.cast_signed()])?;

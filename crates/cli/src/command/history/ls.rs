@@ -25,7 +25,7 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     rows.truncate(args.limit);
     if args.json {
         let next = rows.last().filter(|_| has_more);
-        let next = next.map(|row| format!("{}/{}", row.last_event_at_ms.unwrap_or(0), row.id));
+        let next = next.map(|row| format!("{}~{}", row.last_event_at_ms.unwrap_or(0), row.id));
         return output::print_json(&List { schema: SESSIONS_SCHEMA, sessions: &rows, next });
     }
     if rows.is_empty() {

@@ -29,13 +29,13 @@ enum Needs {
 }
 
 /// Names what rows are made by: the rules, and the prices that costs rest on.
-fn rules(context: &Context) -> Result<String, CliError> {
+pub(super) fn rules(context: &Context) -> Result<String, CliError> {
     let prices = format!("{:?}", context.prices()?.table);
     Ok(format!("{REVISION}-{}", event_id("prices", &prices)))
 }
 
 /// Opens the rows. Who only asks for what is there need not name the rules.
-fn open_rows(access: Access, context: &Context) -> Result<Result<Sqlite, OpenError>, CliError> {
+pub(super) fn open_rows(access: Access, context: &Context) -> Result<Result<Sqlite, OpenError>, CliError> {
     let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
     Ok(Sqlite::open(&context.data_folder()?, access, &rules(context)?, now_us))
 }
@@ -44,7 +44,10 @@ fn failed(error: impl Into<anyhow::Error>) -> CliError {
     CliError::caused(Kind::Failed, error)
 }
 
-fn index_options(roots: Vec<std::path::PathBuf>, context: &Context) -> Result<IndexOptions, CliError> {
+pub(super) fn index_options(
+    roots: Vec<std::path::PathBuf>,
+    context: &Context,
+) -> Result<IndexOptions, CliError> {
     Ok(IndexOptions {
         roots,
         prices: context.prices()?.table.clone(),

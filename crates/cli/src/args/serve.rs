@@ -1,0 +1,69 @@
+//! `subscope serve`.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use clap::Args;
+
+use crate::config::{Raw, Sourced, parse_heartbeat, parse_limit};
+
+const EXAMPLES: &str = "\
+Examples:
+  subscope serve                                 prints http://127.0.0.1:7337 and serves until Ctrl-C
+  subscope serve --listen 127.0.0.1:0            takes a free port and prints which
+  curl -s http://127.0.0.1:7337/api/v1/sessions
+  curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
+
+Only programs of the same user on the same machine are let in. What is handed over is kept in memory, until it ends.";
+
+/// Serves an HTTP API and live feeds on this machine, over every live session and what programs hand over.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// Listens on this address of the loopback; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7337", value_parser = parse_address)]
+    pub(crate) listen: SocketAddr,
+    /// Says so often on live feeds how active agents stand: 1s to 60s. [default: 10s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
+    pub(crate) heartbeat: Option<Duration>,
+    /// Marks an agent as stalled after this silence. [default: 180s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
+    pub(crate) stall: Option<Duration>,
+    /// The same while any subagent is active. [default: 600s]
+    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
+    pub(crate) stall_subagents: Option<Duration>,
+    /// Takes prices from this file instead of the bundled table.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+}
+
+impl ServeArgs {
+    /// Returns the settings that these options set.
+    pub(super) fn settings(&self) -> Raw {
+        let mut raw = Raw::default();
+        raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
+        raw.watch.stall = Sourced::flag("--stall", self.stall);
+        raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
+        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
+        raw
+    }
+}
+
+/// Reads an address on the loopback; `:PORT` alone is one of 127.0.0.1.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').map(str::parse);
+    let address = match port {
+        Some(Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Some(Err(_)) | None => text.parse::<SocketAddr>(),
+    };
+    let address =
+        address.map_err(|_| format!("{text:?} is no address: write 127.0.0.1:7337 or [::1]:7337"))?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err(format!("{text:?} is not on the loopback, and other machines are not served"))
+    }
+}

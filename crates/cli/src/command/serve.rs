@@ -1,0 +1,155 @@
+//! `subscope serve`: a hub and its HTTP server in the foreground, until a signal ends it.
+
+use std::{
+    path::Path,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::Duration,
+};
+
+use subscope_collect::spool::{self, Spool};
+use subscope_hub::{
+    Hub, HubHandle, HubOptions, Live, clock,
+    index::{IndexOptions, index, index_texts},
+    take_spool,
+};
+use subscope_server::{Patience, ServeError, Server, ServerOptions};
+use subscope_store::{Access, OpenError, Sqlite, Texts};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{
+    history,
+    target::{limits, projects_folder},
+};
+use crate::{
+    args::ServeArgs,
+    context::Context,
+    error::{CliError, Kind},
+    output,
+};
+
+/// Threads that serve: the hub has its own, and answers are short.
+const WORKERS: usize = 2;
+
+/// How long tasks may take to end once the server has.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// How often the spool is looked into: hooks leave something there only where no hub answered in time.
+const SPOOL_EVERY: Duration = Duration::from_secs(1);
+
+/// After how many looks into the spool the full text is brought up to date: a search finds what is half a minute old.
+const TEXTS_EVERY: u32 = 30;
+
+/// The socket in the folder for data.
+const SOCKET: &str = "hub.sock";
+
+/// Runs the command.
+pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
+    let root = projects_folder(context);
+    let data = context.data_folder()?;
+    let mut store = open(context)?;
+    let past = history::index_options(vec![root.clone()], context)?;
+    let report = index(&mut store, None, &past, &mut |_| {});
+    let report = report.map_err(|error| CliError::caused(Kind::Failed, error))?;
+    context.note(&format!("{} sessions were new or had changed", report.sessions));
+    let options = HubOptions { prices: context.prices()?.table.clone(), limits: limits(context) };
+    let server = ServerOptions {
+        listen: args.listen,
+        socket: data.join(SOCKET),
+        heartbeat: context.settings().watch.heartbeat.value,
+        patience: Patience::default(),
+    };
+    let failed = |error: std::io::Error| CliError::caused(Kind::Failed, error);
+    // Only this command has a runtime; every other one is done without.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let hub = Hub::start(Box::new(Live::projects(root.clone())?), Box::new(store), options)
+        .map_err(|error| CliError::caused(Kind::Failed, error))?;
+    context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
+    let (ending, ended) = channel::<()>();
+    let outcome = std::thread::scope(|scope| {
+        let rules = history::rules(context)?;
+        let (handle, data) = (hub.handle(), data.as_path());
+        scope.spawn(move || tend(&handle, data, &rules, past, &ended));
+        let outcome = runtime.block_on(serve(server, hub.handle()));
+        drop(ending);
+        outcome
+    });
+    runtime.shutdown_timeout(FAREWELL);
+    drop(hub);
+    outcome
+}
+
+/// Opens the store as its one writer.
+fn open(context: &Context) -> Result<Sqlite, CliError> {
+    history::open_rows(Access::Write, context)?.map_err(|error| {
+        let is_locked = matches!(error, OpenError::Locked(_));
+        let error = CliError::caused(Kind::Failed, error);
+        if is_locked {
+            error.hint("another `subscope serve` runs, or --store names another folder")
+        } else {
+            error
+        }
+    })
+}
+
+/// Takes the spool in as it fills, and keeps the full text up to date, until the server ends.
+fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, ended: &Receiver<()>) {
+    let spool = spool::folder(data);
+    let mut rounds = 0u32;
+    loop {
+        if let Ok(waiting) = Spool::open(&spool) {
+            // What waits on is taken in the next round.
+            let _ =
+                take_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
+            if rounds.is_multiple_of(TEXTS_EVERY) {
+                waiting.sweep(clock::now_ms());
+            }
+        }
+        if rounds.is_multiple_of(TEXTS_EVERY) {
+            options.now_ms = clock::now_ms();
+            // Words that could not be read are read in the next round; nothing waits for them.
+            let _ = texts(data, rules, &options);
+        }
+        rounds = rounds.wrapping_add(1);
+        match ended.recv_timeout(SPOOL_EVERY) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn texts(data: &Path, rules: &str, options: &IndexOptions) -> anyhow::Result<u64> {
+    let store = Sqlite::open(data, Access::Read, rules, 0)?;
+    let mut texts = Texts::open(data, Access::Write)?;
+    Ok(index_texts(&store, &mut texts, options)?)
+}
+
+async fn serve(options: ServerOptions, hub: HubHandle) -> Result<(), CliError> {
+    let failed = |error: std::io::Error| CliError::caused(Kind::Failed, error);
+    // From here on a signal ends it in order.
+    let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let server = Server::bind(options, hub).await.map_err(refused)?;
+    output::print(&format!("{}\n", server.url()))?;
+    server.run(first_of(interrupt, terminate)).await;
+    Ok(())
+}
+
+async fn first_of(mut one: Signal, mut other: Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+fn refused(error: ServeError) -> CliError {
+    let hint = match &error {
+        ServeError::NotLoopback(_) => "use 127.0.0.1 or [::1]",
+        ServeError::Address { .. } => "--listen 127.0.0.1:0 takes a free port",
+        ServeError::Folder { .. } | ServeError::Socket { .. } => {
+            "--store or SUBSCOPE_DATA_DIR names another folder"
+        }
+        ServeError::Taken { .. } => "end it, or name another folder with --store",
+    };
+    CliError::caused(Kind::Failed, error).hint(hint)
+}

@@ -1,0 +1,71 @@
+//! Hooks that found no hub left their payloads in the spool: they are taken in as if they came now, in the order in which
+//! they were left, and removed once they are kept. What comes twice (the hub died between the two) is kept once, because
+//! a delivery keeps its id.
+
+use std::sync::mpsc::sync_channel;
+
+use subscope_collect::spool::Spool;
+use subscope_fold::Dialect;
+
+use crate::{
+    command::{AskError, Ingest, IngestError},
+    handle::HubHandle,
+};
+
+/// The partition that hooks are of, however they come.
+pub const HOOKS: &str = "hooks";
+
+/// Takes in what is spooled now and returns how many payloads that were. Ends early where the hub cannot take more; what is
+/// damaged is put aside and told through `told`.
+pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) -> Result<u64, SpoolStop> {
+    let mut count = 0;
+    for spooled in spool.iter() {
+        let spooled = match spooled {
+            Ok(spooled) => spooled,
+            Err(error) => {
+                told(error.to_string());
+                // What cannot even be renamed is met again.
+                let _ = spool.set_aside(&error);
+                continue;
+            }
+        };
+        let (reply, answer) = sync_channel(1);
+        let ingest = Ingest {
+            source: HOOKS.to_owned(),
+            session: None,
+            dialect: Some(Dialect::ClaudeHook),
+            key: spooled.delivery.to_string(),
+            received_ms: Some(spooled.received_ms),
+            // One payload is one line, however it was written.
+            body: spooled
+                .body
+                .iter()
+                .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
+                .collect(),
+        };
+        let asked = hub.ingest(
+            ingest,
+            Box::new(move |taken| {
+                // Whoever asked has gone: the payload stays, and is handed over again.
+                let _ = reply.send(taken);
+            }),
+        );
+        asked.map_err(SpoolStop::NotAsked)?;
+        answer.recv().map_err(|_| SpoolStop::NotAsked(AskError::Ended))?.map_err(SpoolStop::NotTaken)?;
+        // One that cannot be removed comes again and is known then.
+        let _ = spool.remove(&spooled);
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Why the rest of a spool waits on.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolStop {
+    /// The hub was not even asked.
+    #[error(transparent)]
+    NotAsked(AskError),
+    /// The hub could not keep one.
+    #[error(transparent)]
+    NotTaken(IngestError),
+}

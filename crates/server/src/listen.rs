@@ -1,0 +1,335 @@
+//! The two listeners, TCP on the loopback and a Unix socket, and the life of a connection.
+
+use std::{
+    convert::Infallible,
+    fs, io,
+    net::SocketAddr,
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{Router, extract::Request};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use subscope_hub::HubHandle;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::{sleep, timeout},
+};
+use tower_service::Service;
+
+use crate::{
+    peer::{self, Peer, Via},
+    routes,
+    slow::Impatient,
+    state::{App, LIVE_FEEDS, ended},
+};
+
+/// How many connections there may be at once; the next waits in the system's queue until one ends.
+const CONNECTIONS: usize = 512;
+
+/// The greatest head of a request.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// How long open requests may take to end once the server is to end.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long a stranger has to hear that it is not let in.
+const FOR_STRANGERS: Duration = Duration::from_secs(1);
+
+/// How long is waited after an accept that failed (too many open files): it would fail again at once.
+const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
+
+/// How long a peer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For the head of a request, also the next one on an open connection.
+    pub head: Duration,
+    /// For the next bytes of a body.
+    pub body_idle: Duration,
+    /// For a whole body.
+    pub body: Duration,
+    /// Until it reads what was written.
+    pub write: Duration,
+}
+
+impl Default for Patience {
+    /// Generous for programs of the same machine; each open connection of a peer that hangs is given up within minutes.
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { head: seconds(30), body_idle: seconds(10), body: seconds(120), write: seconds(20) }
+    }
+}
+
+/// Where and how to listen.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The address on the loopback; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The Unix socket. Its folder is made if it is not there, and closed to other users.
+    pub socket: PathBuf,
+    /// How often live feeds tell how active subagents stand.
+    pub heartbeat: Duration,
+    /// How long peers are waited for.
+    pub patience: Patience,
+}
+
+/// Why it cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Other machines could reach that address.
+    #[error("{0} is not on the loopback: other machines could reach it")]
+    NotLoopback(SocketAddr),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The folder of the socket cannot be made or is another user's.
+    #[error("cannot use the folder {path}", path = path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The socket cannot be listened on.
+    #[error("cannot listen on {path}", path = path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody answers on the socket.
+    #[error("another hub answers on {path}", path = path.display())]
+    Taken {
+        /// The socket.
+        path: PathBuf,
+    },
+}
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    tcp: TcpListener,
+    address: SocketAddr,
+    socket: Socket,
+    heartbeat: Duration,
+    patience: Patience,
+    hub: HubHandle,
+}
+
+/// The Unix socket; its file is removed when dropped.
+#[derive(Debug)]
+struct Socket {
+    listener: Option<UnixListener>,
+    path: PathBuf,
+    /// The file that was made: another one that stands there later is another hub's.
+    inode: u64,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.listener = None;
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            // Nothing can be done about one that cannot be removed; the next hub takes it over.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Server {
+    /// Listens on both.
+    ///
+    /// # Errors
+    ///
+    /// See [`ServeError`].
+    pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ServeError> {
+        let ServerOptions { listen, socket, heartbeat, patience } = options;
+        if !listen.ip().is_loopback() {
+            return Err(ServeError::NotLoopback(listen));
+        }
+        let unable = |source| ServeError::Address { address: listen, source };
+        let tcp = TcpListener::bind(listen).await.map_err(unable)?;
+        let address = tcp.local_addr().map_err(unable)?;
+        let socket = bind_socket(&socket).await?;
+        Ok(Self { tcp, address, socket, heartbeat, patience, hub })
+    }
+
+    /// Where it is reached.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Serves until `end` comes; then nothing more is accepted, what is open may end, and the socket is removed.
+    pub async fn run(self, end: impl Future<Output = ()>) {
+        let Self { tcp, address, socket, heartbeat, patience, hub } = self;
+        let (ending, is_ending) = watch::channel(false);
+        let app = App::new(hub, heartbeat, patience, is_ending.clone());
+        let router = routes::router(app.clone());
+        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        let feeds = Arc::clone(&app.feeds);
+        let serving = Serving { app, router, address, slots: Arc::clone(&slots), is_ending };
+        tokio::select! {
+            () = end => {}
+            () = serving.accept_tcp(&tcp) => {}
+            () = serving.accept_socket(socket.listener.as_ref()) => {}
+        }
+        drop((tcp, socket));
+        // Nobody listens where nothing is open.
+        let _ = ending.send(true);
+        let _ = timeout(DRAIN, async {
+            let _connections = slots.acquire_many(CONNECTIONS as u32).await;
+            // A WebSocket is no connection of HTTP any more.
+            let _feeds = feeds.acquire_many(LIVE_FEEDS as u32).await;
+        })
+        .await;
+    }
+}
+
+/// What a connection is served with.
+#[derive(Clone)]
+struct Serving {
+    app: App,
+    router: Router,
+    address: SocketAddr,
+    slots: Arc<Semaphore>,
+    is_ending: watch::Receiver<bool>,
+}
+
+impl Serving {
+    async fn accept_tcp(&self, listener: &TcpListener) {
+        loop {
+            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, from)) => drop(tokio::spawn(self.clone().greet_tcp(stream, from, slot))),
+                Err(_) => sleep(AFTER_FAILED_ACCEPT).await,
+            }
+        }
+    }
+
+    async fn accept_socket(&self, listener: Option<&UnixListener>) {
+        loop {
+            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
+            let accepted = match listener {
+                Some(listener) => listener.accept().await,
+                None => return,
+            };
+            match accepted {
+                Ok((stream, _)) => drop(tokio::spawn(self.clone().greet_socket(stream, slot))),
+                Err(_) => sleep(AFTER_FAILED_ACCEPT).await,
+            }
+        }
+    }
+
+    async fn greet_tcp(self, stream: TcpStream, from: SocketAddr, slot: OwnedSemaphorePermit) {
+        let ours = self.address;
+        let uid = tokio::task::spawn_blocking(move || peer::tcp_uid(from, ours)).await;
+        // Small answers must not wait for more; where that cannot be had they come a little later.
+        let _ = stream.set_nodelay(true);
+        match peer::of_uid(uid.ok().flatten()) {
+            Peer::Own => self.serve(stream, Via::Tcp(ours), slot).await,
+            Peer::Stranger => self.turn_away(stream).await,
+        }
+    }
+
+    async fn greet_socket(self, stream: UnixStream, slot: OwnedSemaphorePermit) {
+        match peer::of_uid(stream.peer_cred().ok().map(|peer| peer.uid())) {
+            Peer::Own => self.serve(stream, Via::Socket, slot).await,
+            Peer::Stranger => self.turn_away(stream).await,
+        }
+    }
+
+    async fn turn_away(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+        self.app.counters.turned_away();
+        let answer = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        // A connection that is closed with something unread loses what was written; a stranger's request is not looked
+        // at. Whether the stranger hears the answer in the end does not matter.
+        let _ = timeout(FOR_STRANGERS, async {
+            stream.write_all(answer).await?;
+            stream.shutdown().await?;
+            let mut rest = [0; 4096];
+            while stream.read(&mut rest).await? > 0 {}
+            io::Result::Ok(())
+        })
+        .await;
+    }
+
+    async fn serve(
+        mut self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        via: Via,
+        slot: OwnedSemaphorePermit,
+    ) {
+        self.app.counters.connected();
+        let router = self.router;
+        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let mut router = router.clone();
+            let mut request: Request = request.map(axum::body::Body::new);
+            request.extensions_mut().insert(via);
+            async move { Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {})) }
+        });
+        let io = TokioIo::new(Impatient::new(stream, self.app.patience.write));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.app.patience.head)
+            .max_buf_size(HEAD_BYTES)
+            .serve_connection(io, service)
+            .with_upgrades();
+        tokio::pin!(connection);
+        // How a connection ended concerns its peer alone.
+        tokio::select! {
+            _ = connection.as_mut() => {}
+            () = ended(&mut self.is_ending) => {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(DRAIN, connection.as_mut()).await;
+            }
+        }
+        drop(slot);
+    }
+}
+
+async fn bind_socket(path: &Path) -> Result<Socket, ServeError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    close_folder(folder).map_err(|source| ServeError::Folder { path: folder.to_owned(), source })?;
+    let unable = |source| ServeError::Socket { path: path.to_owned(), source };
+    if let Ok(found) = fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            return Err(unable(io::Error::new(io::ErrorKind::AlreadyExists, "something else stands there")));
+        }
+        if UnixStream::connect(path).await.is_ok() {
+            return Err(ServeError::Taken { path: path.to_owned() });
+        }
+        // Left by a hub that did not end by itself.
+        fs::remove_file(path).map_err(unable)?;
+    }
+    let listener = UnixListener::bind(path).map_err(unable)?;
+    // The folder keeps others out in the moment before.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(unable)?;
+    let inode = fs::symlink_metadata(path).map_err(unable)?.ino();
+    Ok(Socket { listener: Some(listener), path: path.to_owned(), inode })
+}
+
+/// Makes the folder if it is not there, and sees to it that it is its owner's alone.
+fn close_folder(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = fs::metadata(folder)?;
+    if found.uid() != peer::own_uid() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+    }
+    if found.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Whose program is at the other end of a connection.
+//!
+//! A Unix socket tells it. For TCP on Linux it is read from the kernel's table of sockets, where each socket has its
+//! owner: `/proc/net/tcp` and `/proc/net/tcp6` (proc(5); Documentation/networking/proc_net_tcp.rst). Elsewhere nothing
+//! tells it, and TCP peers count as strangers.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A program of this user.
+    Own,
+    /// Another user's, or nobody can tell.
+    Stranger,
+}
+
+/// By which way a connection came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// The Unix socket: no browser can speak through it.
+    Socket,
+    /// TCP, to this address of ours.
+    Tcp(SocketAddr),
+}
+
+/// Returns the id of the user that this process acts for.
+pub(crate) fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Judges by the id of the peer's user.
+pub(crate) fn of_uid(uid: Option<u32>) -> Peer {
+    if uid == Some(own_uid()) { Peer::Own } else { Peer::Stranger }
+}
+
+/// Returns the user that owns the other end of a TCP connection on this machine. Reads the kernel's tables: not for a
+/// task that must not wait.
+pub(crate) fn tcp_uid(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    let table = |path| std::fs::read_to_string(path).unwrap_or_default();
+    // A socket of both families stands in the second table, with its IPv4 addresses written as IPv6 ones.
+    owner(&table("/proc/net/tcp"), peer, ours).or_else(|| owner(&table("/proc/net/tcp6"), peer, ours))
+}
+
+/// Finds the row of the socket whose own address is `peer` and whose other end is `ours`.
+fn owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [local, remote] = [fields.get(1)?, fields.get(2)?];
+        if !(is_address(local, peer) && is_address(remote, ours)) {
+            return None;
+        }
+        // Without an inode nobody holds the socket any more, and the row's user means nothing.
+        let is_held = fields.get(9).is_some_and(|inode| *inode != "0");
+        fields.get(7).filter(|_| is_held)?.parse().ok()
+    })
+}
+
+/// Whether a field of the table is this address: 32-bit words as the machine has them in memory, in hexadecimal.
+fn is_address(field: &str, address: SocketAddr) -> bool {
+    let Some((ip, port)) = field.split_once(':') else { return false };
+    if u16::from_str_radix(port, 16) != Ok(address.port()) {
+        return false;
+    }
+    let word = |at: usize| {
+        let digits = ip.get(at * 8..at * 8 + 8)?;
+        u32::from_str_radix(digits, 16).ok().map(u32::to_ne_bytes)
+    };
+    let bytes: Option<Vec<[u8; 4]>> = (0..ip.len() / 8).map(word).collect();
+    let bytes = bytes.unwrap_or_default().concat();
+    let found = match bytes.len() {
+        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+        16 => <[u8; 16]>::try_from(bytes).ok().map(|bytes| IpAddr::from(Ipv6Addr::from(bytes))),
+        _ => None,
+    };
+    found.is_some_and(|ip| ip.to_canonical() == address.ip().to_canonical())
+}
+
+#[cfg(test)]
+#[cfg(target_endian = "little")]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1CA9 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 10001 1
+   1: 0100007F:1CA9 0100007F:C001 01 00000000:00000000 00:00000000 00000000  1000        0 10002 1
+   2: 0100007F:C001 0100007F:1CA9 01 00000000:00000000 00:00000000 00000000  1001        0 10003 1
+   3: 0100007F:C002 0100007F:1CA9 06 00000000:00000000 03:00000000 00000000     0        0 0 3
+";
+
+    fn of(port: u16) -> Option<u32> {
+        owner(TABLE, SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([127, 0, 0, 1], 7337)))
+    }
+
+    #[test]
+    fn owner_is_that_of_the_other_end_and_not_of_ours() {
+        assert_eq!(of(0xC001), Some(1001));
+        assert_eq!(of(0xC003), None, "no such connection");
+    }
+
+    #[test]
+    fn socket_that_nobody_holds_has_no_owner() {
+        assert_eq!(of(0xC002), None);
+    }
+
+    #[test]
+    fn owner_of_mapped_and_real_ipv6() {
+        let line =
+            |local: &str, remote: &str| format!("h\n 0: {local}:C001 {remote}:1CA9 01 0:0 0:0 0 77 0 5 1\n");
+        let mapped = "0000000000000000FFFF00000100007F";
+        let (peer, ours) =
+            (SocketAddr::from(([127, 0, 0, 1], 0xC001)), SocketAddr::from(([127, 0, 0, 1], 7337)));
+        assert_eq!(owner(&line(mapped, mapped), peer, ours), Some(77));
+        let six = "00000000000000000000000001000000";
+        let at = |port| SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        assert_eq!(owner(&line(six, six), at(0xC001), at(7337)), Some(77));
+        assert_eq!(owner(&line(six, six), peer, ours), None);
+    }
+
+    #[test]
+    fn damaged_tables_name_nobody() {
+        for table in ["", "h\n", "h\n0: x y", "h\n0: 0100007F:C001 0100007F:1CA9", "h\n0: Ā:C001 Ā:1CA9 1"]
+        {
+            let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+            assert_eq!(owner(table, at(0xC001), at(7337)), None, "{table}");
+        }
+    }
+}

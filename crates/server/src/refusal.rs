@@ -1,0 +1,67 @@
+//! What a request is answered with that is not served.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use subscope_hub::{AskError, IngestError};
+
+/// A status with a message for whoever sent the request. The message never repeats what was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    message: String,
+    /// The field of the body that is wrong.
+    field: Option<&'static str>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), field: None }
+    }
+
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(crate) fn missing(field: &'static str) -> Self {
+        let message = format!("{field} is missing, empty or of the wrong type");
+        Self { field: Some(field), ..Self::bad(message) }
+    }
+
+    pub(crate) fn unknown(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("no such {what}"))
+    }
+
+    pub(crate) fn busy(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+}
+
+impl From<AskError> for Refusal {
+    fn from(error: AskError) -> Self {
+        Self::busy(error.to_string())
+    }
+}
+
+impl From<IngestError> for Refusal {
+    fn from(error: IngestError) -> Self {
+        Self::busy(error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = match self.field {
+            Some(field) => json!({ "error": self.message, "field": field }),
+            None => json!({ "error": self.message }),
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

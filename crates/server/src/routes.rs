@@ -1,0 +1,97 @@
+//! The routes, and the document that describes them.
+
+pub(crate) mod chains;
+mod events;
+mod hooks;
+mod ingest;
+mod live;
+mod own;
+mod queries;
+mod status;
+
+use std::sync::Arc;
+
+use axum::{Extension, Router, http::StatusCode, middleware, response::IntoResponse};
+use utoipa::OpenApi;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{doors, refusal::Refusal, state::App};
+
+/// The description of the routes, as text.
+#[derive(Clone)]
+pub(crate) struct Described(Arc<str>);
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "subscope",
+    description = "What every subagent of a coding agent does. Only for programs of the same user on the same machine: \
+                   see the README's section on serve for who is let in."
+))]
+struct Document;
+
+fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(events::post))
+        .routes(routes!(hooks::post))
+        .routes(routes!(ingest::post))
+        .routes(routes!(queries::sessions))
+        .routes(routes!(queries::tree))
+        .routes(routes!(queries::events))
+        .routes(routes!(queries::agent))
+        .routes(routes!(live::get))
+        .routes(routes!(status::get))
+        .routes(routes!(own::health))
+        .routes(routes!(own::metrics))
+        .routes(routes!(own::description))
+        .split_for_parts()
+}
+
+/// Returns the routes behind their doors.
+pub(crate) fn router(app: App) -> Router {
+    let (router, document) = parts();
+    // It is made of constants: serialising it has no way to fail.
+    let described = Described(document.to_pretty_json().unwrap_or_default().into());
+    router
+        .fallback(async || Refusal::unknown("route"))
+        .method_not_allowed_fallback(async || {
+            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
+                .into_response()
+        })
+        .layer(Extension(described))
+        .layer(middleware::from_fn_with_state(app.clone(), doors::guard))
+        .with_state(app)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn document_names_every_route_and_no_other() {
+        let (_, document) = parts();
+        let mut found: Vec<String> = Vec::new();
+        for (path, item) in &document.paths.paths {
+            let methods =
+                [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put), ("DELETE", &item.delete)];
+            found.extend(
+                methods.iter().filter(|(_, at)| at.is_some()).map(|(method, _)| format!("{method} {path}")),
+            );
+        }
+        found.sort();
+        let expected = [
+            "GET /api/v1/agents/{id}",
+            "GET /api/v1/live",
+            "GET /api/v1/sessions",
+            "GET /api/v1/sessions/{id}/events",
+            "GET /api/v1/sessions/{id}/tree",
+            "GET /healthz",
+            "GET /metrics",
+            "GET /openapi.json",
+            "GET /ws",
+            "POST /api/v1/ingest/{dialect}",
+            "POST /hooks/claude",
+            "POST /subagent-events",
+        ];
+        assert_eq!(found, expected);
+    }
+}

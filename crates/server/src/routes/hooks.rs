@@ -1,0 +1,67 @@
+//! `POST /hooks/claude`: a payload of a hook, as the harness or `subscope hook` hands it over.
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+};
+use serde::de::IgnoredAny;
+use subscope_decode::Dialect;
+use subscope_hub::{HOOKS, Ingest, clock};
+use subscope_model::Millis;
+
+use super::ingest::delivery;
+use crate::{
+    ask::ask,
+    body::{self, HOOK_BYTES, Kind},
+    refusal::Refusal,
+    state::App,
+};
+
+/// How far a time of receipt may lie ahead of our clock.
+const AHEAD_MS: Millis = 60_000;
+
+/// Takes one hook payload. The answer is empty: it decides nothing.
+#[utoipa::path(
+    post, path = "/hooks/claude",
+    params(
+        ("X-Subscope-Delivery" = Option<String>, Header, description = "What comes again with the same one is taken once."),
+        ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When the harness handed it over, if not just now."),
+    ),
+    request_body(content_type = "application/json", description = "The payload.", content = Object),
+    responses(
+        (status = 200, description = "Kept; empty."),
+        (status = 400, description = "Not JSON."),
+        (status = 413, description = "More than 16 MiB."),
+        (status = 415, description = "Not application/json."),
+        (status = 503, description = "Not kept: hand it over again."),
+    )
+)]
+pub(super) async fn post(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Refusal> {
+    let held = body::read(&app, &headers, body, Kind::Json, HOOK_BYTES).await?;
+    let (mut body, _share) = held.split();
+    serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
+        Refusal::bad(format!("not JSON (line {}, column {})", error.line(), error.column()))
+    })?;
+    body::one_line(&mut body);
+    let ingest = Ingest {
+        source: HOOKS.to_owned(),
+        session: None,
+        dialect: Some(Dialect::ClaudeHook),
+        key: delivery(&headers),
+        received_ms: received(&headers),
+        body,
+    };
+    ask(|reply| app.hub.ingest(ingest, reply)).await??;
+    Ok(StatusCode::OK)
+}
+
+/// Returns the time of receipt that the sender names, where it can be one.
+pub(super) fn received(headers: &HeaderMap) -> Option<Millis> {
+    let named: Millis = headers.get("x-subscope-received-ms")?.to_str().ok()?.parse().ok()?;
+    (1..=clock::now_ms() + AHEAD_MS).contains(&named).then_some(named)
+}

@@ -1,0 +1,120 @@
+//! `POST /api/v1/ingest/{dialect}`: lines of one dialect.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Path, Query, State},
+    http::{HeaderMap, StatusCode},
+};
+use serde::{Deserialize, Serialize};
+use subscope_decode::Dialect;
+use subscope_hub::{Ingest, clock};
+use subscope_model::{Problem, SessionId};
+
+use super::hooks::received;
+use crate::{
+    ask::ask,
+    body::{self, INGEST_BYTES, Kind},
+    refusal::Refusal,
+    state::App,
+};
+
+/// The longest name of a source and key of a delivery that is taken.
+const NAME_BYTES: usize = 512;
+
+#[derive(Deserialize)]
+pub(super) struct Named {
+    source: Option<String>,
+}
+
+/// What became of the lines.
+#[derive(Serialize)]
+pub(super) struct Told {
+    schema: &'static str,
+    /// Whether this delivery was known: then nothing of it was taken again.
+    repeat: bool,
+    lines: u64,
+    sessions: Vec<SessionId>,
+    /// The first hundred.
+    problems: Vec<Problem>,
+    problem_count: u64,
+}
+
+/// Takes lines of one dialect, in order within their source.
+#[utoipa::path(
+    post, path = "/api/v1/ingest/{dialect}",
+    params(
+        ("dialect" = String, Path, description = "claude.transcript, claude.stream, claude.hook, subagent-events or subscope.feed."),
+        ("source" = Option<String>, Query, description = "Names the stream that the lines belong to; `default` otherwise."),
+        ("X-Subscope-Delivery" = Option<String>, Header, description = "What comes again with the same one is taken once."),
+        ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When they came, if not just now."),
+    ),
+    request_body(content_type = "application/x-ndjson", description = "Whole lines.", content = String),
+    responses(
+        (status = 200, description = "Kept, with counts and problems.", body = Object),
+        (status = 404, description = "No such dialect."),
+        (status = 413, description = "More than 256 MiB."),
+        (status = 415, description = "Neither application/x-ndjson nor application/json."),
+        (status = 503, description = "Not kept: hand it over again."),
+    )
+)]
+pub(super) async fn post(
+    State(app): State<App>,
+    Path(dialect): Path<String>,
+    Query(named): Query<Named>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Told>, Refusal> {
+    let dialect = takes(&dialect).ok_or(Refusal::unknown("dialect"))?;
+    let source = named.source.unwrap_or_else(|| "default".to_owned());
+    if source.len() > NAME_BYTES {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "the source's name is too long"));
+    }
+    let held = body::read(&app, &headers, body, Kind::Lines, INGEST_BYTES).await?;
+    let (body, _share) = held.split();
+    let ingest = Ingest {
+        source: format!("ingest/{}/{source}", dialect.as_str()),
+        session: None,
+        dialect: Some(dialect),
+        key: delivery(&headers),
+        received_ms: received(&headers),
+        body,
+    };
+    let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
+    Ok(Json(Told {
+        schema: "subscope.ingest/1",
+        repeat: taken.is_repeat,
+        lines: taken.lines,
+        sessions: taken.sessions,
+        problems: taken.problems,
+        problem_count: taken.problem_count,
+    }))
+}
+
+/// The dialects that make sense without a path: the others say nothing of their session.
+fn takes(word: &str) -> Option<Dialect> {
+    Dialect::parse(word).filter(|dialect| match dialect {
+        Dialect::ClaudeTranscript
+        | Dialect::ClaudeStream
+        | Dialect::ClaudeHook
+        | Dialect::SubagentEvents
+        | Dialect::Feed => true,
+        Dialect::ClaudeMeta | Dialect::ClaudeJournal => false,
+    })
+}
+
+/// Returns the id of a delivery. Without one every delivery is a new one: two equal payloads can be two events, and what
+/// has ids of its own is known by these.
+pub(super) fn delivery(headers: &HeaderMap) -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let named = headers.get("x-subscope-delivery").and_then(|value| value.to_str().ok());
+    match named.filter(|named| !named.is_empty() && named.len() <= NAME_BYTES) {
+        Some(named) => format!("delivery/{named}"),
+        None => {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            format!("own/{}/{}/{number}", clock::now_ms(), std::process::id())
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is asked of sessions, agents and events.
+
+use axum::{
+    Json,
+    extract::{Path, Query, State},
+    http::StatusCode,
+};
+use serde::{Deserialize, Serialize};
+use subscope_hub::ListQuery;
+use subscope_model::{Agent, AgentId, Event, Millis, SESSIONS_SCHEMA, Session, SessionId, SessionRow, Tree};
+
+use crate::{ask::ask, refusal::Refusal, state::App};
+
+/// How many sessions a page has, and may be asked for.
+const PAGE: usize = 100;
+const LARGEST_PAGE: usize = 1_000;
+/// The same of events.
+const EVENTS: usize = 1_000;
+const MOST_EVENTS: usize = 10_000;
+
+#[derive(Deserialize)]
+pub(super) struct PageQuery {
+    limit: Option<usize>,
+    after: Option<String>,
+}
+
+/// A page of sessions.
+#[derive(Serialize)]
+pub(super) struct Sessions {
+    schema: &'static str,
+    sessions: Vec<SessionRow>,
+    next: Option<String>,
+}
+
+/// Lists sessions, the newest first.
+#[utoipa::path(
+    get, path = "/api/v1/sessions",
+    params(
+        ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
+        ("after" = Option<String>, Query, description = "The `next` of the page before."),
+    ),
+    responses(
+        (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = Object),
+        (status = 400, description = "`after` is no `next` of a page."),
+    )
+)]
+pub(super) async fn sessions(
+    State(app): State<App>,
+    Query(query): Query<PageQuery>,
+) -> Result<Json<Sessions>, Refusal> {
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
+    let after = match query.after.as_deref() {
+        Some(cursor) => Some(read_cursor(cursor).ok_or(Refusal::bad("after is no place in the list"))?),
+        None => None,
+    };
+    let query = ListQuery { limit: limit + 1, after, only_live: false };
+    let mut sessions = ask(|reply| app.hub.sessions(query, reply)).await?;
+    let has_more = sessions.len() > limit;
+    sessions.truncate(limit);
+    let next = sessions.last().filter(|_| has_more).map(cursor);
+    Ok(Json(Sessions { schema: SESSIONS_SCHEMA, sessions, next }))
+}
+
+fn cursor(row: &SessionRow) -> String {
+    format!("{}~{}", row.last_event_at_ms.unwrap_or(0), row.id)
+}
+
+fn read_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
+    let (at, id) = cursor.split_once('~')?;
+    Some((at.parse().ok()?, SessionId::from(id)))
+}
+
+/// Returns a session's tree.
+#[utoipa::path(
+    get, path = "/api/v1/sessions/{id}/tree",
+    params(("id" = String, Path, description = "The session's id.")),
+    responses(
+        (status = 200, description = "subscope.tree/1, as `subscope tree --json` prints it.", body = Object),
+        (status = 404, description = "No such session."),
+    )
+)]
+pub(super) async fn tree(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Tree>, Refusal> {
+    let tree = ask(|reply| app.hub.tree(SessionId::from(id.as_str()), reply)).await?;
+    tree.map(Json).ok_or(Refusal::unknown("session"))
+}
+
+#[derive(Deserialize)]
+pub(super) struct EventsQuery {
+    after: Option<u64>,
+    limit: Option<usize>,
+}
+
+/// A page of events.
+#[derive(Serialize)]
+pub(super) struct Events {
+    schema: &'static str,
+    events: Vec<Event>,
+    next: Option<u64>,
+}
+
+/// Returns a session's events behind a place in the change log.
+#[utoipa::path(
+    get, path = "/api/v1/sessions/{id}/events",
+    params(
+        ("id" = String, Path, description = "The session's id."),
+        ("after" = Option<u64>, Query, description = "A `seq`; from the log's beginning otherwise."),
+        ("limit" = Option<usize>, Query, description = "At most so many; 1000 otherwise, 10000 at most."),
+    ),
+    responses(
+        (status = 200, description = "subscope.events/1; `next` is null where there is no more for now.", body = Object),
+        (status = 404, description = "No such session."),
+        (status = 410, description = "The log does not reach back there."),
+    )
+)]
+pub(super) async fn events(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<Events>, Refusal> {
+    let limit = query.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
+    let session = SessionId::from(id.as_str());
+    let after = query.after.unwrap_or(0);
+    let known = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
+    known.ok_or(Refusal::unknown("session"))?;
+    let events = ask(|reply| app.hub.events_after(after, Some(session), limit + 1, reply)).await?;
+    let gone = || Refusal::new(StatusCode::GONE, "the log does not reach back there: begin with the tree");
+    let mut events = events.ok_or_else(gone)?;
+    let has_more = events.len() > limit;
+    events.truncate(limit);
+    let next = events.last().filter(|_| has_more).map(|event| event.seq);
+    Ok(Json(Events { schema: "subscope.events/1", events, next }))
+}
+
+#[derive(Deserialize)]
+pub(super) struct AgentQuery {
+    session: Option<String>,
+}
+
+/// An agent with its session.
+#[derive(Serialize)]
+pub(super) struct OneAgent {
+    schema: &'static str,
+    session: Session,
+    agent: Agent,
+}
+
+/// Returns one agent.
+#[utoipa::path(
+    get, path = "/api/v1/agents/{id}",
+    params(
+        ("id" = String, Path, description = "The agent's id; `root` needs its session."),
+        ("session" = Option<String>, Query, description = "The session's id."),
+    ),
+    responses(
+        (status = 200, description = "subscope.agent/1: `session` and `agent` as in the tree.", body = Object),
+        (status = 404, description = "No such agent."),
+        (status = 409, description = "Several sessions have one of that id: name the session."),
+    )
+)]
+pub(super) async fn agent(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(query): Query<AgentQuery>,
+) -> Result<Json<OneAgent>, Refusal> {
+    let session = query.session.as_deref().map(SessionId::from);
+    let mut found = ask(|reply| app.hub.agents(session, AgentId::from(id.as_str()), reply)).await?;
+    match (found.pop(), found.len()) {
+        (Some((session, agent)), 0) => Ok(Json(OneAgent { schema: "subscope.agent/1", session, agent })),
+        (Some(_), others) => {
+            let message = format!("{} sessions have an agent of that id: name one by ?session=", others + 1);
+            Err(Refusal::new(StatusCode::CONFLICT, message))
+        }
+        (None, _) => Err(Refusal::unknown("agent")),
+    }
+}

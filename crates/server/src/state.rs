@@ -1,0 +1,68 @@
+//! What every route works with.
+
+use std::{sync::Arc, time::Duration};
+
+use subscope_hub::HubHandle;
+use tokio::sync::{Semaphore, watch};
+
+use crate::{counters::Counters, listen::Patience, routes::chains::Chains};
+
+/// How many live feeds there may be at once: each costs a queue and a copy of the rows of running sessions.
+pub(crate) const LIVE_FEEDS: usize = 64;
+
+/// How many bytes of bodies may be held at once, from their first byte until they are acknowledged: all ingest shares it.
+pub(crate) const BUDGET_BYTES: usize = 512 << 20;
+
+/// What is taken from the budget at once.
+pub(crate) const BUDGET_PIECE: usize = 64 << 10;
+
+/// What every route works with. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+/// What the clones share.
+pub(crate) struct Shared {
+    pub(crate) hub: HubHandle,
+    pub(crate) counters: Counters,
+    pub(crate) chains: Chains,
+    pub(crate) heartbeat: Duration,
+    pub(crate) patience: Patience,
+    pub(crate) budget: Arc<Semaphore>,
+    pub(crate) feeds: Arc<Semaphore>,
+    /// Becomes true when the server is to end.
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+impl App {
+    pub(crate) fn new(
+        hub: HubHandle,
+        heartbeat: Duration,
+        patience: Patience,
+        ending: watch::Receiver<bool>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            hub,
+            counters: Counters::default(),
+            chains: Chains::default(),
+            heartbeat,
+            patience,
+            budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_PIECE)),
+            feeds: Arc::new(Semaphore::new(LIVE_FEEDS)),
+            ending,
+        }))
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+/// Waits until the server is to end.
+pub(crate) async fn ended(is_ending: &mut watch::Receiver<bool>) {
+    // That nobody can say so any more means the same.
+    drop(is_ending.wait_for(|is_ending| *is_ending).await);
+}

@@ -1,0 +1,246 @@
+//! A server in this process, and a client that writes and reads bytes: what gets in is decided by bytes.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use serde_json::Value;
+use subscope_hub::{Hub, HubHandle, HubOptions, Keeper, Nothing};
+use subscope_model::PriceTable;
+use subscope_server::{Patience, Server, ServerOptions};
+use subscope_store::Memory;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// Far more than any wait of these tests takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A running server; ends when dropped.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) socket: PathBuf,
+    pub(crate) folder: TempDir,
+    pub(crate) handle: HubHandle,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+    }
+}
+
+pub(crate) fn start() -> Running {
+    start_with(Memory::new(), Patience::default(), Duration::from_secs(10))
+}
+
+pub(crate) fn start_with(keeper: impl Keeper + 'static, patience: Patience, heartbeat: Duration) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("data/hub.sock");
+    let options = HubOptions { prices: PriceTable::default(), limits: subscope_fold::Limits::default() };
+    let hub = Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap();
+    let handle = hub.handle();
+    let options = ServerOptions {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        socket: socket.clone(),
+        heartbeat,
+        patience,
+    };
+    let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+    let (end, is_ended) = oneshot::channel::<()>();
+    let own = handle.clone();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        runtime.unwrap().block_on(async {
+            let server = Server::bind(options, own).await.unwrap();
+            ready.send(server.url()).unwrap();
+            server.run(async { drop(is_ended.await) }).await;
+        });
+        drop(hub);
+    });
+    let url: String = is_ready.recv_timeout(LIMIT).unwrap();
+    let address = url.strip_prefix("http://").unwrap().parse().unwrap();
+    Running { address, socket, folder, handle, end: Some(end), thread: Some(thread) }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.take();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+impl Running {
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream
+    }
+
+    pub(crate) fn connect_socket(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream
+    }
+
+    /// Sends these bytes and reads the answer to the connection's end.
+    pub(crate) fn raw(&self, request: impl AsRef<[u8]>) -> Answer {
+        exchange(self.connect(), request.as_ref())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.get_with(path, "")
+    }
+
+    /// `headers` are whole lines.
+    pub(crate) fn get_with(&self, path: &str, headers: &str) -> Answer {
+        let address = self.address;
+        self.raw(format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n"))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: impl AsRef<[u8]>) -> Answer {
+        self.post_with(path, "content-type: application/json\r\n", body)
+    }
+
+    pub(crate) fn post_with(&self, path: &str, headers: &str, body: impl AsRef<[u8]>) -> Answer {
+        self.raw(self.posting(path, headers, body.as_ref()))
+    }
+
+    pub(crate) fn posting(&self, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+        let (address, length) = (self.address, body.len());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+        );
+        [head.as_bytes(), body].concat()
+    }
+
+    /// Opens the live feed.
+    pub(crate) fn live(&self, headers: &str) -> Feed {
+        let mut stream = self.connect();
+        let address = self.address;
+        write!(stream, "GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\n{headers}\r\n").unwrap();
+        let mut feed = Feed { reader: BufReader::new(stream), text: String::new() };
+        let mut line = String::new();
+        while feed.reader.read_line(&mut line).unwrap() > 2 {
+            if line.starts_with("HTTP/") {
+                assert!(line.contains(" 200 "), "{line}");
+            }
+            line.clear();
+        }
+        feed
+    }
+}
+
+pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> Answer {
+    // The server may refuse before it has read everything.
+    let _ = stream.write_all(request);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    parse(&bytes)
+}
+
+pub(crate) fn parse(bytes: &[u8]) -> Answer {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return Answer { status: 0, head: text, body: String::new() };
+    };
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// One message of the live feed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) id: Option<u64>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+/// A live feed that is read.
+pub(crate) struct Feed {
+    reader: BufReader<TcpStream>,
+    text: String,
+}
+
+impl Feed {
+    /// Returns the next message; comments and places give one with null data.
+    pub(crate) fn next(&mut self) -> Option<Told> {
+        loop {
+            if let Some(end) = self.text.find("\n\n") {
+                let block: String = self.text.drain(..end + 2).collect();
+                let field = |name: &str| {
+                    let lines = block.lines().filter_map(|line| line.split_once(": "));
+                    lines.filter(|(found, _)| *found == name).map(|(_, value)| value).next()
+                };
+                return Some(Told {
+                    id: field("id").map(|id| id.parse().unwrap()),
+                    event: field("event").unwrap_or_default().to_owned(),
+                    data: field("data").map_or(Value::Null, |data| serde_json::from_str(data).unwrap()),
+                });
+            }
+            // A chunk: its size in hexadecimal, its bytes, a line end.
+            let mut size = String::new();
+            if self.reader.read_line(&mut size).ok()? == 0 {
+                return None;
+            }
+            let size = usize::from_str_radix(size.trim(), 16).unwrap();
+            let mut chunk = vec![0; size + 2];
+            self.reader.read_exact(&mut chunk).ok()?;
+            if size == 0 {
+                return None;
+            }
+            self.text += std::str::from_utf8(&chunk[..size]).unwrap();
+        }
+    }
+
+    /// Reads until a message for which this holds, which is the last one returned.
+    pub(crate) fn until(&mut self, is_it: impl Fn(&Told) -> bool) -> Vec<Told> {
+        let mut all = Vec::new();
+        loop {
+            let told = self.next().unwrap_or_else(|| panic!("the feed ended after {all:?}"));
+            let is_last = is_it(&told);
+            all.push(told);
+            if is_last {
+                return all;
+            }
+        }
+    }
+}
+
+/// A hook's payload: a call of the root.
+pub(crate) fn call(session: &str, id: &str) -> String {
+    format!(
+        r#"{{"session_id":"{session}","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"{id}","tool_input":{{"file_path":"/x"}}}}"#
+    )
+}
+
+/// A posted event.
+pub(crate) fn event(run: &str, kind: &str, more: &str) -> String {
+    format!(
+        r#"{{"subagentName":"worker","subagentRunId":"{run}","timestamp":"2026-11-21T20:00:00Z","type":"{kind}"{more}}}"#
+    )
+}

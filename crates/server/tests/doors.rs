@@ -1,0 +1,326 @@
+//! Who gets in: each test tries to, in a way that must fail, beside one that must not.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::Command,
+    time::Duration,
+};
+
+use common::{Running, call, event, exchange, start, start_with};
+use subscope_server::{Patience, ServeError, Server, ServerOptions};
+use subscope_store::Memory;
+
+/// Nothing was taken.
+fn is_untouched(server: &Running) {
+    let sessions = server.get("/api/v1/sessions").json();
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 0, "{sessions}");
+}
+
+#[test]
+fn rebound_name_reads_and_writes_nothing() {
+    let server = start();
+    let port = server.address.port();
+    for host in [format!("evil.example:{port}"), "127.0.0.1".to_owned(), format!("[::1]:{port}")] {
+        for path in
+            ["/api/v1/sessions", "/healthz", "/metrics", "/openapi.json", "/api/v1/live", "/ws", "/none"]
+        {
+            let answer =
+                server.raw(format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"));
+            assert_eq!(answer.status, 403, "{host} {path} {answer:?}");
+        }
+        let body = call("s", "t");
+        let answer = server.raw(format!(
+            "POST /hooks/claude HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        assert_eq!(answer.status, 403, "{host} {answer:?}");
+    }
+    assert_eq!(server.raw("GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n").status, 400);
+    let address = server.address;
+    let absolute =
+        format!("GET http://evil.example/healthz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    assert_eq!(server.raw(absolute).status, 403);
+    let twice = format!(
+        "GET /healthz HTTP/1.1\r\nhost: {address}\r\nhost: evil.example\r\nconnection: close\r\n\r\n"
+    );
+    assert_eq!(server.raw(twice).status, 400);
+    is_untouched(&server);
+    let local = format!("GET /healthz HTTP/1.1\r\nhost: localhost:{port}\r\nconnection: close\r\n\r\n");
+    assert_eq!(server.raw(local).status, 200);
+}
+
+#[test]
+fn page_of_another_origin_posts_and_listens_to_nothing() {
+    let server = start();
+    let json = "content-type: application/json\r\n";
+    for foreign in [
+        "origin: http://evil.example\r\n",
+        "origin: null\r\n",
+        "origin: http://localhost:3000\r\n",
+        "sec-fetch-site: cross-site\r\n",
+        "sec-fetch-site: same-site\r\n",
+    ] {
+        for path in ["/hooks/claude", "/subagent-events", "/api/v1/ingest/claude.hook"] {
+            let answer = server.post_with(path, &format!("{json}{foreign}"), call("s", "t"));
+            assert_eq!(answer.status, 403, "{foreign} {answer:?}");
+        }
+        let upgrade = format!(
+            "{foreign}upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        );
+        for path in ["/ws", "/api/v1/live", "/api/v1/sessions"] {
+            assert_eq!(server.get_with(path, &upgrade).status, 403, "{foreign} {path}");
+        }
+        let address = server.address;
+        let preflight = format!(
+            "OPTIONS /hooks/claude HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{foreign}access-control-request-method: POST\r\n\r\n"
+        );
+        let answer = server.raw(preflight);
+        assert_eq!(answer.status, 403);
+        assert_eq!(answer.header("access-control-allow-origin"), None);
+    }
+    is_untouched(&server);
+    let own = format!("{json}origin: http://{}\r\nsec-fetch-site: same-origin\r\n", server.address);
+    let answer = server.post_with("/hooks/claude", &own, call("s", "t"));
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("access-control-allow-origin"), None);
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+}
+
+#[test]
+fn bodies_that_a_form_can_send_are_refused() {
+    let server = start();
+    for given in [
+        "",
+        "content-type: text/plain\r\n",
+        "content-type: text/plain;application/json\r\n",
+        "content-type: application/x-www-form-urlencoded\r\n",
+        "content-type: multipart/form-data; boundary=x\r\n",
+        "content-type: application/json\r\ncontent-encoding: gzip\r\n",
+    ] {
+        for (path, body) in [
+            ("/hooks/claude", call("s", "t")),
+            ("/subagent-events", event("r", "subagent_start", "")),
+            ("/api/v1/ingest/claude.hook", call("s", "t")),
+        ] {
+            assert_eq!(server.post_with(path, given, body).status, 415, "{given} {path}");
+        }
+    }
+    let lines = "content-type: application/x-ndjson\r\n";
+    assert_eq!(server.post_with("/hooks/claude", lines, call("s", "t")).status, 415);
+    is_untouched(&server);
+    assert_eq!(server.post_with("/api/v1/ingest/claude.hook", lines, call("s", "t")).status, 200);
+}
+
+#[test]
+fn bodies_over_the_cap_are_refused_announced_or_not() {
+    let server = start();
+    let address = server.address;
+    let mib = |count: usize| vec![b' '; count << 20];
+    for (path, cap) in [("/subagent-events", 4), ("/hooks/claude", 16), ("/api/v1/ingest/claude.stream", 256)]
+    {
+        let announced = format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            (cap << 20) + 1
+        );
+        assert_eq!(server.raw(announced).status, 413, "{path}");
+    }
+    let mut chunked = format!(
+        "POST /subagent-events HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    .into_bytes();
+    for _ in 0..5 {
+        chunked.extend_from_slice(format!("{:x}\r\n", 1 << 20).as_bytes());
+        chunked.extend_from_slice(&mib(1));
+        chunked.extend_from_slice(b"\r\n");
+    }
+    chunked.extend_from_slice(b"0\r\n\r\n");
+    // The rest of the body may still be on its way when the connection is closed: then the answer can be lost.
+    assert!(matches!(server.raw(chunked).status, 413 | 0));
+    let huge_head = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
+    assert!(matches!(server.raw(huge_head).status, 431 | 0));
+    is_untouched(&server);
+    let mut body = event("r", "subagent_start", "").into_bytes();
+    body.resize(4 << 20, b' ');
+    assert_eq!(server.post("/subagent-events", body).status, 200);
+}
+
+#[test]
+fn folder_and_socket_are_their_owners_alone() {
+    let server = start();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&server.socket), 0o600);
+    assert_eq!(mode(server.socket.parent().unwrap()), 0o700);
+    let request = "GET /healthz HTTP/1.1\r\nhost: whatever\r\nconnection: close\r\n\r\n";
+    assert_eq!(exchange(server.connect_socket(), request.as_bytes()).status, 200);
+    let socket = server.socket.clone();
+    drop(server);
+    assert!(!socket.exists(), "it is removed at the end");
+}
+
+fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ServeError> {
+    let server = start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let options = ServerOptions {
+        listen: listen.parse().unwrap(),
+        socket: socket.to_owned(),
+        heartbeat: Duration::from_secs(10),
+        patience: Patience::default(),
+    };
+    runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
+}
+
+#[test]
+fn other_addresses_and_taken_sockets_are_refused() {
+    let server = start();
+    let folder = tempfile::tempdir().unwrap();
+    for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
+        let refused = bind(listen, &folder.path().join("a.sock"));
+        assert!(matches!(refused, Err(ServeError::NotLoopback(_))), "{listen} {refused:?}");
+    }
+    assert!(matches!(bind("127.0.0.1:0", &server.socket), Err(ServeError::Taken { .. })));
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    assert!(matches!(bind("127.0.0.1:0", &file), Err(ServeError::Socket { .. })));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    // What a hub left that was killed is taken over.
+    let stale = folder.path().join("stale.sock");
+    drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+    assert!(stale.exists());
+    bind("127.0.0.1:0", &stale).unwrap();
+}
+
+/// As another user, where this one may become another.
+#[cfg(target_os = "linux")]
+#[test]
+fn programs_of_other_users_are_turned_away() {
+    let server = start();
+    // Even where the files let it through.
+    for path in [server.folder.path(), server.socket.parent().unwrap(), &server.socket] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let get = |url: &str, more: &[&str], uid: Option<u32>| {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20"]).args(more).arg(url);
+        if let Some(uid) = uid {
+            curl.uid(uid).gid(uid);
+        }
+        curl.output().ok().map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let url = format!("http://{}/healthz", server.address);
+    let socket = server.socket.to_string_lossy().into_owned();
+    let by_socket = ["--unix-socket", socket.as_str()];
+    let Some(own) = get(&url, &[], None) else { return };
+    assert_eq!((own.as_str(), get(&url, &by_socket, None).as_deref()), ("200", Some("200")));
+    // Only root may become another; elsewhere the rows of the kernel's table are tested alone.
+    let Some(other) = get(&url, &[], Some(65_534)) else { return };
+    assert_eq!((other.as_str(), get(&url, &by_socket, Some(65_534)).as_deref()), ("403", Some("403")));
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("subscope_connections_refused_total 2"), "{metrics}");
+}
+
+#[test]
+fn peers_that_send_or_read_too_slowly_are_given_up() {
+    let span = Duration::from_millis;
+    let patience = Patience { head: span(300), body_idle: span(300), body: span(900), write: span(500) };
+    let server = start_with(Memory::new(), patience, Duration::from_secs(10));
+    let address = server.address;
+    // A head that never ends.
+    let mut slow = server.connect();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: ").unwrap();
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).unwrap();
+    assert!(!String::from_utf8_lossy(&rest).contains("200"), "{rest:?}");
+    let head = format!(
+        "POST /hooks/claude HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: 100\r\nconnection: close\r\n\r\n"
+    );
+    // A body that stops, and one that drips.
+    assert_eq!(exchange(server.connect(), head.as_bytes()).status, 408);
+    let mut dripping = server.connect();
+    dripping.write_all(head.as_bytes()).unwrap();
+    for _ in 0..8 {
+        std::thread::sleep(span(150));
+        let _ = dripping.write_all(b" ");
+    }
+    assert!(matches!(exchange(dripping, b"").status, 408 | 0));
+    // A live feed that nobody reads is cut off, and nobody else waits for it.
+    let mut stuck = server.connect();
+    write!(stuck, "GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+    let readers = || {
+        let metrics = server.get("/metrics").body;
+        let line = metrics.lines().find(|line| line.starts_with("subscope_readers ")).unwrap().to_owned();
+        line.rsplit(' ').next().unwrap().parse::<u32>().unwrap()
+    };
+    let wait_for = |count: u32, each: &dyn Fn(usize)| {
+        for number in 0.. {
+            if readers() == count {
+                return;
+            }
+            assert!(number < 5_000);
+            each(number);
+        }
+    };
+    wait_for(1, &|_| std::thread::sleep(span(5)));
+    let long = "x".repeat(200_000);
+    wait_for(0, &|number| {
+        let body = format!(
+            r#"{{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p{number}","prompt":"{long}{number}"}}"#
+        );
+        assert_eq!(server.post("/hooks/claude", body).status, 200);
+        std::thread::sleep(span(20));
+    });
+}
+
+#[test]
+fn ids_are_names_and_never_places() {
+    let server = start();
+    let before: Vec<_> = listing(server.folder.path());
+    for id in ["..%2f..%2f..%2fetc%2fpasswd", "%2e%2e", "..", "%00", "a%2fb", "%ff"] {
+        for path in [
+            format!("/api/v1/sessions/{id}/tree"),
+            format!("/api/v1/sessions/{id}/events"),
+            format!("/api/v1/agents/{id}"),
+        ] {
+            let status = server.get(&path).status;
+            assert!(matches!(status, 400 | 404), "{path} {status}");
+        }
+    }
+    let lines = "content-type: application/x-ndjson\r\n";
+    let target = "/api/v1/ingest/claude.hook?source=..%2f..%2f..%2ftmp%2fevil";
+    let answer = server.post_with(target, lines, call("../../evil", "t"));
+    assert_eq!(answer.status, 200);
+    assert_eq!(server.get("/api/v1/sessions/..%2f..%2fevil/tree").json()["session"]["id"], "../../evil");
+    assert_eq!(server.post_with("/api/v1/ingest/..%2fx", lines, call("s", "t")).status, 404);
+    assert_eq!(listing(server.folder.path()), before);
+}
+
+fn listing(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> = entries.collect();
+    let below: Vec<_> = all.iter().filter(|path| path.is_dir()).flat_map(|path| listing(path)).collect();
+    all.extend(below);
+    all.sort();
+    all
+}
+
+#[test]
+fn refusals_repeat_nothing_that_was_sent() {
+    let server = start();
+    let secret = "sk-ant-api03-very-secret";
+    let event = event("r", "tool_call", "").replace("\"type\"", &format!("\"{secret}\""));
+    for (path, body) in [
+        ("/subagent-events", format!("{{{secret}")),
+        ("/subagent-events", event),
+        ("/hooks/claude", secret.to_owned()),
+        (&*format!("/{secret}"), "{}".to_owned()),
+        (&*format!("/api/v1/ingest/{secret}"), "{}".to_owned()),
+    ] {
+        let answer = server.post(path, body);
+        assert!((400..500).contains(&answer.status), "{answer:?}");
+        assert!(!format!("{answer:?}").contains(secret), "{answer:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Live feeds: nothing twice, nothing left out, and nobody waits for a reader that is stuck.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use common::{LIMIT, Told, call, event, start, start_with};
+use serde_json::Value;
+use subscope_server::Patience;
+use subscope_store::Memory;
+use tungstenite::{Message, client::IntoClientRequest};
+
+fn seqs(told: &[Told]) -> Vec<u64> {
+    let events = told.iter().filter(|it| it.event == "event");
+    events.map(|it| it.data["seq"].as_u64().unwrap()).filter(|seq| *seq > 0).collect()
+}
+
+fn is_call(told: &Told, id: &str) -> bool {
+    told.event == "event" && told.data["kind"] == "tool.pre" && told.data["data"]["tool_use_id"] == id
+}
+
+#[test]
+fn snapshot_and_changes_are_the_tree() {
+    let server = start();
+    server.post("/hooks/claude", call("s", "t0"));
+    let mut feed = server.live("");
+    for number in 1..10 {
+        server.post("/hooks/claude", call("s", &format!("t{number}")));
+    }
+    let told = feed.until(|it| is_call(it, "t9"));
+    let mut rows: BTreeMap<String, Value> = BTreeMap::new();
+    for it in &told {
+        match it.event.as_str() {
+            "snapshot" => rows = by_id(&it.data["agents"]),
+            "change" => rows.extend(by_id(&it.data["agents"])),
+            _ => {}
+        }
+        assert_eq!(it.id, it.data["seq"].as_u64().filter(|_| it.event == "event").or(it.id));
+    }
+    let tree = server.get("/api/v1/sessions/s/tree").json();
+    assert_eq!(rows, by_id(&tree["agents"]));
+    assert_eq!(told.iter().find(|it| it.event == "snapshot").unwrap().data["schema"], "subscope.tree/1");
+    assert_eq!(told.iter().find(|it| it.event == "change").unwrap().data["schema"], "subscope.change/1");
+}
+
+fn by_id(rows: &Value) -> BTreeMap<String, Value> {
+    rows.as_array().unwrap().iter().map(|row| (row["id"].as_str().unwrap().to_owned(), row.clone())).collect()
+}
+
+#[test]
+fn reader_that_returns_misses_nothing_and_gets_nothing_twice() {
+    let server = start();
+    let mut all = Vec::new();
+    let mut last = String::new();
+    for round in 0..8 {
+        let mut feed = server.live(&last);
+        for number in 0..5 {
+            server.post("/hooks/claude", call("s", &format!("t{round}-{number}")));
+        }
+        // It leaves in the middle of what is told.
+        let told = feed.until(|it| is_call(it, &format!("t{round}-2")));
+        assert!(told.iter().all(|it| it.event != "reset"), "{told:?}");
+        let place = told.iter().filter_map(|it| it.id).next_back().unwrap();
+        last = format!("last-event-id: {place}\r\n");
+        all.extend(seqs(&told));
+    }
+    let told = server.live(&last).until(|it| is_call(it, "t7-4"));
+    all.extend(seqs(&told));
+    assert_eq!(all, (1..=*all.last().unwrap()).collect::<Vec<_>>());
+}
+
+#[test]
+fn place_outside_the_log_resets() {
+    let server = start();
+    server.post("/hooks/claude", call("s", "t"));
+    let told = server.live("last-event-id: 123456789\r\n").until(|it| it.event == "snapshot");
+    assert_eq!(told[0].event, "reset");
+    assert_eq!(server.get_with("/api/v1/live", "last-event-id: abc\r\n").status, 400);
+}
+
+#[test]
+fn stuck_reader_delays_nobody_and_is_told_what_it_missed() {
+    let server = start();
+    let mut stuck = server.live("");
+    let mut healthy = server.live("");
+    // More than the system's buffers take, and then more events than a queue takes; each burst fits into one.
+    let long = "x".repeat(60_000);
+    let prompts = (0..200).map(|number| {
+        format!(
+            r#"{{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p{number}","prompt":"{long} {number}"}}"#
+        )
+    });
+    let bursts: Vec<Vec<String>> = (0..6)
+        .map(|burst| (0..700).map(|number| call("s", &format!("t{burst}-{number}"))).collect())
+        .collect();
+    for burst in [prompts.collect()].iter().chain(&bursts) {
+        let lines = "content-type: application/x-ndjson\r\n";
+        assert_eq!(server.post_with("/api/v1/ingest/claude.hook", lines, burst.join("\n")).status, 200);
+        let last: Value = serde_json::from_str(burst.last().unwrap()).unwrap();
+        match last["tool_use_id"].as_str() {
+            Some(id) => healthy.until(|it| is_call(it, id)),
+            None => healthy.until(|it| it.event == "event" && it.data["run"] == 200),
+        };
+    }
+    // It reads again: what it was too slow for is counted, and its rows are whole.
+    let told = stuck.until(|it| it.event == "missed");
+    let missed = told.last().unwrap();
+    assert!(missed.data["count"].as_u64().unwrap() > 0);
+    let after = seqs(&told).last().copied().unwrap();
+    assert_eq!(missed.data["after"], after);
+    let rows = told.iter().rev().find(|it| it.event == "snapshot" || it.event == "change").unwrap();
+    assert_eq!(rows.data["agents"][0]["tool_calls"], 4200);
+}
+
+#[test]
+fn status_messages_tell_starts_heartbeats_and_ends() {
+    let server = start_with(Memory::new(), Patience::default(), Duration::from_secs(1));
+    let request = format!("ws://{}/ws", server.address).into_client_request().unwrap();
+    let stream = server.connect();
+    let (mut socket, _) = tungstenite::client(request, stream).unwrap();
+    let now = subscope_hub::clock::now_ms();
+    let at = |text: String| text.replace("\"2026-11-21T20:00:00Z\"", &now.to_string());
+    let began = subscope_hub::clock::tick();
+    let mut until = |kind: &str, session: &str| loop {
+        assert!(began.elapsed() < LIMIT, "no {kind}");
+        if let Message::Text(text) = socket.read().unwrap() {
+            let message: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(message["type"], "claude-status");
+            if message["data"]["type"] == kind && message["sessionId"] == session {
+                return message["data"].clone();
+            }
+        }
+    };
+    server.post("/subagent-events", at(event("a", "subagent_start", "")));
+    let started = until("subagent-started", "events:a");
+    assert_eq!(started["subagentId"], "a");
+    assert!(began.elapsed() < Duration::from_millis(900), "at once, not with the next heartbeat");
+    server.post("/subagent-events", at(event("b", "subagent_start", r#","parentRunId":"a""#)));
+    until("subagent-started", "events:a");
+    let one = until("subagent-heartbeat", "events:a");
+    let two = until("subagent-heartbeat", "events:a");
+    assert_eq!(two["subagentCount"], 2, "{two}");
+    assert_eq!(two["agents"].as_array().unwrap().len(), 2);
+    assert!(two["agents"][0]["last_event_age_ms"].as_i64().unwrap() > 0);
+    let words = format!("Sub-agent processing... ({}s)", two["elapsedSeconds"]);
+    assert_eq!(two["message"], words);
+    assert_ne!(one["message"], two["message"]);
+    for run in ["b", "a"] {
+        server.post("/subagent-events", at(event(run, "subagent_end", "")));
+        let ended = until("subagent-ended", "events:a");
+        assert_eq!((&ended["subagentId"], &ended["status"]), (&run.into(), &"completed".into()));
+    }
+}

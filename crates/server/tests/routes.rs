@@ -1,0 +1,222 @@
+//! What the routes take and give.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{collections::BTreeSet, io::Write};
+
+use common::{call, event, exchange, start};
+use serde_json::Value;
+
+const LINES: &str = "content-type: application/x-ndjson\r\n";
+
+#[test]
+fn posted_events_become_a_tree_by_their_chain() {
+    let server = start();
+    for (run, kind, more) in [
+        ("a", "subagent_start", r#","payload":"Do it.""#),
+        ("b", "subagent_start", r#","parentRunId":"a""#),
+        ("c", "subagent_start", r#","parentRunId":"b""#),
+        ("c", "tool_call", r#","toolName":"grep","toolCallId":"t1","payload":{"q":"x"}"#),
+        ("c", "tool_result", r#","toolName":"grep","toolCallId":"t1","payload":"y","isError":true"#),
+        ("a", "subagent_end", ""),
+    ] {
+        let answer = server.post("/subagent-events", event(run, kind, more));
+        assert_eq!((answer.status, answer.json()["accepted"].clone()), (200, true.into()), "{answer:?}");
+    }
+    let sessions = server.get("/api/v1/sessions").json();
+    assert_eq!(sessions["schema"], "subscope.sessions/1");
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+    assert_eq!(sessions["sessions"][0]["id"], "events:a");
+    let tree = server.get("/api/v1/sessions/events:a/tree").json();
+    let rows: Vec<_> = tree["agents"].as_array().unwrap().iter().collect();
+    let parents: Vec<_> = rows.iter().map(|row| (row["id"].as_str(), row["parent_id"].as_str())).collect();
+    let expected =
+        [(Some("root"), None), (Some("a"), Some("root")), (Some("b"), Some("a")), (Some("c"), Some("b"))];
+    assert_eq!(parents, expected);
+    assert_eq!((&rows[3]["tool_errors"], &rows[1]["status"]), (&1.into(), &"completed".into()));
+    let agent = server.get("/api/v1/agents/c").json();
+    assert_eq!((&agent["agent"], &agent["session"]), (rows[3], &tree["session"]));
+    let other = event("z", "subagent_start", r#","sessionId":"mine","parentRunId":"a""#);
+    assert_eq!(server.post("/subagent-events", other).status, 200);
+    assert_eq!(server.get("/api/v1/sessions/mine/tree").status, 200);
+}
+
+#[test]
+fn posted_events_are_refused_with_the_field_that_is_missing() {
+    let server = start();
+    let whole: Value = serde_json::from_str(&event("r", "tool_call", "")).unwrap();
+    for field in ["subagentName", "subagentRunId", "timestamp", "type"] {
+        for wrong in [None, Some(Value::Null), Some(Value::from(vec![1]))] {
+            let mut body = whole.clone();
+            match wrong {
+                None => drop(body.as_object_mut().unwrap().remove(field)),
+                Some(wrong) => body[field] = wrong,
+            }
+            let answer = server.post("/subagent-events", body.to_string());
+            assert_eq!((answer.status, answer.json()["field"].clone()), (400, field.into()), "{answer:?}");
+        }
+    }
+    for body in ["", "not json", "[]", "null", "{\"a\":1}{\"b\":2}"] {
+        assert_eq!(server.post("/subagent-events", body).status, 400, "{body}");
+    }
+    let get = server.get("/subagent-events");
+    assert_eq!((get.status, get.header("allow")), (405, Some("POST")));
+    let odd = server.post("/subagent-events", event("r", "daydream", ""));
+    assert_eq!(odd.status, 200);
+    assert!(odd.json()["problems"][0]["what"].as_str().unwrap().contains("daydream"), "{odd:?}");
+    let tree = server.get("/api/v1/sessions/events:r/tree").json();
+    assert_eq!(tree["problems"].as_array().unwrap().len(), 1);
+    // The other spellings, a time in milliseconds, and line ends between the tokens.
+    let other = "{\n\"subagentName\":\"\",\r\n\"subagentRunID\":\"r2\",\"timestamp\":1795293906647,\"type\":\"subagent_start\"\n}";
+    assert_eq!(server.post("/subagent-events", other).status, 200);
+    assert_eq!(server.get("/api/v1/agents/r2").status, 200);
+}
+
+#[test]
+fn repeats_change_nothing() {
+    let server = start();
+    let told = event("r", "tool_call", r#","toolName":"x","toolCallId":"t""#);
+    let with_id = event("r", "thought_trace", r#","payload":"hm","eventId":"e1""#);
+    for body in [&told, &with_id, &event("r", "subagent_start", "")] {
+        assert_eq!(server.post("/subagent-events", body).json()["repeat"], false);
+        let tree = server.get("/api/v1/sessions/events:r/tree").body;
+        assert_eq!(server.post("/subagent-events", body).json()["repeat"], true);
+        assert_eq!(server.get("/api/v1/sessions/events:r/tree").body, tree);
+    }
+    let delivery =
+        "content-type: application/json\r\nx-subscope-delivery: d1\r\nx-subscope-received-ms: 1000\r\n";
+    for _ in 0..2 {
+        let answer = server.post_with("/hooks/claude", delivery, call("s", "t"));
+        assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+    }
+    let tree = server.get("/api/v1/sessions/s/tree").json();
+    assert_eq!(tree["summary"]["tool_calls"], 1);
+    assert_eq!(tree["agents"][0]["tools"][0]["started_at_ms"], 1000, "the time of receipt that was named");
+    let metrics = server.get("/metrics").body;
+    assert!(metrics.contains("subscope_ingest_repeats_total 4\n"), "{metrics}");
+}
+
+#[test]
+fn ingest_tells_counts_and_problems() {
+    let server = start();
+    let body = format!("{}\n\nnot json\n{}", call("s1", "t1"), call("s2", "t2"));
+    let told = server.post_with("/api/v1/ingest/claude.hook?source=a", LINES, body).json();
+    assert_eq!((&told["lines"], &told["problem_count"]), (&3.into(), &1.into()), "{told}");
+    assert_eq!(told["problems"][0]["at"], "ingest/claude.hook/a:3");
+    assert_eq!(told["sessions"], serde_json::json!(["s1", "s2"]));
+    for dialect in ["nonsense", "claude.meta", "claude"] {
+        assert_eq!(server.post_with(&format!("/api/v1/ingest/{dialect}"), LINES, "{}").status, 404);
+    }
+    assert_eq!(server.get("/api/v1/ingest/claude.hook").status, 405);
+}
+
+#[test]
+fn sessions_come_in_pages_without_gap_or_repeat() {
+    let server = start();
+    for number in 0..25 {
+        let received =
+            format!("content-type: application/json\r\nx-subscope-received-ms: {}\r\n", 1000 + number / 3);
+        server.post_with("/hooks/claude", &received, call(&format!("s{number:02}"), "t"));
+    }
+    let mut seen = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = server.get(&format!("/api/v1/sessions?limit=4{after}")).json();
+        let rows = page["sessions"].as_array().unwrap();
+        assert!((1..=4).contains(&rows.len()));
+        seen.extend(rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), 25);
+    assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), 25);
+    assert_eq!(seen[0], "s24");
+    assert_eq!(server.get("/api/v1/sessions?after=nonsense").status, 400);
+    let conflict = server.get("/api/v1/agents/root");
+    assert_eq!(conflict.status, 409);
+    assert_eq!(server.get("/api/v1/agents/root?session=s03").json()["session"]["id"], "s03");
+    assert_eq!(server.get("/api/v1/agents/none").status, 404);
+}
+
+#[test]
+fn events_come_in_pages_of_one_session() {
+    let server = start();
+    for number in 0..10 {
+        server.post("/hooks/claude", call("s", &format!("t{number}")));
+        server.post("/hooks/claude", call("other", &format!("t{number}")));
+    }
+    let mut seqs: Vec<u64> = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = server.get(&format!("/api/v1/sessions/s/events?after={after}&limit=3")).json();
+        assert_eq!(page["schema"], "subscope.events/1");
+        for event in page["events"].as_array().unwrap() {
+            assert_eq!(event["session_id"], "s");
+            seqs.push(event["seq"].as_u64().unwrap());
+        }
+        match page["next"].as_u64() {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert!(seqs.len() >= 10 && seqs.is_sorted_by(|one, other| one < other), "{seqs:?}");
+    assert_eq!(server.get("/api/v1/sessions/s/events?after=999999").status, 410);
+    assert_eq!(server.get("/api/v1/sessions/none/events").status, 404);
+    assert_eq!(server.get("/api/v1/sessions/s/events?after=x").status, 400);
+}
+
+#[test]
+fn many_posters_at_once_lose_nothing() {
+    let server = start();
+    let (posters, each) = (20, 50);
+    std::thread::scope(|scope| {
+        for poster in 0..posters {
+            let server = &server;
+            scope.spawn(move || {
+                let mut stream = server.connect();
+                for number in 0..each {
+                    let body = call("s", &format!("t{poster}-{number}"));
+                    let mut request = server.posting(
+                        "/hooks/claude",
+                        "content-type: application/json\r\n",
+                        body.as_bytes(),
+                    );
+                    let close = String::from_utf8(request.clone()).unwrap();
+                    // The connection is kept but for the last.
+                    if number + 1 < each {
+                        request = close.replace("connection: close\r\n", "").into_bytes();
+                        stream.write_all(&request).unwrap();
+                        let mut answer = [0; 4096];
+                        let count = std::io::Read::read(&mut stream, &mut answer).unwrap();
+                        assert!(answer[..count].starts_with(b"HTTP/1.1 200"));
+                    }
+                }
+                let body = call("s", &format!("t{poster}-{}", each - 1));
+                let last =
+                    server.posting("/hooks/claude", "content-type: application/json\r\n", body.as_bytes());
+                assert_eq!(exchange(stream, &last).status, 200);
+            });
+        }
+    });
+    let tree = server.get("/api/v1/sessions/s/tree").json();
+    assert_eq!(tree["summary"]["tool_calls"], posters * each);
+}
+
+#[test]
+fn server_describes_itself() {
+    let server = start();
+    assert_eq!(server.get("/healthz").json()["status"], "ok");
+    let document = server.get("/openapi.json").json();
+    for path in document["paths"].as_object().unwrap().keys() {
+        let path = path.replace("{id}", "x").replace("{dialect}", "claude.stream");
+        let address = server.address;
+        let answer =
+            server.raw(format!("PUT {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"));
+        assert_eq!(answer.status, 405, "{path} is a route, and takes no PUT");
+    }
+    assert_eq!(server.get("/").status, 404);
+}
