@@ -337,10 +337,17 @@ fn reader_that_returns_has_no_gap_and_no_repeat() {
     assert!(seqs.len() > 10);
     assert_eq!(seqs, all[..seqs.len()]);
     serving.end("-TERM");
-    // Another run has other places: the reader is told, and begins anew.
+    // Another process goes on where this one stopped.
     let serving = Serving::start(&env, "");
     serving.post("/hooks/claude", "", &sources.lines("hooks.jsonl")[0]);
-    let told = serving.live(&last, 1).join().unwrap();
+    let told = serving.live(&last, 2).join().unwrap();
+    assert!(!told.iter().any(|block| block.contains("event: reset")), "{told:?}");
+    let more = serving.json(&format!("/api/v1/sessions/{}/events?limit=10000", sources.session));
+    let more = more["events"].as_array().unwrap();
+    assert!(more.len() > all.len());
+    assert!(more.iter().map(|it| it["seq"].as_u64().unwrap()).is_sorted_by(|one, other| one < other));
+    // A place that was never given is of another log: the reader is told, and begins anew.
+    let told = serving.live("last-event-id: 18000000000000000000\r\n", 1).join().unwrap();
     assert!(told[0].contains("event: reset"), "{told:?}");
 }
 
@@ -387,4 +394,105 @@ fn folder_is_private_and_one_hub_has_it() {
     let errors = serving.end("-TERM");
     assert!(!errors.contains(secret), "{errors}");
     assert!(!env.path("work/store/hub.sock").exists());
+}
+
+/// How often a server is killed at some moment. A multiple of it was run by hand.
+const KILLS: u64 = 12;
+
+#[test]
+fn what_was_acknowledged_survives_any_kill() {
+    let sources = Sources::nested();
+    let lines = sources.lines("hooks.jsonl");
+    let env = env();
+    let post = |serving: &Serving, number: usize| {
+        let headers =
+            format!("x-subscope-delivery: d{number}\r\nx-subscope-received-ms: {}\r\n", 1_000 + number);
+        let stream = TcpStream::connect(&serving.address);
+        let Ok(mut stream) = stream else { return false };
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let request = posting(&serving.address, "/hooks/claude", &headers, &lines[number]);
+        let mut answer = String::new();
+        stream.write_all(&request).is_ok()
+            && stream.read_to_string(&mut answer).is_ok()
+            && answer.starts_with("HTTP/1.1 200")
+    };
+    let mut next = 0;
+    for round in 0..KILLS {
+        let mut serving = Serving::start(&env, "");
+        thread::scope(|scope| {
+            let (serving, post, count) = (&serving, &post, lines.len());
+            let poster = scope.spawn(move || {
+                let mut acknowledged = next;
+                // Until the server is gone, or half a round's share is through.
+                while acknowledged < lines_of_round(round, count) && post(serving, acknowledged) {
+                    acknowledged += 1;
+                }
+                acknowledged
+            });
+            thread::sleep(Duration::from_millis(round * 3));
+            let pid = serving.child.id().to_string();
+            Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+            next = poster.join().unwrap();
+        });
+        serving.child.wait().unwrap();
+    }
+    let serving = Serving::start(&env, "");
+    // Those that were not acknowledged come again, and so do some that were.
+    for number in next.saturating_sub(5)..lines.len() {
+        assert!(post(&serving, number));
+    }
+    let folder = main_file(&sources.recording).ancestors().nth(3).unwrap().join("hooks.jsonl");
+    let cold: Value = serde_json::from_str(&common::run(&env, "tree --json", &[&folder]).success()).unwrap();
+    let tree = serving.tree(&sources.session).unwrap();
+    for figure in ["agents", "completed", "tool_calls", "tool_errors", "max_depth", "by_type"] {
+        assert_eq!(tree["summary"][figure], cold["summary"][figure], "{figure}");
+    }
+    let log = serving.json(&format!("/api/v1/sessions/{}/events?limit=10000", sources.session));
+    let ids: Vec<&str> =
+        log["events"].as_array().unwrap().iter().map(|event| event["id"].as_str().unwrap()).collect();
+    let distinct: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "each event is there once");
+    let feed = common::run(&env, "export --as feed", &[&folder]).success();
+    let wanted = feed.lines().filter(|line| line.contains("\"tool.p")).count();
+    let kept = log["events"].as_array().unwrap().iter();
+    assert_eq!(kept.filter(|event| event["kind"].as_str().unwrap().starts_with("tool.p")).count(), wanted);
+    serving.end("-TERM");
+}
+
+/// Up to which line a round may come.
+fn lines_of_round(round: u64, all: usize) -> usize {
+    (all - 1).min((round as usize + 1) * all / KILLS as usize)
+}
+
+#[test]
+fn hooks_that_found_no_hub_are_taken_in_once_by_the_next() {
+    let sources = Sources::nested();
+    let env = env();
+    let lines = sources.lines("hooks.jsonl");
+    for line in &lines[..10] {
+        assert_eq!(env.run_with_stdin(&["hook"], line).code, Some(0));
+    }
+    let spool = env.run(&["hooks", "status", "--json"]).stdout;
+    assert!(spool.contains("10"), "{spool}");
+    for _ in 0..2 {
+        let serving = Serving::start(&env, "");
+        let began = clock::tick();
+        let calls = || {
+            serving.tree(&sources.session).map_or(0, |tree| tree["summary"]["tool_calls"].as_u64().unwrap())
+        };
+        while calls() == 0 {
+            assert!(began.elapsed() < LIMIT);
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(env.run_with_stdin(&["hook"], &lines[10]).code, Some(0));
+        let log = serving.json(&format!("/api/v1/sessions/{}/events?limit=10000", sources.session));
+        let pre =
+            log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "tool.pre").count();
+        let named = lines[..=10]
+            .iter()
+            .filter(|line| String::from_utf8_lossy(line).contains("\"PreToolUse\""))
+            .count();
+        assert_eq!(pre, named);
+        serving.end("-TERM");
+    }
 }
