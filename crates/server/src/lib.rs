@@ -20,3 +20,4 @@ mod slow;
 mod state;
 
 pub use listen::{Patience, ServeError, Server, ServerOptions};
+pub use routes::hook;

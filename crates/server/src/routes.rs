@@ -11,6 +11,7 @@ mod status;
 
 use std::sync::Arc;
 
+pub use self::hooks::hook;
 use axum::{Extension, Router, http::StatusCode, middleware, response::IntoResponse};
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};

@@ -10,7 +10,7 @@ use subscope_decode::Dialect;
 use subscope_hub::{Ingest, clock};
 use subscope_model::Millis;
 
-use super::ingest::delivery;
+use super::ingest::{delivery, delivery_key};
 use crate::{
     ask::ask,
     body::{self, HOOK_BYTES, Kind},
@@ -51,16 +51,22 @@ pub(super) async fn post(
         Refusal::bad(format!("not JSON (line {}, column {})", error.line(), error.column()))
     })?;
     body::one_line(&mut body);
-    let ingest = Ingest {
+    let ingest = Ingest { key: delivery(&headers), received_ms: received(&headers), ..hook("", None, body) };
+    ask(|reply| app.hub.ingest(ingest, reply)).await??;
+    Ok(StatusCode::OK)
+}
+
+/// Returns the ingest of one hook payload, which stands in one line. Whoever takes a delivery in by another way than the
+/// route (from a spool) makes it with this, so that one that came by both counts once.
+pub fn hook(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>) -> Ingest {
+    Ingest {
         source: SOURCE.to_owned(),
         session: None,
         dialect: Some(Dialect::ClaudeHook),
-        key: delivery(&headers),
-        received_ms: received(&headers),
-        body,
-    };
-    ask(|reply| app.hub.ingest(ingest, reply)).await??;
-    Ok(StatusCode::OK)
+        key: delivery_key(delivery),
+        received_ms,
+        body: payload,
+    }
 }
 
 /// Returns the time of receipt that the sender names, where it can be one.

@@ -111,10 +111,15 @@ pub(super) fn delivery(headers: &HeaderMap) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let named = headers.get("x-subscope-delivery").and_then(|value| value.to_str().ok());
     match named.filter(|named| !named.is_empty() && named.len() <= NAME_BYTES) {
-        Some(named) => format!("delivery/{named}"),
+        Some(named) => delivery_key(named),
         None => {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             format!("own/{}/{}/{number}", clock::now_ms(), std::process::id())
         }
     }
+}
+
+/// Returns the key of a delivery that has an id.
+pub(super) fn delivery_key(id: &str) -> String {
+    format!("delivery/{id}")
 }
