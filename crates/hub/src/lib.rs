@@ -35,6 +35,6 @@ pub use hub::{Hub, HubError, HubOptions};
 pub use live::Live;
 pub use piped::Piped;
 pub use replay::{Recording, Replay};
-pub use spooled::{HOOKS, SpoolStop, take_spool};
+pub use spooled::{SpoolStop, delivery_key, hook_ingest, take_spool};
 pub use subscope_store::{Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Received};
 pub use subscription::{Inlet, Offered, Subscription};

@@ -6,14 +6,33 @@ use std::sync::mpsc::sync_channel;
 
 use subscope_collect::spool::Spool;
 use subscope_fold::Dialect;
+use subscope_model::Millis;
 
 use crate::{
     command::{AskError, Ingest, IngestError},
     handle::HubHandle,
 };
 
-/// The partition that hooks are of, however they come.
-pub const HOOKS: &str = "hooks";
+/// The partition of all hooks: a delivery is known by its id within it.
+const HOOKS: &str = "hooks";
+
+/// Returns the ingest of one hook payload, which stands in one line. However it comes (posted, spooled) it is made with
+/// this, so that a delivery that came both ways counts once.
+pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>) -> Ingest {
+    Ingest {
+        source: HOOKS.to_owned(),
+        session: None,
+        dialect: Some(Dialect::ClaudeHook),
+        key: delivery_key(delivery),
+        received_ms,
+        body: payload,
+    }
+}
+
+/// Returns the key of a delivery that has an id.
+pub fn delivery_key(id: &str) -> String {
+    format!("delivery/{id}")
+}
 
 /// Takes in what is spooled now and returns how many payloads that were. Ends early where the hub cannot take more; what is
 /// damaged is put aside and told through `told`.
@@ -30,19 +49,10 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
             }
         };
         let (reply, answer) = sync_channel(1);
-        let ingest = Ingest {
-            source: HOOKS.to_owned(),
-            session: None,
-            dialect: Some(Dialect::ClaudeHook),
-            key: spooled.delivery.to_string(),
-            received_ms: Some(spooled.received_ms),
-            // One payload is one line, however it was written.
-            body: spooled
-                .body
-                .iter()
-                .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
-                .collect(),
-        };
+        // One payload is one line, however it was written.
+        let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        let body = spooled.body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect();
+        let ingest = hook_ingest(&spooled.delivery.to_string(), Some(spooled.received_ms), body);
         let asked = hub.ingest(
             ingest,
             Box::new(move |taken| {

@@ -238,6 +238,14 @@ fn peers_that_send_or_read_too_slowly_are_given_up() {
     let head = format!(
         "POST /hooks/claude HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: 100\r\nconnection: close\r\n\r\n"
     );
+    // Nothing at all, and nothing more on a connection that stays open.
+    let mut silent = server.connect();
+    assert_eq!(silent.read_to_end(&mut Vec::new()).unwrap(), 0);
+    let mut idle = server.connect();
+    write!(idle, "GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    idle.read_to_end(&mut answer).unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer).matches("HTTP/1.1").count(), 1, "{answer:?}");
     // A body that stops, and one that drips.
     assert_eq!(exchange(server.connect(), head.as_bytes()).status, 408);
     let mut dripping = server.connect();

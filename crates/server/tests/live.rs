@@ -153,3 +153,49 @@ fn status_messages_tell_starts_heartbeats_and_ends() {
         assert_eq!((&ended["subagentId"], &ended["status"]), (&run.into(), &"completed".into()));
     }
 }
+
+#[test]
+fn silent_agent_is_told_as_stalled_and_heartbeats_come_on_the_feed_too() {
+    let server = start_with(Memory::new(), Patience::default(), Duration::from_secs(1));
+    let request = format!("ws://{}/ws", server.address).into_client_request().unwrap();
+    let (mut socket, _) = tungstenite::client(request, server.connect()).unwrap();
+    let mut feed = server.live("");
+    // Silent for longer than its limit of ten minutes, but not yet for so long that it counts as lost.
+    let at = subscope_hub::clock::now_ms() - 11 * 60_000;
+    let began = event("a", "subagent_start", "").replace("\"2026-11-21T20:00:00Z\"", &at.to_string());
+    server.post("/subagent-events", began);
+    let stall = loop {
+        if let Message::Text(text) = socket.read().unwrap() {
+            let message: Value = serde_json::from_str(&text).unwrap();
+            if message["data"]["type"] == "stall" {
+                break message["data"].clone();
+            }
+        }
+    };
+    assert_eq!((&stall["subagentId"], &stall["sinceMs"]), (&"a".into(), &at.into()), "{stall}");
+    let told = feed.until(|it| it.data["kind"] == "heartbeat");
+    let beat = told.last().unwrap();
+    assert_eq!((beat.id, beat.event.as_str(), &beat.data["seq"]), (None, "event", &0.into()));
+    assert_eq!(beat.data["data"]["subagentCount"], 1);
+    let count = told.iter().filter(|it| it.data["kind"] == "stall").count();
+    assert_eq!(count, 1, "once for one silence");
+    assert!(beat.data["data"]["agents"][0]["last_event_age_ms"].as_i64().unwrap() >= 11 * 60_000);
+}
+
+#[test]
+fn feeds_are_bounded_and_end_with_the_server() {
+    let server = start();
+    let mut feeds: Vec<_> = (0..64).map(|_| server.live("")).collect();
+    assert_eq!(server.get("/api/v1/live").status, 503);
+    assert_eq!(server.get("/healthz").status, 200, "other questions are answered");
+    drop(feeds.pop());
+    // That its reader has left is noticed with the next that is written.
+    server.post("/hooks/claude", call("s", "t"));
+    feeds[0].until(|it| is_call(it, "t"));
+    let began = subscope_hub::clock::tick();
+    drop(server);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    for feed in &mut feeds {
+        while feed.next().is_some() {}
+    }
+}

@@ -220,3 +220,14 @@ fn server_describes_itself() {
     }
     assert_eq!(server.get("/").status, 404);
 }
+
+#[test]
+fn delivery_that_came_by_another_way_counts_once() {
+    let server = start();
+    let named = "content-type: application/json\r\nx-subscope-delivery: 7-1\r\n";
+    assert_eq!(server.post_with("/hooks/claude", named, call("s", "t")).status, 200);
+    let (sender, answer) = std::sync::mpsc::sync_channel(1);
+    let spooled = subscope_hub::hook_ingest("7-1", Some(1_000), call("s", "t").into_bytes());
+    server.handle.ingest(spooled, Box::new(move |taken| sender.send(taken).unwrap())).unwrap();
+    assert!(answer.recv_timeout(common::LIMIT).unwrap().unwrap().is_repeat);
+}

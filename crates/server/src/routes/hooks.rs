@@ -6,8 +6,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::de::IgnoredAny;
-use subscope_decode::Dialect;
-use subscope_hub::{HOOKS, Ingest, clock};
+use subscope_hub::{Ingest, clock, hook_ingest};
 use subscope_model::Millis;
 
 use super::ingest::delivery;
@@ -48,14 +47,8 @@ pub(super) async fn post(
         Refusal::bad(format!("not JSON (line {}, column {})", error.line(), error.column()))
     })?;
     body::one_line(&mut body);
-    let ingest = Ingest {
-        source: HOOKS.to_owned(),
-        session: None,
-        dialect: Some(Dialect::ClaudeHook),
-        key: delivery(&headers),
-        received_ms: received(&headers),
-        body,
-    };
+    let ingest =
+        Ingest { key: delivery(&headers), received_ms: received(&headers), ..hook_ingest("", None, body) };
     ask(|reply| app.hub.ingest(ingest, reply)).await??;
     Ok(StatusCode::OK)
 }

@@ -46,7 +46,7 @@ pub(super) struct Told {
 #[utoipa::path(
     post, path = "/api/v1/ingest/{dialect}",
     params(
-        ("dialect" = String, Path, description = "claude.transcript, claude.stream, claude.hook, subagent-events or subscope.feed."),
+        ("dialect" = String, Path, description = "claude.transcript, claude.stream, claude.hook, subagent-events or feed."),
         ("source" = Option<String>, Query, description = "Names the stream that the lines belong to; `default` otherwise."),
         ("X-Subscope-Delivery" = Option<String>, Header, description = "What comes again with the same one is taken once."),
         ("X-Subscope-Received-Ms" = Option<i64>, Header, description = "When they came, if not just now."),
@@ -111,7 +111,7 @@ pub(super) fn delivery(headers: &HeaderMap) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let named = headers.get("x-subscope-delivery").and_then(|value| value.to_str().ok());
     match named.filter(|named| !named.is_empty() && named.len() <= NAME_BYTES) {
-        Some(named) => format!("delivery/{named}"),
+        Some(named) => subscope_hub::delivery_key(named),
         None => {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             format!("own/{}/{}/{number}", clock::now_ms(), std::process::id())
