@@ -1,8 +1,10 @@
 //! What others ask of the hub, and what they are told.
 
 use subscope_fold::Dialect;
-use subscope_model::{Agent, AgentId, Event, Millis, Problem, Session, SessionId, SessionRow, Tree};
+use subscope_model::{Agent, AgentId, Event, Millis, Problem, Session, SessionId, SessionRow, Stats, Tree};
 use subscope_store::ListQuery;
+
+use crate::search::Found;
 
 use crate::subscription::Subscriber;
 
@@ -119,6 +121,9 @@ pub(crate) enum Command {
     Sessions(ListQuery, Reply<Vec<SessionRow>>),
     Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
+    Stats(Reply<Option<Stats>>),
+    /// Terms, the session, and how many hits at most.
+    Search(Vec<String>, Option<SessionId>, usize, Reply<Option<Vec<Found>>>),
     Figures(Reply<Figures>),
     /// Somebody holds a handle: be answerable at any time.
     Expect,

@@ -6,11 +6,12 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError},
 };
 
-use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Tree};
+use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Stats, Tree};
 use subscope_store::ListQuery;
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
+    search::Found,
     subscription::{Inlet, Subscriber},
 };
 
@@ -56,6 +57,22 @@ impl HubHandle {
     /// Asks for sessions, the newest first.
     pub fn sessions(&self, query: ListQuery, reply: Reply<Vec<SessionRow>>) -> Result<(), AskError> {
         self.ask(Command::Sessions(query, reply))
+    }
+
+    /// Asks for figures over everything; `None` where the store fails.
+    pub fn stats(&self, reply: Reply<Option<Stats>>) -> Result<(), AskError> {
+        self.ask(Command::Stats(reply))
+    }
+
+    /// Asks for the newest passages with all these terms; `None` where there is no full text.
+    pub fn search(
+        &self,
+        terms: Vec<String>,
+        session: Option<SessionId>,
+        limit: usize,
+        reply: Reply<Option<Vec<Found>>>,
+    ) -> Result<(), AskError> {
+        self.ask(Command::Search(terms, session, limit, reply))
     }
 
     /// Asks for a session's tree as last committed.

@@ -10,6 +10,7 @@ mod ingest;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -38,6 +39,8 @@ pub struct HubOptions {
     pub prices: PriceTable,
     /// Limits of silence.
     pub limits: Limits,
+    /// The folder with the full text, where there is one.
+    pub texts: Option<PathBuf>,
 }
 
 /// Why a hub could not be started.

@@ -23,6 +23,7 @@ pub mod index;
 mod live;
 mod piped;
 mod replay;
+pub mod search;
 mod spooled;
 mod subscription;
 

@@ -1,6 +1,8 @@
 //! What is shown of many sessions: the list, the figures, and what a search found.
 
-use subscope_model::{AgentStatus, Millis, SessionRow, SessionStatus, Stats, StatsRow};
+use subscope_model::{
+    Agent, AgentStatus, Flag, LivenessKind, Millis, SessionRow, SessionStatus, Stats, StatsRow, Tree,
+};
 
 use crate::{
     style::{Ink, Line, Style},
@@ -97,6 +99,43 @@ fn line(row: &SessionRow, now: Millis, title: usize, columns: &[usize], style: &
 fn short_id(id: &str, style: &Style) -> String {
     let head: String = id.chars().take(SHORT_ID).collect();
     style.one_line(&head, SHORT_ID)
+}
+
+/// Returns one line without a line end for a prompt or a status line: how many subagents are at work, what they wait for from
+/// people or in vain, and what it cost so far.
+pub fn render_status(trees: &[Tree], now: Millis, style: &Style) -> String {
+    let glyphs = style.glyphs();
+    let agents = || trees.iter().flat_map(|tree| &tree.agents);
+    let running = agents().filter(|agent| !agent.id.is_root() && agent.status.is_live()).count();
+    let mut parts = vec![match running {
+        0 => "no agents".to_owned(),
+        1 => format!("{}1 agent", glyphs.current),
+        count => format!("{}{count} agents", glyphs.current),
+    }];
+    let mut wait = |word: &str, waits: &dyn Fn(&Agent) -> Option<Millis>| {
+        let since: Vec<Millis> = agents().filter(|agent| agent.status.is_live()).filter_map(waits).collect();
+        if let Some(first) = since.iter().min() {
+            let verb = if since.len() == 1 && word.starts_with("wait") {
+                "waits"
+            } else {
+                word.split(' ').next().unwrap_or(word)
+            };
+            let rest = word.split_once(' ').map_or(String::new(), |(_, rest)| format!(" {rest}"));
+            parts.push(format!("{} {verb}{rest} {}", since.len(), ago(now - first)));
+        }
+    };
+    wait("wait for permission", &|agent| {
+        let live = agent.liveness.as_ref().filter(|live| live.kind == LivenessKind::Permission)?;
+        Some(live.since_ms.unwrap_or(now))
+    });
+    wait("stalled", &|agent| agent.has(Flag::Stalled).then(|| agent.last_event_at_ms.unwrap_or(now)));
+    let costs = || trees.iter().filter_map(|tree| tree.summary.cost_micro_usd);
+    if costs().next().is_some() {
+        let is_floor =
+            trees.iter().any(|tree| tree.summary.cost_floor || tree.summary.cost_micro_usd.is_none());
+        parts.push(style.money(costs().sum(), is_floor));
+    }
+    parts.join(&format!(" {} ", glyphs.dot))
 }
 
 /// Returns how long ago something was, in one unit: `5s`, `12m`, `3h`, `9d`.

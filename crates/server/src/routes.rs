@@ -38,6 +38,8 @@ fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(queries::tree))
         .routes(routes!(queries::events))
         .routes(routes!(queries::agent))
+        .routes(routes!(queries::search))
+        .routes(routes!(queries::stats))
         .routes(routes!(live::get))
         .routes(routes!(status::get))
         .routes(routes!(own::health))
@@ -81,9 +83,11 @@ mod tests {
         let expected = [
             "GET /api/v1/agents/{id}",
             "GET /api/v1/live",
+            "GET /api/v1/search",
             "GET /api/v1/sessions",
             "GET /api/v1/sessions/{id}/events",
             "GET /api/v1/sessions/{id}/tree",
+            "GET /api/v1/stats",
             "GET /healthz",
             "GET /metrics",
             "GET /openapi.json",

@@ -112,3 +112,20 @@ pub(crate) struct ForgetArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "sessions")]
     pub(crate) before: Option<Moment>,
 }
+
+/// Prints one line for a prompt, tmux or Claude Code's status line: agents at work, what they wait for, cost.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Examples:
+  subscope status                            everything at work on this machine
+  subscope status --session last
+  set -g status-right '#(subscope status)'   in ~/.tmux.conf
+  \"statusLine\": {\"type\": \"command\", \"command\": \"subscope status\"}   in Claude Code's settings: it names its session on stdin")]
+pub(crate) struct StatusLineArgs {
+    /// Only this session: its id, the beginning of it, or `last`.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Prints JSON (subscope.status/1).
+    #[arg(long)]
+    pub(crate) json: bool,
+}

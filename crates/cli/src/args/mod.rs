@@ -22,7 +22,7 @@ pub(crate) use self::{
     demo::DemoArgs,
     doctor::DoctorArgs,
     export::{ExportArgs, Format, ShapeChoice},
-    history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs},
+    history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
     hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
     serve::ServeArgs,
@@ -124,6 +124,7 @@ pub(crate) enum Command {
     Search(SearchArgs),
     Show(ShowArgs),
     Stats(StatsArgs),
+    Status(StatusLineArgs),
     Index(IndexArgs),
     Forget(ForgetArgs),
     Serve(ServeArgs),
@@ -149,9 +150,12 @@ impl Command {
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),
             Self::Show(args) => args.settings(),
-            Self::Ls(_) | Self::Search(_) | Self::Stats(_) | Self::Index(_) | Self::Forget(_) => {
-                Raw::default()
-            }
+            Self::Status(_)
+            | Self::Ls(_)
+            | Self::Search(_)
+            | Self::Stats(_)
+            | Self::Index(_)
+            | Self::Forget(_) => Raw::default(),
             Self::Hooks(_)
             | Self::Hook(_)
             | Self::Config(_)

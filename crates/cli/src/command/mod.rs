@@ -36,6 +36,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
         Command::Search(args) => history::search::run(args, context),
         Command::Show(args) => history::show::run(args, context),
         Command::Stats(args) => history::stats::run(args, context),
+        Command::Status(args) => history::status::run(args, context),
         Command::Index(args) => history::index::run(args, context),
         Command::Forget(args) => history::forget::run(args, context),
         Command::Serve(args) => serve::run(args, context),
@@ -63,7 +64,7 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
             true
         }
-        Command::Forget(_) | Command::Serve(_) => true,
+        Command::Forget(_) | Command::Serve(_) | Command::Status(_) => true,
         Command::Hooks(_)
         | Command::Hook(_)
         | Command::Config(_)

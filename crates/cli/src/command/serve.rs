@@ -2,13 +2,13 @@
 
 use std::{
     path::Path,
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
-    time::Duration,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel},
+    time::{Duration, Instant},
 };
 
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
-    Hub, HubHandle, HubOptions, Live, clock,
+    Figures, Hub, HubHandle, HubOptions, Live, clock,
     index::{IndexOptions, index, index_texts},
     take_spool,
 };
@@ -36,8 +36,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// How often the spool is looked into: hooks leave something there only where no hub answered in time.
 const SPOOL_EVERY: Duration = Duration::from_secs(1);
 
-/// After how many looks into the spool the full text is brought up to date: a search finds what is half a minute old.
-const TEXTS_EVERY: u32 = 30;
+/// How often the full text is brought up to date while something happens: a search finds what is that old. With thousands
+/// of files a look at all of them takes some 60 ms.
+const TEXTS_EVERY: Duration = Duration::from_secs(10);
 
 /// The socket in the folder for data.
 const SOCKET: &str = "hub.sock";
@@ -51,7 +52,11 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     let report = index(&mut store, None, &past, &mut |_| {});
     let report = report.map_err(|error| CliError::caused(Kind::Failed, error))?;
     context.note(&format!("{} sessions were new or had changed", report.sessions));
-    let options = HubOptions { prices: context.prices()?.table.clone(), limits: limits(context) };
+    let options = HubOptions {
+        prices: context.prices()?.table.clone(),
+        limits: limits(context),
+        texts: Some(data.clone()),
+    };
     let server = ServerOptions {
         listen: args.listen,
         socket: data.join(SOCKET),
@@ -92,30 +97,40 @@ fn open(context: &Context) -> Result<Sqlite, CliError> {
     })
 }
 
-/// Takes the spool in as it fills, and keeps the full text up to date, until the server ends.
+/// Takes the spool in as it fills, and keeps the full text up to date while something happens, until the server ends.
 fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, ended: &Receiver<()>) {
     let spool = spool::folder(data);
-    let mut rounds = 0u32;
+    let mut indexed: Option<(u64, Instant)> = None;
     loop {
         if let Ok(waiting) = Spool::open(&spool) {
+            waiting.sweep(clock::now_ms());
             // What waits on is taken in the next round.
             let _ =
                 take_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
-            if rounds.is_multiple_of(TEXTS_EVERY) {
-                waiting.sweep(clock::now_ms());
-            }
         }
-        if rounds.is_multiple_of(TEXTS_EVERY) {
+        let seq = place(hub);
+        let is_due = |(known, at): (u64, Instant)| known != seq && at.elapsed() >= TEXTS_EVERY;
+        if indexed.is_none_or(is_due) {
             options.now_ms = clock::now_ms();
             // Words that could not be read are read in the next round; nothing waits for them.
             let _ = texts(data, rules, &options);
+            indexed = Some((seq, clock::tick()));
         }
-        rounds = rounds.wrapping_add(1);
         match ended.recv_timeout(SPOOL_EVERY) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
+}
+
+/// The last place in the change log; 0 where the hub does not answer.
+fn place(hub: &HubHandle) -> u64 {
+    let (reply, answer) = sync_channel(1);
+    let asked = hub.figures(Box::new(move |figures: Figures| {
+        // Whoever asked has gone.
+        let _ = reply.send(figures.seq);
+    }));
+    asked.ok().and_then(|()| answer.recv().ok()).unwrap_or(0)
 }
 
 fn texts(data: &Path, rules: &str, options: &IndexOptions) -> anyhow::Result<u64> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use subscope_model::{Agent, AgentId, Event, Session, SessionId, Tree, Update};
-use subscope_store::ListQuery;
+use subscope_store::{Access, ListQuery, Texts};
 
 use super::{Loop, Next};
 use crate::{
     command::{Command, Figures, IngestError, Joined},
+    search::{Found, search},
     subscription::Subscriber,
 };
 
@@ -46,6 +47,8 @@ impl Loop {
             Command::EventsAfter(seq, session, limit, reply) => {
                 reply(self.events_after(seq, session.as_ref(), limit));
             }
+            Command::Stats(reply) => reply(self.keeper.stats().ok()),
+            Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
             Command::Figures(reply) => reply(self.figures()),
             Command::Expect => {
                 if !self.is_woken {
@@ -125,6 +128,13 @@ impl Loop {
             return None;
         }
         self.keeper.events_after(seq, session, limit).ok().flatten()
+    }
+
+    /// Looks into the full text that lies beside the store, where there is one. It is opened anew for each question: it is
+    /// written by somebody else, and may be made anew meanwhile.
+    fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<Found>> {
+        let texts = Texts::open(self.options.texts.as_deref()?, Access::Read).ok()?;
+        search(&*self.keeper, &texts, terms, session, limit).ok()
     }
 
     fn figures(&self) -> Figures {

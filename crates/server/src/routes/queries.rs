@@ -6,8 +6,13 @@ use axum::{
     http::StatusCode,
 };
 use serde::{Deserialize, Serialize};
-use subscope_hub::ListQuery;
-use subscope_model::{Agent, AgentId, Event, Millis, SESSIONS_SCHEMA, Session, SessionId, SessionRow, Tree};
+use subscope_hub::{
+    ListQuery,
+    search::{Found, HITS_SCHEMA},
+};
+use subscope_model::{
+    Agent, AgentId, Event, Millis, SESSIONS_SCHEMA, Session, SessionId, SessionRow, Stats, Tree,
+};
 
 use crate::{ask::ask, refusal::Refusal, state::App};
 
@@ -17,6 +22,9 @@ const LARGEST_PAGE: usize = 1_000;
 /// The same of events.
 const EVENTS: usize = 1_000;
 const MOST_EVENTS: usize = 10_000;
+/// The same of hits.
+const HITS: usize = 50;
+const MOST_HITS: usize = 1_000;
 
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
@@ -132,6 +140,64 @@ pub(super) async fn events(
 }
 
 #[derive(Deserialize)]
+pub(super) struct SearchQuery {
+    q: String,
+    session: Option<String>,
+    limit: Option<usize>,
+}
+
+/// What a search found.
+#[derive(Serialize)]
+pub(super) struct Hits {
+    schema: &'static str,
+    hits: Vec<Found>,
+}
+
+/// Finds words in prompts, messages, thoughts, tool arguments and results.
+#[utoipa::path(
+    get, path = "/api/v1/search",
+    params(
+        ("q" = String, Query, description = "Words that all occur in one passage; \"a phrase\" in quotes; word* for all that begin so."),
+        ("session" = Option<String>, Query, description = "Only in this session."),
+        ("limit" = Option<usize>, Query, description = "At most so many; 50 otherwise, 1000 at most."),
+    ),
+    responses(
+        (status = 200, description = "subscope.hits/1, the newest first.", body = Object),
+        (status = 404, description = "There is no full text."),
+    )
+)]
+pub(super) async fn search(
+    State(app): State<App>,
+    Query(query): Query<SearchQuery>,
+) -> Result<Json<Hits>, Refusal> {
+    let limit = query.limit.unwrap_or(HITS).clamp(1, MOST_HITS);
+    let session = query.session.as_deref().map(SessionId::from);
+    let hits = ask(|reply| app.hub.search(terms(&query.q), session, limit, reply)).await?;
+    let hits = hits.ok_or(Refusal::unknown("full text"))?;
+    Ok(Json(Hits { schema: HITS_SCHEMA, hits }))
+}
+
+/// Cuts a query into words and quoted phrases.
+fn terms(query: &str) -> Vec<String> {
+    let pieces = query.split('"').enumerate();
+    let terms = pieces.flat_map(|(number, piece)| match number % 2 {
+        0 => piece.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![piece.to_owned()],
+    });
+    terms.filter(|term| !term.trim().is_empty()).collect()
+}
+
+/// Returns figures over everything that is kept.
+#[utoipa::path(
+    get, path = "/api/v1/stats",
+    responses((status = 200, description = "subscope.stats/1.", body = Object))
+)]
+pub(super) async fn stats(State(app): State<App>) -> Result<Json<Stats>, Refusal> {
+    let stats = ask(|reply| app.hub.stats(reply)).await?;
+    stats.map(Json).ok_or(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read"))
+}
+
+#[derive(Deserialize)]
 pub(super) struct AgentQuery {
     session: Option<String>,
 }
@@ -171,5 +237,18 @@ pub(super) async fn agent(
             Err(Refusal::new(StatusCode::CONFLICT, message))
         }
         (None, _) => Err(Refusal::unknown("agent")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_words_and_phrases() {
+        assert_eq!(terms("half  cents"), ["half", "cents"]);
+        assert_eq!(terms("round \"half cents\" up*"), ["round", "half cents", "up*"]);
+        assert_eq!(terms("\"open end"), ["open end"]);
+        assert!(terms(" \"\" ").is_empty());
     }
 }

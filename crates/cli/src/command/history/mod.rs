@@ -7,6 +7,7 @@ pub(super) mod ls;
 pub(super) mod search;
 pub(super) mod show;
 pub(super) mod stats;
+pub(super) mod status;
 
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};

@@ -1,0 +1,136 @@
+//! Finds passages and says whose they are: the index knows words and places, the files know what was said, the trees know
+//! the agents.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use subscope_collect::read;
+use subscope_model::{Millis, Raw, SessionId, Text, Tree};
+use subscope_store::{History, Hit, LedgerError, TextQuery, Texts, words};
+
+/// The version word of hits as JSON.
+pub const HITS_SCHEMA: &str = "subscope.hits/1";
+
+/// How many characters of a passage are shown in front of the first hit, and in all.
+const BEFORE: usize = 40;
+const SHOWN: usize = 240;
+/// How many more hits are looked at for a phrase than are asked for: the index knows words, not their order.
+const PHRASE_FACTOR: usize = 20;
+
+/// A passage that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Whose it is; empty where its wire does not tell.
+    pub agent_id: Text,
+    /// What people call that agent: type and description.
+    pub agent: String,
+    /// What the passage is: `prompt`, `message`, `thought`, `tool input`, `tool result`.
+    pub kind: &'static str,
+    /// When, to the second.
+    pub at_ms: Option<Millis>,
+    /// Some words around the first hit, in one line. The agents' own text: not safe for a terminal.
+    pub snippet: String,
+    /// The file that it stands in.
+    pub path: String,
+    /// The first byte of its JSON there.
+    pub offset: u64,
+    /// How many bytes that is.
+    pub bytes: u64,
+}
+
+/// Returns the newest passages that have all the words of all terms, at most `limit`. A term of several words is a phrase:
+/// it has to occur as it is, but for upper and lower case. One that ends in `*` stands for all that begin so.
+pub fn search(
+    history: &dyn History,
+    texts: &Texts,
+    terms: &[String],
+    session: Option<SessionId>,
+    limit: usize,
+) -> Result<Vec<Found>, LedgerError> {
+    let phrases: Vec<String> =
+        terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
+    let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
+    let query = TextQuery { words: terms.to_vec(), session, limit: limit.saturating_mul(factor) };
+    let mut names = Names { history, trees: HashMap::new() };
+    let mut all = Vec::new();
+    for hit in texts.find(&query)? {
+        let text = text_of(&hit);
+        let lower = text.as_deref().map(str::to_lowercase);
+        let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
+        if phrases.iter().all(has) {
+            all.push(found(&hit, text.as_deref(), terms, &mut names));
+        }
+        if all.len() == limit {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// The passage, read again where it stands; `None` where its file is gone or was replaced.
+fn text_of(hit: &Hit) -> Option<String> {
+    let bytes = read::read_span(&hit.path, hit.span.start, usize::try_from(hit.span.bytes).ok()?).ok()?;
+    let json = String::from_utf8(bytes).ok()?;
+    Some(Raw { json: &json, offset: 0 }.text().into_owned())
+}
+
+fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> Found {
+    let (agent_id, agent) = names.of(&hit.session, &hit.agent);
+    Found {
+        session_id: hit.session.clone(),
+        agent_id,
+        agent,
+        kind: hit.kind.as_str(),
+        at_ms: (hit.at_ms > 0).then_some(hit.at_ms),
+        snippet: text.map_or_else(|| "(its file is gone)".to_owned(), |text| snippet(text, terms)),
+        path: hit.path.display().to_string(),
+        offset: hit.span.start,
+        bytes: hit.span.bytes,
+    }
+}
+
+/// Some words around the first hit, in one line.
+fn snippet(text: &str, terms: &[String]) -> String {
+    let lower = text.to_lowercase();
+    let first = terms.iter().flat_map(|term| words(term)).filter_map(|word| lower.find(&word)).min();
+    // Lower case may be longer or shorter in bytes: the place is counted in characters.
+    let at = first.map_or(0, |byte| lower.get(..byte).map_or(0, |before| before.chars().count()));
+    let from = at.saturating_sub(BEFORE);
+    let shown: String = text.chars().skip(from).take(SHOWN).collect();
+    let line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    if from > 0 { format!("…{line}") } else { line }
+}
+
+/// Agents' names, by the trees that they stand in.
+struct Names<'h> {
+    history: &'h dyn History,
+    trees: HashMap<SessionId, Option<Tree>>,
+}
+
+impl Names<'_> {
+    /// The id of the agent that a passage names, and what people call it.
+    fn of(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
+        let history = self.history;
+        let tree = self.trees.entry(session.clone()).or_insert_with(|| history.tree(session).ok().flatten());
+        let agents = tree.iter().flat_map(|tree| &tree.agents);
+        let row = agents.into_iter().find(|row| {
+            row.id.as_str() == &**agent
+                || row.spawned_by.as_ref().is_some_and(|call| call.as_str() == &**agent)
+        });
+        match row {
+            Some(row) if row.id.is_root() => (row.id.0.clone(), "main".to_owned()),
+            Some(row) => {
+                let kind = row.agent_type.as_deref().unwrap_or("agent");
+                let name = match row.description.as_deref() {
+                    Some(words) => format!("{kind}: {words}"),
+                    None => format!("{kind} {}", row.id),
+                };
+                (row.id.0.clone(), name)
+            }
+            None if agent.is_empty() => (agent.clone(), "a subagent".to_owned()),
+            None => (agent.clone(), agent.to_string()),
+        }
+    }
+}
