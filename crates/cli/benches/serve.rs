@@ -24,6 +24,9 @@ const CONNECTIONS: usize = 64;
 const POSTS: usize = 500;
 /// Posts to one session: an agent that makes a hundred calls.
 const SESSION_POSTS: usize = 200;
+/// Posters to one session, and their calls: its rows are concluded anew with each group of posts.
+const BIG_CONNECTIONS: usize = 16;
+const BIG_POSTS: usize = 8000;
 /// Rounds; the median is told with the least and greatest.
 const ROUNDS: usize = 5;
 /// Lines that are written to a followed file.
@@ -46,6 +49,13 @@ fn main() {
     say(format!(
         "posts acknowledged in a second, {CONNECTIONS} connections: {:.0} ({least:.0} – {most:.0}); p50 {:.1} ms, p99 {:.1} ms",
         middle.0, middle.1, middle.2
+    ));
+    let (rate, p50, p99) = one_session(&address);
+    say(format!(
+        "the last {} of {} posts to one session, {} connections: {rate:.0} in a second; p50 {p50:.1} ms, p99 {p99:.1} ms",
+        BIG_POSTS / 8,
+        BIG_POSTS,
+        BIG_CONNECTIONS
     ));
     let (p50, p99) = lines(&address, &projects);
     say(format!("line written → event on the live feed, {LINES} lines: p50 {p50:.1} ms, p99 {p99:.1} ms"));
@@ -77,27 +87,65 @@ fn posts(address: &str, round: usize) -> (f64, f64, f64) {
     (all.len() as f64 / took, percentile(&all, 50), percentile(&all, 99))
 }
 
-fn poster_posts(address: &str, round: usize, poster: usize) -> Vec<f64> {
-    let mut stream = TcpStream::connect(address).expect("a connection");
+/// Returns the same of the last eighth of posts to one session.
+fn one_session(address: &str) -> (f64, f64, f64) {
+    let mut all: Vec<(Instant, f64)> = thread::scope(|scope| {
+        let posters: Vec<_> = (0..BIG_CONNECTIONS)
+            .map(|poster| {
+                scope.spawn(move || {
+                    let mut stream = connect(address);
+                    let call = |number: usize| {
+                        let body = format!(
+                            r#"{{"session_id":"big","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"{poster}-{number}","tool_input":{{"file_path":"/x"}}}}"#
+                        );
+                        let took = post(&mut stream, address, "/hooks/claude", &body);
+                        (clock::tick(), took)
+                    };
+                    (0..BIG_POSTS / BIG_CONNECTIONS).map(call).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        posters.into_iter().flat_map(|poster| poster.join().expect("a poster")).collect()
+    });
+    all.sort_by_key(|(at, _)| *at);
+    let last = all.split_off(BIG_POSTS - BIG_POSTS / 8);
+    let took = last[last.len() - 1].0.duration_since(last[0].0).as_secs_f64();
+    let mut spans: Vec<f64> = last.iter().map(|(_, span)| *span).collect();
+    spans.sort_by(f64::total_cmp);
+    (last.len() as f64 / took, percentile(&spans, 50), percentile(&spans, 99))
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("a connection");
     stream.set_nodelay(true).expect("no delay");
+    stream
+}
+
+/// Posts and returns how long the answer took, in milliseconds.
+fn post(stream: &mut TcpStream, address: &str, path: &str, body: &str) -> f64 {
     let mut buffer = [0; 4096];
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let asked = clock::tick();
+    stream.write_all(request.as_bytes()).expect("a post");
+    let count = stream.read(&mut buffer).expect("an answer");
+    assert!(buffer[..count].starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&buffer[..count]));
+    asked.elapsed().as_secs_f64() * 1000.0
+}
+
+fn poster_posts(address: &str, round: usize, poster: usize) -> Vec<f64> {
+    let mut stream = connect(address);
     (0..POSTS)
-        .map(|post| {
-            let session = post / SESSION_POSTS;
-            let (call, kind) = (post / 2, if post % 2 == 0 { "tool_call" } else { "tool_result" });
+        .map(|number| {
+            let session = number / SESSION_POSTS;
+            let (call, kind) = (number / 2, if number % 2 == 0 { "tool_call" } else { "tool_result" });
             let body = format!(
                 r#"{{"subagentName":"worker","subagentRunId":"r{round}-{poster}-{session}","timestamp":{},"type":"{kind}","toolName":"grep","toolCallId":"c{call}","payload":{{"pattern":"needle","path":"src"}}}}"#,
                 clock::now_ms()
             );
-            let request = format!(
-                "POST /subagent-events HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            let asked = clock::tick();
-            stream.write_all(request.as_bytes()).expect("a post");
-            let count = stream.read(&mut buffer).expect("an answer");
-            assert!(buffer[..count].starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&buffer[..count]));
-            asked.elapsed().as_secs_f64() * 1000.0
+            post(&mut stream, address, "/subagent-events", &body)
         })
         .collect()
 }
@@ -113,8 +161,11 @@ fn lines(address: &str, projects: &Path) -> (f64, f64) {
     let mut stream = TcpStream::connect(address).expect("a connection");
     write!(stream, "GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\n\r\n").expect("a request");
     let (sender, seen) = sync_channel::<(usize, Instant)>(LINES + 1);
+    let mut feed = BufReader::new(stream).lines().map_while(Result::ok);
+    // What happens before the feed is open is in its snapshots, and no event of it.
+    assert!(feed.any(|line| line == ": live"), "the feed ended");
     thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+        for line in feed {
             let number = line.contains("user.prompt").then(|| line.split("needle-").nth(1)).flatten();
             let number = number.and_then(|rest| rest.split('-').next()?.parse().ok());
             if number.is_some_and(|number| sender.send((number, clock::tick())).is_err()) {
