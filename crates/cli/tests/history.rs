@@ -192,3 +192,22 @@ fn an_index_killed_at_any_moment_is_finished_by_the_next() {
     assert!(places(clean).len() >= 24);
     assert!(places(kept) == places(clean));
 }
+
+#[test]
+fn a_status_line_is_one_safe_line() {
+    let env = filled();
+    let ran = run(&env, "status", &[]);
+    assert_eq!((told(&ran), ran.stdout.as_str()), ((0, ""), "no agents\n"));
+    let truth = recording("2.1.330", "k-big").truth();
+    // As Claude Code asks for its status line.
+    let input = format!(r#"{{"session_id":"{}","model":{{"id":"x"}}}}"#, truth.session.id);
+    let ran = env.run_with_stdin(&["status"], input.as_bytes());
+    assert!(
+        ran.stdout.starts_with("no agents - $") || ran.stdout.starts_with("no agents · $"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(env.run(&["status", "--session", "nobody"]).code, Some(1));
+    let status = answer(&env, "status --json");
+    assert_eq!((&status["running"], &status["schema"]), (&0.into(), &"subscope.status/1".into()));
+}

@@ -339,6 +339,9 @@ fn reader_that_returns_has_no_gap_and_no_repeat() {
     serving.end("-TERM");
     // Another process goes on where this one stopped.
     let serving = Serving::start(&env, "");
+    let stats = serving.json("/api/v1/stats");
+    assert_eq!((&stats["schema"], &stats["total"]["sessions"]), (&"subscope.stats/1".into(), &1.into()));
+    assert_eq!(serving.json("/api/v1/search?q=nothing")["hits"], Value::Array(Vec::new()));
     serving.post("/hooks/claude", "", &sources.lines("hooks.jsonl")[0]);
     let told = serving.live(&last, 2).join().unwrap();
     assert!(!told.iter().any(|block| block.contains("event: reset")), "{told:?}");

@@ -1,7 +1,7 @@
 //! What is shown of many sessions: the list, the figures, and what a search found.
 
 use subscope_model::{
-    Agent, AgentStatus, Flag, LivenessKind, Millis, SessionRow, SessionStatus, Stats, StatsRow, Tree,
+    AgentStatus, Flag, LivenessKind, Millis, SessionRow, SessionStatus, Stats, StatsRow, Tree,
 };
 
 use crate::{
@@ -112,23 +112,20 @@ pub fn render_status(trees: &[Tree], now: Millis, style: &Style) -> String {
         1 => format!("{}1 agent", glyphs.current),
         count => format!("{}{count} agents", glyphs.current),
     }];
-    let mut wait = |word: &str, waits: &dyn Fn(&Agent) -> Option<Millis>| {
-        let since: Vec<Millis> = agents().filter(|agent| agent.status.is_live()).filter_map(waits).collect();
+    let mut tell = |since: Vec<Millis>, one: &str, several: &str| {
         if let Some(first) = since.iter().min() {
-            let verb = if since.len() == 1 && word.starts_with("wait") {
-                "waits"
-            } else {
-                word.split(' ').next().unwrap_or(word)
-            };
-            let rest = word.split_once(' ').map_or(String::new(), |(_, rest)| format!(" {rest}"));
-            parts.push(format!("{} {verb}{rest} {}", since.len(), ago(now - first)));
+            let words = if since.len() == 1 { one } else { several };
+            parts.push(format!("{} {words} {}", since.len(), ago(now - first)));
         }
     };
-    wait("wait for permission", &|agent| {
+    let live = || agents().filter(|agent| agent.status.is_live());
+    let asking = live().filter_map(|agent| {
         let live = agent.liveness.as_ref().filter(|live| live.kind == LivenessKind::Permission)?;
         Some(live.since_ms.unwrap_or(now))
     });
-    wait("stalled", &|agent| agent.has(Flag::Stalled).then(|| agent.last_event_at_ms.unwrap_or(now)));
+    tell(asking.collect(), "waits for permission", "wait for permission");
+    let stalled = live().filter(|agent| agent.has(Flag::Stalled));
+    tell(stalled.map(|agent| agent.last_event_at_ms.unwrap_or(now)).collect(), "stalled", "stalled");
     let costs = || trees.iter().filter_map(|tree| tree.summary.cost_micro_usd);
     if costs().next().is_some() {
         let is_floor =
@@ -284,9 +281,27 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert!(lines.iter().all(|line| text::width(line) <= 80), "{shown}");
         assert!(lines[1].starts_with("◐ 59d3cea2 shop: Fix "), "{shown}");
-        assert!(lines[1].ends_with("2m     ◐2 8    147     1M    $0.92"), "{shown}");
+        assert!(lines[1].ends_with("2m     ◐2 8    147      1M    $0.92"), "{shown}");
         assert!(!shown.contains('\u{1b}'));
         assert_eq!(render_sessions(&[], 0, &style), "");
+    }
+
+    #[test]
+    fn status_counts_who_works_and_who_waits() {
+        let style = Style { color: false, ascii: false, width: 80 };
+        assert_eq!(render_status(&[], 0, &style), "no agents");
+        let mut tree = crate::sample::session();
+        for agent in tree.agents.iter_mut().skip(1) {
+            agent.status = AgentStatus::Running;
+            agent.flags = vec![Flag::Stalled];
+            agent.last_event_at_ms = Some(1_000);
+            agent.liveness = None;
+        }
+        tree.summary.cost_micro_usd = Some(1_200_000);
+        tree.summary.cost_floor = false;
+        let count = tree.agents.len() - 1;
+        let line = render_status(&[tree], 181_000, &style);
+        assert_eq!(line, format!("▸{count} agents · {count} stalled 3m · $1.20"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
     time::{Duration, Instant},
 };
 
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     let hub = Hub::start(Box::new(Live::projects(root.clone())?), Box::new(store), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
-    let (ending, ended) = channel::<()>();
+    let (ending, ended) = sync_channel::<()>(1);
     let outcome = std::thread::scope(|scope| {
         let rules = history::rules(context)?;
         let (handle, data) = (hub.handle(), data.as_path());
