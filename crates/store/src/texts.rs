@@ -15,8 +15,9 @@ use crate::{
     word::Vocabulary,
 };
 
-/// The file of the text index in a data folder.
-const FILE: &str = "search.db";
+/// The files of the text index in a data folder. Writing a word index is work for one core: two halves are written by two,
+/// and a search asks both. A file's passages are all in one of them.
+const FILES: [&str; 2] = ["search-0.db", "search-1.db"];
 /// The version of its tables; one of another version is made anew, since everything in it can be read again.
 const VERSION: i64 = 1;
 /// How many bits of an entry's number count within a second. What is more goes to the next free number: with them the
@@ -139,14 +140,97 @@ pub struct Hit {
 
 /// The text index of a data folder.
 pub struct Texts {
-    db: Connection,
-    counter: i64,
+    shards: Vec<Shard>,
 }
 
 impl Texts {
     /// Opens the index; for writing it is made if there is none. Who writes must hold the store.
     pub fn open(folder: &Path, access: Access) -> Result<Self, OpenError> {
-        let path = folder.join(FILE);
+        let shards = FILES.iter().map(|file| Shard::open(folder, file, access)).collect::<Result<_, _>>()?;
+        Ok(Self { shards })
+    }
+
+    /// Returns the files whose words are in the index, as they stood then.
+    pub fn files(&self) -> Result<Vec<(PathBuf, Identity)>, LedgerError> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.files().map_err(wrong)?);
+        }
+        Ok(all)
+    }
+
+    /// Replaces what is known of these files, in one transaction for each half of the index.
+    pub fn put(&mut self, files: &[FilePassages]) -> Result<(), LedgerError> {
+        let count = self.shards.len();
+        let mut shares: Vec<Vec<&FilePassages>> = vec![Vec::new(); count];
+        for file in files {
+            if let Some(share) = shares.get_mut(shard_of(&file.path, count)) {
+                share.push(file);
+            }
+        }
+        let outcomes: Vec<rusqlite::Result<()>> = std::thread::scope(|scope| {
+            let writers: Vec<_> = self
+                .shards
+                .iter_mut()
+                .zip(&shares)
+                .filter(|(_, share)| !share.is_empty())
+                .map(|(shard, share)| scope.spawn(move || shard.put(share)))
+                .collect();
+            let joined = writers.into_iter().map(|writer| match writer.join() {
+                Ok(outcome) => outcome,
+                // A panic of a writer is a bug of ours: it goes on as if it had happened here.
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            joined.collect()
+        });
+        outcomes.into_iter().collect::<rusqlite::Result<()>>().map_err(wrong)
+    }
+
+    /// Forgets the words of these sessions. Their files are read again only once they change.
+    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<(), LedgerError> {
+        self.shards.iter_mut().try_for_each(|shard| shard.forget(sessions)).map_err(wrong)
+    }
+
+    /// Returns the newest passages that have all the words.
+    pub fn find(&self, query: &TextQuery) -> Result<Vec<Hit>, LedgerError> {
+        let asked: Vec<String> = query.words.iter().filter_map(|word| quoted(word)).collect();
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let asked = asked.join(" AND ");
+        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
+        let mut all: Vec<(i64, Hit)> = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.hits(&asked, query.session.as_ref(), limit).map_err(wrong)?);
+        }
+        all.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        all.truncate(query.limit);
+        Ok(all.into_iter().map(|(_, hit)| hit).collect())
+    }
+
+    /// Returns how many bytes the index takes on disk.
+    pub fn bytes(&self) -> Result<u64, LedgerError> {
+        let bytes = self.shards.iter().map(|shard| shard.bytes().map_err(wrong));
+        bytes.sum()
+    }
+}
+
+/// Which half of the index a file is of: the same for ever.
+fn shard_of(path: &Path, count: usize) -> usize {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes().iter();
+    bytes.fold(0usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte))) % count
+}
+
+/// One half of the index.
+struct Shard {
+    db: Connection,
+    counter: i64,
+}
+
+impl Shard {
+    fn open(folder: &Path, file: &str, access: Access) -> Result<Self, OpenError> {
+        let path = folder.join(file);
         let failed = |source| OpenError::Database { path: folder.to_owned(), source };
         if access == Access::Read && !path.exists() {
             return Err(OpenError::Missing(folder.to_owned()));
@@ -162,76 +246,57 @@ impl Texts {
         Ok(Self { db, counter: 0 })
     }
 
-    /// Returns the files whose words are in the index, as they stood then.
-    pub fn files(&self) -> Result<Vec<(PathBuf, Identity)>, LedgerError> {
+    fn files(&self) -> rusqlite::Result<Vec<(PathBuf, Identity)>> {
         use std::os::unix::ffi::OsStrExt;
-        let read = || -> rusqlite::Result<Vec<(PathBuf, Identity)>> {
-            let mut statement =
-                self.db.prepare_cached("SELECT path, inode, bytes, modified_ns FROM files")?;
-            let rows = statement.query_map([], |row| {
-                let path: Vec<u8> = row.get(0)?;
-                let identity = Identity {
-                    inode: row.get::<_, i64>(1)?.cast_unsigned(),
-                    bytes: row.get::<_, i64>(2)?.cast_unsigned(),
-                    modified_ns: row.get(3)?,
-                };
-                Ok((Path::new(std::ffi::OsStr::from_bytes(&path)).to_owned(), identity))
-            })?;
-            rows.collect()
-        };
-        read().map_err(wrong)
+        let mut statement = self.db.prepare_cached("SELECT path, inode, bytes, modified_ns FROM files")?;
+        let rows = statement.query_map([], |row| {
+            let path: Vec<u8> = row.get(0)?;
+            let identity = Identity {
+                inode: row.get::<_, i64>(1)?.cast_unsigned(),
+                bytes: row.get::<_, i64>(2)?.cast_unsigned(),
+                modified_ns: row.get(3)?,
+            };
+            Ok((Path::new(std::ffi::OsStr::from_bytes(&path)).to_owned(), identity))
+        })?;
+        rows.collect()
     }
 
-    /// Replaces what is known of these files, in one transaction.
-    pub fn put(&mut self, files: &[FilePassages]) -> Result<(), LedgerError> {
+    fn put(&mut self, files: &[&FilePassages]) -> rusqlite::Result<()> {
         let Self { db, counter } = self;
-        let mut write = || -> rusqlite::Result<()> {
-            let transaction = db.transaction()?;
-            let mut entries: Vec<(i64, &str)> = Vec::new();
-            for file in files {
-                put_file(&transaction, file, counter, &mut entries)?;
-            }
-            entries.sort_unstable();
-            let mut words = transaction.prepare_cached("INSERT INTO words(rowid, body) VALUES(?1, ?2)")?;
-            for (number, text) in entries {
-                words.execute(params![number, text])?;
-            }
-            drop(words);
-            transaction.commit()
-        };
-        write().map_err(wrong)
-    }
-
-    /// Forgets the words of these sessions. Their files are read again only once they change.
-    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<(), LedgerError> {
-        let db = &mut self.db;
-        let mut write = || -> rusqlite::Result<()> {
-            let transaction = db.transaction()?;
-            for session in sessions {
-                let files: Vec<i64> = transaction
-                    .prepare_cached("SELECT no FROM files WHERE session = ?1")?
-                    .query_map([session.as_str()], |row| row.get(0))?
-                    .collect::<rusqlite::Result<_>>()?;
-                for file in files {
-                    clear(&transaction, file)?;
-                }
-            }
-            transaction.commit()
-        };
-        write().map_err(wrong)
-    }
-
-    /// Returns the newest passages that have all the words.
-    pub fn find(&self, query: &TextQuery) -> Result<Vec<Hit>, LedgerError> {
-        let asked: Vec<String> = query.words.iter().filter_map(|word| quoted(word)).collect();
-        if asked.is_empty() {
-            return Ok(Vec::new());
+        let transaction = db.transaction()?;
+        let mut entries: Vec<(i64, &str)> = Vec::new();
+        for file in files {
+            put_file(&transaction, file, counter, &mut entries)?;
         }
-        let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-        self.hits(&asked.join(" AND "), query.session.as_ref(), limit).map_err(wrong)
+        entries.sort_unstable();
+        let mut words = transaction.prepare_cached("INSERT INTO words(rowid, body) VALUES(?1, ?2)")?;
+        for (number, text) in entries {
+            words.execute(params![number, text])?;
+        }
+        drop(words);
+        transaction.commit()
     }
 
-    fn hits(&self, asked: &str, session: Option<&SessionId>, limit: i64) -> rusqlite::Result<Vec<Hit>> {
+    fn forget(&mut self, sessions: &[SessionId]) -> rusqlite::Result<()> {
+        let transaction = self.db.transaction()?;
+        for session in sessions {
+            let files: Vec<i64> = transaction
+                .prepare_cached("SELECT no FROM files WHERE session = ?1")?
+                .query_map([session.as_str()], |row| row.get(0))?
+                .collect::<rusqlite::Result<_>>()?;
+            for file in files {
+                clear(&transaction, file)?;
+            }
+        }
+        transaction.commit()
+    }
+
+    fn hits(
+        &self,
+        asked: &str,
+        session: Option<&SessionId>,
+        limit: i64,
+    ) -> rusqlite::Result<Vec<(i64, Hit)>> {
         use std::os::unix::ffi::OsStrExt;
         // Entries are walked backwards and looked up one by one, so that the newest come without the rest.
         let mut statement = self.db.prepare_cached(
@@ -242,32 +307,33 @@ impl Texts {
         let rows = statement.query_map(params![asked, session.map(SessionId::as_str), limit], |row| {
             let (session, agent, path): (String, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(4)?);
             let kind: u8 = row.get(2)?;
-            Ok(Hit {
+            let number: i64 = row.get(3)?;
+            let hit = Hit {
                 session: SessionId(session.as_str().into()),
                 agent: agent.as_str().into(),
                 kind: PassageKind::ALL
                     .into_iter()
                     .find(|known| *known as u8 == kind)
                     .unwrap_or(PassageKind::Message),
-                at_ms: (row.get::<_, i64>(3)? >> COUNTER_BITS) * 1000,
+                at_ms: (number >> COUNTER_BITS) * 1000,
                 path: Path::new(std::ffi::OsStr::from_bytes(&path)).to_owned(),
                 span: Span {
                     start: row.get::<_, i64>(5)?.cast_unsigned(),
                     bytes: row.get::<_, i64>(6)?.cast_unsigned(),
                 },
-            })
+            };
+            Ok((number, hit))
         })?;
         rows.collect()
     }
 
-    /// Returns how many bytes the index takes on disk.
-    pub fn bytes(&self) -> Result<u64, LedgerError> {
+    fn bytes(&self) -> rusqlite::Result<u64> {
         let bytes = self.db.query_row(
             "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
             [],
             |row| row.get::<_, i64>(0),
         );
-        bytes.map(i64::unsigned_abs).map_err(wrong)
+        bytes.map(i64::unsigned_abs)
     }
 }
 

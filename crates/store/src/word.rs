@@ -30,8 +30,8 @@ pub struct Vocabulary {
     text: u32,
 }
 
-/// A vocabulary with more words is begun anew: some tens of megabytes.
-const MOST_WORDS: usize = 1 << 20;
+/// A vocabulary with more words is begun anew with the next text: it should stay in the processor's caches.
+const MOST_WORDS: usize = 1 << 15;
 
 impl Vocabulary {
     /// Returns the different words of a text, separated by spaces.
