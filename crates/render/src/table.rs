@@ -12,12 +12,9 @@ use crate::{
 /// Columns of the short id in front of a session's line: enough to tell sessions apart, and to be typed.
 pub const SHORT_ID: usize = 8;
 
-/// Columns of the figures that follow a title.
-const AGE: usize = 9;
-const AGENTS: usize = 9;
-const TOOLS: usize = 7;
-const TOKENS: usize = 8;
-const COST: usize = 9;
+/// The figures that follow a title: their heads, columns, and from which width on they are shown.
+const FIGURES: [(&str, usize, usize); 5] =
+    [("ago", 7, 0), ("agents", 9, 0), ("tools", 7, 76), ("tokens", 8, 0), ("cost", 9, 66)];
 /// The title's columns where the width is unlimited or very small.
 const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
 /// How many rows of each kind figures show.
@@ -30,12 +27,14 @@ pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> Strin
     if rows.is_empty() {
         return out;
     }
-    let fixed = 2 + SHORT_ID + 1 + AGE + AGENTS + TOOLS + TOKENS + COST;
-    let title = style.width.saturating_sub(fixed).clamp(*TITLE.start(), *TITLE.end());
-    let ends = [AGE, AGENTS, TOOLS, TOKENS, COST];
-    let columns: Vec<usize> = ends
-        .iter()
-        .scan(2 + SHORT_ID + 1 + title, |sum, width| {
+    let shown: Vec<bool> = FIGURES.iter().map(|(_, _, from)| style.width >= *from).collect();
+    let widths =
+        || FIGURES.iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|((_, width, _), _)| *width);
+    let before = 2 + SHORT_ID + 1;
+    let room = style.width.saturating_sub(before + widths().sum::<usize>());
+    let title = room.clamp(*TITLE.start(), *TITLE.end());
+    let columns: Vec<usize> = widths()
+        .scan(before + title, |sum, width| {
             *sum += width;
             Some(*sum)
         })
@@ -43,21 +42,29 @@ pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> Strin
     let mut head = Line::default();
     head.paint(Ink::Done, &text::pad(&format!("  {}", text::pad("id", SHORT_ID)), 3 + SHORT_ID));
     head.paint(Ink::Done, "session");
-    for (end, word) in columns.iter().zip(["ago", "agents", "tools", "tokens", "cost"]) {
+    let heads = FIGURES.iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|((word, ..), _)| *word);
+    for (end, word) in columns.iter().zip(heads) {
         head.end_at(*end, Some(Ink::Done), word);
     }
     head.write(&mut out, style);
     for row in rows {
-        line(row, now, title, &columns, style).write(&mut out, style);
+        line(row, now, title, (&columns, &shown), style).write(&mut out, style);
     }
     out
 }
 
-fn line(row: &SessionRow, now: Millis, title: usize, columns: &[usize], style: &Style) -> Line {
+fn line(
+    row: &SessionRow,
+    now: Millis,
+    title: usize,
+    (columns, shown): (&[usize], &[bool]),
+    style: &Style,
+) -> Line {
     let glyphs = style.glyphs();
     let (icon, ink) = match row.status {
         SessionStatus::Live => (glyphs.icon(AgentStatus::Running), Ink::Running),
-        SessionStatus::Ended => (glyphs.icon(AgentStatus::Completed), Ink::Done),
+        // That a session is over says nothing of how: its agents do.
+        SessionStatus::Ended => (glyphs.dot, Ink::Done),
     };
     let mut line = Line::default();
     line.paint(ink, icon);
@@ -89,6 +96,7 @@ fn line(row: &SessionRow, now: Millis, title: usize, columns: &[usize], style: &
     let cost = row.cost_micro_usd.map_or_else(|| glyphs.unknown.to_owned(), |cost| style.money(cost, false));
     let cells =
         [(age, None), (agents, agents_ink), (row.tool_calls.to_string(), None), (tokens, None), (cost, None)];
+    let cells = cells.into_iter().zip(shown).filter(|(_, is_shown)| **is_shown).map(|(cell, _)| cell);
     for (end, (word, ink)) in columns.iter().zip(cells) {
         line.end_at(*end, ink, &word);
     }
@@ -284,6 +292,11 @@ mod tests {
         assert!(lines[1].ends_with("2m     ◐2 8    147      1M    $0.92"), "{shown}");
         assert!(!shown.contains('\u{1b}'));
         assert_eq!(render_sessions(&[], 0, &style), "");
+        for width in [52, 60, 70, 200] {
+            let shown = render_sessions(&[row()], 180_000, &Style { width, ..style });
+            assert!(shown.lines().all(|line| text::width(line) <= width), "{shown}");
+            assert!(!shown.contains("token…") && shown.contains("1M"), "{shown}");
+        }
     }
 
     #[test]
