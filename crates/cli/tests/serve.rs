@@ -499,3 +499,25 @@ fn hooks_that_found_no_hub_are_taken_in_once_by_the_next() {
         serving.end("-TERM");
     }
 }
+
+#[test]
+fn what_only_hooks_know_stays_when_files_are_read_again() {
+    let sources = Sources::nested();
+    let env = env();
+    env.adopt(&sources.recording);
+    let serving = Serving::start(&env, "");
+    for (number, line) in sources.lines("hooks.jsonl").iter().enumerate() {
+        serving.post("/hooks/claude", &format!("x-subscope-received-ms: {}\r\n", 1_000 + number), line);
+    }
+    serving.end("-TERM");
+    let shown = || -> Value {
+        let root = format!("{}/root", sources.session);
+        serde_json::from_str(&env.run(&["show", &root, "--json"]).success()).unwrap()
+    };
+    assert_eq!(shown()["tools"][0]["basis"], "wire");
+    let main = env.home().join(".claude/projects/-home-user-shop").join(format!("{}.jsonl", sources.session));
+    fs::OpenOptions::new().append(true).open(main).unwrap().write_all(b"\n").unwrap();
+    let index = env.run(&["index", "--json"]).success();
+    assert!(index.contains("\"sessions\":1"), "{index}");
+    assert_eq!(shown()["tools"][0]["basis"], "wire");
+}

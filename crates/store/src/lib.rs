@@ -75,6 +75,8 @@ pub struct Received {
     pub received_ms: Millis,
     /// The bytes, whole lines.
     pub body: Vec<u8>,
+    /// The sessions that they told something of.
+    pub sessions: Vec<SessionId>,
 }
 
 /// Why something could not be kept or asked. Nothing of a failed commit is kept.

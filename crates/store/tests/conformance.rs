@@ -120,6 +120,7 @@ fn what_was_received_is_known_by_source_and_key() {
         key: key.into(),
         received_ms: 1,
         body: b"{}\n".to_vec(),
+        sessions: vec![SessionId("s".into())],
     };
     each(|which, keeper| {
         assert!(!keeper.has_received("hooks", "1").unwrap(), "{which}");

@@ -180,11 +180,12 @@ impl Loop {
         self.partitions.push(&mut self.fold, &told, &body);
         self.partitions.remember(told, &body);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
-        group.received.push(Received { source, session, dialect, key, received_ms, body });
         let (problems, problem_count) = self.fold.take_problems();
         self.figures.problems += problem_count;
         let sessions = self.fold.take_changed();
         group.sessions.extend(sessions.iter().cloned());
+        let touched = sessions.clone();
+        group.received.push(Received { source, session, dialect, key, received_ms, body, sessions: touched });
         Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count }
     }
 

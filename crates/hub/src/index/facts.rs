@@ -1,6 +1,7 @@
 //! The first pass: sessions are folded side by side and committed in batches.
 
 use std::{
+    collections::HashMap,
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
@@ -9,9 +10,9 @@ use std::{
 };
 
 use subscope_collect::read;
-use subscope_fold::{Fold, FoldOptions, Keep, Now, next_deadline};
-use subscope_model::{Millis, Problem, SessionId, Tree};
-use subscope_store::{Commit, Ledger, LedgerError, Source, Sqlite};
+use subscope_fold::{Dialect, Fold, FoldOptions, Keep, Now, SourceSpec, next_deadline};
+use subscope_model::{Millis, Problem, SessionId, SourceId, Tree};
+use subscope_store::{Commit, Ledger, LedgerError, Received, Source, Sqlite};
 
 use super::{IndexOptions, Progress, QUEUE, Report, plan::Work, workers};
 use crate::{clock, live::spec};
@@ -81,6 +82,33 @@ fn fold_all(groups: &[Work], next: &AtomicUsize, options: &IndexOptions, sender:
     }
 }
 
+/// Pushes what was handed over, each partition as one source.
+fn push_received(fold: &mut Fold, received: &[Received]) {
+    let mut sources: HashMap<(&str, &str), SourceId> = HashMap::new();
+    for one in received {
+        let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == one.dialect);
+        let group = u32::try_from(sources.len()).unwrap_or(u32::MAX);
+        let source = *sources.entry((&one.source, &one.dialect)).or_insert_with(|| {
+            fold.open(SourceSpec {
+                label: one.source.clone(),
+                dialect,
+                // Files are group 0.
+                group: u32::MAX - group,
+                session: one.session.clone(),
+                ..SourceSpec::default()
+            })
+        });
+        fold.receive_at(Some(one.received_ms));
+        fold.push(source, &one.body);
+        if dialect.is_none() {
+            fold.flush(source);
+        }
+    }
+    for source in sources.into_values() {
+        fold.flush(source);
+    }
+}
+
 fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
     let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
     let mut folded = Folded { trees: Vec::new(), sources: Vec::new(), problems: Vec::new(), bytes: 0 };
@@ -95,6 +123,12 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
                 .push(Problem { at: found.path.display().to_string(), what: error.to_string() }),
         }
     }
+    // What was handed over may tell of other sessions too: these are not made here.
+    let mut sessions: Vec<SessionId> = fold.sessions().cloned().collect();
+    if sessions.iter().any(|session| fold.has_root(session)) {
+        sessions.retain(|session| fold.has_root(session));
+    }
+    push_received(&mut fold, &work.received);
     let now = Now {
         at: options.now_ms,
         has_ended: false,
@@ -102,10 +136,6 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
         prices: &options.prices,
         limits: options.limits,
     };
-    let mut sessions: Vec<SessionId> = fold.sessions().cloned().collect();
-    if sessions.iter().any(|session| fold.has_root(session)) {
-        sessions.retain(|session| fold.has_root(session));
-    }
     for session in &sessions {
         if let Some(tree) = fold.tree(session, &now) {
             let deadline = next_deadline(&tree, &now);

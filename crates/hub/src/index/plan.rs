@@ -9,7 +9,7 @@ use std::{
 
 use subscope_collect::{Found, Group, Role, expand};
 use subscope_model::{Problem, SessionId};
-use subscope_store::{Identity, Sqlite, Texts};
+use subscope_store::{Identity, Received, Sqlite, Texts};
 
 use super::{IndexError, IndexOptions, Report};
 
@@ -27,6 +27,8 @@ pub(super) struct Plan {
 pub(super) struct Work {
     /// Its files as they stood just before they are read.
     pub(super) files: Vec<(Found, Identity)>,
+    /// What programs handed over of it: rows are made of all that is known of a session.
+    pub(super) received: Vec<Received>,
 }
 
 impl Plan {
@@ -96,7 +98,10 @@ pub(super) fn plan(
             files.iter().filter(is_text).filter(|(found, now)| indexed.get(&found.path) != Some(now));
         plan.files.extend(unread.cloned());
         if is_due || files.iter().any(is_new) {
-            plan.groups.push(Work { files });
+            let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
+            let received =
+                session.map(|session| store.received_of(&session)).transpose()?.unwrap_or_default();
+            plan.groups.push(Work { files, received });
         }
     }
     plan.gone = gone.into_iter().collect();

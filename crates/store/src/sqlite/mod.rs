@@ -126,6 +126,11 @@ impl Sqlite {
         query::due(&self.db, &self.rules, now_ms).map_err(wrong)
     }
 
+    /// Returns what was received of a session, in the order in which it came; `sessions` is left empty.
+    pub fn received_of(&self, session: &SessionId) -> Result<Vec<Received>, LedgerError> {
+        query::received_of(&self.db, session)
+    }
+
     /// Says that files of these sessions are gone: their rows stay as they are.
     pub fn freeze(&mut self, sessions: &[SessionId]) -> Result<(), LedgerError> {
         write::freeze(&mut self.db, sessions).map_err(wrong)

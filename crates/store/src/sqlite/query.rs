@@ -182,33 +182,58 @@ pub(super) fn events_after(
 
 /// Returns the newest of what was received, as much as the given bytes hold, in the order in which it came.
 pub(super) fn received_last(db: &Connection, bytes: u64) -> Result<Vec<Received>, LedgerError> {
-    let read = || -> rusqlite::Result<Vec<(Received, Vec<u8>)>> {
+    let read = || -> rusqlite::Result<Vec<Packed>> {
         let mut statement = db.prepare_cached(
             "SELECT source, session, key, dialect, received_ms, body FROM inbox ORDER BY no DESC",
         )?;
         let mut rows = statement.query([])?;
         let (mut all, mut room) = (Vec::new(), bytes);
         while let Some(row) = rows.next()? {
-            let packed: Vec<u8> = row.get(5)?;
-            let Some(rest) = room.checked_sub(packed.len() as u64) else { break };
+            let one = packed(row)?;
+            let Some(rest) = room.checked_sub(one.1.len() as u64) else { break };
             room = rest;
-            let received = Received {
-                source: row.get(0)?,
-                session: row.get(1)?,
-                key: row.get(2)?,
-                dialect: row.get(3)?,
-                received_ms: row.get(4)?,
-                body: Vec::new(),
-            };
-            all.push((received, packed));
+            all.push(one);
         }
+        all.reverse();
         Ok(all)
     };
-    let mut all = Vec::new();
-    for (received, packed) in read().map_err(wrong)?.into_iter().rev() {
+    unpack(read().map_err(wrong)?)
+}
+
+/// Returns what was received of a session, in the order in which it came.
+pub(super) fn received_of(db: &Connection, session: &SessionId) -> Result<Vec<Received>, LedgerError> {
+    let read = || -> rusqlite::Result<Vec<Packed>> {
+        let mut statement = db.prepare_cached(
+            "SELECT i.source, i.session, i.key, i.dialect, i.received_ms, i.body
+             FROM inbox_of o JOIN inbox i ON i.no = o.no WHERE o.session = ?1 ORDER BY i.no",
+        )?;
+        let rows = statement.query_map([session.as_str()], packed)?;
+        rows.collect()
+    };
+    unpack(read().map_err(wrong)?)
+}
+
+/// A row of the inbox, and its bytes as they are kept.
+type Packed = (Received, Vec<u8>);
+
+fn packed(row: &rusqlite::Row<'_>) -> rusqlite::Result<Packed> {
+    let received = Received {
+        source: row.get(0)?,
+        session: row.get(1)?,
+        key: row.get(2)?,
+        dialect: row.get(3)?,
+        received_ms: row.get(4)?,
+        body: Vec::new(),
+        sessions: Vec::new(),
+    };
+    Ok((received, row.get(5)?))
+}
+
+fn unpack(all: Vec<Packed>) -> Result<Vec<Received>, LedgerError> {
+    let unpacked = all.into_iter().map(|(received, packed)| {
         let body = zstd::decode_all(packed.as_slice());
         let body = body.map_err(|error| LedgerError::Storage(Box::new(error)))?;
-        all.push(Received { body, ..received });
-    }
-    Ok(all)
+        Ok(Received { body, ..received })
+    });
+    unpacked.collect()
 }

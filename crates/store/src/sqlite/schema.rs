@@ -34,6 +34,7 @@ CREATE INDEX sources_session ON sources(session_no);
 CREATE TABLE inbox(
     no INTEGER PRIMARY KEY, source TEXT NOT NULL, session TEXT, key TEXT NOT NULL, dialect TEXT NOT NULL,
     received_ms INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE(source, key));
+CREATE TABLE inbox_of(session TEXT NOT NULL, no INTEGER NOT NULL, PRIMARY KEY(session, no)) WITHOUT ROWID;
 CREATE TABLE changes(seq INTEGER PRIMARY KEY, session TEXT NOT NULL, body TEXT NOT NULL);
 CREATE INDEX changes_session ON changes(session, seq);
 ";

@@ -112,11 +112,20 @@ fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
 fn received(db: &Transaction<'_>, row: &Received) -> rusqlite::Result<()> {
     let packed = zstd::bulk::compress(&row.body, LEVEL);
     let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    db.prepare_cached(
-        "INSERT OR IGNORE INTO inbox(source, session, key, dialect, received_ms, body)
+    let is_new = db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO inbox(source, session, key, dialect, received_ms, body)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .execute(params![row.source, row.session, row.key, row.dialect, row.received_ms, packed])?;
+        )?
+        .execute(params![row.source, row.session, row.key, row.dialect, row.received_ms, packed])?;
+    // What came before is known with its sessions.
+    if is_new == 1 {
+        let no = db.last_insert_rowid();
+        let mut add = db.prepare_cached("INSERT OR IGNORE INTO inbox_of(session, no) VALUES(?1, ?2)")?;
+        for session in &row.sessions {
+            add.execute(params![session.as_str(), no])?;
+        }
+    }
     Ok(())
 }
 
