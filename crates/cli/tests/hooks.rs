@@ -36,8 +36,13 @@ fn settings(env: &TestEnv) -> PathBuf {
 }
 
 fn install(env: &TestEnv, more: &[&str]) -> Ran {
+    let before = fs::read_to_string(settings(env)).unwrap_or_default();
     let ran = env.run(&[&INSTALL, more].concat());
-    assert_eq!(told(&ran), (0, ""), "{}", ran.stdout);
+    let before = before.trim_start_matches('\u{feff}');
+    // Claude Code reads no settings that are not JSON to the letter: that is said, and nothing else.
+    let is_read = before.trim().is_empty() || serde_json::from_str::<serde_json::Value>(before).is_ok();
+    assert_eq!(ran.stderr.contains("reads no settings from such a file"), !is_read, "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stderr.lines().count()), (Some(0), usize::from(!is_read)), "{}", ran.stdout);
     ran
 }
 

@@ -97,7 +97,7 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
     let scope = Scope::find(args.scope.scope, &context.environment)?;
     let wanted = wanted(args, context)?;
     let (text, document) = scope.read()?;
-    advise(&scope, &document, context);
+    advise(&scope, text.as_deref(), &document, context);
     let had = document.ours();
     document.install(&wanted);
     let new = document.text();
@@ -134,8 +134,16 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
 }
 
 /// Tells what does not hinder, but may not be meant.
-fn advise(scope: &Scope, document: &Document, context: &Context) {
+fn advise(scope: &Scope, text: Option<&str>, document: &Document, context: &Context) {
     let path = scope.path.display();
+    // Observed: Claude Code 2.1.330 ran no hook from a file with a comment, and none from one with a trailing comma.
+    let is_strict = |text: &str| {
+        let text = text.trim_start_matches('\u{feff}');
+        text.trim().is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+    };
+    if !text.is_none_or(is_strict) {
+        context.warn(&format!("{path} has comments or trailing commas: they are kept, but Claude Code reads no settings from such a file, these hooks included"));
+    }
     if document.disables_hooks() {
         context.warn(&format!("{path} has disableAllHooks: Claude Code runs none until that is taken out"));
     }
