@@ -22,7 +22,7 @@ use subscope_store::Keeper;
 
 use self::{
     conclude::Unkept,
-    ingest::{Partitions, Waiting},
+    ingest::{Handed, Waiting},
 };
 use crate::{
     clock,
@@ -148,7 +148,7 @@ struct Loop {
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
     waiting: Waiting,
-    partitions: Partitions,
+    handed: Handed,
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
@@ -186,7 +186,7 @@ impl Loop {
             told_until: BTreeMap::new(),
             pending: BTreeSet::new(),
             waiting: Waiting::default(),
-            partitions: Partitions::default(),
+            handed: Handed::default(),
             unkept: None,
             figures,
             last_derived: clock::tick(),

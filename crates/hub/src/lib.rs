@@ -21,6 +21,7 @@ mod heartbeat;
 mod hub;
 pub mod index;
 mod live;
+mod partitions;
 mod piped;
 mod replay;
 pub mod search;

@@ -3,16 +3,17 @@
 //! All that wait in a turn share one commit. Each partition (source and dialect) is one source of the fold and stays
 //! open, so that order within it counts and what it said before is known.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use subscope_fold::{Dialect, Fold, Now, SourceSpec};
-use subscope_model::{Millis, Problem, SessionId, SourceId};
+use subscope_fold::{Fold, Now};
+use subscope_model::{Millis, Problem, SessionId};
 use subscope_store::Received;
 
 use super::{Loop, conclude::describe};
 use crate::{
     clock,
     command::{Ingest, IngestError, Reply, Taken},
+    partitions::{Partition, Partitions, partition_of},
 };
 
 /// How many ingests share a commit at most: the last of them waits until the first is folded.
@@ -45,12 +46,10 @@ impl Waiting {
     }
 }
 
-type Partition = (String, Option<Dialect>);
-
 /// The partitions as sources of the fold, and what they were told.
 #[derive(Default)]
-pub(super) struct Partitions {
-    sources: HashMap<Partition, SourceId>,
+pub(super) struct Handed {
+    partitions: Partitions,
     again: VecDeque<(Told, Box<[u8]>)>,
     again_bytes: usize,
     /// Whether ingests were dropped from `again`.
@@ -64,25 +63,9 @@ struct Told {
     received_ms: Millis,
 }
 
-impl Partitions {
+impl Handed {
     fn push(&mut self, fold: &mut Fold, told: &Told, body: &[u8]) {
-        let known = self.sources.len() as u32;
-        let source = *self.sources.entry(told.partition.clone()).or_insert_with(|| {
-            fold.open(SourceSpec {
-                label: told.partition.0.clone(),
-                dialect: told.partition.1,
-                // Followed files number their groups from 0.
-                group: u32::MAX - known,
-                session: told.session.clone(),
-                ..SourceSpec::default()
-            })
-        });
-        fold.receive_at(Some(told.received_ms));
-        fold.push(source, body);
-        if told.partition.1.is_none() {
-            // Whole lines are all there is to tell a dialect by: more of them would not tell it better.
-            fold.flush(source);
-        }
+        self.partitions.push(fold, &told.partition, told.session.as_deref(), told.received_ms, body);
     }
 
     fn remember(&mut self, told: Told, body: &[u8]) {
@@ -177,8 +160,8 @@ impl Loop {
         let told = Told { partition: (source.clone(), dialect), session: session.clone(), received_ms };
         // What was wrong in files before is not told to whoever hands this over.
         let _ = self.fold.take_problems();
-        self.partitions.push(&mut self.fold, &told, &body);
-        self.partitions.remember(told, &body);
+        self.handed.push(&mut self.fold, &told, &body);
+        self.handed.remember(told, &body);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
         let (problems, problem_count) = self.fold.take_problems();
         self.figures.problems += problem_count;
@@ -194,11 +177,10 @@ impl Loop {
     pub(super) fn recall(&mut self) {
         let Ok(received) = self.keeper.received_last(AGAIN_BYTES as u64) else { return };
         for one in received {
-            let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == one.dialect);
-            let told =
-                Told { partition: (one.source, dialect), session: one.session, received_ms: one.received_ms };
-            self.partitions.push(&mut self.fold, &told, &one.body);
-            self.partitions.remember(told, &one.body);
+            let partition = partition_of(&one);
+            let told = Told { partition, session: one.session, received_ms: one.received_ms };
+            self.handed.push(&mut self.fold, &told, &one.body);
+            self.handed.remember(told, &one.body);
         }
         let sessions = self.fold.take_changed();
         let _ = self.fold.take_problems();
@@ -214,13 +196,13 @@ impl Loop {
 
     /// Folds again what was handed over, for a fold that knows nothing.
     pub(super) fn fold_ingests_again(&mut self) {
-        self.partitions.sources.clear();
-        let again = std::mem::take(&mut self.partitions.again);
+        self.handed.partitions.clear();
+        let again = std::mem::take(&mut self.handed.again);
         for (told, body) in &again {
-            self.partitions.push(&mut self.fold, told, body);
+            self.handed.push(&mut self.fold, told, body);
         }
-        self.partitions.again = again;
-        if self.partitions.is_incomplete {
+        self.handed.again = again;
+        if self.handed.is_incomplete {
             self.publish_problem(Problem {
                 at: "ingest".to_owned(),
                 what: format!(

@@ -1,7 +1,6 @@
 //! The first pass: sessions are folded side by side and committed in batches.
 
 use std::{
-    collections::HashMap,
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc::{SyncSender, sync_channel},
@@ -10,12 +9,16 @@ use std::{
 };
 
 use subscope_collect::read;
-use subscope_fold::{Dialect, Fold, FoldOptions, Keep, Now, SourceSpec, next_deadline};
-use subscope_model::{Millis, Problem, SessionId, SourceId, Tree};
-use subscope_store::{Commit, Ledger, LedgerError, Received, Source, Sqlite};
+use subscope_fold::{Fold, FoldOptions, Keep, Now, next_deadline};
+use subscope_model::{Millis, Problem, SessionId, Tree};
+use subscope_store::{Commit, Ledger, LedgerError, Source, Sqlite};
 
 use super::{IndexOptions, Progress, QUEUE, Report, plan::Work, workers};
-use crate::{clock, live::spec};
+use crate::{
+    clock,
+    live::spec,
+    partitions::{Partitions, partition_of},
+};
 
 /// How many sessions are one commit at most: enough that commits cost little, few enough that the first are seen at once.
 const BATCH: usize = 64;
@@ -82,33 +85,6 @@ fn fold_all(groups: &[Work], next: &AtomicUsize, options: &IndexOptions, sender:
     }
 }
 
-/// Pushes what was handed over, each partition as one source.
-fn push_received(fold: &mut Fold, received: &[Received]) {
-    let mut sources: HashMap<(&str, &str), SourceId> = HashMap::new();
-    for one in received {
-        let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == one.dialect);
-        let group = u32::try_from(sources.len()).unwrap_or(u32::MAX);
-        let source = *sources.entry((&one.source, &one.dialect)).or_insert_with(|| {
-            fold.open(SourceSpec {
-                label: one.source.clone(),
-                dialect,
-                // Files are group 0.
-                group: u32::MAX - group,
-                session: one.session.clone(),
-                ..SourceSpec::default()
-            })
-        });
-        fold.receive_at(Some(one.received_ms));
-        fold.push(source, &one.body);
-        if dialect.is_none() {
-            fold.flush(source);
-        }
-    }
-    for source in sources.into_values() {
-        fold.flush(source);
-    }
-}
-
 fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
     let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
     let mut folded = Folded { trees: Vec::new(), sources: Vec::new(), problems: Vec::new(), bytes: 0 };
@@ -128,7 +104,11 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
     if sessions.iter().any(|session| fold.has_root(session)) {
         sessions.retain(|session| fold.has_root(session));
     }
-    push_received(&mut fold, &work.received);
+    let mut partitions = Partitions::default();
+    for one in &work.received {
+        let session = one.session.as_deref();
+        partitions.push(&mut fold, &partition_of(one), session, one.received_ms, &one.body);
+    }
     let now = Now {
         at: options.now_ms,
         has_ended: false,
