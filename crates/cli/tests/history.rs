@@ -194,6 +194,19 @@ fn an_index_killed_at_any_moment_is_finished_by_the_next() {
 }
 
 #[test]
+fn nothing_yet_is_no_failure() {
+    let env = env();
+    for step in 0..2 {
+        if step == 1 {
+            fs::create_dir_all(env.home().join(".claude/projects/-empty")).unwrap();
+        }
+        for words in ["ls", "stats", "status", "index", "ls --live"] {
+            assert_eq!(run(&env, words, &[]).code, Some(0), "{words}");
+        }
+    }
+}
+
+#[test]
 fn a_status_line_is_one_safe_line() {
     let env = filled();
     let ran = run(&env, "status", &[]);

@@ -380,6 +380,7 @@ fn twenty_posters_lose_nothing() {
 #[test]
 fn folder_is_private_and_one_hub_has_it() {
     let env = env();
+    fs::create_dir_all(env.home().join(".claude/projects/-empty")).unwrap();
     let serving = Serving::start(&env, "--store store");
     let mode = |path: &str| fs::metadata(env.path(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("work/store"), mode("work/store/hub.sock")), (0o700, 0o600));

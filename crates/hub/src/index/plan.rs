@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{Found, Group, Role, expand};
+use subscope_collect::{CollectError, Found, Group, Role, expand};
 use subscope_model::{Problem, SessionId};
 use subscope_store::{Identity, Received, Sqlite, Texts};
 
@@ -59,7 +59,12 @@ pub(super) fn plan(
         if !root.exists() {
             continue;
         }
-        let expanded = expand(root)?;
+        let expanded = match expand(root) {
+            Ok(expanded) => expanded,
+            // A harness that was never used has a folder all the same.
+            Err(CollectError::Empty { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
         groups.extend(expanded.groups);
         report.problems.extend(
             expanded
