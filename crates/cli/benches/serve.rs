@@ -1,7 +1,7 @@
 //! What `serve` bears: posts acknowledged in a second on 64 open connections, and the way from a line that is written to
 //! the live feed. Budgets: 5,000 in a second with p99 below 50 ms; p50 below 100 ms.
 //!
-//! The real program, with everything in memory; this program's own threads take their share of the same cores, so the
+//! The real program, with everything kept on disk; this program's own threads take their share of the same cores, so the
 //! figures are lower bounds.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
