@@ -477,7 +477,7 @@ fn hooks_that_found_no_hub_are_taken_in_once_by_the_next() {
         assert_eq!(env.run_with_stdin(&["hook"], line).code, Some(0));
     }
     let spool = env.run(&["hooks", "status", "--json"]).stdout;
-    assert!(spool.contains("10"), "{spool}");
+    assert!(spool.contains("\"waiting\":10,"), "{spool}");
     for _ in 0..2 {
         let serving = Serving::start(&env, "");
         let began = clock::tick();
@@ -509,6 +509,13 @@ fn what_only_hooks_know_stays_when_files_are_read_again() {
     let serving = Serving::start(&env, "");
     for (number, line) in sources.lines("hooks.jsonl").iter().enumerate() {
         serving.post("/hooks/claude", &format!("x-subscope-received-ms: {}\r\n", 1_000 + number), line);
+    }
+    // The full text is filled beside.
+    let began = clock::tick();
+    let found = || serving.json("/api/v1/search?q=%22pricing%22")["hits"].as_array().unwrap().len();
+    while found() == 0 {
+        assert!(began.elapsed() < LIMIT, "nothing is found");
+        thread::sleep(Duration::from_millis(50));
     }
     serving.end("-TERM");
     let shown = || -> Value {

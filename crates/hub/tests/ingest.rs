@@ -17,7 +17,7 @@ use subscope_hub::{
     AskError, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
     Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Received, Taken,
 };
-use subscope_model::{AgentId, Event, PriceTable, Session, SessionId, SessionRow, Stats, Tree, Update};
+use subscope_model::{AgentId, Event, PriceTable, SessionId, SessionRow, Stats, Tree, Update};
 use subscope_testkit::fixtures::recording;
 
 /// Far more than any wait of these tests takes.
@@ -141,10 +141,6 @@ impl Ledger for Failing {
 }
 
 impl History for Failing {
-    fn sessions(&self) -> Result<Vec<Session>, LedgerError> {
-        self.memory.sessions()
-    }
-
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
         self.memory.list(query)
     }

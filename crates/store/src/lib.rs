@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub use memory::Memory;
 pub use sqlite::{Access, OpenError, Sqlite};
-use subscope_model::{AgentId, Event, Millis, Session, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Tree};
 pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
 pub use word::{Vocabulary, words};
 
@@ -116,9 +116,6 @@ pub struct ListQuery {
 
 /// The seam of what is asked.
 pub trait History: Send {
-    /// Returns all sessions, the newest first by their last event.
-    fn sessions(&self) -> Result<Vec<Session>, LedgerError>;
-
     /// Returns lines of a list of sessions, the newest first by their last event.
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError>;
 

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
 };
 
-use subscope_model::{AgentId, Event, Session, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
+use subscope_model::{AgentId, Event, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
 
 use crate::{
     Commit, History, Ledger, LedgerError, ListQuery, Received,
@@ -60,12 +60,6 @@ impl Ledger for Memory {
 }
 
 impl History for Memory {
-    fn sessions(&self) -> Result<Vec<Session>, LedgerError> {
-        let mut all: Vec<Session> = self.trees.values().map(|tree| tree.session.clone()).collect();
-        all.sort_by(|one, other| (other.ended_at_ms, &one.id).cmp(&(one.ended_at_ms, &other.id)));
-        Ok(all)
-    }
-
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
         let mut all: Vec<SessionRow> = self.trees.values().map(SessionRow::of).collect();
         let key = |row: &SessionRow| (Reverse(row.last_event_at_ms.unwrap_or(0)), row.id.clone());

@@ -51,7 +51,7 @@ fn a_committed_tree_comes_back_as_it_was() {
         keeper.commit(&Commit { trees: vec![changed.clone()], ..Commit::default() }).unwrap();
         assert_eq!(keeper.tree(&one.session.id).unwrap(), Some(changed), "{which}: replaced whole");
         assert_eq!(keeper.tree(&other.session.id).unwrap().as_ref(), Some(&other), "{which}");
-        assert_eq!(keeper.sessions().unwrap().len(), 2, "{which}");
+        assert_eq!(keeper.list(&all()).unwrap().len(), 2, "{which}");
     });
 }
 
@@ -165,6 +165,8 @@ fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
     assert_eq!(writer.due(0).unwrap(), std::slice::from_ref(&one.session.id), "rows of other rules are due");
     writer.freeze(std::slice::from_ref(&one.session.id)).unwrap();
     assert!(writer.due(i64::MAX).unwrap().is_empty(), "but not those whose files are gone");
+    writer.commit(&Commit { trees: vec![one.clone()], ..commit.clone() }).unwrap();
+    assert_eq!(writer.due(500).unwrap().len(), 1, "until they are there again");
     assert_eq!(writer.forget(std::slice::from_ref(&one.session.id)).unwrap(), 1);
     assert!(writer.list(&all()).unwrap().is_empty() && writer.tree(&one.session.id).unwrap().is_none());
     assert_eq!(writer.sources().unwrap().len(), 1, "a forgotten session's files are still known");

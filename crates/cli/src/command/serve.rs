@@ -113,7 +113,9 @@ fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, en
         if indexed.is_none_or(is_due) {
             options.now_ms = clock::now_ms();
             // Words that could not be read are read in the next round; nothing waits for them.
-            let _ = texts(data, rules, &options);
+            if let Err(error) = texts(data, rules, &options) {
+                output::complain(&format!("warning: the full text is not up to date: {error}\n"));
+            }
             indexed = Some((seq, clock::tick()));
         }
         match ended.recv_timeout(SPOOL_EVERY) {

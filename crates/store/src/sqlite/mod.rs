@@ -11,7 +11,7 @@ use std::{
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{Event, Millis, Session, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{Event, Millis, SessionId, SessionRow, Stats, Tree};
 
 use crate::{Commit, History, Ledger, LedgerError, ListQuery, Received, Source};
 
@@ -224,12 +224,6 @@ impl Ledger for Sqlite {
 }
 
 impl History for Sqlite {
-    fn sessions(&self) -> Result<Vec<Session>, LedgerError> {
-        let all = query::list(&self.db, &ListQuery { limit: usize::MAX, after: None, only_live: false });
-        let all = all.map_err(wrong)?;
-        all.iter().filter_map(|row| self.tree(&row.id).transpose()).map(|tree| Ok(tree?.session)).collect()
-    }
-
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
         query::list(&self.db, query).map_err(wrong)
     }

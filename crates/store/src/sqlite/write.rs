@@ -56,7 +56,7 @@ fn session(db: &Transaction<'_>, rules: &str, tree: &Tree, deadline: Option<Mill
         .prepare_cached(
             "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row) VALUES(?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT(id) DO UPDATE SET last_ms = ?2, is_live = ?3, deadline_ms = ?4, rules = ?5, row = ?6,
-                 is_forgotten = 0
+                 is_forgotten = 0, is_frozen = 0
              RETURNING no",
         )?
         .query_row(params![line.id.as_str(), last, is_live, deadline, rules, text], |row| row.get(0))?;
