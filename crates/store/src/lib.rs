@@ -15,11 +15,11 @@ mod sqlite;
 mod texts;
 mod word;
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf};
 
 pub use memory::Memory;
 pub use sqlite::{Access, OpenError, Sqlite};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Text, Tree};
 pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
 pub use word::{Vocabulary, words};
 
@@ -79,6 +79,17 @@ pub struct Received {
     pub sessions: Vec<SessionId>,
 }
 
+/// What was received before, for whoever goes on with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recalled {
+    /// What was received, in order.
+    pub received: Vec<Received>,
+    /// How many of them, from the first on, came before anything that has no rows yet.
+    pub settled: usize,
+    /// Sessions of which something was received since their rows were last kept.
+    pub unsettled: Vec<SessionId>,
+}
+
 /// Why something could not be kept or asked. Nothing of a failed commit is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -100,7 +111,7 @@ pub trait Ledger: Send {
 
     /// Returns the newest of what was received, as much as about so many bytes hold, in the order in which it came; what a
     /// process of before has kept too.
-    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError>;
+    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError>;
 }
 
 /// Which sessions a list shows.
@@ -139,6 +150,9 @@ pub trait History: Send {
         session: Option<&SessionId>,
         limit: usize,
     ) -> Result<Option<Vec<Event>>, LedgerError>;
+
+    /// Returns the ids of the last events in the change log of a session, at most `limit`.
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError>;
 }
 
 /// What both keeps and answers: one that is written is the one that is asked.
