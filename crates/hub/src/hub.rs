@@ -285,10 +285,10 @@ impl Loop {
             self.pending.extend(self.rows.sessions().cloned());
         }
         let is_due = self.last_derived.elapsed() >= self.derive_cost * DERIVE_SHARE;
-        let has_work = !self.pending.is_empty() || self.rows.is_due(clock::tick());
-        if (has_work && is_due) || fed.has_ended {
+        if (!self.pending.is_empty() && is_due) || fed.has_ended {
             self.conclude_pending(fed.has_ended);
         }
+        self.write_due();
         if fed.is_caught_up && !self.is_announced {
             if !self.pending.is_empty() {
                 self.conclude_pending(fed.has_ended);

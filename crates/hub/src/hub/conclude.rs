@@ -98,7 +98,7 @@ impl Loop {
         self.derive_cost = self.last_derived.duration_since(began);
     }
 
-    /// Concludes these sessions, keeps their events with the rows that are due, and shows both.
+    /// Concludes these sessions, keeps their events, and shows both.
     fn conclude(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
         let now = now(&*self.driver, &self.options, has_ended);
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
@@ -119,41 +119,43 @@ impl Loop {
                 None => self.deadlines.remove(&tree.session.id),
             };
         }
-        let mut due = self.written(&self.rows.due(clock::tick()));
-        for row in &mut due {
-            if let Some(fresh) = trees.iter().find(|tree| tree.session.id == row.session.id) {
-                row.clone_from(fresh);
-            }
-        }
-        if events.is_empty() && due.is_empty() {
+        if events.is_empty() {
             self.show(trees);
             return Ok(());
         }
-        let outcome = self.keep(Commit { events, ..self.commit_of(due) }, trees);
+        let outcome = self.keep(Commit { events, ..Commit::default() }, trees);
         self.tell_failure(outcome)
+    }
+
+    /// Keeps the rows that are due, some milliseconds' worth. Only when all that was handed over is concluded: the rows of
+    /// a session know of all that is kept of it.
+    pub(super) fn write_due(&mut self) {
+        let began = clock::tick();
+        if self.unkept.is_some() || !self.pending.is_empty() || !self.rows.is_due(began) {
+            return;
+        }
+        let due = self.rows.due(began);
+        let _ = self.write(&due);
+        self.rows.took(&due, began, clock::tick());
     }
 
     /// Keeps all rows as they were last shown.
     pub(super) fn settle_rows(&mut self) -> Result<(), String> {
         self.keep_again()?;
         self.conclude_pending(self.has_ended);
-        let rows = self.written(&self.rows.unwritten());
-        if rows.is_empty() {
+        self.write(&self.rows.unwritten())
+    }
+
+    fn write(&mut self, sessions: &[SessionId]) -> Result<(), String> {
+        let trees: Vec<Tree> =
+            sessions.iter().filter_map(|session| self.rows.tree(session, &*self.keeper)).collect();
+        if trees.is_empty() || self.unkept.is_some() {
             return Ok(());
         }
-        let outcome = self.keep(self.commit_of(rows), Vec::new());
-        self.tell_failure(outcome)
-    }
-
-    fn written(&self, sessions: &[SessionId]) -> Vec<Tree> {
-        sessions.iter().filter_map(|session| self.rows.tree(session, &*self.keeper)).collect()
-    }
-
-    /// A commit of these rows.
-    fn commit_of(&self, trees: Vec<Tree>) -> Commit {
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
-        Commit { trees, deadlines, ..Commit::default() }
+        let outcome = self.keep(Commit { trees, deadlines, ..Commit::default() }, Vec::new());
+        self.tell_failure(outcome)
     }
 
     fn tell_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {

@@ -15,14 +15,32 @@ use subscope_store::{Keeper, ListQuery};
 /// How long rows may wait to be kept.
 const PACE: Duration = Duration::from_secs(1);
 
-/// About how many agents and calls are written at once: some milliseconds, for which ingests wait.
-const SLICE: usize = 5_000;
+/// How long a writing may take about: everything else waits for it.
+const SLICE: Duration = Duration::from_millis(4);
+/// Writing may take this share of the time.
+const SHARE: u32 = 4;
+/// What a session costs beside its agents and calls, in their cost.
+const SESSION_SIZE: usize = 50;
 
-#[derive(Default)]
 pub(super) struct Rows {
     shown: BTreeMap<SessionId, Tree>,
     /// Since when these are not kept as they are shown.
     unwritten: BTreeMap<SessionId, Instant>,
+    /// How much is written at once, by what a writing took.
+    slice: usize,
+    /// Before this nothing is written.
+    rests_until: Option<Instant>,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self {
+            shown: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
+            slice: SESSION_SIZE * 8,
+            rests_until: None,
+        }
+    }
 }
 
 impl Rows {
@@ -68,8 +86,8 @@ impl Rows {
 
     /// How long until some are.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
-        let oldest = self.unwritten.values().min()?;
-        Some(PACE.saturating_sub(now.duration_since(*oldest)))
+        let due = *self.unwritten.values().min()? + PACE;
+        Some(due.max(self.rests_until.unwrap_or(due)).saturating_duration_since(now))
     }
 
     /// Those that are to be written now, the longest waiting first, as many as one commit may hold.
@@ -81,17 +99,29 @@ impl Rows {
             .map(|(session, since)| (since, session))
             .collect();
         due.sort_unstable();
-        let size = |session: &SessionId| {
-            self.shown.get(session).map_or(0, |tree| tree.agents.len() + tree.summary.tool_calls as usize)
-        };
-        let mut room = SLICE;
+        let mut room = self.slice;
         let fits = |(_, session): &(&Instant, &SessionId)| {
-            let is_first = room == SLICE;
-            let rest = room.checked_sub(size(session).max(1));
+            let is_first = room == self.slice;
+            let rest = room.checked_sub(self.size(session));
             room = rest.unwrap_or(0);
             is_first || rest.is_some()
         };
         due.into_iter().take_while(fits).map(|(_, session)| session.clone()).collect()
+    }
+
+    fn size(&self, session: &SessionId) -> usize {
+        let rows = |tree: &Tree| tree.agents.len() + tree.summary.tool_calls as usize;
+        SESSION_SIZE + self.shown.get(session).map_or(0, rows)
+    }
+
+    /// That many were written in that time: the next are as many as take a [`SLICE`].
+    pub(super) fn took(&mut self, written: &[SessionId], began: Instant, ended: Instant) {
+        let took = ended.duration_since(began);
+        let size: usize = written.iter().map(|session| self.size(session)).sum();
+        let fit = size as f64 * SLICE.as_secs_f64() / took.as_secs_f64().max(1e-6);
+        // Half way there: one slow write says little.
+        self.slice = (self.slice + fit as usize) / 2;
+        self.rests_until = Some(ended + took * (SHARE - 1));
     }
 
     /// All that are not written.
