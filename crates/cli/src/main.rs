@@ -18,6 +18,10 @@ use clap::Parser;
 
 use crate::{args::Cli, command::hook, context::Context, environment::Environment, terminal::Probe};
 
+/// Folding is many small allocations: with the system's allocator a quarter of the hub's time under load is theirs.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     // An agent waits for each of its hooks: nothing that a hook does not need is built.

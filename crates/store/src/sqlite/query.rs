@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, StatsRow, Text, Tree, Usage};
 
-use super::wrong;
+use super::{pack, wrong};
 use crate::{
     Identity, LedgerError, ListQuery, Recalled, Received, Source,
     days::{self, By},
@@ -43,7 +43,7 @@ pub(super) fn tree(db: &Connection, session: &SessionId) -> Result<Option<Tree>,
         .and_then(|mut statement| statement.query_row([session.as_str()], |row| row.get(0)).optional())
         .map_err(wrong)?;
     let Some(body) = body else { return Ok(None) };
-    let json = zstd::decode_all(body.as_slice()).map_err(|error| LedgerError::Storage(Box::new(error)))?;
+    let json = pack::unpack(body).map_err(|error| LedgerError::Storage(Box::new(error)))?;
     serde_json::from_slice(&json).map(Some).map_err(|error| LedgerError::Storage(Box::new(error)))
 }
 
@@ -264,8 +264,7 @@ fn packed(row: &rusqlite::Row<'_>) -> rusqlite::Result<Packed> {
 
 fn unpack(all: Vec<Packed>) -> Result<Vec<Received>, LedgerError> {
     let unpacked = all.into_iter().map(|(received, packed)| {
-        let body = zstd::decode_all(packed.as_slice());
-        let body = body.map_err(|error| LedgerError::Storage(Box::new(error)))?;
+        let body = pack::unpack(packed).map_err(|error| LedgerError::Storage(Box::new(error)))?;
         Ok(Received { body, ..received })
     });
     unpacked.collect()
