@@ -1,8 +1,12 @@
 //! Whose program is at the other end of a connection.
 //!
-//! A Unix socket tells it. For TCP on Linux it is read from the kernel's table of sockets, where each socket has its
-//! owner: `/proc/net/tcp` and `/proc/net/tcp6` (proc(5); Documentation/networking/proc_net_tcp.rst). Elsewhere nothing
-//! tells it, and TCP peers count as strangers.
+//! A Unix socket tells it. For TCP on Linux the kernel is asked for the socket at the other end ([`diag`]); one that has no
+//! such questions (some sandboxes) still has a table of all sockets with their owners, `/proc/net/tcp` and
+//! `/proc/net/tcp6` (proc(5); Documentation/networking/proc_net_tcp.rst). Elsewhere nothing tells it, and TCP peers count
+//! as strangers.
+
+#[cfg(target_os = "linux")]
+mod diag;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -34,9 +38,13 @@ pub(crate) fn of_uid(uid: Option<u32>) -> Peer {
     if uid == Some(own_uid()) { Peer::Own } else { Peer::Stranger }
 }
 
-/// Returns the user that owns the other end of a TCP connection on this machine. Reads the kernel's tables: not for a
+/// Returns the user that owns the other end of a TCP connection on this machine. May read the kernel's tables: not for a
 /// task that must not wait.
 pub(crate) fn tcp_uid(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
+    #[cfg(target_os = "linux")]
+    if let Ok(owner) = diag::owner(peer, ours) {
+        return owner;
+    }
     let table = |path| std::fs::read_to_string(path).unwrap_or_default();
     // A socket of both families stands in the second table, with its IPv4 addresses written as IPv6 ones.
     owner(&table("/proc/net/tcp"), peer, ours).or_else(|| owner(&table("/proc/net/tcp6"), peer, ours))
