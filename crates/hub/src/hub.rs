@@ -6,6 +6,7 @@
 
 mod answers;
 mod conclude;
+mod copies;
 mod ingest;
 
 use std::{
@@ -16,12 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use subscope_collect::archive::Archive;
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
 use subscope_model::{Agent, AgentId, Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
     conclude::Unkept,
+    copies::Copies,
     ingest::{Handed, Waiting},
 };
 use crate::{
@@ -39,8 +42,17 @@ pub struct HubOptions {
     pub prices: PriceTable,
     /// Limits of silence.
     pub limits: Limits,
-    /// The folder with the full text, where there is one.
-    pub texts: Option<PathBuf>,
+    /// Where passages are found, where they are.
+    pub texts: Option<TextsAt>,
+}
+
+/// Where passages are found.
+#[derive(Clone, Debug)]
+pub struct TextsAt {
+    /// The folder with the full text.
+    pub folder: PathBuf,
+    /// What is read where the harness has deleted a file.
+    pub archive: Archive,
 }
 
 /// Why a hub could not be started.
@@ -149,6 +161,7 @@ struct Loop {
     pending: BTreeSet<SessionId>,
     waiting: Waiting,
     handed: Handed,
+    copies: Copies,
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
@@ -187,6 +200,7 @@ impl Loop {
             pending: BTreeSet::new(),
             waiting: Waiting::default(),
             handed: Handed::default(),
+            copies: Copies::default(),
             unkept: None,
             figures,
             last_derived: clock::tick(),
@@ -302,6 +316,7 @@ impl Loop {
     /// that were shown are known by their keys and not shown again.
     fn restart(&mut self) {
         self.fold = new_fold();
+        self.copies.restart();
         if let Err(problem) = self.driver.restart() {
             self.publish_problem(problem);
         }

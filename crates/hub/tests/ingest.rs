@@ -12,12 +12,13 @@ use std::{
     time::Duration,
 };
 
+use hashbrown::HashSet;
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
     AskError, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
     Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Received, Taken,
 };
-use subscope_model::{AgentId, Event, PriceTable, SessionId, SessionRow, Stats, Tree, Update};
+use subscope_model::{AgentId, Event, Holdings, PriceTable, SessionId, SessionRow, Stats, Tree, Update};
 use subscope_testkit::fixtures::recording;
 
 /// Far more than any wait of these tests takes.
@@ -131,6 +132,10 @@ impl Ledger for Failing {
         if self.fails.load(Ordering::SeqCst) { Err(LedgerError::Full) } else { self.memory.commit(commit) }
     }
 
+    fn next_rev(&self) -> u64 {
+        self.memory.next_rev()
+    }
+
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         self.memory.has_received(source, key)
     }
@@ -151,6 +156,18 @@ impl History for Failing {
 
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         self.memory.agents(prefix, limit)
+    }
+
+    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        self.memory.heads()
+    }
+
+    fn holders(&self, keys: &HashSet<u64>) -> Result<Vec<(SessionId, u64)>, LedgerError> {
+        self.memory.holders(keys)
+    }
+
+    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
+        self.memory.holdings(session)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

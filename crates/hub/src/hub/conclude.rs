@@ -51,6 +51,8 @@ impl Loop {
         received: Vec<Received>,
         has_ended: bool,
     ) -> Result<(), String> {
+        let (more, held) = self.settle_copies(sessions);
+        let sessions = &[sessions, &more].concat();
         let now = Now {
             at: self.driver.now(),
             has_ended,
@@ -58,7 +60,7 @@ impl Loop {
             prices: &self.options.prices,
             limits: self.options.limits,
         };
-        let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
+        let (mut trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
         if !self.is_announced {
             // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
             for session in sessions {
@@ -78,8 +80,12 @@ impl Loop {
         }
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
-        let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
-        let outcome = self.keep(Commit { trees, deadlines, events, received, ..Commit::default() }, changes);
+        let mut changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
+        let rev = self.keeper.next_rev();
+        trees.iter_mut().for_each(|tree| tree.stamp(rev));
+        changes.iter_mut().for_each(|change| change.stamp(rev));
+        let commit = Commit { trees, deadlines, events, received, held, ..Commit::default() };
+        let outcome = self.keep(commit, changes);
         if let Err(error) = &outcome {
             let problem = Problem { at: "store".to_owned(), what: error.clone() };
             self.publish(&Update::Event(Box::new(Events::problem(&problem))));

@@ -1,5 +1,7 @@
 //! The ledger and the history in SQLite.
 
+mod forget;
+mod held;
 mod query;
 mod schema;
 mod write;
@@ -10,8 +12,11 @@ use std::{
     time::Duration,
 };
 
+use hashbrown::HashSet;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{Event, Millis, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Tree};
+
+pub use held::Kin;
 
 use crate::{Commit, History, Ledger, LedgerError, ListQuery, Received, Source};
 
@@ -42,6 +47,9 @@ pub enum OpenError {
     /// Another process writes.
     #[error("another process writes the store in {}", .0.display())]
     Locked(PathBuf),
+    /// An older version of this program made it, and nobody has brought it up to date.
+    #[error("the store in {} is of an older version: `subscope index` brings it up to date", .0.display())]
+    Older(PathBuf),
     /// A newer version of this program made it.
     #[error("the store in {} was made by a newer version", .0.display())]
     Newer(PathBuf),
@@ -71,6 +79,7 @@ pub struct Sqlite {
     /// What the rows are made by: rows made by other rules are due for a rebuild.
     rules: String,
     next_seq: u64,
+    next_rev: u64,
     /// Held as long as this lives; the system frees it when the process ends, however it ends.
     _lock: Option<File>,
 }
@@ -107,12 +116,16 @@ impl Sqlite {
         match version.cmp(&schema::VERSION) {
             std::cmp::Ordering::Greater => return Err(OpenError::Newer(folder.to_owned())),
             // Between a file's making and its tables' there is nothing in it.
-            std::cmp::Ordering::Less => return Err(OpenError::Missing(folder.to_owned())),
+            std::cmp::Ordering::Less if version == 0 => return Err(OpenError::Missing(folder.to_owned())),
+            std::cmp::Ordering::Less => return Err(OpenError::Older(folder.to_owned())),
             std::cmp::Ordering::Equal => {}
         }
-        let next_seq = db.query_row("SELECT value FROM meta WHERE key = 'next_seq'", [], |row| row.get(0));
-        let next_seq: i64 = next_seq.map_err(wrong)?;
-        Ok(Self { db, rules: rules.to_owned(), next_seq: next_seq.unsigned_abs(), _lock: lock })
+        let place = |key: &str| {
+            let value = db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
+            value.map(i64::unsigned_abs).map_err(wrong)
+        };
+        let (next_seq, next_rev) = (place("next_seq")?, place("next_rev")?);
+        Ok(Self { db, rules: rules.to_owned(), next_seq, next_rev, _lock: lock })
     }
 
     /// Returns all files that rows were made from.
@@ -136,9 +149,35 @@ impl Sqlite {
         write::freeze(&mut self.db, sessions).map_err(wrong)
     }
 
-    /// Removes sessions with everything that was made from them. Their files are not touched. Returns how many there were.
+    /// Removes sessions with everything that was made from them or handed over of them. Their files are not touched, and
+    /// stay known: only what changes is taken in again. Returns how many there were.
     pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, LedgerError> {
-        write::forget(&mut self.db, sessions).map_err(wrong)
+        forget::forget(&mut self.db, sessions).map_err(wrong)
+    }
+
+    /// Returns the sessions that were forgotten and have not gone on since.
+    pub fn forgotten(&self) -> Result<Vec<SessionId>, LedgerError> {
+        forget::forgotten(&self.db).map_err(wrong)
+    }
+
+    /// Returns the sessions whose last event is older than a moment and of which nothing is at work.
+    pub fn old(&self, before_ms: Millis) -> Result<Vec<SessionId>, LedgerError> {
+        forget::old(&self.db, before_ms).map_err(wrong)
+    }
+
+    /// Returns the sessions that share something, as far as it is settled.
+    pub fn kin(&self) -> Result<Vec<Kin>, LedgerError> {
+        held::kin(&self.db).map_err(wrong)
+    }
+
+    /// Returns the sessions of which it is to be settled whether others hold the same, and whether even their heads are new.
+    pub fn unsettled(&self) -> Result<Vec<(SessionId, bool)>, LedgerError> {
+        held::unsettled(&self.db).map_err(wrong)
+    }
+
+    /// Says that the rows of all sessions rest on who holds what: `kin` is all that `sessions` share with others.
+    pub fn settle(&mut self, sessions: &[SessionId], kin: &[Kin]) -> Result<(), LedgerError> {
+        held::settle(&mut self.db, sessions, kin).map_err(wrong)
     }
 
     /// Returns how many bytes the rows take on disk, free pages included.
@@ -209,9 +248,14 @@ impl Ledger for Sqlite {
             event.seq = seq;
             seq += 1;
         }
-        write::commit(&mut self.db, &self.rules, commit, &events, seq).map_err(wrong)?;
-        self.next_seq = seq;
+        let rev = self.next_rev + u64::from(!commit.trees.is_empty());
+        write::commit(&mut self.db, &self.rules, commit, &events, seq, rev).map_err(wrong)?;
+        (self.next_seq, self.next_rev) = (seq, rev);
         Ok(events)
+    }
+
+    fn next_rev(&self) -> u64 {
+        self.next_rev
     }
 
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
@@ -238,6 +282,18 @@ impl History for Sqlite {
         limit: usize,
     ) -> Result<Vec<(SessionId, subscope_model::AgentId)>, LedgerError> {
         query::agents(&self.db, prefix, limit).map_err(wrong)
+    }
+
+    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        held::heads(&self.db).map_err(wrong)
+    }
+
+    fn holders(&self, keys: &HashSet<u64>) -> Result<Vec<(SessionId, u64)>, LedgerError> {
+        held::holders(&self.db, keys).map_err(wrong)
+    }
+
+    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
+        held::holdings(&self.db, session).map_err(wrong)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

@@ -184,7 +184,8 @@ pub(super) fn events_after(
 pub(super) fn received_last(db: &Connection, bytes: u64) -> Result<Vec<Received>, LedgerError> {
     let read = || -> rusqlite::Result<Vec<Packed>> {
         let mut statement = db.prepare_cached(
-            "SELECT source, session, key, dialect, received_ms, body FROM inbox ORDER BY no DESC",
+            "SELECT source, session, key, dialect, received_ms, body FROM inbox
+             WHERE length(body) > 0 ORDER BY no DESC",
         )?;
         let mut rows = statement.query([])?;
         let (mut all, mut room) = (Vec::new(), bytes);

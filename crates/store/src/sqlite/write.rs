@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 
+use super::held;
 use crate::{Commit, Received, Source, days::days};
 
 /// How hard trees are compressed: the first level is several times faster than the disk and saves two thirds.
@@ -22,11 +23,20 @@ pub(super) fn commit(
     commit: &Commit,
     events: &[Event],
     next_seq: u64,
+    next_rev: u64,
 ) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     for tree in &commit.trees {
         let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
         session(&transaction, rules, tree, due.map(|(_, deadline)| *deadline))?;
+    }
+    if !commit.trees.is_empty() {
+        transaction
+            .prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_rev'")?
+            .execute([next_rev.cast_signed()])?;
+    }
+    for row in &commit.held {
+        held::write(&transaction, row)?;
     }
     for row in &commit.sources {
         source(&transaction, row)?;
@@ -40,7 +50,7 @@ pub(super) fn commit(
     transaction.commit()
 }
 
-fn number(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+pub(super) fn number(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
     db.prepare_cached("SELECT no FROM sessions WHERE id = ?1")?
         .query_row([session.as_str()], |row| row.get(0))
         .optional()
@@ -155,23 +165,4 @@ pub(super) fn freeze(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::R
             .execute([session.as_str()])?;
     }
     transaction.commit()
-}
-
-/// Removes what was made from sessions' files. That there are such files stays known, so that only those that change are
-/// taken in again.
-pub(super) fn forget(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize> {
-    let transaction = db.transaction()?;
-    let mut count = 0;
-    for session in sessions {
-        let Some(no) = number(&transaction, session)? else { continue };
-        for table in ["trees", "agents", "days"] {
-            transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
-        }
-        count += transaction.execute(
-            "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '' WHERE no = ?1",
-            [no],
-        )?;
-    }
-    transaction.commit()?;
-    Ok(count)
 }

@@ -9,6 +9,7 @@ pub(super) mod show;
 pub(super) mod stats;
 pub(super) mod status;
 
+use subscope_collect::archive::Archive;
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
 use subscope_model::{SessionId, SessionRow, Tree, event_id};
@@ -45,6 +46,11 @@ fn failed(error: impl Into<anyhow::Error>) -> CliError {
     CliError::caused(Kind::Failed, error)
 }
 
+/// What is read where the harness has deleted a file.
+fn archive(context: &Context) -> Result<Archive, CliError> {
+    Ok(Archive::new(context.data_folder()?.join("archive")))
+}
+
 pub(super) fn index_options(
     roots: Vec<std::path::PathBuf>,
     context: &Context,
@@ -55,6 +61,9 @@ pub(super) fn index_options(
         limits: limits(context),
         now_ms: context.now_ms(),
         workers: None,
+        archive: archive(context)?,
+        archives: context.settings().store.archive.value,
+        keep_ms: context.settings().store.keep_ms(),
     })
 }
 
