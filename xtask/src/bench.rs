@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what the speed bench prints, kept with machine and commit in BENCHMARKS.md.
+//! `cargo xtask bench`: what the benches print, kept with machine and commit in BENCHMARKS.md.
 
 use std::{fs, process::Command};
 
@@ -8,15 +8,19 @@ use crate::step::{cargo, output};
 
 const FILE: &str = "BENCHMARKS.md";
 
-/// Runs the bench and writes the file.
+/// The benches: what one session costs, and what a hub bears.
+const BENCHES: [&str; 2] = ["speed", "serve"];
+
+/// Runs the benches and writes the file.
 pub(crate) fn run() -> Result<()> {
-    let table = output(cargo().args(["bench", "--quiet", "-p", "subscope", "--bench", "speed"]))?;
+    let table = |name: &str| output(cargo().args(["bench", "--quiet", "-p", "subscope", "--bench", name]));
+    let table = BENCHES.iter().map(|name| table(name)).collect::<Result<Vec<_>>>()?.join("\n");
     let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
     let text = format!(
         "# Benchmarks\n\n\
          Written by `cargo xtask bench`. Each figure is a median over interleaved rounds of one run, with the least and\n\
          the greatest; an A/A row (the same contender twice) says how much of a ratio is noise. Budgets are those of the\n\
-         project's issues. The questions stand in `crates/cli/benches/speed/main.rs`.\n\n\
+         project's issues. The questions stand in `crates/cli/benches`.\n\n\
          Machine: {}. Commit: {}.\n\n{table}",
         machine(),
         commit.trim(),

@@ -33,20 +33,6 @@ pub enum Update {
     CaughtUp,
 }
 
-impl Update {
-    /// Marks the rows that it brings as those of a commit.
-    pub fn stamp(&mut self, rev: u64) {
-        match self {
-            Self::Snapshot(tree) => tree.stamp(rev),
-            Self::Change(change) => {
-                change.session.rev = Some(rev);
-                change.agents.iter_mut().for_each(|agent| agent.rev = Some(rev));
-            }
-            Self::Event(_) | Self::Missed(_) | Self::CaughtUp => {}
-        }
-    }
-}
-
 /// What waiting for an update gave.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {

@@ -2,7 +2,7 @@
 //!
 //! Rows are derived; nothing here is ever fed back into the facts they rest on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,11 +27,27 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Marks all rows as those of a commit.
+    /// Gives all rows a rev.
     pub fn stamp(&mut self, rev: u64) {
         self.session.rev = Some(rev);
         for agent in &mut self.agents {
             agent.rev = Some(rev);
+        }
+    }
+
+    /// Gives a rev to rows that are new or other than they were known; the others keep theirs.
+    pub fn stamp_news(&mut self, known: &Self, rev: u64) {
+        let rows: HashMap<&AgentId, &Agent> = known.agents.iter().map(|row| (&row.id, row)).collect();
+        for agent in &mut self.agents {
+            let before = rows.get(&agent.id);
+            agent.rev = before.and_then(|row| row.rev);
+            if before != Some(&&*agent) {
+                agent.rev = Some(rev);
+            }
+        }
+        self.session.rev = known.session.rev;
+        if self.session != known.session {
+            self.session.rev = Some(rev);
         }
     }
 }

@@ -15,19 +15,18 @@ mod sqlite;
 mod texts;
 mod word;
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf};
 
-use hashbrown::HashSet;
 pub use memory::Memory;
 pub use sqlite::{Access, Kin, OpenError, Sqlite};
-use subscope_model::{AgentId, Event, Holdings, Millis, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{AgentId, Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
 pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
 pub use word::{Vocabulary, words};
 
 /// One commit: the rows of changed sessions, and what happened.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// Changed sessions, whole, stamped with [`Ledger::next_rev`].
+    /// Changed sessions, whole, their changed rows stamped with a new rev ([`Ledger::reserve_revs`]).
     pub trees: Vec<Tree>,
     /// When time alone may change a session's rows, for those of `trees` of which that is so.
     pub deadlines: Vec<(SessionId, Millis)>,
@@ -40,6 +39,9 @@ pub struct Commit {
     /// What sessions of `trees` hold that a copy would hold too.
     pub held: Vec<Held>,
 }
+
+/// Keys that are looked for among all that is held: many, and asked for very often.
+pub type Keys = hashbrown::HashSet<u64>;
 
 /// What a session is known to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +93,17 @@ pub struct Received {
     pub sessions: Vec<SessionId>,
 }
 
+/// What was received before, for whoever goes on with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recalled {
+    /// What was received, in order.
+    pub received: Vec<Received>,
+    /// How many of them, from the first on, came before anything that has no rows yet.
+    pub settled: usize,
+    /// Sessions of which something was received since their rows were last kept.
+    pub unsettled: Vec<SessionId>,
+}
+
 /// Why something could not be kept or asked. Nothing of a failed commit is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -107,16 +120,16 @@ pub trait Ledger: Send {
     /// Keeps a commit and returns its events with their places in the change log.
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError>;
 
-    /// Returns the rev that rows of the next commit are stamped with. It grows with every commit that has rows, also from one
-    /// process to the next.
-    fn next_rev(&self) -> u64;
+    /// Reserves that many revs to stamp rows with, and returns the first. Each is higher than any that was reserved before,
+    /// also by processes of before, however they ended.
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError>;
 
     /// Returns whether that key of that source was received before.
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError>;
 
     /// Returns the newest of what was received, as much as about so many bytes hold, in the order in which it came; what a
     /// process of before has kept too.
-    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError>;
+    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError>;
 }
 
 /// Which sessions a list shows.
@@ -145,7 +158,7 @@ pub trait History: Send {
     fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError>;
 
     /// Returns which sessions hold which of these keys. It looks at all that is held: ask once for many.
-    fn holders(&self, keys: &HashSet<u64>) -> Result<Vec<(SessionId, u64)>, LedgerError>;
+    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError>;
 
     /// Returns what a session holds, its keys sorted and each once; `None` where nothing is known of it.
     fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError>;
@@ -164,6 +177,9 @@ pub trait History: Send {
         session: Option<&SessionId>,
         limit: usize,
     ) -> Result<Option<Vec<Event>>, LedgerError>;
+
+    /// Returns the ids of the last events in the change log of a session, at most `limit`.
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError>;
 }
 
 /// What both keeps and answers: one that is written is the one that is asked.

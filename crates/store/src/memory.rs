@@ -1,14 +1,13 @@
 //! The ledger in memory: for path TARGETs, demos and `--no-store`.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use subscope_model::{
+    AgentId, Event, Holdings, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree,
 };
 
-use subscope_model::{AgentId, Event, Holdings, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
-
 use crate::{
-    Commit, Held, History, Ledger, LedgerError, ListQuery, Received,
+    Commit, Held, History, Keys, Ledger, LedgerError, ListQuery, Recalled,
     days::{self, By},
 };
 
@@ -53,7 +52,6 @@ impl Ledger for Memory {
         for tree in &commit.trees {
             self.trees.insert(tree.session.id.clone(), tree.clone());
         }
-        self.rev += u64::from(!commit.trees.is_empty());
         for held in &commit.held {
             self.hold(held);
         }
@@ -68,26 +66,26 @@ impl Ledger for Memory {
         Ok(events)
     }
 
-    fn next_rev(&self) -> u64 {
-        self.rev + 1
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+        self.rev += count;
+        Ok(self.rev + 1 - count)
     }
 
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         Ok(self.received.contains(&(source.to_owned(), key.to_owned())))
     }
 
-    fn received_last(&self, _: u64) -> Result<Vec<Received>, LedgerError> {
-        Ok(Vec::new())
+    fn recall(&self, _: u64) -> Result<Recalled, LedgerError> {
+        Ok(Recalled::default())
     }
 }
 
 impl History for Memory {
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
         let mut all: Vec<SessionRow> = self.trees.values().map(SessionRow::of).collect();
-        let key = |row: &SessionRow| (Reverse(row.last_event_at_ms.unwrap_or(0)), row.id.clone());
-        all.sort_by_cached_key(key);
+        all.sort_by_cached_key(SessionRow::place);
         if let Some((at, id)) = &query.after {
-            all.retain(|row| key(row) > (Reverse(*at), id.clone()));
+            all.retain(|row| row.is_behind(*at, id));
         }
         all.retain(|row| !query.only_live || row.status == SessionStatus::Live);
         all.truncate(query.limit);
@@ -110,7 +108,7 @@ impl History for Memory {
         Ok(self.held.values().map(|held| (held.session.clone(), held.heads.clone())).collect())
     }
 
-    fn holders(&self, keys: &hashbrown::HashSet<u64>) -> Result<Vec<(SessionId, u64)>, LedgerError> {
+    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
         let all = self.held.values().flat_map(|held| held.keys.iter().map(|key| (&held.session, *key)));
         Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
     }
@@ -160,6 +158,11 @@ impl History for Memory {
             |event: &&Event| event.seq > seq && session.is_none_or(|session| *session == event.session_id);
         let reaches = seq == 0 || seq.saturating_add(1) >= first;
         Ok(reaches.then(|| self.log.iter().filter(is_asked).take(limit).cloned().collect()))
+    }
+
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+        let own = self.log.iter().rev().filter(|event| event.session_id == *session);
+        Ok(own.take(limit).map(|event| event.id.clone()).collect())
     }
 }
 

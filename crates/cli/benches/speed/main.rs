@@ -8,9 +8,10 @@
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod bare;
-mod hook;
 mod process;
 mod rounds;
+#[path = "../shared/row.rs"]
+mod row;
 mod watch;
 
 use std::{hint::black_box, io::Write, path::Path};
@@ -22,7 +23,7 @@ use subscope_testkit::{
     fixtures,
 };
 
-use crate::rounds::{Row, compare};
+use crate::{rounds::compare, row::Row};
 
 /// How many rounds each section takes; its sections give medians over these.
 const ROUNDS: usize = 9;
@@ -42,7 +43,7 @@ fn main() {
     };
     say("| question | figure | median | least – greatest |".to_owned());
     say("|---|---|---|---|".to_owned());
-    for section in [bytes_to_rows, tree_of_the_largest_recording, tree_of_270_megabytes, watching, hooks] {
+    for section in [bytes_to_rows, tree_of_the_largest_recording, tree_of_270_megabytes, watching] {
         for row in section() {
             say(row.markdown());
         }
@@ -117,9 +118,4 @@ fn watching() -> Vec<Row> {
     let mut rows = watch::latency(program, 300);
     rows.extend(watch::idle(program, 5000));
     rows
-}
-
-/// What a hook costs an agent, with a hub and without. Budget: 1 ms over an empty process.
-fn hooks() -> Vec<Row> {
-    hook::cost(Path::new(env!("CARGO_BIN_EXE_subscope")), 200)
 }

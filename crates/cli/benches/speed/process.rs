@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use crate::rounds::{Row, now, time};
+use crate::{
+    rounds::time,
+    row::{Row, now},
+};
 
 fn start(arguments: &[String]) -> Child {
     let (program, rest) = arguments.split_first().expect("a program");
@@ -56,6 +59,7 @@ pub(crate) fn compare_processes(
         values,
         unit,
         budget,
+        is_floor: false,
     };
     vec![
         row("wall".to_owned(), times, " ms", Some(budget_ms)),
@@ -93,6 +97,7 @@ pub(crate) fn time_and_memory(
         values,
         unit,
         budget,
+        is_floor: false,
     };
     vec![
         row("wall", times, " ms", Some(budget_ms)),

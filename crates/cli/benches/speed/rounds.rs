@@ -1,46 +1,8 @@
 //! Rounds of contenders one after the other, and the figures over them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// One figure with its spread.
-pub(crate) struct Row {
-    pub(crate) question: String,
-    pub(crate) figure: String,
-    pub(crate) values: Vec<f64>,
-    pub(crate) unit: &'static str,
-    pub(crate) budget: Option<f64>,
-}
-
-impl Row {
-    /// As a row of a Markdown table.
-    pub(crate) fn markdown(&self) -> String {
-        let mut sorted = self.values.clone();
-        sorted.sort_by(f64::total_cmp);
-        let at = |share: f64| {
-            sorted.get(((sorted.len() - 1) as f64 * share) as usize).copied().unwrap_or(f64::NAN)
-        };
-        let median = at(0.5);
-        let budget = match self.budget {
-            Some(budget) if median <= budget => format!(" (budget {budget})"),
-            Some(budget) => format!(" (**over** the budget of {budget})"),
-            None => String::new(),
-        };
-        let number = |value: f64| if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };
-        let Self { question, figure, unit, .. } = self;
-        format!(
-            "| {question} | {figure} | {}{unit}{budget} | {} – {}{unit} |",
-            number(median),
-            number(at(0.0)),
-            number(at(1.0))
-        )
-    }
-}
-
-/// The one reading of the clock for all sections.
-#[expect(clippy::disallowed_methods, reason = "a bench measures the machine's time")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
+use crate::row::{Row, now};
 
 /// How long something takes.
 pub(crate) fn time(work: &mut dyn FnMut()) -> Duration {
@@ -76,6 +38,7 @@ pub(crate) fn compare(
         values,
         unit,
         budget,
+        is_floor: false,
     };
     vec![
         row(format!("time ÷ {peer_name}"), ratios, " ×", Some(budget)),

@@ -11,7 +11,7 @@ use std::{
 
 use subscope_testkit::{clock, corpus};
 
-use crate::rounds::{Row, now};
+use crate::row::{Row, now};
 
 fn watch(program: &Path, home: &Path, arguments: &[&str]) -> Child {
     Command::new(program)
@@ -77,6 +77,7 @@ pub(crate) fn latency(program: &Path, lines: usize) -> Vec<Row> {
         values,
         unit: " ms",
         budget,
+        is_floor: false,
     };
     vec![row("delay", times, Some(5.0)), row("99th percentile", vec![p99], None)]
 }
@@ -134,6 +135,7 @@ fn idle_over(program: &Path, files: usize, age: &str, written: &dyn Fn(usize) ->
         values,
         unit: " %",
         budget: Some(0.1),
+        is_floor: false,
     };
     vec![row("processor time", first), row("processor time, A/A", second)]
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use subscope_fold::Told;
 use subscope_model::{Holdings, SessionId};
-use subscope_store::Held;
+use subscope_store::{Held, Keys};
 
 use super::Loop;
 use crate::copies::{Heads, in_order, joined};
@@ -15,6 +15,8 @@ use crate::copies::{Heads, in_order, joined};
 pub(super) struct Copies {
     /// Of all that is kept and all that is live; read from what is kept when the first session is concluded.
     heads: Option<Heads>,
+    /// What is not kept yet, in order.
+    told: Vec<Held>,
     /// Sessions of this hub's fold.
     live: HashMap<SessionId, Live>,
 }
@@ -26,6 +28,14 @@ struct Live {
 }
 
 impl Copies {
+    /// Takes what is to be kept with the rows of these sessions.
+    pub(super) fn told_of(&mut self, sessions: &[SessionId]) -> Vec<Held> {
+        let (own, others) =
+            std::mem::take(&mut self.told).into_iter().partition(|held| sessions.contains(&held.holdings.session));
+        self.told = others;
+        own
+    }
+
     /// Forgets live sessions: they are read anew.
     pub(super) fn restart(&mut self) {
         self.live.clear();
@@ -33,13 +43,13 @@ impl Copies {
 }
 
 impl Loop {
-    /// Says to sessions that are to be concluded what is held elsewhere. Returns those that have to be concluded as well,
-    /// because these hold what they counted, and what there is to be kept of it.
-    pub(super) fn settle_copies(&mut self, sessions: &[SessionId]) -> (Vec<SessionId>, Vec<Held>) {
+    /// Says to sessions that are to be concluded what is held elsewhere. Returns them with those that have to be concluded as
+    /// well, because these hold what they counted.
+    pub(super) fn settle_copies(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
         let Self { copies, fold, keeper, .. } = self;
         // What cannot be read is as good as not there: an index looks again, since nothing of it is settled.
         let heads = copies.heads.get_or_insert_with(|| Heads::of(keeper.heads().unwrap_or_default()));
-        let (mut told, mut pairs, mut wanted) = (Vec::new(), BTreeSet::new(), HashSet::new());
+        let (mut pairs, mut wanted) = (BTreeSet::new(), Keys::new());
         for session in sessions {
             let known = copies.live.get(session);
             let mut until = known.map(|known| known.told).unwrap_or_default();
@@ -63,7 +73,7 @@ impl Loop {
             live.holdings = Holdings { keys, ..fresh.clone() };
             // Whoever shares something with it may have to be told of what is new.
             pairs.extend(live.kin.iter().map(|kin| (session.clone(), kin.clone())));
-            told.push(Held { holdings: fresh, is_whole });
+            copies.told.push(Held { holdings: fresh, is_whole });
         }
         if !wanted.is_empty() {
             let kept = keeper.holders(&wanted).unwrap_or_default();
@@ -94,6 +104,6 @@ impl Loop {
             fold.set_elsewhere(session, joined(earlier));
             !sessions.contains(session)
         });
-        (more.collect(), told)
+        sessions.iter().cloned().chain(more).collect()
     }
 }

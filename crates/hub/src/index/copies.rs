@@ -1,18 +1,18 @@
 //! Behind the first pass: whose is what several sessions hold. Sessions of whose kin something was not known when they were
-//! folded are folded once more. Until then nothing is settled, so an index that is cut off here begins here.
+//! folded are folded once more. Until then they count as not compared, so an index that is cut off here begins here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashSet;
 use subscope_fold::Elsewhere;
 use subscope_model::{Holdings, SessionId};
-use subscope_store::{History, Kin, LedgerError, Sqlite};
+use subscope_store::{History, Keys, Kin, LedgerError, Sqlite};
 
 use crate::copies::{Heads, in_order, joined};
 
 /// Which sessions share something, as it is now.
-pub(super) struct Settling {
-    /// The sessions that were not settled.
+pub(super) struct Comparison {
+    /// The sessions that were to be compared.
     fresh: Vec<SessionId>,
     /// What these share with any.
     kin: Vec<Kin>,
@@ -20,10 +20,10 @@ pub(super) struct Settling {
     pub(super) wrong: BTreeMap<SessionId, Elsewhere>,
 }
 
-impl Settling {
-    /// Looks which sessions share something with those that are not settled; `None` where all are.
+impl Comparison {
+    /// Looks which sessions share something with those that are to be compared; `None` where there are none.
     pub(super) fn look(store: &Sqlite) -> Result<Option<Self>, LedgerError> {
-        let fresh = store.unsettled()?;
+        let fresh = store.uncompared()?;
         if fresh.is_empty() {
             return Ok(None);
         }
@@ -40,7 +40,7 @@ impl Settling {
             }
         };
         touched.iter().for_each(|kin| pair(&kin.later, &kin.earlier));
-        let mut wanted = HashSet::new();
+        let mut wanted = Keys::new();
         for (session, has_new_heads) in &fresh {
             let Some(held) = store.holdings(session)? else { continue };
             heads.beginning_with(session, &held.keys).for_each(|other| pair(session, other));
@@ -51,17 +51,17 @@ impl Settling {
                 heads.beginning_with(&holder, &[head]).for_each(|other| pair(&holder, other));
             }
         }
-        let mut known = Known { store, all: BTreeMap::new() };
+        let mut held = Known { store, all: BTreeMap::new() };
         let mut kin = BTreeSet::new();
         for (one, other) in &pairs {
-            kin.extend(known.kin(one, other)?);
+            kin.extend(held.kin(one, other)?);
         }
         let mut wrong = BTreeMap::new();
         let before: BTreeSet<Kin> = touched.into_iter().collect();
         for Kin { later, .. } in kin.symmetric_difference(&before) {
             if !wrong.contains_key(later) {
                 let now = kin.iter().chain(&others).filter(|kin| kin.later == *later);
-                wrong.insert(later.clone(), known.elsewhere(now)?);
+                wrong.insert(later.clone(), held.elsewhere(now)?);
             }
         }
         let fresh = fresh.iter().map(|(session, _)| session.clone()).collect();
@@ -70,19 +70,19 @@ impl Settling {
 
     /// Says that all rows rest on what was looked up.
     pub(super) fn finish(self, store: &mut Sqlite) -> Result<(), LedgerError> {
-        store.settle(&self.fresh, &self.kin)
+        store.set_compared(&self.fresh, &self.kin)
     }
 }
 
-/// Returns what is held elsewhere of each session that has copies, as far as it is settled.
-pub(super) fn settled(store: &Sqlite) -> Result<BTreeMap<SessionId, Elsewhere>, LedgerError> {
+/// Returns what is held elsewhere of each session that has copies, as far as it is known.
+pub(super) fn known(store: &Sqlite) -> Result<BTreeMap<SessionId, Elsewhere>, LedgerError> {
     let kin = store.kin()?;
     let later: BTreeSet<&SessionId> = kin.iter().map(|kin| &kin.later).collect();
-    let mut known = Known { store, all: BTreeMap::new() };
+    let mut held = Known { store, all: BTreeMap::new() };
     later
         .into_iter()
         .map(|session| {
-            Ok((session.clone(), known.elsewhere(kin.iter().filter(|kin| kin.later == *session))?))
+            Ok((session.clone(), held.elsewhere(kin.iter().filter(|kin| kin.later == *session))?))
         })
         .collect()
 }
@@ -90,8 +90,8 @@ pub(super) fn settled(store: &Sqlite) -> Result<BTreeMap<SessionId, Elsewhere>, 
 /// Returns what of a session is known to count elsewhere.
 pub fn elsewhere(store: &Sqlite, session: &SessionId) -> Result<Elsewhere, LedgerError> {
     let kin = store.kin()?;
-    let mut known = Known { store, all: BTreeMap::new() };
-    known.elsewhere(kin.iter().filter(|kin| kin.later == *session))
+    let mut held = Known { store, all: BTreeMap::new() };
+    held.elsewhere(kin.iter().filter(|kin| kin.later == *session))
 }
 
 /// What sessions hold, each read once.

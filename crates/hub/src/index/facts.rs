@@ -44,6 +44,11 @@ pub(super) fn write(
     progress: &mut Progress,
     told: &mut dyn FnMut(Progress),
 ) -> Result<(), LedgerError> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    // A pass replaces each row once at most.
+    let rev = store.reserve_revs(1)?;
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (sender, folded) = sync_channel::<Folded>(QUEUE);
@@ -68,18 +73,17 @@ pub(super) fn write(
             commit.sources.extend(one.sources);
             let is_late = since.get_or_insert_with(clock::tick).elapsed() >= BATCH_WAIT;
             if commit.trees.len() >= BATCH || is_late {
-                keep(store, commit)?;
+                keep(store, rev, commit)?;
                 commit = Commit::default();
                 since = None;
                 told(*progress);
             }
         }
-        keep(store, commit)
+        keep(store, rev, commit)
     })
 }
 
-fn keep(store: &mut Sqlite, mut commit: Commit) -> Result<(), LedgerError> {
-    let rev = store.next_rev();
+fn keep(store: &mut Sqlite, rev: u64, mut commit: Commit) -> Result<(), LedgerError> {
     commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
     store.commit(&commit).map(|_| ())
 }

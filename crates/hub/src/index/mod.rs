@@ -102,7 +102,7 @@ pub fn index(
     told(progress);
     store.freeze(&plan.gone)?;
     facts::write(store, &plan.groups, options, &mut report, &mut progress, told)?;
-    settle(store, options)?;
+    compare(store, options)?;
     report.facts = began.elapsed();
     progress.has_facts = true;
     told(progress);
@@ -115,11 +115,11 @@ pub fn index(
 }
 
 /// Folds sessions once more whose copies were not known as such.
-fn settle(store: &mut Sqlite, options: &IndexOptions) -> Result<(), IndexError> {
-    let Some(mut settling) = copies::Settling::look(store)? else { return Ok(()) };
-    let again = plan::again(store, options, std::mem::take(&mut settling.wrong))?;
+fn compare(store: &mut Sqlite, options: &IndexOptions) -> Result<(), IndexError> {
+    let Some(mut comparison) = copies::Comparison::look(store)? else { return Ok(()) };
+    let again = plan::again(store, options, std::mem::take(&mut comparison.wrong))?;
     facts::write(store, &again, options, &mut Report::default(), &mut Progress::default(), &mut |_| {})?;
-    Ok(settling.finish(store)?)
+    Ok(comparison.finish(store)?)
 }
 
 /// Removes sessions from rows, full text and archive, and returns how many there were. Their files are not touched.

@@ -13,7 +13,7 @@ use subscope_fold::Elsewhere;
 use subscope_model::{Problem, SessionId};
 use subscope_store::{Identity, LedgerError, Received, Sqlite, Texts};
 
-use super::{IndexError, IndexOptions, Report, copies::settled};
+use super::{IndexError, IndexOptions, Report, copies};
 
 /// What is to be done.
 pub(super) struct Plan {
@@ -64,7 +64,7 @@ pub(super) fn plan(
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
     let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
     let mut missing = Missing::of(missing, &forgotten, options, report);
-    let elsewhere = Arc::new(settled(store)?);
+    let elsewhere = Arc::new(copies::known(store)?);
     let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
     let mut consider = |files: Vec<(Found, Identity)>, report: &mut Report| -> Result<(), IndexError> {
         let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);

@@ -43,6 +43,7 @@ fn remove(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize
         for table in ["trees", "agents", "days"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
+        transaction.execute("DELETE FROM unsettled WHERE session = ?1", [session.as_str()])?;
         transaction.execute("DELETE FROM changes WHERE session = ?1", [session.as_str()])?;
         received(&transaction, session)?;
         count += transaction.execute(

@@ -4,7 +4,7 @@ use hashbrown::HashSet;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Holdings, SessionId};
 
-use crate::Held;
+use crate::{Held, Keys};
 
 /// Two sessions that hold the same: what both have is the earlier one's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ pub(super) fn write(db: &Transaction<'_>, held: &Held) -> rusqlite::Result<()> {
     db.prepare_cached(
         "INSERT INTO held(session_no, began_ms, heads) VALUES(?1, ?2, ?3)
          ON CONFLICT(session_no) DO UPDATE SET began_ms = ?2, heads = ?3,
-             is_settled = CASE WHEN is_settled <> 0 AND heads = ?3 THEN 2 ELSE 0 END",
+             is_compared = CASE WHEN is_compared <> 0 AND heads = ?3 THEN 2 ELSE 0 END",
     )?
     .execute(params![no, began_ms, pack(heads)])?;
     if held.is_whole {
@@ -56,7 +56,7 @@ pub(super) fn heads(db: &Connection) -> rusqlite::Result<Vec<(SessionId, Vec<u64
     Ok(all)
 }
 
-pub(super) fn holders(db: &Connection, keys: &HashSet<u64>) -> rusqlite::Result<Vec<(SessionId, u64)>> {
+pub(super) fn holders(db: &Connection, keys: &Keys) -> rusqlite::Result<Vec<(SessionId, u64)>> {
     let mut statement = db.prepare_cached("SELECT session_no, keys FROM holdings")?;
     let mut rows = statement.query([])?;
     let mut found: HashSet<(i64, u64)> = HashSet::new();
@@ -101,20 +101,20 @@ pub(super) fn kin(db: &Connection) -> rusqlite::Result<Vec<Kin>> {
 
 /// Returns the sessions that hold something of which nobody has looked whether others hold it too, and whether their heads
 /// are new as well.
-pub(super) fn unsettled(db: &Connection) -> rusqlite::Result<Vec<(SessionId, bool)>> {
+pub(super) fn uncompared(db: &Connection) -> rusqlite::Result<Vec<(SessionId, bool)>> {
     let mut statement = db.prepare_cached(
-        "SELECT id, is_settled = 0 FROM held JOIN sessions ON no = session_no WHERE is_settled <> 1",
+        "SELECT id, is_compared = 0 FROM held JOIN sessions ON no = session_no WHERE is_compared <> 1",
     )?;
     let rows = statement.query_map([], |row| Ok((session_id(row, 0)?, row.get(1)?)))?;
     rows.collect()
 }
 
-pub(super) fn settle(db: &mut Connection, sessions: &[SessionId], kin: &[Kin]) -> rusqlite::Result<()> {
+pub(super) fn compared(db: &mut Connection, sessions: &[SessionId], kin: &[Kin]) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
     for session in sessions {
         let Some(no) = super::write::number(&transaction, session)? else { continue };
         transaction.execute("DELETE FROM kin WHERE later_no = ?1 OR earlier_no = ?1", [no])?;
-        transaction.execute("UPDATE held SET is_settled = 1 WHERE session_no = ?1", [no])?;
+        transaction.execute("UPDATE held SET is_compared = 1 WHERE session_no = ?1", [no])?;
     }
     for Kin { later, earlier, shared } in kin {
         let (later, earlier) =

@@ -2,23 +2,26 @@
 
 mod forget;
 mod held;
+mod pack;
 mod query;
 mod schema;
 mod write;
 
 use std::{
+    collections::HashSet,
     fs::{self, File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use hashbrown::HashSet;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
 
 pub use held::Kin;
 
-use crate::{Commit, History, Ledger, LedgerError, ListQuery, Received, Source};
+
+use self::pack::Packer;
+use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Recalled, Received, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -80,6 +83,7 @@ pub struct Sqlite {
     rules: String,
     next_seq: u64,
     next_rev: u64,
+    packer: Packer,
     /// Held as long as this lives; the system frees it when the process ends, however it ends.
     _lock: Option<File>,
 }
@@ -125,7 +129,7 @@ impl Sqlite {
             value.map(i64::unsigned_abs).map_err(wrong)
         };
         let (next_seq, next_rev) = (place("next_seq")?, place("next_rev")?);
-        Ok(Self { db, rules: rules.to_owned(), next_seq, next_rev, _lock: lock })
+        Ok(Self { db, rules: rules.to_owned(), next_seq, next_rev, packer: Packer::default(), _lock: lock })
     }
 
     /// Returns all files that rows were made from.
@@ -133,7 +137,8 @@ impl Sqlite {
         query::sources(&self.db).map_err(wrong)
     }
 
-    /// Returns the sessions whose rows are due: made by other rules, or with a deadline that has passed. Frozen ones, whose
+    /// Returns the sessions whose rows are due: made by other rules, older than what was received, or with a deadline that
+    /// has passed. Frozen ones, whose
     /// files are gone, are never due.
     pub fn due(&self, now_ms: Millis) -> Result<Vec<SessionId>, LedgerError> {
         query::due(&self.db, &self.rules, now_ms).map_err(wrong)
@@ -165,19 +170,19 @@ impl Sqlite {
         forget::old(&self.db, before_ms).map_err(wrong)
     }
 
-    /// Returns the sessions that share something, as far as it is settled.
+    /// Returns the sessions that share something, as far as they were compared.
     pub fn kin(&self) -> Result<Vec<Kin>, LedgerError> {
         held::kin(&self.db).map_err(wrong)
     }
 
-    /// Returns the sessions of which it is to be settled whether others hold the same, and whether even their heads are new.
-    pub fn unsettled(&self) -> Result<Vec<(SessionId, bool)>, LedgerError> {
-        held::unsettled(&self.db).map_err(wrong)
+    /// Returns the sessions that are to be compared with the others, and whether even their heads are new.
+    pub fn uncompared(&self) -> Result<Vec<(SessionId, bool)>, LedgerError> {
+        held::uncompared(&self.db).map_err(wrong)
     }
 
     /// Says that the rows of all sessions rest on who holds what: `kin` is all that `sessions` share with others.
-    pub fn settle(&mut self, sessions: &[SessionId], kin: &[Kin]) -> Result<(), LedgerError> {
-        held::settle(&mut self.db, sessions, kin).map_err(wrong)
+    pub fn set_compared(&mut self, sessions: &[SessionId], kin: &[Kin]) -> Result<(), LedgerError> {
+        held::compared(&mut self.db, sessions, kin).map_err(wrong)
     }
 
     /// Returns how many bytes the rows take on disk, free pages included.
@@ -248,22 +253,24 @@ impl Ledger for Sqlite {
             event.seq = seq;
             seq += 1;
         }
-        let rev = self.next_rev + u64::from(!commit.trees.is_empty());
-        write::commit(&mut self.db, &self.rules, commit, &events, seq, rev).map_err(wrong)?;
-        (self.next_seq, self.next_rev) = (seq, rev);
+        write::commit(&mut self.db, &mut self.packer, &self.rules, commit, &events, seq).map_err(wrong)?;
+        self.next_seq = seq;
         Ok(events)
     }
 
-    fn next_rev(&self) -> u64 {
-        self.next_rev
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+        let first = self.next_rev;
+        write::next_rev(&self.db, first + count).map_err(wrong)?;
+        self.next_rev = first + count;
+        Ok(first)
     }
 
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         query::has_received(&self.db, source, key).map_err(wrong)
     }
 
-    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError> {
-        query::received_last(&self.db, bytes)
+    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError> {
+        query::recall(&self.db, bytes)
     }
 }
 
@@ -288,7 +295,7 @@ impl History for Sqlite {
         held::heads(&self.db).map_err(wrong)
     }
 
-    fn holders(&self, keys: &HashSet<u64>) -> Result<Vec<(SessionId, u64)>, LedgerError> {
+    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
         held::holders(&self.db, keys).map_err(wrong)
     }
 
@@ -311,5 +318,9 @@ impl History for Sqlite {
         limit: usize,
     ) -> Result<Option<Vec<Event>>, LedgerError> {
         query::events_after(&self.db, seq, session, limit, self.next_seq)
+    }
+
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+        query::told_last(&self.db, session, limit)
     }
 }

@@ -45,14 +45,16 @@ CREATE INDEX changes_session ON changes(session, seq);
 
 /// What sessions hold that copies of them hold too. Keys are looked for by walking through all of them (8 bytes each, a
 /// session's side by side): an index by key would cost each commit a write to nearly every page of it. Rows of before say
-/// nothing of it, so every session that still has its files is read again. `is_settled` is 0 where nothing is, 2 where keys
-/// came behind settled heads.
+/// nothing of it, so every session that still has its files is read again. `is_compared` is 0 where nothing is, 2 where
+/// keys came behind compared heads. `unsettled` names the sessions that are told more of in the inbox, from a place on, than
+/// their rows know.
 const HELD: &str = "
 CREATE TABLE held(
-    session_no INTEGER PRIMARY KEY, began_ms INTEGER, heads BLOB NOT NULL, is_settled INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX held_unsettled ON held(session_no) WHERE is_settled <> 1;
+    session_no INTEGER PRIMARY KEY, began_ms INTEGER, heads BLOB NOT NULL, is_compared INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX held_uncompared ON held(session_no) WHERE is_compared <> 1;
 CREATE TABLE holdings(no INTEGER PRIMARY KEY, session_no INTEGER NOT NULL, keys BLOB NOT NULL);
 CREATE INDEX holdings_session ON holdings(session_no);
+CREATE TABLE IF NOT EXISTS unsettled(session TEXT PRIMARY KEY, since INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE kin(
     later_no INTEGER NOT NULL, earlier_no INTEGER NOT NULL, shared INTEGER NOT NULL,
     PRIMARY KEY(later_no, earlier_no)) WITHOUT ROWID;

@@ -1,0 +1,82 @@
+//! What one hook costs the agent that waits for it, beside a process that does nothing.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::{
+    client::{Server, millis, percentile},
+    row::{Row, now},
+};
+
+const NOTHING: &str = "/bin/true";
+/// A payload of the usual size.
+const PAYLOAD_BYTES: usize = 2000;
+
+/// Rounds, and those before them that find cold caches.
+const ROUNDS: usize = 300;
+const COLD: usize = 10;
+
+/// Times a hook with a hub and one without, over an empty process, in turns. Budgets: 1 ms median, 10 ms for one in a
+/// hundred.
+pub(crate) fn cost() -> Vec<Row> {
+    let program = Path::new(env!("CARGO_BIN_EXE_subscope"));
+    let (up, down) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let payload = down.path().join("payload.json");
+    let filler = "x".repeat(PAYLOAD_BYTES);
+    let text = format!(
+        r#"{{"session_id":"s","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Bash","tool_input":{{"command":"{filler}"}}}}"#
+    );
+    fs::write(&payload, text).expect("a payload");
+    let _server = Server::subscope(up.path());
+    let run = |program: &Path, home: &Path| {
+        let mut command = Command::new(program);
+        let stdin = File::open(&payload).expect("the payload is there");
+        command.arg("hook").env_clear().env("HOME", home);
+        command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null());
+        let began = now();
+        let status = command.status().expect("the program starts");
+        let took = millis(began, now());
+        assert!(status.success(), "{} failed", program.display());
+        took
+    };
+    let nothing = Path::new(NOTHING);
+    let (mut delivered, mut spooled, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS + COLD {
+        let (first, with, second, without) = (
+            run(nothing, down.path()),
+            run(program, up.path()),
+            run(nothing, down.path()),
+            run(program, down.path()),
+        );
+        if round >= COLD {
+            delivered.push(with - first);
+            spooled.push(without - second);
+            same.push(second - first);
+        }
+    }
+    let row = |figure: &str, values, budget| Row {
+        question: "`hook`, what an agent waits for".to_owned(),
+        figure: format!("{figure} − `{NOTHING}`"),
+        values,
+        unit: " ms",
+        budget,
+        is_floor: false,
+    };
+    let tail = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        vec![percentile(&sorted, 99)]
+    };
+    let tails = [tail(&delivered), tail(&spooled)];
+    let [handed_over, left] = tails;
+    vec![
+        row("wall, handed over", delivered, Some(1.0)),
+        row("99th percentile, handed over", handed_over, Some(10.0)),
+        row("wall, spooled", spooled, Some(1.0)),
+        row("99th percentile, spooled", left, Some(10.0)),
+        row(&format!("A/A: `{NOTHING}`"), same, None),
+    ]
+}

@@ -1,0 +1,53 @@
+//! What `serve` bears, with everything kept on disk: posts that are acknowledged, and the way from a line or a post to the
+//! live feed. The real program; posters and readers take their share of the same cores, so the figures are lower bounds.
+//! `cargo bench --bench serve -- NAME` runs one section.
+#![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
+
+mod bare;
+mod client;
+mod hook;
+mod live;
+mod posts;
+#[path = "../shared/row.rs"]
+mod row;
+
+use std::io::Write;
+
+/// A section: its name, and what it measures.
+type Section = (&'static str, fn() -> Vec<row::Row>);
+
+const SECTIONS: [Section; 5] = [
+    ("hook", hook::cost),
+    ("posts", posts::many_sessions),
+    ("session", posts::one_session),
+    ("live", live::fifty_readers),
+    ("cold", live::fifty_readers_during_a_cold_index),
+];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // `cargo test --benches` and nextest ask for a list; there is nothing to list.
+    if arguments.iter().any(|argument| argument == "--list" || argument == "--test") {
+        return;
+    }
+    if let [word, folder, ..] = arguments.as_slice()
+        && word == bare::WORD
+    {
+        return bare::serve(folder.as_ref());
+    }
+    let mut out = std::io::stdout().lock();
+    let mut say = |text: String| {
+        let _ = writeln!(out, "{text}");
+        let _ = out.flush();
+    };
+    say("| question | figure | median | least – greatest |".to_owned());
+    say("|---|---|---|---|".to_owned());
+    let named: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    for (name, section) in SECTIONS {
+        if named.is_empty() || named.iter().any(|word| *word == name) {
+            for row in section() {
+                say(row.markdown());
+            }
+        }
+    }
+}
