@@ -30,8 +30,9 @@ struct Live {
 impl Copies {
     /// Takes what is to be kept with the rows of these sessions.
     pub(super) fn told_of(&mut self, sessions: &[SessionId]) -> Vec<Held> {
-        let (own, others) =
-            std::mem::take(&mut self.told).into_iter().partition(|held| sessions.contains(&held.holdings.session));
+        let (own, others) = std::mem::take(&mut self.told)
+            .into_iter()
+            .partition(|held| sessions.contains(&held.holdings.session));
         self.told = others;
         own
     }

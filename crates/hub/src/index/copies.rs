@@ -81,9 +81,7 @@ pub(super) fn known(store: &Sqlite) -> Result<BTreeMap<SessionId, Elsewhere>, Le
     let mut held = Known { store, all: BTreeMap::new() };
     later
         .into_iter()
-        .map(|session| {
-            Ok((session.clone(), held.elsewhere(kin.iter().filter(|kin| kin.later == *session))?))
-        })
+        .map(|session| Ok((session.clone(), held.elsewhere(kin.iter().filter(|kin| kin.later == *session))?)))
         .collect()
 }
 

@@ -19,7 +19,6 @@ use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Text
 
 pub use held::Kin;
 
-
 use self::pack::Packer;
 use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Recalled, Received, Source};
 
