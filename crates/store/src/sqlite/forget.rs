@@ -39,13 +39,14 @@ fn remove(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize
     let transaction = db.transaction()?;
     let mut count = 0;
     for session in sessions {
+        for table in ["unsettled", "changes"] {
+            transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session.as_str()])?;
+        }
+        received(&transaction, session)?;
         let Some(no) = super::write::number(&transaction, session)? else { continue };
         for table in ["trees", "agents", "days"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
-        transaction.execute("DELETE FROM unsettled WHERE session = ?1", [session.as_str()])?;
-        transaction.execute("DELETE FROM changes WHERE session = ?1", [session.as_str()])?;
-        received(&transaction, session)?;
         count += transaction.execute(
             "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '' WHERE no = ?1",
             [no],
