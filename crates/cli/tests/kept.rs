@@ -93,17 +93,27 @@ fn an_archived_session_stays_readable_when_its_files_are_gone() {
     let packed = files(&archive(&env));
     assert_eq!(packed.len(), originals.len());
     assert!(packed.iter().all(|path| path.extension().is_some_and(|ending| ending == "zst")));
+    // What is made of the files themselves is made of the archive's.
+    let feed = run(&env, &kept(&env, &format!("export {id} --as feed")), &[]);
+    assert_eq!(told(&feed), (0, ""));
+    assert!(feed.stdout.contains(&*truth.agents.last().unwrap().id));
+    let began = &before[0]["session"]["started_at_ms"];
+    let at = whole(&format!("tree {id} --json --at {}", began.as_i64().unwrap() + 1));
+    assert_eq!((&at["session"]["started_at_ms"], at["agents"].as_array().unwrap().len()), (began, 1));
     // Other rules: all of it is made anew from what the archive has.
     let bundled = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/prices.toml")).unwrap();
     env.write("dear.toml", dearer(&bundled));
-    let mut command = env.command();
-    command.env("SUBSCOPE_PRICES", env.path("dear.toml"));
-    command.args(kept(&env, "ls --json").split_whitespace());
-    let dear = json(&subscope_testkit::env::run(command, b"").success());
-    let cost = |list: &Value| list["sessions"][0]["cost_micro_usd"].as_i64().unwrap();
-    // To the micro-dollar that each sum is rounded to.
-    assert!((cost(&dear) - cost(&before[3]) * 10).abs() <= 10, "{} {}", cost(&dear), cost(&before[3]));
-    assert_eq!(dear["sessions"][0]["tool_calls"], before[3]["sessions"][0]["tool_calls"]);
+    let dear = |words: &str| {
+        let mut command = env.command();
+        command.env("SUBSCOPE_PRICES", env.path("dear.toml"));
+        command.args(kept(&env, words).split_whitespace());
+        json(&subscope_testkit::env::run(command, b"").success())
+    };
+    let dear = dear("stats --json");
+    let cost = |stats: &Value| stats["total"]["cost_micro_usd"].as_i64().unwrap();
+    // To the micro-dollar that each agent's is rounded to.
+    assert!((cost(&dear) - cost(&before[4]) * 10).abs() <= 100, "{} {}", cost(&dear), cost(&before[4]));
+    assert_eq!(dear["total"]["tool_calls"], before[4]["total"]["tool_calls"]);
     // Forgetting takes the archive's part too.
     let ran = run(&env, &kept(&env, &format!("forget {id}")), &[]);
     assert_eq!(ran.stdout, "1 sessions forgotten\n", "{}", ran.stderr);
@@ -189,7 +199,7 @@ fn sessions_older_than_they_are_kept_for_are_forgotten_once() {
     assert_eq!((&again["forgotten"], &again["sessions"]), (&0.into(), &0.into()), "and it stays away");
     assert_eq!(fs::metadata(&path).unwrap().nlink(), 1);
     // By the settings, without the option; off by default.
-    env.write(".config/subscope/config.toml", format!("[store]\nkeep_days = {DAYS}\narchive = true\n"));
+    env.write("config/subscope/config.toml", format!("[store]\nkeep_days = {DAYS}\narchive = true\n"));
     let shown = run(&env, "config", &[]).stdout;
     assert!(shown.contains("store.keep_days = 10000") && shown.contains("store.archive = true"), "{shown}");
     for wrong in ["0", "-3", "many"] {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::layout;
+use subscope_collect::{Expanded, Group, layout};
 use subscope_decode::Dialect;
 use subscope_fold::{FoldOptions, Keep, Limits, Now};
 use subscope_hub::{Cold, index::elsewhere};
@@ -22,6 +22,8 @@ use crate::{
 pub(crate) enum Named {
     /// Something on disk.
     Path(PathBuf),
+    /// A session whose files only the archive has.
+    Kept(Group),
     /// Standard input.
     Stdin,
 }
@@ -61,6 +63,9 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
             Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
         }
         (None, _) => {
+            if let Some(kept) = super::history::archived(&word, context)? {
+                return Ok(Named::Kept(kept));
+            }
             let message = format!(
                 "{word:?} is neither a file nor the beginning of a session's id below {}",
                 folder.display()
@@ -217,12 +222,19 @@ fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read
         .iter()
         .filter_map(|target| match target {
             Named::Path(path) => Some(path.clone()),
-            Named::Stdin => None,
+            Named::Kept(_) | Named::Stdin => None,
         })
         .collect();
-    let has_stdin = paths.len() < named.len();
+    let has_stdin = named.iter().any(|target| matches!(target, Named::Stdin));
+    // The end of a pipe is the end of what it told of; a file may go on.
+    let has_ended = named.iter().all(|target| matches!(target, Named::Stdin)) && reading.at.is_none();
+    let groups = named.into_iter().filter_map(|target| match target {
+        Named::Kept(group) => Some(group),
+        Named::Path(_) | Named::Stdin => None,
+    });
+    let kept = Expanded { groups: groups.collect(), skipped: Vec::new() };
     let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
-    let mut cold = Cold::read(Cold::expand(&paths)?, options, reading.dialect);
+    let mut cold = Cold::read(Cold::expand(&paths)?.merge(kept), options, reading.dialect);
     if has_stdin {
         let read = cold.read_stream(io::stdin().lock(), reading.dialect);
         read.map_err(|error| {
@@ -231,8 +243,6 @@ fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read
     }
     context.note(&format!("{} files read", cold.files));
     let at = reading.at.unwrap_or_else(|| context.now_ms());
-    // The end of a pipe is the end of what it told of; a file may go on.
-    let has_ended = has_stdin && paths.is_empty() && reading.at.is_none();
     Ok(Read { cold, at, has_ended })
 }
 

@@ -70,8 +70,8 @@ impl Loop {
                 kin: BTreeSet::new(),
             });
             live.told = until;
-            let keys = live.holdings.keys.drain(..).chain(fresh.keys.iter().copied()).collect();
-            live.holdings = Holdings { keys, ..fresh.clone() };
+            live.holdings.keys.extend(&fresh.keys);
+            (live.holdings.began_ms, live.holdings.heads) = (fresh.began_ms, fresh.heads.clone());
             // Whoever shares something with it may have to be told of what is new.
             pairs.extend(live.kin.iter().map(|kin| (session.clone(), kin.clone())));
             copies.told.push(Held { holdings: fresh, is_whole });
