@@ -186,10 +186,13 @@ fn main_file(recording: &Recording) -> PathBuf {
     main.next().unwrap()
 }
 
-/// A tree without when each agent was last heard of: that is when it was handed over, where it is handed over now.
+/// A tree without when each agent was last heard of: that is when it was handed over, where it is handed over now. And
+/// without the revs that rows have where they are kept.
 fn timeless(mut tree: Value) -> Value {
+    tree["session"].as_object_mut().unwrap().remove("rev");
     for row in tree["agents"].as_array_mut().unwrap() {
         row["last_event_at_ms"] = Value::Null;
+        row.as_object_mut().unwrap().remove("rev");
     }
     tree
 }

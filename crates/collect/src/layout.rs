@@ -14,12 +14,14 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    fs::Metadata,
+    fs::{self, Metadata},
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
 
 use subscope_model::Millis;
+
+use crate::archive::Kept;
 
 /// The folder of a session that holds its subagents' files.
 pub(crate) const SUBAGENTS: &str = "subagents";
@@ -72,12 +74,38 @@ pub struct Found {
     pub len: u64,
     /// When it was last written; `None` where the file system does not tell.
     pub modified_ms: Option<Millis>,
+    /// Where its bytes stand if that is not `path`: in the archive.
+    pub kept_at: Option<PathBuf>,
 }
 
 impl Found {
     pub(crate) fn new(path: PathBuf, place: Place, metadata: &Metadata) -> Self {
         let Place { role, session, agent, workflow } = place;
-        Self { path, role, session, agent, workflow, len: metadata.len(), modified_ms: modified_ms(metadata) }
+        let (len, modified_ms) = (metadata.len(), modified_ms(metadata));
+        Self { path, role, session, agent, workflow, len, modified_ms, kept_at: None }
+    }
+
+    /// A file that was found before as one of a session, and of which the archive may have the bytes; `None` where neither
+    /// has it.
+    pub fn again(path: &Path, session: &str, kept: Option<Kept>) -> Option<Self> {
+        let place = match describe(path) {
+            // What made it a main transcript stood beside it.
+            Place { role: Role::Other, .. } => main_place(session),
+            place => Place { session: Some(session.to_owned()), ..place },
+        };
+        let Some(kept) = kept else {
+            let metadata = fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
+            return Some(Self::new(path.to_owned(), place, &metadata));
+        };
+        let Place { role, session, agent, workflow } = place;
+        let (len, modified_ms) = (kept.bytes, Some(kept.modified_ns / 1_000_000));
+        let path = path.to_owned();
+        Some(Self { path, role, session, agent, workflow, len, modified_ms, kept_at: Some(kept.path) })
+    }
+
+    /// Where to read it.
+    pub fn place(&self) -> &Path {
+        self.kept_at.as_deref().unwrap_or(&self.path)
     }
 }
 

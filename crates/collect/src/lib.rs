@@ -4,14 +4,17 @@
 //! * [`expand()`] turns a TARGET into files, grouped by session.
 //! * [`read`] and [`stdin`] read what is there, with bounded memory.
 //! * [`follow`] reads what is there and then what is written, as it is written.
+//! * [`archive`] keeps transcripts that the harness deletes.
 //! * [`spool`] keeps hook payloads that no hub took until one does.
 //!
 //! Nothing here knows what the bytes mean: lines, attribution and display are other crates' matters. The one
 //! exception is the session id in the first line of a file whose path does not tell it.
 
+pub mod archive;
 mod error;
 mod expand;
 pub mod follow;
+mod frames;
 pub mod layout;
 mod list;
 mod peek;

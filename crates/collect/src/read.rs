@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use crate::frames::{Frames, is_frames};
+
 /// How much is read at once. Measured on recordings: below 64 KiB the calls cost, above 1 MiB the caches do.
 pub const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -19,7 +21,8 @@ const O_NONBLOCK: i32 = 0o4000;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const O_NONBLOCK: i32 = 0x4;
 
-/// Reads a file from an offset to its end, and returns the offset where it ended.
+/// Reads a file from an offset to its end, and returns the offset where it ended. Of a file that the archive has compressed
+/// offsets are those of the original, as in [`read_span`].
 ///
 /// `each` gets chunks of up to [`CHUNK_BYTES`] in order, with the offset of their first byte; chunks end
 /// anywhere, not at lines. `chunk` is the buffer, to be passed again for the next file. An offset past the end
@@ -34,6 +37,9 @@ pub fn read_file(
     chunk: &mut Vec<u8>,
     each: &mut dyn FnMut(u64, &[u8]),
 ) -> io::Result<u64> {
+    if is_frames(path) {
+        return Frames::open(path)?.read(from, each);
+    }
     let mut file = open_regular(path)?;
     read_on(&mut file, from, u64::MAX, chunk, each)
 }
@@ -47,6 +53,9 @@ pub fn read_file(
 pub fn read_span(path: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     if len > SPAN_CAP_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "span over 64 MiB"));
+    }
+    if is_frames(path) {
+        return Frames::open(path)?.span(offset, len);
     }
     let mut file = open_regular(path)?;
     // The span may come from a damaged index: no memory for what the file does not hold.

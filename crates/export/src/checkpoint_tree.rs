@@ -44,6 +44,7 @@ pub fn checkpoint_tree(checkpoint: &Checkpoint, metadata: Option<&CheckpointMeta
             started_at_ms: agents.iter().filter_map(|agent| agent.started_at_ms).min(),
             ended_at_ms: agents.iter().filter_map(|agent| agent.ended_at_ms).max(),
             runs: 0,
+            rev: None,
         },
         summary: summary(&agents),
         agents,

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
 use subscope_model::{
-    Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text, Tree,
+    Claim, Clock, Decoded, Holdings, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text,
+    Tree,
 };
-use subscope_track::{Keep, Now, Tracker};
+use subscope_track::{Elsewhere, Keep, Now, Told, Tracker};
 
 use crate::draft::{Draft, draft};
 
@@ -246,6 +247,19 @@ impl Fold {
     pub fn has_root(&self, session: &SessionId) -> bool {
         let number = self.sessions.by_id.get(&session.0);
         number.and_then(|number| self.sessions.all.get(*number)).is_some_and(Tracker::has_root)
+    }
+
+    /// Returns what a session holds beyond what was told, and moves `told` on; `None` for an unknown session.
+    pub fn holdings(&self, session: &SessionId, told: &mut Told) -> Option<Holdings> {
+        Some(self.tracker(self.number(session)?)?.holdings(told))
+    }
+
+    /// Says what sessions that began before this one hold: it counts there. It replaces what was said before.
+    pub fn set_elsewhere(&mut self, session: &SessionId, elsewhere: Elsewhere) {
+        let number = self.number(session);
+        if let Some(tracker) = number.and_then(|number| self.sessions.all.get_mut(number)) {
+            tracker.set_elsewhere(elsewhere);
+        }
     }
 
     /// Joins another fold, which has read other sources of the same sessions or of others. What its sources were called

@@ -6,7 +6,7 @@ use subscope_collect::{CollectError, Expanded, Found, expand, read};
 use subscope_fold::{Dialect, Fold, FoldOptions, SourceSpec};
 use subscope_model::{Payload, Problem, SourceId};
 
-use crate::live::spec;
+use crate::{copies, live::spec};
 
 /// What reading TARGETs gave.
 pub struct Cold {
@@ -78,12 +78,12 @@ fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -
     for Job { group, found } in share {
         let source = part.fold.open(spec(&found, group, dialect));
         let fold = &mut part.fold;
-        let outcome = read::read_file(&found.path, 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
+        let outcome = read::read_file(found.place(), 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
         part.fold.flush(source);
         if let Err(error) = outcome {
             part.problems.push(Problem { at: found.path.display().to_string(), what: error.to_string() });
         }
-        part.paths.push(found.path);
+        part.paths.push(found.kept_at.unwrap_or(found.path));
     }
     part
 }
@@ -115,6 +115,7 @@ impl Cold {
             cold.paths.extend(part.paths);
             cold.problems.extend(part.problems);
         }
+        copies::settle(&mut cold.fold);
         cold
     }
 

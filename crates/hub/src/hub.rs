@@ -6,23 +6,27 @@
 
 mod answers;
 mod conclude;
+mod copies;
 mod ingest;
 mod rows;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
+use subscope_collect::archive::Archive;
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
 use subscope_model::{Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
     conclude::{Told, Unkept},
+    copies::Copies,
     ingest::{Handed, Waiting},
     rows::Rows,
 };
@@ -41,8 +45,17 @@ pub struct HubOptions {
     pub prices: PriceTable,
     /// Limits of silence.
     pub limits: Limits,
-    /// The folder with the full text, where there is one.
-    pub texts: Option<PathBuf>,
+    /// Where passages are found, where they are.
+    pub texts: Option<TextsAt>,
+}
+
+/// Where passages are found.
+#[derive(Clone, Debug)]
+pub struct TextsAt {
+    /// The folder with the full text.
+    pub folder: PathBuf,
+    /// What is read where the harness has deleted a file.
+    pub archive: Archive,
 }
 
 /// Why a hub could not be started.
@@ -152,6 +165,9 @@ struct Loop {
     owes: bool,
     waiting: Waiting,
     handed: Handed,
+    copies: Copies,
+    /// Revs that are reserved and not given.
+    revs: Range<u64>,
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
@@ -191,6 +207,8 @@ impl Loop {
             owes: false,
             waiting: Waiting::default(),
             handed: Handed::default(),
+            copies: Copies::default(),
+            revs: 0..0,
             unkept: None,
             figures,
             last_derived: clock::tick(),
@@ -310,6 +328,7 @@ impl Loop {
     /// that were shown are known by their keys and not shown again.
     fn restart(&mut self) {
         self.fold = new_fold();
+        self.copies.restart();
         if let Err(problem) = self.driver.restart() {
             self.publish_problem(problem);
         }

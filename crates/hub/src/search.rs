@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use subscope_collect::read;
+use subscope_collect::archive::Archive;
 use subscope_model::{Millis, Raw, SessionId, Text, Tree};
 use subscope_store::{History, Hit, LedgerError, TextQuery, Texts, words};
 
@@ -45,6 +45,7 @@ pub struct Found {
 pub fn search(
     history: &dyn History,
     texts: &Texts,
+    archive: &Archive,
     terms: &[String],
     session: Option<SessionId>,
     limit: usize,
@@ -56,7 +57,7 @@ pub fn search(
     let mut names = Names { history, trees: HashMap::new() };
     let mut all = Vec::new();
     for hit in texts.find(&query)? {
-        let text = text_of(&hit);
+        let text = text_of(&hit, archive);
         let lower = text.as_deref().map(str::to_lowercase);
         let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
         if phrases.iter().all(has) {
@@ -69,9 +70,9 @@ pub fn search(
     Ok(all)
 }
 
-/// The passage, read again where it stands; `None` where its file is gone or was replaced.
-fn text_of(hit: &Hit) -> Option<String> {
-    let bytes = read::read_span(&hit.path, hit.span.start, usize::try_from(hit.span.bytes).ok()?).ok()?;
+/// The passage, read again where it stands; `None` where its file is gone and not archived, or was replaced.
+fn text_of(hit: &Hit, archive: &Archive) -> Option<String> {
+    let bytes = archive.read_span(&hit.path, hit.span.start, usize::try_from(hit.span.bytes).ok()?).ok()?;
     let json = String::from_utf8(bytes).ok()?;
     Some(Raw { json: &json, offset: 0 }.text().into_owned())
 }

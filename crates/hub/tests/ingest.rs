@@ -20,9 +20,9 @@ use subscope_hub::{
     Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
 };
 use subscope_model::{
-    AgentId, Event, EventKind, PriceTable, SessionId, SessionRow, Stats, Text, Tree, Update,
+    AgentId, Event, EventKind, Holdings, PriceTable, SessionId, SessionRow, Stats, Text, Tree, Update,
 };
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, Keys, Sqlite};
 use subscope_testkit::fixtures::recording;
 
 /// Far more than any wait of these tests takes.
@@ -136,6 +136,10 @@ impl Ledger for Failing {
         if self.fails.load(Ordering::SeqCst) { Err(LedgerError::Full) } else { self.memory.commit(commit) }
     }
 
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+        self.memory.reserve_revs(count)
+    }
+
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         self.memory.has_received(source, key)
     }
@@ -156,6 +160,18 @@ impl History for Failing {
 
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         self.memory.agents(prefix, limit)
+    }
+
+    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        self.memory.heads()
+    }
+
+    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
+        self.memory.holders(keys)
+    }
+
+    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
+        self.memory.holdings(session)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

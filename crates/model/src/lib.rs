@@ -7,6 +7,7 @@
 //! This crate knows no clock, no file, no runtime and no vendor. Times are inputs.
 
 mod basis;
+mod copies;
 mod event;
 mod feed;
 mod id;
@@ -20,6 +21,7 @@ mod tree;
 mod usage;
 
 pub use basis::Basis;
+pub use copies::Holdings;
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};

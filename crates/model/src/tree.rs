@@ -2,7 +2,7 @@
 //!
 //! Rows are derived; nothing here is ever fed back into the facts they rest on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,32 @@ pub struct Tree {
     pub problems: Vec<Problem>,
 }
 
+impl Tree {
+    /// Gives all rows a rev.
+    pub fn stamp(&mut self, rev: u64) {
+        self.session.rev = Some(rev);
+        for agent in &mut self.agents {
+            agent.rev = Some(rev);
+        }
+    }
+
+    /// Gives a rev to rows that are new or other than they were known; the others keep theirs.
+    pub fn stamp_news(&mut self, known: &Self, rev: u64) {
+        let rows: HashMap<&AgentId, &Agent> = known.agents.iter().map(|row| (&row.id, row)).collect();
+        for agent in &mut self.agents {
+            let before = rows.get(&agent.id);
+            agent.rev = before.and_then(|row| row.rev);
+            if before != Some(&&*agent) {
+                agent.rev = Some(rev);
+            }
+        }
+        self.session.rev = known.session.rev;
+        if self.session != known.session {
+            self.session.rev = Some(rev);
+        }
+    }
+}
+
 /// One conversation of a harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
@@ -45,6 +71,10 @@ pub struct Session {
     pub ended_at_ms: Option<Millis>,
     /// How many prompts of the user started a run.
     pub runs: u32,
+    /// Grows with each change that was kept: of two tellings of this row the one with the higher counts. `None` where nothing
+    /// keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rev: Option<u64>,
 }
 
 /// How an agent stands or ended.
@@ -136,7 +166,7 @@ pub enum Flag {
     Orphan,
     /// The harness's own warm-up, not asked for by anybody.
     Warmup,
-    /// Its lines are a copy of another session's.
+    /// All that is known of it is a copy of another session's.
     Copied,
 }
 
@@ -224,6 +254,9 @@ pub struct Agent {
     pub error: Option<Text>,
     /// Figures of the agent and everything below it.
     pub subtree: Subtree,
+    /// As [`Session::rev`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rev: Option<u64>,
 }
 
 impl Agent {
@@ -262,7 +295,13 @@ impl Agent {
             result: None,
             error: None,
             subtree: Subtree::default(),
+            rev: None,
         }
+    }
+
+    /// Whether all that is known of it is a copy of another session's: it is shown, and counted nowhere.
+    pub fn is_copy(&self) -> bool {
+        self.flags.contains(&Flag::Copied)
     }
 
     /// How people know it: `Type: description`, whichever there is, else its id.

@@ -35,6 +35,7 @@ fn tree(agents: Vec<Agent>) -> Tree {
             started_at_ms: Some(START),
             ended_at_ms: None,
             runs: 1,
+            rev: None,
         },
         agents,
         summary: Summary::default(),

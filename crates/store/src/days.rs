@@ -29,7 +29,7 @@ pub(crate) type Days = BTreeMap<(i64, By, String), StatsRow>;
 pub(crate) fn days(tree: &Tree) -> Days {
     let mut days = Days::new();
     let fallback = tree.session.started_at_ms.unwrap_or(0);
-    for agent in &tree.agents {
+    for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
         let day = agent.started_at_ms.unwrap_or(fallback).div_euclid(DAY_MS);
         let kind = match &agent.agent_type {
             _ if agent.id.is_root() => ROOT_TYPE,

@@ -18,15 +18,15 @@ mod word;
 use std::{collections::HashSet, path::PathBuf};
 
 pub use memory::Memory;
-pub use sqlite::{Access, OpenError, Sqlite};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Text, Tree};
+pub use sqlite::{Access, Kin, OpenError, Sqlite};
+use subscope_model::{AgentId, Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
 pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
 pub use word::{Vocabulary, words};
 
 /// One commit: the rows of changed sessions, and what happened.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// Changed sessions, whole.
+    /// Changed sessions, whole, their changed rows stamped with a new rev ([`Ledger::reserve_revs`]).
     pub trees: Vec<Tree>,
     /// When time alone may change a session's rows, for those of `trees` of which that is so.
     pub deadlines: Vec<(SessionId, Millis)>,
@@ -36,6 +36,20 @@ pub struct Commit {
     pub received: Vec<Received>,
     /// Files as they stood when the rows were made from them.
     pub sources: Vec<Source>,
+    /// What sessions of `trees` hold that a copy would hold too.
+    pub held: Vec<Held>,
+}
+
+/// Keys that are looked for among all that is held: many, and asked for very often.
+pub type Keys = hashbrown::HashSet<u64>;
+
+/// What a session is known to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// What it holds; keys that were told before need not be told again.
+    pub holdings: Holdings,
+    /// Whether this replaces what was told before.
+    pub is_whole: bool,
 }
 
 /// A file that rows were made from.
@@ -106,6 +120,10 @@ pub trait Ledger: Send {
     /// Keeps a commit and returns its events with their places in the change log.
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError>;
 
+    /// Reserves that many revs to stamp rows with, and returns the first. Each is higher than any that was reserved before,
+    /// also by processes of before, however they ended.
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError>;
+
     /// Returns whether that key of that source was received before.
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError>;
 
@@ -135,6 +153,15 @@ pub trait History: Send {
 
     /// Returns the agents whose id begins so, with their sessions, at most `limit`; the root is none of them.
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;
+
+    /// Returns the heads of every session that is known to hold something, those of forgotten ones too.
+    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError>;
+
+    /// Returns which sessions hold which of these keys. It looks at all that is held: ask once for many.
+    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError>;
+
+    /// Returns what a session holds, its keys sorted and each once; `None` where nothing is known of it.
+    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError>;
 
     /// Returns figures over everything.
     fn stats(&self) -> Result<Stats, LedgerError>;

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use subscope_model::{AgentId, Event, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree};
+use subscope_model::{
+    AgentId, Event, Holdings, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree,
+};
 
 use crate::{
-    Commit, History, Ledger, LedgerError, ListQuery, Recalled,
+    Commit, Held, History, Keys, Ledger, LedgerError, ListQuery, Recalled,
     days::{self, By},
 };
 
@@ -18,9 +20,11 @@ const LOG_EVENTS: usize = 65_536;
 pub struct Memory {
     trees: BTreeMap<SessionId, Tree>,
     log: VecDeque<Event>,
+    held: BTreeMap<SessionId, Holdings>,
     /// Sources and keys of what was received; the bytes themselves are kept by nobody.
     received: HashSet<(String, String)>,
     seq: u64,
+    rev: u64,
 }
 
 impl Memory {
@@ -30,11 +34,26 @@ impl Memory {
     }
 }
 
+impl Memory {
+    fn hold(&mut self, held: &Held) {
+        let told = &held.holdings;
+        let known = self.held.entry(told.session.clone()).or_insert_with(|| told.clone());
+        let before = if held.is_whole { Vec::new() } else { std::mem::take(&mut known.keys) };
+        known.clone_from(told);
+        known.keys.extend(before);
+        known.keys.sort_unstable();
+        known.keys.dedup();
+    }
+}
+
 impl Ledger for Memory {
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
         self.received.extend(commit.received.iter().map(|it| (it.source.clone(), it.key.clone())));
         for tree in &commit.trees {
             self.trees.insert(tree.session.id.clone(), tree.clone());
+        }
+        for held in &commit.held {
+            self.hold(held);
         }
         let mut events = commit.events.clone();
         for event in &mut events {
@@ -45,6 +64,11 @@ impl Ledger for Memory {
         let excess = self.log.len().saturating_sub(LOG_EVENTS);
         self.log.drain(..excess);
         Ok(events)
+    }
+
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+        self.rev += count;
+        Ok(self.rev + 1 - count)
     }
 
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
@@ -78,6 +102,19 @@ impl History for Memory {
             own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
         });
         Ok(found.take(limit).collect())
+    }
+
+    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        Ok(self.held.values().map(|held| (held.session.clone(), held.heads.clone())).collect())
+    }
+
+    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
+        let all = self.held.values().flat_map(|held| held.keys.iter().map(|key| (&held.session, *key)));
+        Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
+    }
+
+    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
+        Ok(self.held.get(session).cloned())
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

@@ -191,6 +191,11 @@ impl Texts {
         self.shards.iter_mut().try_for_each(|shard| shard.forget(sessions)).map_err(wrong)
     }
 
+    /// Writes the index anew without what was forgotten of it: until then its words stay in it, though nothing finds them.
+    pub fn compact(&mut self) -> Result<(), LedgerError> {
+        self.shards.iter_mut().try_for_each(|shard| shard.compact()).map_err(wrong)
+    }
+
     /// Returns the newest passages that have all the words.
     pub fn find(&self, query: &TextQuery) -> Result<Vec<Hit>, LedgerError> {
         let asked: Vec<String> = query.words.iter().filter_map(|word| quoted(word)).collect();
@@ -289,6 +294,13 @@ impl Shard {
             }
         }
         transaction.commit()
+    }
+
+    fn compact(&mut self) -> rusqlite::Result<()> {
+        self.db.pragma_update(None, "secure_delete", "ON")?;
+        self.db.execute("INSERT INTO words(words) VALUES('optimize')", [])?;
+        self.db.pragma_update(None, "secure_delete", "OFF")?;
+        self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
     }
 
     fn hits(

@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
+use std::{fs, path::PathBuf};
 
-use subscope_model::{Event, SessionId, Tree};
+use subscope_model::{Event, Holdings, SessionId, Tree};
 use subscope_store::{
-    Access, Commit, History, Identity, Ledger, ListQuery, Memory, Received, Source, Sqlite,
+    Access, Commit, Held, History, Identity, Kin, Ledger, ListQuery, Memory, OpenError, Received, Source,
+    Sqlite,
 };
 use subscope_testkit::{
     fixtures::recording,
@@ -170,4 +171,213 @@ fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
     assert_eq!(writer.forget(std::slice::from_ref(&one.session.id)).unwrap(), 1);
     assert!(writer.list(&all()).unwrap().is_empty() && writer.tree(&one.session.id).unwrap().is_none());
     assert_eq!(writer.sources().unwrap().len(), 1, "a forgotten session's files are still known");
+}
+
+#[test]
+fn revs_grow_and_rows_come_back_with_theirs() {
+    let mut tree = real("a-single");
+    each(|which, keeper| {
+        let first = keeper.reserve_revs(3).unwrap();
+        let next = keeper.reserve_revs(1).unwrap();
+        assert!(next >= first + 3, "{which}: {first}, {next}");
+        tree.stamp(next);
+        keeper.commit(&Commit { trees: vec![tree.clone()], ..Commit::default() }).unwrap();
+        let kept = keeper.tree(&tree.session.id).unwrap().unwrap();
+        assert_eq!((kept.session.rev, kept.agents[1].rev), (Some(next), Some(next)), "{which}");
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Sqlite::open(folder.path(), Access::Write, "1", 1_000).unwrap();
+    let before = open().reserve_revs(10).unwrap();
+    // Nothing was committed with them: they are given all the same.
+    assert_eq!((before, open().reserve_revs(1).unwrap()), (1_000, 1_010));
+}
+
+fn held(tree: &Tree, heads: &[u64], keys: &[u64], is_whole: bool) -> Held {
+    let session = tree.session.id.clone();
+    let began_ms = tree.session.started_at_ms;
+    Held { holdings: Holdings { session, began_ms, heads: heads.to_vec(), keys: keys.to_vec() }, is_whole }
+}
+
+#[test]
+fn what_sessions_hold_is_found_by_key() {
+    let (one, other) = (real("a-single"), real("c-nested"));
+    let ids = (&one.session.id, &other.session.id);
+    each(|which, keeper| {
+        assert_eq!(keeper.holdings(ids.0).unwrap(), None, "{which}");
+        let commit = |rows: &[Held]| Commit {
+            trees: vec![one.clone(), other.clone()],
+            held: rows.to_vec(),
+            ..Commit::default()
+        };
+        let first = [held(&one, &[7], &[9, 7, u64::MAX], true), held(&other, &[], &[1], true)];
+        keeper.commit(&commit(&first)).unwrap();
+        keeper.commit(&commit(&[held(&one, &[7, 9], &[8, 7], false)])).unwrap();
+        let known = keeper.holdings(ids.0).unwrap().unwrap();
+        assert_eq!(
+            known,
+            held(&one, &[7, 9], &[7, 8, 9, u64::MAX], true).holdings,
+            "{which}: sorted, each once"
+        );
+        let mut heads = keeper.heads().unwrap();
+        heads.sort();
+        let mut expected = vec![(ids.0.clone(), vec![7, 9]), (ids.1.clone(), vec![])];
+        expected.sort();
+        assert_eq!(heads, expected, "{which}");
+        keeper.commit(&commit(&[held(&other, &[1], &[9, 1], true)])).unwrap();
+        let find = |keeper: &dyn Keeper, keys: &[u64]| {
+            let mut found = keeper.holders(&keys.iter().copied().collect()).unwrap();
+            found.sort();
+            found
+        };
+        let mut both = vec![(ids.0.clone(), 9), (ids.1.clone(), 9)];
+        both.sort();
+        assert_eq!(find(keeper, &[9, 5]), both, "{which}");
+        assert_eq!(find(keeper, &[5]), [], "{which}");
+        keeper.commit(&commit(&[held(&one, &[7], &[7], true)])).unwrap();
+        assert_eq!(find(keeper, &[9]), [(ids.1.clone(), 9)], "{which}: replaced whole");
+    });
+}
+
+#[test]
+fn sessions_are_compared_again_when_they_hold_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap();
+    let (one, other) = (real("a-single"), real("c-nested"));
+    let commit =
+        |rows: Vec<Held>| Commit { trees: vec![one.clone(), other.clone()], held: rows, ..Commit::default() };
+    store.commit(&commit(vec![held(&one, &[1], &[1, 2], true), held(&other, &[1], &[1], true)])).unwrap();
+    let mut asked = store.uncompared().unwrap();
+    asked.sort();
+    let mut both = vec![one.session.id.clone(), other.session.id.clone()];
+    both.sort();
+    assert_eq!(asked, both.iter().map(|session| (session.clone(), true)).collect::<Vec<_>>());
+    let kin = Kin { later: one.session.id.clone(), earlier: other.session.id.clone(), shared: 1 };
+    store.set_compared(&both, std::slice::from_ref(&kin)).unwrap();
+    assert_eq!((store.uncompared().unwrap(), store.kin().unwrap()), (vec![], vec![kin.clone()]));
+    store.commit(&commit(vec![held(&one, &[1], &[3], false)])).unwrap();
+    assert_eq!(store.uncompared().unwrap(), [(one.session.id.clone(), false)], "only keys are new");
+    store.commit(&commit(vec![held(&one, &[4], &[4], true)])).unwrap();
+    assert_eq!(store.uncompared().unwrap(), [(one.session.id.clone(), true)], "even its heads are");
+    assert_eq!(store.kin().unwrap(), [kin], "until then what was known stands");
+    store.forget(std::slice::from_ref(&other.session.id)).unwrap();
+    assert!(store.holdings(&other.session.id).unwrap().is_some(), "what was copied from it stays a copy");
+    store.set_compared(std::slice::from_ref(&one.session.id), &[]).unwrap();
+    assert!(store.kin().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_forgotten_is_nowhere_but_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap();
+    let mut tree = real("a-single");
+    let secret = "a-secret-that-nobody-else-has";
+    tree.session.title = Some(secret.into());
+    let own = tree.session.id.clone();
+    let received = |key: &str, sessions: &[&str]| Received {
+        source: "hooks".into(),
+        session: Some(own.to_string()),
+        dialect: "claude.hook".into(),
+        key: key.into(),
+        received_ms: 1,
+        body: format!("{{\"tell\":\"{secret}\"}}\n").into_bytes(),
+        sessions: sessions.iter().map(|id| SessionId::from(*id)).collect(),
+    };
+    let mut told = event("a");
+    told.session_id = own.clone();
+    told.data = serde_json::json!({ "text": secret });
+    let commit = Commit {
+        trees: vec![tree.clone()],
+        events: vec![told, event("b")],
+        received: vec![received("1", &[&own]), received("2", &[&own, "other"])],
+        ..Commit::default()
+    };
+    store.commit(&commit).unwrap();
+    let old = tree.session.ended_at_ms.unwrap();
+    assert!(store.old(old).unwrap().is_empty());
+    assert_eq!(store.old(old + 1).unwrap(), std::slice::from_ref(&own));
+    assert_eq!(store.forget(std::slice::from_ref(&own)).unwrap(), 1);
+    assert_eq!(store.forgotten().unwrap(), std::slice::from_ref(&own));
+    assert!(store.old(i64::MAX).unwrap().is_empty(), "once is enough");
+    assert!(store.received_of(&own).unwrap().is_empty());
+    assert_eq!(store.received_of(&SessionId::from("other")).unwrap().len(), 1, "what tells of others stays");
+    assert!(store.has_received("hooks", "1").unwrap(), "a delivery that comes again is a repeat");
+    assert_eq!(store.recall(1 << 20).unwrap().received.len(), 1);
+    let events = store.events_after(0, None, 10).unwrap().unwrap();
+    assert_eq!(events.len(), 1);
+    store.forget(&[SessionId::from("other")]).unwrap();
+    let body = |name: &str| fs::read(folder.path().join(name)).unwrap_or_default();
+    let is_there = |bytes: &[u8]| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+    assert!(!is_there(&body("store.db")) && !is_there(&body("store.db-wal")), "not even in free pages");
+    store.commit(&Commit { trees: vec![tree], ..Commit::default() }).unwrap();
+    assert!(store.forgotten().unwrap().is_empty(), "what goes on is there again");
+}
+
+/// A store as version 1 left it: one session of files, one of hooks that is at work, four events.
+fn first_version() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let packed: &[u8] = include_bytes!("v1.db.zst");
+    fs::write(folder.path().join("store.db"), zstd::decode_all(packed).unwrap()).unwrap();
+    folder
+}
+
+#[test]
+fn a_store_of_the_first_version_goes_on() {
+    let folder = first_version();
+    let open = |access| Sqlite::open(folder.path(), access, "1", 1);
+    assert!(
+        matches!(open(Access::Read), Err(OpenError::Older(_))),
+        "who only reads cannot bring it up to date"
+    );
+    let mut store = open(Access::Write).unwrap();
+    let rows = store.list(&all()).unwrap();
+    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(ids, ["hooked-session", "1946889a-1623-4d02-bff0-4c8bb1f8b51e"]);
+    assert_eq!(rows[1].tool_calls, store.tree(&rows[1].id).unwrap().unwrap().summary.tool_calls);
+    assert!(rows[1].tool_calls > 0);
+    let received = store.received_of(&rows[0].id).unwrap();
+    assert_eq!(
+        received.iter().map(|one| one.body.iter().filter(|byte| **byte == b'\n').count()).sum::<usize>(),
+        2
+    );
+    assert!(
+        String::from_utf8_lossy(&received[1].body).contains("toolu_h2"),
+        "what nobody else has is all there"
+    );
+    assert!(received.iter().all(|one| store.has_received(&one.source, &one.key).unwrap()));
+    let events = store.events_after(0, None, 100).unwrap().unwrap();
+    assert_eq!(events.len(), 4);
+    assert_eq!(store.sources().unwrap().len(), 1);
+    assert_eq!(store.due(0).unwrap().len(), 2, "rows that say nothing of copies are made anew");
+    let rev = store.reserve_revs(1).unwrap();
+    assert!(rev > events[3].seq, "revs begin where no rev was before");
+    let more = store.commit(&Commit { events: vec![event("z")], ..Commit::default() }).unwrap();
+    assert_eq!(more[0].seq, events[3].seq + 1);
+    drop(store);
+    assert_eq!(open(Access::Read).unwrap().list(&all()).unwrap().len(), 2);
+    assert!(open(Access::Write).unwrap().reserve_revs(1).unwrap() > rev);
+}
+
+#[test]
+fn a_migration_that_was_cut_off_begins_again_and_a_newer_store_is_left_alone() {
+    let folder = first_version();
+    let path = folder.path().join("store.db");
+    let before = {
+        let db = rusqlite::Connection::open(&path).unwrap();
+        // In the way of the step, so that it fails at its end.
+        db.execute_batch("CREATE TABLE kin(x)").unwrap();
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert!(matches!(Sqlite::open(folder.path(), Access::Write, "1", 1), Err(OpenError::Database { .. })));
+    let db = rusqlite::Connection::open(&path).unwrap();
+    let count = |db: &rusqlite::Connection| {
+        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(count(&db), before, "a step is done whole or not at all");
+    db.execute_batch("DROP TABLE kin").unwrap();
+    drop(db);
+    assert_eq!(Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap().list(&all()).unwrap().len(), 2);
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.pragma_update(None, "user_version", 1_000).unwrap();
+    drop(db);
+    assert!(matches!(Sqlite::open(folder.path(), Access::Write, "1", 1), Err(OpenError::Newer(_))));
 }

@@ -185,6 +185,7 @@ impl Absorber {
                 let number = facts.responses.len() as u32;
                 facts.response_by_id.insert(key, number);
                 facts.responses.push(ResponseFacts {
+                    key,
                     owners: Default::default(),
                     model: None,
                     usage: None,

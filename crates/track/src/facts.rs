@@ -369,6 +369,8 @@ impl CallFacts {
 /// What was said of an API response.
 #[derive(Debug)]
 pub(crate) struct ResponseFacts {
+    /// Its name in [`Facts::response_by_id`].
+    pub(crate) key: (u64, u64),
     pub(crate) owners: SmallVec<[(Ref, Basis); 1]>,
     pub(crate) model: Option<(Millis, Text)>,
     pub(crate) usage: Option<Tokens>,
@@ -416,8 +418,17 @@ impl Tokens {
 /// The key of a response: two hashes of its id. An id is asked for and never shown, and 128 bits do not collide by
 /// chance; who makes them collide on purpose miscounts only their own session.
 pub(crate) fn response_key(id: &str) -> (u64, u64) {
-    let hash = |seed: u64| foldhash::quality::FixedState::with_seed(seed).hash_one(id);
-    (hash(1), hash(2))
+    (hash_id(1, id), hash_id(2, id))
+}
+
+/// The name of a call among the session's holdings. The half of a response's key that is its name there has another seed.
+pub(crate) fn call_key(id: &str) -> u64 {
+    hash_id(3, id)
+}
+
+/// Names are kept and compared with those of later processes: a change here is a change of rules.
+fn hash_id(seed: u64, id: &str) -> u64 {
+    foldhash::quality::FixedState::with_seed(seed).hash_one(id)
 }
 
 /// A prompt of the user.

@@ -3,6 +3,7 @@
 use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
+    copies::Copies,
     facts::{Facts, Key},
     owners::Owners,
     people::People,
@@ -51,13 +52,19 @@ impl Figures {
 const PLACEHOLDER_FACTOR: u64 = 16;
 
 /// Returns each agent's own figures.
-pub(crate) fn figures(facts: &Facts, people: &People, owners: &Owners, prices: &PriceTable) -> Vec<Figures> {
+pub(crate) fn figures(
+    facts: &Facts,
+    people: &People,
+    owners: &Owners,
+    copies: &Copies<'_>,
+    prices: &PriceTable,
+) -> Vec<Figures> {
     let mut all = vec![Figures::default(); people.all.len()];
-    for (response, owner) in facts.responses.iter().zip(&owners.responses) {
+    for (place, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
         let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else {
             continue;
         };
-        if response.synthetic {
+        if response.synthetic || copies.has_response(place) {
             continue;
         }
         own.messages += 1;

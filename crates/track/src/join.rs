@@ -2,7 +2,6 @@
 //!
 //! The same joins that single tellings go through: the result is what one fold of all sources would have.
 
-use hashbrown::HashMap;
 use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
@@ -67,24 +66,13 @@ impl Facts {
                 join_call(known, call, &moved);
             }
         }
-        self.join_responses(std::mem::take(&mut other.responses), &other.response_by_id, &moved);
+        self.join_responses(std::mem::take(&mut other.responses), &moved);
         self.join_rest(other, &moved);
     }
 
-    fn join_responses(
-        &mut self,
-        responses: Vec<ResponseFacts>,
-        keys: &HashMap<(u64, u64), u32>,
-        moved: &Moved,
-    ) {
-        let mut names: Vec<Option<(u64, u64)>> = vec![None; responses.len()];
-        for (key, number) in keys {
-            if let Some(slot) = names.get_mut(*number as usize) {
-                *slot = Some(*key);
-            }
-        }
-        for (mut told, key) in responses.into_iter().zip(names) {
-            let Some(key) = key else { continue };
+    fn join_responses(&mut self, responses: Vec<ResponseFacts>, moved: &Moved) {
+        for mut told in responses {
+            let key = told.key;
             told.owners.iter_mut().for_each(|(owner, _)| *owner = moved.name(*owner));
             match self.response_by_id.get(&key) {
                 Some(number) => {

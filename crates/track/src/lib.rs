@@ -5,7 +5,7 @@
 //! So the same sources give the same tree, whatever came first.
 //!
 //! Steps of a conclusion, one module each: `people` (who is who), `hooks` (whose call it was on a wire that does not
-//! say), `owners` (whose calls are whose, who started whom), `status` (how agents stand or ended), `spans` (when they
+//! say), `owners` (whose calls are whose, who started whom), `copies` (what counts in another session), `status` (how agents stand or ended), `spans` (when they
 //! were active), `figures` (tokens and cost), `liveness`, `flags`, `runs`, and `rows`, which puts them together.
 //!
 //! Pitfalls: what is not monotone (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must never be
@@ -14,6 +14,7 @@
 //! Absent on purpose: a clock, IO, vendors' names, and how observations arrived.
 
 mod absorb;
+mod copies;
 mod facts;
 mod figures;
 mod flags;
@@ -30,6 +31,7 @@ mod status;
 use std::hash::BuildHasher;
 
 pub use absorb::Keep;
+pub use copies::{Elsewhere, Told};
 pub use liveness::{Limits, next_deadline};
 use subscope_model::{
     Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
@@ -57,6 +59,8 @@ pub struct Tracker {
     harness: Option<Text>,
     absorber: absorb::Absorber,
     facts: facts::Facts,
+    /// No fact of this session, and not joined: whoever asks for conclusions says it.
+    elsewhere: Elsewhere,
 }
 
 impl Tracker {
@@ -67,6 +71,7 @@ impl Tracker {
             harness: harness.map(Text::from),
             absorber: absorb::Absorber::new(keep, cutoff),
             facts: facts::Facts::default(),
+            elsewhere: Elsewhere::default(),
         }
     }
 
@@ -106,7 +111,7 @@ impl Tracker {
 
     /// Concludes the tree for a moment.
     pub fn derive(&self, now: &Now<'_>) -> Tree {
-        rows::tree(&self.session, self.harness.as_ref(), &self.facts, now)
+        rows::tree(&self.session, self.harness.as_ref(), &self.facts, &self.elsewhere, now)
     }
 
     /// Concludes only who did what: cheap enough for every event.

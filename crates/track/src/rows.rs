@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Flag, Millis, Outcome, Problem, Session, SessionId, SpawnMode,
     Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
@@ -9,6 +10,7 @@ use subscope_model::{
 
 use crate::{
     Now,
+    copies::Copies,
     facts::{Facts, HookWhat, Order, value},
     figures::{Figures, figures},
     flags, hooks,
@@ -31,19 +33,31 @@ struct Draft {
 }
 
 /// Concludes the tree of a session.
-pub(crate) fn tree(session: &SessionId, harness: Option<&Text>, facts: &Facts, now: &Now<'_>) -> Tree {
+pub(crate) fn tree(
+    session: &SessionId,
+    harness: Option<&Text>,
+    facts: &Facts,
+    elsewhere: &HashSet<u64>,
+    now: &Now<'_>,
+) -> Tree {
     let is_over = now.has_ended
         || facts.span.latest().map_or(!now.is_growing, |last| now.at.saturating_sub(last) >= LOST_AFTER_MS);
     let people = people(facts, is_over);
     let log = hooks::replay(facts, &people);
     let owners = owners(facts, &people, &log);
+    let copies = Copies::of(facts, &people, &owners, elsewhere);
     let case = Case { facts, people: &people, owners: &owners, log: &log, now };
-    let calls = calls_by_agent(facts, &people, &owners);
-    let own = figures(facts, &people, &owners, now.prices);
+    let calls = calls_by_agent(facts, &people, &owners, &copies);
+    let own = figures(facts, &people, &owners, &copies, now.prices);
     let order = pre_order(&case);
     let drafts = drafts(&case, calls, &order);
     let mut rows: Vec<Agent> = order.iter().map(|number| row(&case, *number, &drafts, &own)).collect();
-    let sums = sums(&order, &owners, &drafts, &own);
+    for (row, number) in rows.iter_mut().zip(&order) {
+        if copies.has_agent(*number) {
+            row.flags.push(Flag::Copied);
+        }
+    }
+    let sums = sums(&order, &owners, &copies, &drafts, &own);
     for (row, number) in rows.iter_mut().zip(&order) {
         if let Some(sum) = sums.get(*number) {
             row.subtree = sum.clone();
@@ -62,6 +76,7 @@ pub(crate) fn tree(session: &SessionId, harness: Option<&Text>, facts: &Facts, n
             started_at_ms: facts.span.get().map(|(from, _)| from),
             ended_at_ms: facts.span.get().map(|(_, to)| to),
             runs: runs(facts).count,
+            rev: None,
         },
         agents: rows,
         summary,
@@ -280,6 +295,7 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
         result,
         error: standing.error.clone(),
         subtree: Subtree::default(),
+        rev: None,
     }
 }
 
@@ -419,9 +435,15 @@ fn mark_collisions(case: &Case<'_>, drafts: &[Draft], order: &[No], rows: &mut [
 }
 
 /// Sums figures from the leaves up, by agent.
-fn sums(order: &[No], owners: &Owners, drafts: &[Draft], own: &[Figures]) -> Vec<Subtree> {
+fn sums(
+    order: &[No],
+    owners: &Owners,
+    copies: &Copies<'_>,
+    drafts: &[Draft],
+    own: &[Figures],
+) -> Vec<Subtree> {
     let mut figures: Vec<Figures> = own.to_vec();
-    let mut agents = vec![1u32; drafts.len()];
+    let mut agents: Vec<u32> = (0..drafts.len()).map(|number| u32::from(!copies.has_agent(number))).collect();
     let mut calls: Vec<u32> = drafts.iter().map(|draft| draft.calls.len() as u32).collect();
     let mut agent_ms: Vec<Option<i64>> =
         drafts.iter().map(|draft| union(&mut draft.intervals.clone())).collect();
@@ -480,7 +502,7 @@ fn summary(facts: &Facts, rows: &[Agent], drafts: &[Draft], own: &[Figures]) -> 
         sum.tool_calls += row.tool_calls;
         sum.tool_errors += row.tool_errors;
         sum.tools_denied += row.tools_denied;
-        if row.id.is_root() {
+        if row.id.is_root() || row.is_copy() {
             continue;
         }
         sum.agents += 1;

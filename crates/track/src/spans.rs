@@ -3,6 +3,7 @@
 use subscope_model::{Millis, Outcome};
 
 use crate::{
+    copies::Copies,
     facts::Facts,
     owners::Owners,
     people::{No, People},
@@ -105,10 +106,15 @@ pub(crate) fn union(stretches: &mut [[Millis; 2]]) -> Option<i64> {
 }
 
 /// Returns the calls of each agent, by begin.
-pub(crate) fn calls_by_agent(facts: &Facts, people: &People, owners: &Owners) -> Vec<Vec<u32>> {
+pub(crate) fn calls_by_agent(
+    facts: &Facts,
+    people: &People,
+    owners: &Owners,
+    copies: &Copies<'_>,
+) -> Vec<Vec<u32>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); people.all.len()];
     for (number, call) in facts.calls.iter().enumerate() {
-        if call.name.is_none() || !facts.counts(call) {
+        if call.name.is_none() || !facts.counts(call) || copies.has_call(number as u32) {
             continue;
         }
         let owner = owners.calls.get(number).copied().flatten();

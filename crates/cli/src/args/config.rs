@@ -20,7 +20,11 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
   verbose = false
   heartbeat = \"10s\"
   stall = \"180s\"
-  stall_subagents = \"600s\"";
+  stall_subagents = \"600s\"
+
+  [store]
+  archive = false                        # keeps transcripts that Claude Code deletes
+  keep_days = 365                        # forgets sessions that old; all stay where it is left out";
 
 /// Shows settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]

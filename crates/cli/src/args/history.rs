@@ -6,7 +6,7 @@ use clap::Args;
 use subscope_render::Detail;
 
 use super::value::{self, Moment};
-use crate::config::{Raw, Sourced};
+use crate::config::{Raw, Sourced, parse_days};
 
 /// Reads transcripts into the store: only what is new or has changed.
 #[derive(Args, Clone, Debug, Default)]
@@ -23,9 +23,25 @@ pub(crate) struct IndexArgs {
     /// Leaves the full text out: `ls`, `tree` and `stats` are complete, `search` finds nothing new.
     #[arg(long)]
     pub(crate) no_text: bool,
+    /// Keeps transcripts that Claude Code deletes: a second name for each file while it is there, compressed from then on.
+    #[arg(long)]
+    pub(crate) archive: bool,
+    /// Forgets sessions whose last event is older than that many days.
+    #[arg(long, value_name = "N", value_parser = parse_days)]
+    pub(crate) keep_days: Option<u32>,
     /// Prints what was done as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl IndexArgs {
+    /// Returns the settings that these options set.
+    pub(super) fn settings(&self) -> Raw {
+        let mut raw = Raw::default();
+        raw.store.archive = Sourced::flag("--archive", self.archive.then_some(true));
+        raw.store.keep_days = Sourced::flag("--keep-days", self.keep_days);
+        raw
+    }
 }
 
 /// Lists sessions, the newest first.

@@ -146,16 +146,14 @@ impl Command {
             Self::Tree(args) => args.settings(),
             Self::Watch(args) => args.settings(),
             Self::Serve(args) => args.settings(),
+            Self::Index(args) => args.settings(),
             Self::Export(args) => args.settings(),
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),
             Self::Show(args) => args.settings(),
-            Self::Status(_)
-            | Self::Ls(_)
-            | Self::Search(_)
-            | Self::Stats(_)
-            | Self::Index(_)
-            | Self::Forget(_) => Raw::default(),
+            Self::Status(_) | Self::Ls(_) | Self::Search(_) | Self::Stats(_) | Self::Forget(_) => {
+                Raw::default()
+            }
             Self::Hooks(_)
             | Self::Hook(_)
             | Self::Config(_)

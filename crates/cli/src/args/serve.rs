@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use crate::config::{Raw, Sourced, parse_heartbeat, parse_limit};
+use crate::config::{Raw, Sourced, parse_days, parse_heartbeat, parse_limit};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +35,12 @@ pub(crate) struct ServeArgs {
     /// The same while any subagent is active. [default: 600s]
     #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
     pub(crate) stall_subagents: Option<Duration>,
+    /// Keeps transcripts that Claude Code deletes: a second name for each file while it is there, compressed from then on.
+    #[arg(long)]
+    pub(crate) archive: bool,
+    /// Forgets sessions whose last event is older than that many days.
+    #[arg(long, value_name = "N", value_parser = parse_days)]
+    pub(crate) keep_days: Option<u32>,
     /// Takes prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
@@ -47,6 +53,8 @@ impl ServeArgs {
         raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
         raw.watch.stall = Sourced::flag("--stall", self.stall);
         raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
+        raw.store.archive = Sourced::flag("--archive", self.archive.then_some(true));
+        raw.store.keep_days = Sourced::flag("--keep-days", self.keep_days);
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());
         raw
     }

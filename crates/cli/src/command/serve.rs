@@ -8,7 +8,7 @@ use std::{
 
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
-    Figures, Hub, HubHandle, HubOptions, Live, clock,
+    Figures, Hub, HubHandle, HubOptions, Live, TextsAt, clock,
     index::{IndexOptions, index, index_texts},
     take_spool,
 };
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     args::ServeArgs,
+    config::KEEP_DAYS,
     context::Context,
     error::{CliError, Kind},
     output,
@@ -52,10 +53,14 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     let report = index(&mut store, None, &past, &mut |_| {});
     let report = report.map_err(|error| CliError::caused(Kind::Failed, error))?;
     context.note(&format!("{} sessions were new or had changed", report.sessions));
+    let forgotten = history::index::retired(&mut store, None, &past, context)?;
+    if forgotten > 0 {
+        context.note(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
+    }
     let options = HubOptions {
         prices: context.prices()?.table.clone(),
         limits: limits(context),
-        texts: Some(data.clone()),
+        texts: Some(TextsAt { folder: data.clone(), archive: past.archive.clone() }),
     };
     let server = ServerOptions {
         listen: args.listen,

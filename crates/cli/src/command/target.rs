@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::layout;
+use subscope_collect::{Expanded, Group, layout};
 use subscope_decode::Dialect;
 use subscope_fold::{FoldOptions, Keep, Limits, Now};
-use subscope_hub::Cold;
+use subscope_hub::{Cold, index::elsewhere};
 use subscope_model::{Millis, Problem, SessionId, Tree};
+use subscope_store::Access;
 
 use crate::{
     args::value::Target,
@@ -21,6 +22,8 @@ use crate::{
 pub(crate) enum Named {
     /// Something on disk.
     Path(PathBuf),
+    /// A session whose files only the archive has.
+    Kept(Group),
     /// Standard input.
     Stdin,
 }
@@ -60,6 +63,9 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
             Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
         }
         (None, _) => {
+            if let Some(kept) = super::history::archived(&word, context)? {
+                return Ok(Named::Kept(kept));
+            }
             let message = format!(
                 "{word:?} is neither a file nor the beginning of a session's id below {}",
                 folder.display()
@@ -153,17 +159,82 @@ pub(crate) fn limits(context: &Context) -> Limits {
 
 /// Reads TARGETs, which must be of one session.
 pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> Result<Loaded, CliError> {
+    let Read { mut cold, at, has_ended } = read(targets, reading, context)?;
+    let session = only_session(&cold, context)?;
+    if targets.iter().any(is_word) {
+        tell_copies(&mut cold, &session, context);
+    }
+    let tree = cold.fold.tree(&session, &now(context, at, has_ended)?);
+    let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is empty"))?;
+    Ok(Loaded { cold, session, tree, at, has_ended })
+}
+
+/// Reads TARGETs, which may be of several sessions if they are several. Gives a tree for each, those that began first first.
+pub(crate) fn load_each(
+    targets: &[Target],
+    reading: &Reading,
+    context: &Context,
+) -> Result<(Vec<Tree>, Vec<Problem>, Millis), CliError> {
+    if targets.len() < 2 {
+        let loaded = load(targets, reading, context)?;
+        let problems = loaded.problems();
+        return Ok((vec![loaded.tree], problems, loaded.at));
+    }
+    let Read { cold, at, has_ended } = read(targets, reading, context)?;
+    let now = now(context, at, has_ended)?;
+    let mut sessions = told_sessions(&cold);
+    if sessions.is_empty() {
+        sessions.push(only_session(&cold, context)?);
+    }
+    let mut trees: Vec<Tree> = sessions.iter().filter_map(|session| cold.fold.tree(session, &now)).collect();
+    trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
+    let own = trees.iter().flat_map(|tree| &tree.problems);
+    let mut problems: Vec<Problem> = cold.problems.iter().chain(own).cloned().collect();
+    problems.dedup();
+    Ok((trees, problems, at))
+}
+
+/// Whether a TARGET names a session and not a path.
+fn is_word(target: &Target) -> bool {
+    let path = Path::new(target);
+    !path.exists() && path.components().count() == 1 && path.extension().is_none() && target != "-"
+}
+
+/// Says which of a session's responses and calls are copies, as far as the store knows. Without a store nothing is told.
+fn tell_copies(cold: &mut Cold, session: &SessionId, context: &Context) {
+    if let Ok(Ok(store)) = super::history::open_rows(Access::Read, context)
+        && let Ok(elsewhere) = elsewhere(&store, session)
+    {
+        cold.fold.set_elsewhere(session, elsewhere);
+    }
+}
+
+/// What TARGETs hold.
+struct Read {
+    cold: Cold,
+    at: Millis,
+    has_ended: bool,
+}
+
+fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read, CliError> {
     let named = resolve(targets, context)?;
     let paths: Vec<PathBuf> = named
         .iter()
         .filter_map(|target| match target {
             Named::Path(path) => Some(path.clone()),
-            Named::Stdin => None,
+            Named::Kept(_) | Named::Stdin => None,
         })
         .collect();
-    let has_stdin = paths.len() < named.len();
+    let has_stdin = named.iter().any(|target| matches!(target, Named::Stdin));
+    // The end of a pipe is the end of what it told of; a file may go on.
+    let has_ended = named.iter().all(|target| matches!(target, Named::Stdin)) && reading.at.is_none();
+    let groups = named.into_iter().filter_map(|target| match target {
+        Named::Kept(group) => Some(group),
+        Named::Path(_) | Named::Stdin => None,
+    });
+    let kept = Expanded { groups: groups.collect(), skipped: Vec::new() };
     let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
-    let mut cold = Cold::read(Cold::expand(&paths)?, options, reading.dialect);
+    let mut cold = Cold::read(Cold::expand(&paths)?.merge(kept), options, reading.dialect);
     if has_stdin {
         let read = cold.read_stream(io::stdin().lock(), reading.dialect);
         read.map_err(|error| {
@@ -171,17 +242,12 @@ pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> 
         })?;
     }
     context.note(&format!("{} files read", cold.files));
-    let session = only_session(&cold, context)?;
     let at = reading.at.unwrap_or_else(|| context.now_ms());
-    // The end of a pipe is the end of what it told of; a file may go on.
-    let has_ended = has_stdin && paths.is_empty() && reading.at.is_none();
-    let tree = cold.fold.tree(&session, &now(context, at, has_ended)?);
-    let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is empty"))?;
-    Ok(Loaded { cold, session, tree, at, has_ended })
+    Ok(Read { cold, at, has_ended })
 }
 
-/// Returns the one session that was read.
-fn only_session(cold: &Cold, context: &Context) -> Result<SessionId, CliError> {
+/// Returns the sessions that were read.
+fn told_sessions(cold: &Cold) -> Vec<SessionId> {
     let mut sessions: Vec<&SessionId> = cold.fold.sessions().collect();
     if sessions.len() > 1 {
         // Lines in front of the first that names the session are of no session of their own.
@@ -191,8 +257,13 @@ fn only_session(cold: &Cold, context: &Context) -> Result<SessionId, CliError> {
         // A resume of 2.1.1 writes the first line of each warm-up under an id that it never uses again.
         sessions.retain(|session| cold.fold.has_root(session));
     }
-    match sessions.as_slice() {
-        [only] => Ok((*only).clone()),
+    sessions.into_iter().cloned().collect()
+}
+
+/// Returns the one session that was read.
+fn only_session(cold: &Cold, context: &Context) -> Result<SessionId, CliError> {
+    match told_sessions(cold).as_slice() {
+        [only] => Ok(only.clone()),
         [] => {
             let problems: Vec<Problem> =
                 cold.problems.iter().chain(cold.fold.homeless_problems()).cloned().collect();

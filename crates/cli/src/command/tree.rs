@@ -1,12 +1,12 @@
 //! `subscope tree`: the agents of a session as a tree.
 
 use subscope_fold::Keep;
-use subscope_model::{Agent, AgentId, Tree};
+use subscope_model::{Agent, AgentId, Millis, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
 use super::{
     history,
-    target::{Reading, is_gone, load},
+    target::{Reading, is_gone, load_each},
 };
 use crate::{
     args::TreeArgs,
@@ -19,14 +19,24 @@ use crate::{
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
     let reading = Reading { keep: Keep::Rows, events: false, at, dialect: args.dialect };
-    let (mut tree, problems, now) = match kept(args, context)? {
-        Some(tree) => (tree, Vec::new(), context.now_ms()),
-        None => {
-            let loaded = load(&args.targets, &reading, context)?;
-            let problems = loaded.problems();
-            (loaded.tree, problems, loaded.at)
-        }
+    let (trees, problems, now) = match kept(args, context)? {
+        Some(tree) => (vec![tree], Vec::new(), context.now_ms()),
+        None => load_each(&args.targets, &reading, context)?,
     };
+    if trees.len() > 1 && args.agent.is_some() {
+        let message = format!("the targets are {} sessions, and --agent is of one", trees.len());
+        return Err(CliError::new(Kind::Usage, message).hint("name one session's transcript or folder"));
+    }
+    for (number, tree) in trees.into_iter().enumerate() {
+        if number > 0 && !args.json {
+            output::print("\n")?;
+        }
+        print(tree, now, args, context)?;
+    }
+    context.report(&problems)
+}
+
+fn print(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let agent = args.agent.as_deref().map(|prefix| find_agent(&tree, prefix)).transpose()?;
     if args.json {
         if let Some(agent) = &agent {
@@ -48,7 +58,7 @@ pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
         };
         output::print(&render_tree(&tree, &options))?;
     }
-    context.report(&problems)
+    Ok(())
 }
 
 /// Returns the tree as it was kept, where a TARGET is the id of a session whose files are gone.

@@ -53,11 +53,15 @@ fn driver(args: &WatchArgs, context: &Context) -> Result<Box<dyn Driver>, CliErr
     }
     let named = resolve(&args.targets, context)?;
     let count = named.len();
+    if named.iter().any(|target| matches!(target, Named::Kept(_))) {
+        return Err(CliError::new(Kind::Failed, "the session's files are gone: nothing more will come")
+            .hint("`subscope tree` shows what is archived"));
+    }
     let paths: Vec<PathBuf> = named
         .into_iter()
         .filter_map(|target| match target {
             Named::Path(path) => Some(path),
-            Named::Stdin => None,
+            Named::Kept(_) | Named::Stdin => None,
         })
         .collect();
     match (paths.len(), count) {

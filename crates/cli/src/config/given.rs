@@ -36,6 +36,15 @@ impl<'a> Given<'a> {
         }
     }
 
+    /// Returns a whole number as its digits.
+    pub(crate) fn number(self) -> Result<String, String> {
+        match self {
+            Self::Text(text) => Ok(text.to_owned()),
+            Self::Toml(DeValue::Integer(number)) => Ok(number.as_str().to_owned()),
+            Self::Toml(other) => Err(format!("must be a number, not {}", kind(other))),
+        }
+    }
+
     /// Returns a span of time.
     pub(crate) fn span(self) -> Result<Duration, String> {
         parse_duration(

@@ -14,6 +14,7 @@ mod places;
 mod prices;
 mod raw;
 mod settings;
+mod store;
 mod tracing;
 mod watch;
 
@@ -23,6 +24,7 @@ pub(crate) use origin::{Origin, Sourced};
 pub(crate) use places::Places;
 pub(crate) use raw::Raw;
 pub(crate) use settings::{Settings, Shown};
+pub(crate) use store::{KEEP_DAYS, parse_days};
 pub(crate) use watch::{parse_heartbeat, parse_limit};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Display, Origin, Raw, prices::Prices, tracing::Tracing, watch::Watch};
+use super::{Display, Origin, Raw, prices::Prices, store::Store, tracing::Tracing, watch::Watch};
 
 /// All settings.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) prices: Prices,
     /// How `watch` prints and when it warns.
     pub(crate) watch: Watch,
+    /// What of the store stays, and for how long.
+    pub(crate) store: Store,
 }
 
 impl From<Raw> for Settings {
@@ -24,6 +26,7 @@ impl From<Raw> for Settings {
             display: raw.display.into(),
             prices: raw.prices.into(),
             watch: raw.watch.into(),
+            store: raw.store.into(),
         }
     }
 }
@@ -31,9 +34,9 @@ impl From<Raw> for Settings {
 impl Settings {
     /// Returns every setting for people and JSON, in a fixed order.
     pub(crate) fn rows(&self) -> Vec<Shown> {
-        let Self { tracing, display, prices, watch } = self;
-        let rows = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows()).chain(watch.rows());
-        rows.collect()
+        let Self { tracing, display, prices, watch, store } = self;
+        let looks = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows());
+        looks.chain(watch.rows()).chain(store.rows()).collect()
     }
 }
 

@@ -143,8 +143,9 @@ impl Loop {
     /// Looks into the full text that lies beside the store, where there is one. It is opened anew for each question: it is
     /// written by somebody else, and may be made anew meanwhile.
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<Found>> {
-        let texts = Texts::open(self.options.texts.as_deref()?, Access::Read).ok()?;
-        search(&*self.keeper, &texts, terms, session, limit).ok()
+        let at = self.options.texts.as_ref()?;
+        let texts = Texts::open(&at.folder, Access::Read).ok()?;
+        search(&*self.keeper, &texts, &at.archive, terms, session, limit).ok()
     }
 
     fn figures(&self) -> Figures {

@@ -17,6 +17,10 @@ use crate::{clock, driver::Driver, hub::HubOptions};
 /// between two writings of its rows.
 const TOLD_EVENTS: usize = 20_000;
 
+/// How many revs are reserved at once: for some minutes of work. Those of a process that ends early are lost; revs begin at
+/// the microsecond in which a store was made, so that even then they never come before the clock.
+const REVS: u64 = 1 << 16;
+
 /// How long after a failed commit it is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
@@ -100,6 +104,7 @@ impl Loop {
 
     /// Concludes these sessions, keeps their events, and shows both.
     fn conclude(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
+        let sessions = &self.settle_copies(sessions);
         let now = now(&*self.driver, &self.options, has_ended);
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
         if !self.is_announced {
@@ -154,7 +159,8 @@ impl Loop {
         }
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
-        let outcome = self.keep(Commit { trees, deadlines, ..Commit::default() }, Vec::new());
+        let held = self.copies.told_of(sessions);
+        let outcome = self.keep(Commit { trees, deadlines, held, ..Commit::default() }, Vec::new());
         self.tell_failure(outcome)
     }
 
@@ -207,12 +213,25 @@ impl Loop {
         }
     }
 
+    /// A rev that no row was given. Where none can be reserved, rows are not kept either, and what is shown meanwhile gets
+    /// the numbers that follow.
+    fn next_rev(&mut self) -> u64 {
+        if self.revs.is_empty() {
+            let first = self.keeper.reserve_revs(REVS).unwrap_or(self.revs.end);
+            self.revs = first..first + REVS;
+        }
+        self.revs.next().unwrap_or(self.revs.end)
+    }
+
     /// Shows trees: whoever listens is told what of them changed.
     fn show(&mut self, trees: Vec<Tree>) {
-        let at = clock::tick();
+        if trees.is_empty() {
+            return;
+        }
+        let (at, rev) = (clock::tick(), self.next_rev());
         for tree in trees {
             let session = tree.session.id.clone();
-            if let Some(change) = self.rows.show(tree, at) {
+            if let Some(change) = self.rows.show(tree, rev, at) {
                 self.moved.insert(session, self.figures.seq);
                 self.publish(&change);
             }

@@ -58,24 +58,27 @@ impl Rows {
     }
 
     /// Takes a tree as shown. Returns what of it is news; a snapshot for a new session.
-    pub(super) fn show(&mut self, tree: Tree, now: Instant) -> Option<Update> {
-        let session = tree.session.clone();
-        let Some(known) = self.shown.get(&session.id) else {
-            self.unwritten.insert(session.id.clone(), now);
-            self.shown.insert(session.id, tree.clone());
+    pub(super) fn show(&mut self, mut tree: Tree, rev: u64, now: Instant) -> Option<Update> {
+        let id = tree.session.id.clone();
+        let Some(known) = self.shown.get(&id) else {
+            tree.stamp(rev);
+            self.unwritten.insert(id.clone(), now);
+            self.shown.insert(id, tree.clone());
             return Some(Update::Snapshot(Box::new(tree)));
         };
+        tree.stamp_news(known, rev);
         if *known == tree {
             return None;
         }
-        self.unwritten.entry(session.id.clone()).or_insert(now);
+        self.unwritten.entry(id.clone()).or_insert(now);
         let rows: BTreeMap<&AgentId, &Agent> = known.agents.iter().map(|row| (&row.id, row)).collect();
         let agents: Vec<Agent> =
             tree.agents.iter().filter(|row| rows.get(&row.id) != Some(row)).cloned().collect();
         let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
         let removed: Vec<AgentId> = rows.into_keys().filter(|id| !ids.contains(id)).cloned().collect();
         let is_news = !agents.is_empty() || !removed.is_empty();
-        self.shown.insert(session.id.clone(), tree);
+        let session = tree.session.clone();
+        self.shown.insert(id, tree);
         is_news.then(|| Update::Change(Box::new(Change { session, agents, removed })))
     }
 

@@ -9,9 +9,9 @@ use std::{
 };
 
 use subscope_collect::read;
-use subscope_fold::{Fold, FoldOptions, Keep, Now, next_deadline};
+use subscope_fold::{Fold, FoldOptions, Keep, Now, Told, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
-use subscope_store::{Commit, Ledger, LedgerError, Source, Sqlite};
+use subscope_store::{Commit, Held, Ledger, LedgerError, Source, Sqlite};
 
 use super::{IndexOptions, Progress, QUEUE, Report, plan::Work, workers};
 use crate::{
@@ -26,8 +26,10 @@ const BATCH: usize = 64;
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
 /// A session as folded.
+#[derive(Default)]
 struct Folded {
     trees: Vec<(Tree, Option<Millis>)>,
+    held: Vec<Held>,
     sources: Vec<Source>,
     problems: Vec<Problem>,
     bytes: u64,
@@ -42,6 +44,11 @@ pub(super) fn write(
     progress: &mut Progress,
     told: &mut dyn FnMut(Progress),
 ) -> Result<(), LedgerError> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    // A pass replaces each row once at most.
+    let rev = store.reserve_revs(1)?;
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (sender, folded) = sync_channel::<Folded>(QUEUE);
@@ -62,17 +69,23 @@ pub(super) fn write(
                 commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
                 commit.trees.push(tree);
             }
+            commit.held.extend(one.held);
             commit.sources.extend(one.sources);
             let is_late = since.get_or_insert_with(clock::tick).elapsed() >= BATCH_WAIT;
             if commit.trees.len() >= BATCH || is_late {
-                store.commit(&commit)?;
+                keep(store, rev, commit)?;
                 commit = Commit::default();
                 since = None;
                 told(*progress);
             }
         }
-        store.commit(&commit).map(|_| ())
+        keep(store, rev, commit)
     })
+}
+
+fn keep(store: &mut Sqlite, rev: u64, mut commit: Commit) -> Result<(), LedgerError> {
+    commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
+    store.commit(&commit).map(|_| ())
 }
 
 /// Takes sessions until none is left. The writer's going away ends it early.
@@ -87,10 +100,10 @@ fn fold_all(groups: &[Work], next: &AtomicUsize, options: &IndexOptions, sender:
 
 fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
     let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
-    let mut folded = Folded { trees: Vec::new(), sources: Vec::new(), problems: Vec::new(), bytes: 0 };
+    let mut folded = Folded::default();
     for (found, _) in &work.files {
         let source = fold.open(spec(found, 0, None));
-        let outcome = read::read_file(&found.path, 0, chunk, &mut |_, bytes| fold.push(source, bytes));
+        let outcome = read::read_file(found.place(), 0, chunk, &mut |_, bytes| fold.push(source, bytes));
         fold.flush(source);
         match outcome {
             Ok(end) => folded.bytes += end,
@@ -117,6 +130,11 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
         limits: options.limits,
     };
     for session in &sessions {
+        if let Some(elsewhere) = work.elsewhere.get(session) {
+            fold.set_elsewhere(session, elsewhere.clone());
+        }
+        let holdings = fold.holdings(session, &mut Told::default());
+        folded.held.extend(holdings.map(|holdings| Held { holdings, is_whole: true }));
         if let Some(tree) = fold.tree(session, &now) {
             let deadline = next_deadline(&tree, &now);
             folded.trees.push((tree, deadline));

@@ -4,15 +4,18 @@
 //! Workers read and fold, one session each; the caller's thread is the one writer. A session's rows and the state of the
 //! files that they were made from are one commit, so that whatever is interrupted is done again and nothing twice.
 
+mod copies;
 mod facts;
 mod plan;
 mod words;
 
-use std::{path::PathBuf, time::Duration};
+pub use copies::elsewhere;
 
-use subscope_collect::CollectError;
+use std::{collections::HashSet, path::PathBuf, time::Duration};
+
+use subscope_collect::{CollectError, archive::Archive};
 use subscope_fold::Limits;
-use subscope_model::{Millis, PriceTable, Problem};
+use subscope_model::{Millis, PriceTable, Problem, SessionId};
 use subscope_store::{LedgerError, Sqlite, Texts};
 
 use crate::clock;
@@ -33,6 +36,12 @@ pub struct IndexOptions {
     pub now_ms: Millis,
     /// How many threads read; the machine's cores where none is named.
     pub workers: Option<usize>,
+    /// What is read where the harness has deleted a file.
+    pub archive: Archive,
+    /// Whether files are taken into the archive.
+    pub archives: bool,
+    /// For how long sessions are kept after their last event; for ever where nothing is named.
+    pub keep_ms: Option<Millis>,
 }
 
 /// How far an index is.
@@ -74,6 +83,9 @@ pub enum IndexError {
     /// Something could not be kept.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// Something could not be removed from the archive.
+    #[error("cannot remove it from the archive")]
+    Archive(#[source] std::io::Error),
 }
 
 /// Brings a store up to date with what stands on disk. `texts` is left out where only rows are wanted.
@@ -90,6 +102,7 @@ pub fn index(
     told(progress);
     store.freeze(&plan.gone)?;
     facts::write(store, &plan.groups, options, &mut report, &mut progress, told)?;
+    compare(store, options)?;
     report.facts = began.elapsed();
     progress.has_facts = true;
     told(progress);
@@ -99,6 +112,40 @@ pub fn index(
     }
     report.total = began.elapsed();
     Ok(report)
+}
+
+/// Folds sessions once more whose copies were not known as such.
+fn compare(store: &mut Sqlite, options: &IndexOptions) -> Result<(), IndexError> {
+    let Some(mut comparison) = copies::Comparison::look(store)? else { return Ok(()) };
+    let again = plan::again(store, options, std::mem::take(&mut comparison.wrong))?;
+    facts::write(store, &again, options, &mut Report::default(), &mut Progress::default(), &mut |_| {})?;
+    Ok(comparison.finish(store)?)
+}
+
+/// Removes sessions from rows, full text and archive, and returns how many there were. Their files are not touched.
+pub fn forget(
+    store: &mut Sqlite,
+    texts: &mut Texts,
+    archive: &Archive,
+    sessions: &[SessionId],
+) -> Result<usize, IndexError> {
+    if sessions.is_empty() {
+        return Ok(0);
+    }
+    texts.forget(sessions)?;
+    let all: HashSet<&SessionId> = sessions.iter().collect();
+    for source in store.sources()?.iter().filter(|source| all.contains(&source.session)) {
+        archive.remove(&source.path).map_err(IndexError::Archive)?;
+    }
+    // The rows last: they say what there is to forget, if something ended this before its end.
+    Ok(store.forget(sessions)?)
+}
+
+/// Removes the sessions that have been kept for long enough, and returns how many there were.
+pub fn retire(store: &mut Sqlite, texts: &mut Texts, options: &IndexOptions) -> Result<usize, IndexError> {
+    let Some(keep) = options.keep_ms else { return Ok(0) };
+    let old = store.old(options.now_ms.saturating_sub(keep))?;
+    forget(store, texts, &options.archive, &old)
 }
 
 /// Brings the full text alone up to date, beside whoever writes the rows.

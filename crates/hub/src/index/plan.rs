@@ -1,17 +1,19 @@
 //! What is to be done: which sessions have files that are new or other than they were, and which are due anyway.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use subscope_collect::{CollectError, Found, Group, Role, expand};
+use subscope_fold::Elsewhere;
 use subscope_model::{Problem, SessionId};
-use subscope_store::{Identity, Received, Sqlite, Texts};
+use subscope_store::{Identity, LedgerError, Received, Sqlite, Texts};
 
-use super::{IndexError, IndexOptions, Report};
+use super::{IndexError, IndexOptions, Report, copies};
 
 /// What is to be done.
 pub(super) struct Plan {
@@ -19,7 +21,7 @@ pub(super) struct Plan {
     pub(super) groups: Vec<Work>,
     /// Transcripts whose words are to be read, the newest first.
     pub(super) files: Vec<(Found, Identity)>,
-    /// Sessions of which a file is gone: their rows stay as they are.
+    /// Sessions of which a file is gone and not archived: their rows stay as they are.
     pub(super) gone: Vec<SessionId>,
 }
 
@@ -29,6 +31,8 @@ pub(super) struct Work {
     pub(super) files: Vec<(Found, Identity)>,
     /// What programs handed over of it: rows are made of all that is known of a session.
     pub(super) received: Vec<Received>,
+    /// What of its sessions is known to count elsewhere.
+    pub(super) elsewhere: Arc<BTreeMap<SessionId, Elsewhere>>,
 }
 
 impl Plan {
@@ -52,8 +56,74 @@ pub(super) fn plan(
     let known: HashMap<PathBuf, (SessionId, Identity)> =
         store.sources()?.into_iter().map(|source| (source.path, (source.session, source.identity))).collect();
     let due: HashSet<SessionId> = store.due(options.now_ms)?.into_iter().collect();
+    let forgotten: HashSet<SessionId> = store.forgotten()?.into_iter().collect();
     let indexed: HashMap<PathBuf, Identity> =
         texts.map(Texts::files).transpose()?.unwrap_or_default().into_iter().collect();
+    let groups = found(options, report)?;
+    let on_disk: HashSet<PathBuf> =
+        groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
+    let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
+    let mut missing = Missing::of(missing, &forgotten, options, report);
+    let elsewhere = Arc::new(copies::known(store)?);
+    let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
+    let mut consider = |files: Vec<(Found, Identity)>, report: &mut Report| -> Result<(), IndexError> {
+        let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
+        let is_in = |sessions: &HashSet<SessionId>| {
+            files.iter().any(|(found, _)| of(found).is_some_and(|session| sessions.contains(session)))
+        };
+        if is_in(&missing.gone) {
+            return Ok(());
+        }
+        let is_new = |(found, now): &(Found, Identity)| {
+            known.get(&found.path).is_none_or(|(_, identity)| identity != now)
+        };
+        let is_changed = files.iter().any(is_new);
+        // What was forgotten stays so until it goes on.
+        if is_in(&forgotten) && !is_changed {
+            return Ok(());
+        }
+        if options.archives {
+            archive(&files, options, report);
+        }
+        let is_text = |(found, _): &&(Found, Identity)| matches!(found.role, Role::Main | Role::Agent);
+        let unread =
+            files.iter().filter(is_text).filter(|(found, now)| indexed.get(&found.path) != Some(now));
+        plan.files.extend(unread.cloned());
+        if is_changed || is_in(&due) {
+            let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
+            let received =
+                session.map(|session| store.received_of(&session)).transpose()?.unwrap_or_default();
+            plan.groups.push(Work { files, received, elsewhere: Arc::clone(&elsewhere) });
+        }
+        Ok(())
+    };
+    for group in groups {
+        let mut files: Vec<(Found, Identity)> = group
+            .files
+            .into_iter()
+            .map(|found| (identity(&found.path), found))
+            .map(|(id, it)| (it, id))
+            .collect();
+        report.files += files.len() as u64;
+        let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
+        let session = files.iter().find_map(|(found, _)| of(found)).cloned();
+        files.extend(session.and_then(|session| missing.kept.remove(&session)).unwrap_or_default());
+        if !is_too_old(&files, options) {
+            consider(files, report)?;
+        }
+    }
+    for (_, mut files) in std::mem::take(&mut missing.kept) {
+        in_order(&mut files);
+        consider(files, report)?;
+    }
+    plan.gone = missing.gone.into_iter().collect();
+    plan.groups.sort_by_key(|work| std::cmp::Reverse(work.files.iter().map(|(_, it)| it.modified_ns).max()));
+    plan.files.sort_by_key(|(_, identity)| std::cmp::Reverse(identity.modified_ns));
+    Ok(plan)
+}
+
+/// The sessions that stand below the roots.
+fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, IndexError> {
     let mut groups: Vec<Group> = Vec::new();
     for root in &options.roots {
         if !root.exists() {
@@ -66,53 +136,96 @@ pub(super) fn plan(
             Err(error) => return Err(error.into()),
         };
         groups.extend(expanded.groups);
-        report.problems.extend(
-            expanded
-                .skipped
-                .into_iter()
-                .map(|it| Problem { at: it.path.display().to_string(), what: it.why }),
-        );
+        let skipped = expanded.skipped.into_iter();
+        report.problems.extend(skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why }));
     }
+    Ok(groups)
+}
+
+/// Files that rows were made from and that stand no more where they stood.
+struct Missing {
+    /// By session, those that the archive has.
+    kept: BTreeMap<SessionId, Vec<(Found, Identity)>>,
+    /// Sessions of which nobody has a file.
+    gone: HashSet<SessionId>,
+}
+
+impl Missing {
+    fn of<'k>(
+        missing: impl Iterator<Item = (&'k PathBuf, &'k (SessionId, Identity))>,
+        forgotten: &HashSet<SessionId>,
+        options: &IndexOptions,
+        report: &mut Report,
+    ) -> Self {
+        let mut all = Self { kept: BTreeMap::new(), gone: HashSet::new() };
+        for (path, (session, identity)) in missing.filter(|(_, (session, _))| !forgotten.contains(session)) {
+            let kept = options.archive.settle(path).unwrap_or_else(|error| {
+                report.problems.push(Problem { at: path.display().to_string(), what: error.to_string() });
+                None
+            });
+            let Some(kept) = kept else {
+                all.gone.insert(session.clone());
+                continue;
+            };
+            // Its number is another one in the archive; that it is the same file is known by its name there.
+            let now = Identity { bytes: kept.bytes, modified_ns: kept.modified_ns, ..*identity };
+            let found = Found::again(path, session.as_str(), Some(kept));
+            all.kept.entry(session.clone()).or_default().extend(found.map(|found| (found, now)));
+        }
+        all.kept.retain(|session, _| !all.gone.contains(session));
+        all
+    }
+}
+
+/// Takes files into the archive. What cannot be taken is told, and read all the same.
+fn archive(files: &[(Found, Identity)], options: &IndexOptions, report: &mut Report) {
+    for (found, _) in files.iter().filter(|(found, _)| found.kept_at.is_none()) {
+        if let Err(error) = options.archive.take(&found.path) {
+            let what = format!("cannot be archived: {error}");
+            report.problems.push(Problem { at: found.path.display().to_string(), what });
+        }
+    }
+}
+
+/// Whether nothing was written since before the time that sessions are kept for: it would be removed again at once.
+fn is_too_old(files: &[(Found, Identity)], options: &IndexOptions) -> bool {
+    let Some(before) = options.keep_ms.map(|keep| options.now_ms.saturating_sub(keep)) else { return false };
+    files.iter().all(|(_, identity)| identity.modified_ns / 1_000_000 < before)
+}
+
+/// Puts a session's files in the order in which a folder gives them.
+fn in_order(files: &mut [(Found, Identity)]) {
+    files.sort_by(|(one, _), (other, _)| (one.role, &one.path).cmp(&(other.role, &other.path)));
+}
+
+/// What is to be folded once more of sessions that are kept. One whose files are gone keeps its rows.
+pub(super) fn again(
+    store: &Sqlite,
+    options: &IndexOptions,
+    wrong: BTreeMap<SessionId, Elsewhere>,
+) -> Result<Vec<Work>, LedgerError> {
+    if wrong.is_empty() {
+        return Ok(Vec::new());
+    }
+    let elsewhere = Arc::new(wrong);
+    let mut files: BTreeMap<SessionId, Vec<(Found, Identity)>> = BTreeMap::new();
     let mut gone: HashSet<SessionId> = HashSet::new();
-    let found: HashSet<&Path> =
-        groups.iter().flat_map(|group| &group.files).map(|found| found.path.as_path()).collect();
-    for (path, (session, _)) in &known {
-        if !found.contains(path.as_path()) && !path.exists() {
-            gone.insert(session.clone());
+    for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {
+        let kept =
+            if source.path.exists() { None } else { options.archive.find(&source.path).ok().flatten() };
+        match Found::again(&source.path, source.session.as_str(), kept) {
+            Some(found) => files.entry(source.session).or_default().push((found, source.identity)),
+            None => drop(gone.insert(source.session)),
         }
     }
-    let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
-    for group in groups {
-        let files: Vec<(Found, Identity)> = group
-            .files
-            .into_iter()
-            .map(|found| (identity(&found.path), found))
-            .map(|(id, it)| (it, id))
-            .collect();
-        report.files += files.len() as u64;
-        let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
-        if files.iter().any(|(found, _)| of(found).is_some_and(|session| gone.contains(session))) {
-            continue;
-        }
-        let is_new = |(found, now): &(Found, Identity)| {
-            known.get(&found.path).is_none_or(|(_, identity)| identity != now)
-        };
-        let is_due = files.iter().any(|(found, _)| of(found).is_some_and(|session| due.contains(session)));
-        let is_text = |(found, _): &&(Found, Identity)| matches!(found.role, Role::Main | Role::Agent);
-        let unread =
-            files.iter().filter(is_text).filter(|(found, now)| indexed.get(&found.path) != Some(now));
-        plan.files.extend(unread.cloned());
-        if is_due || files.iter().any(is_new) {
-            let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
-            let received =
-                session.map(|session| store.received_of(&session)).transpose()?.unwrap_or_default();
-            plan.groups.push(Work { files, received });
-        }
-    }
-    plan.gone = gone.into_iter().collect();
-    plan.groups.sort_by_key(|work| std::cmp::Reverse(work.files.iter().map(|(_, it)| it.modified_ns).max()));
-    plan.files.sort_by_key(|(_, identity)| std::cmp::Reverse(identity.modified_ns));
-    Ok(plan)
+    let whole = files.into_iter().filter(|(session, _)| !gone.contains(session));
+    whole
+        .map(|(session, mut files)| {
+            in_order(&mut files);
+            let received = store.received_of(&session)?;
+            Ok(Work { files, received, elsewhere: Arc::clone(&elsewhere) })
+        })
+        .collect()
 }
 
 /// How a file stands now; all zero where it is gone.

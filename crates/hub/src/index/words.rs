@@ -98,7 +98,7 @@ fn passages(found: &Found, chunk: &mut Vec<u8>, vocabulary: &mut Vocabulary) -> 
         passages.push(Passage::new(said.agent.into(), kind, last, span, &said.text, vocabulary));
     };
     // What cannot be read has no words; the first pass has told of it.
-    let _ = read::read_file(&found.path, 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
+    let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
     reader.flush(&mut keep);
     passages
 }

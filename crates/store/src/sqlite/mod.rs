@@ -1,5 +1,7 @@
 //! The ledger and the history in SQLite.
 
+mod forget;
+mod held;
 mod pack;
 mod query;
 mod schema;
@@ -13,10 +15,12 @@ use std::{
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{Event, Millis, SessionId, SessionRow, Stats, Text, Tree};
+use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
+
+pub use held::Kin;
 
 use self::pack::Packer;
-use crate::{Commit, History, Ledger, LedgerError, ListQuery, Recalled, Received, Source};
+use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Recalled, Received, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -48,6 +52,9 @@ pub enum OpenError {
     /// Another process writes.
     #[error("another process writes the store in {}", .0.display())]
     Locked(PathBuf),
+    /// An older version of this program made it, and nobody has brought it up to date.
+    #[error("the store in {} is of an older version: `subscope index` brings it up to date", .0.display())]
+    Older(PathBuf),
     /// A newer version of this program made it.
     #[error("the store in {} was made by a newer version", .0.display())]
     Newer(PathBuf),
@@ -77,6 +84,7 @@ pub struct Sqlite {
     /// What the rows are made by: rows made by other rules are due for a rebuild.
     rules: String,
     next_seq: u64,
+    next_rev: u64,
     packer: Packer,
     /// Held as long as this lives; the system frees it when the process ends, however it ends.
     _lock: Option<File>,
@@ -114,18 +122,16 @@ impl Sqlite {
         match version.cmp(&schema::VERSION) {
             std::cmp::Ordering::Greater => return Err(OpenError::Newer(folder.to_owned())),
             // Between a file's making and its tables' there is nothing in it.
-            std::cmp::Ordering::Less => return Err(OpenError::Missing(folder.to_owned())),
+            std::cmp::Ordering::Less if version == 0 => return Err(OpenError::Missing(folder.to_owned())),
+            std::cmp::Ordering::Less => return Err(OpenError::Older(folder.to_owned())),
             std::cmp::Ordering::Equal => {}
         }
-        let next_seq = db.query_row("SELECT value FROM meta WHERE key = 'next_seq'", [], |row| row.get(0));
-        let next_seq: i64 = next_seq.map_err(wrong)?;
-        Ok(Self {
-            db,
-            rules: rules.to_owned(),
-            next_seq: next_seq.unsigned_abs(),
-            packer: Packer::default(),
-            _lock: lock,
-        })
+        let place = |key: &str| {
+            let value = db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
+            value.map(i64::unsigned_abs).map_err(wrong)
+        };
+        let (next_seq, next_rev) = (place("next_seq")?, place("next_rev")?);
+        Ok(Self { db, rules: rules.to_owned(), next_seq, next_rev, packer: Packer::default(), _lock: lock })
     }
 
     /// Returns all files that rows were made from.
@@ -150,9 +156,35 @@ impl Sqlite {
         write::freeze(&mut self.db, sessions).map_err(wrong)
     }
 
-    /// Removes sessions with everything that was made from them. Their files are not touched. Returns how many there were.
+    /// Removes sessions with everything that was made from them or handed over of them. Their files are not touched, and
+    /// stay known: only what changes is taken in again. Returns how many there were.
     pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, LedgerError> {
-        write::forget(&mut self.db, sessions).map_err(wrong)
+        forget::forget(&mut self.db, sessions).map_err(wrong)
+    }
+
+    /// Returns the sessions that were forgotten and have not gone on since.
+    pub fn forgotten(&self) -> Result<Vec<SessionId>, LedgerError> {
+        forget::forgotten(&self.db).map_err(wrong)
+    }
+
+    /// Returns the sessions whose last event is older than a moment and of which nothing is at work.
+    pub fn old(&self, before_ms: Millis) -> Result<Vec<SessionId>, LedgerError> {
+        forget::old(&self.db, before_ms).map_err(wrong)
+    }
+
+    /// Returns the sessions that share something, as far as they were compared.
+    pub fn kin(&self) -> Result<Vec<Kin>, LedgerError> {
+        held::kin(&self.db).map_err(wrong)
+    }
+
+    /// Returns the sessions that are to be compared with the others, and whether even their heads are new.
+    pub fn uncompared(&self) -> Result<Vec<(SessionId, bool)>, LedgerError> {
+        held::uncompared(&self.db).map_err(wrong)
+    }
+
+    /// Says that the rows of all sessions rest on who holds what: `kin` is all that `sessions` share with others.
+    pub fn set_compared(&mut self, sessions: &[SessionId], kin: &[Kin]) -> Result<(), LedgerError> {
+        held::compared(&mut self.db, sessions, kin).map_err(wrong)
     }
 
     /// Returns how many bytes the rows take on disk, free pages included.
@@ -229,6 +261,13 @@ impl Ledger for Sqlite {
         Ok(events)
     }
 
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+        let first = self.next_rev;
+        write::next_rev(&self.db, first + count).map_err(wrong)?;
+        self.next_rev = first + count;
+        Ok(first)
+    }
+
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
         query::has_received(&self.db, source, key).map_err(wrong)
     }
@@ -253,6 +292,18 @@ impl History for Sqlite {
         limit: usize,
     ) -> Result<Vec<(SessionId, subscope_model::AgentId)>, LedgerError> {
         query::agents(&self.db, prefix, limit).map_err(wrong)
+    }
+
+    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        held::heads(&self.db).map_err(wrong)
+    }
+
+    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
+        held::holders(&self.db, keys).map_err(wrong)
+    }
+
+    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
+        held::holdings(&self.db, session).map_err(wrong)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

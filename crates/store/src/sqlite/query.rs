@@ -215,7 +215,8 @@ pub(super) fn recall(db: &Connection, bytes: u64) -> Result<Recalled, LedgerErro
             since = since.min(row.get(1)?);
         }
         let mut statement = db.prepare_cached(
-            "SELECT source, session, key, dialect, received_ms, body, no FROM inbox ORDER BY no DESC",
+            "SELECT source, session, key, dialect, received_ms, body, no FROM inbox
+             WHERE length(body) > 0 ORDER BY no DESC",
         )?;
         let mut rows = statement.query([])?;
         let (mut all, mut room, mut settled) = (Vec::new(), bytes, 0);

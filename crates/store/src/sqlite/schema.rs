@@ -5,13 +5,16 @@
 
 use rusqlite::Connection;
 
-/// The version of the tables below.
-pub(crate) const VERSION: i64 = 1;
+/// What makes the tables of each version of those of the one before, the first of none. A new store takes all of them, so
+/// that there is one way to today's tables. What a release has shipped is never edited.
+const STEPS: &[&str] = &[KEPT, HELD];
+
+/// The version of the tables.
+pub(crate) const VERSION: i64 = STEPS.len() as i64;
 
 /// A tree is kept whole, compressed: it is asked for whole, and its rows are rebuilt whole. What is asked for across
-/// sessions (the list, agents by id, figures by day) stands in tables of its own. `unsettled` names the sessions that
-/// are told more of in the inbox, from a place on, than their rows know.
-const TABLES: &str = "
+/// sessions (the list, agents by id, figures by day) stands in tables of its own.
+const KEPT: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE sessions(
     no INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, last_ms INTEGER NOT NULL, is_live INTEGER NOT NULL,
@@ -36,22 +39,47 @@ CREATE TABLE inbox(
     no INTEGER PRIMARY KEY, source TEXT NOT NULL, session TEXT, key TEXT NOT NULL, dialect TEXT NOT NULL,
     received_ms INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE(source, key));
 CREATE TABLE inbox_of(session TEXT NOT NULL, no INTEGER NOT NULL, PRIMARY KEY(session, no)) WITHOUT ROWID;
-CREATE TABLE unsettled(session TEXT PRIMARY KEY, since INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE changes(seq INTEGER PRIMARY KEY, session TEXT NOT NULL, body TEXT NOT NULL);
 CREATE INDEX changes_session ON changes(session, seq);
 ";
 
-/// Makes or updates the tables. Returns `None` where they are of a newer version than this program knows.
+/// What sessions hold that copies of them hold too. Keys are looked for by walking through all of them (8 bytes each, a
+/// session's side by side): an index by key would cost each commit a write to nearly every page of it. Rows of before say
+/// nothing of it, so every session that still has its files is read again. `is_compared` is 0 where nothing is, 2 where
+/// keys came behind compared heads. `unsettled` names the sessions that are told more of in the inbox, from a place on, than
+/// their rows know.
+const HELD: &str = "
+CREATE TABLE held(
+    session_no INTEGER PRIMARY KEY, began_ms INTEGER, heads BLOB NOT NULL, is_compared INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX held_uncompared ON held(session_no) WHERE is_compared <> 1;
+CREATE TABLE holdings(no INTEGER PRIMARY KEY, session_no INTEGER NOT NULL, keys BLOB NOT NULL);
+CREATE INDEX holdings_session ON holdings(session_no);
+CREATE TABLE IF NOT EXISTS unsettled(session TEXT PRIMARY KEY, since INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE kin(
+    later_no INTEGER NOT NULL, earlier_no INTEGER NOT NULL, shared INTEGER NOT NULL,
+    PRIMARY KEY(later_no, earlier_no)) WITHOUT ROWID;
+INSERT INTO meta(key, value) SELECT 'next_rev', value FROM meta WHERE key = 'next_seq';
+UPDATE sessions SET rules = '';
+";
+
+/// Makes or updates the tables, each step in a transaction of its own: whatever ends it, the next process goes on from
+/// there. Returns `None` where they are of a newer version than this program knows.
 pub(crate) fn migrate(db: &mut Connection, first_seq: i64) -> rusqlite::Result<Option<()>> {
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version > VERSION {
         return Ok(None);
     }
-    if version == 0 {
+    for (done, step) in STEPS.iter().enumerate() {
+        let number = done as i64 + 1;
+        if number <= version {
+            continue;
+        }
         let transaction = db.transaction()?;
-        transaction.execute_batch(TABLES)?;
-        transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1)", [first_seq])?;
-        transaction.pragma_update(None, "user_version", VERSION)?;
+        transaction.execute_batch(step)?;
+        if number == 1 {
+            transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1)", [first_seq])?;
+        }
+        transaction.pragma_update(None, "user_version", number)?;
         transaction.commit()?;
     }
     Ok(Some(()))

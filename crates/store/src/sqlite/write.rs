@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 
-use super::pack::Packer;
+use super::{held, pack::Packer};
 use crate::{Commit, Received, Source, days::days};
 
 /// How many events the change log holds; older ones are cut off. At some hundred bytes each this bounds the log to some
@@ -32,6 +32,9 @@ pub(super) fn commit(
         let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
         session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline))?;
     }
+    for row in &commit.held {
+        held::write(&transaction, row)?;
+    }
     for row in &commit.sources {
         source(&transaction, row)?;
     }
@@ -41,7 +44,13 @@ pub(super) fn commit(
     transaction.commit()
 }
 
-fn number(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+/// Writes down that all revs before this one are given.
+pub(super) fn next_rev(db: &Connection, next: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_rev'")?.execute([next.cast_signed()])?;
+    Ok(())
+}
+
+pub(super) fn number(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
     db.prepare_cached("SELECT no FROM sessions WHERE id = ?1")?
         .query_row([session.as_str()], |row| row.get(0))
         .optional()
@@ -163,24 +172,4 @@ pub(super) fn freeze(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::R
             .execute([session.as_str()])?;
     }
     transaction.commit()
-}
-
-/// Removes what was made from sessions' files. That there are such files stays known, so that only those that change are
-/// taken in again.
-pub(super) fn forget(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize> {
-    let transaction = db.transaction()?;
-    let mut count = 0;
-    for session in sessions {
-        let Some(no) = number(&transaction, session)? else { continue };
-        for table in ["trees", "agents", "days"] {
-            transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
-        }
-        transaction.execute("DELETE FROM unsettled WHERE session = ?1", [session.as_str()])?;
-        count += transaction.execute(
-            "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '' WHERE no = ?1",
-            [no],
-        )?;
-    }
-    transaction.commit()?;
-    Ok(count)
 }

@@ -1,9 +1,10 @@
 //! `subscope forget`.
 
+use subscope_hub::index::forget;
 use subscope_model::SessionId;
 use subscope_store::{Access, History, ListQuery, Texts};
 
-use super::{failed, one_of, open_rows};
+use super::{archive, failed, one_of, open_rows};
 use crate::{args::ForgetArgs, context::Context, error::CliError, output};
 
 /// Runs the command.
@@ -21,7 +22,11 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
         }
         None => args.sessions.iter().map(|prefix| one_of(&rows, prefix)).collect::<Result<_, _>>()?,
     };
-    let count = store.forget(&sessions).map_err(failed)?;
-    Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?.forget(&sessions).map_err(failed)?;
+    let mut texts = Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?;
+    let count = forget(&mut store, &mut texts, &archive(context)?, &sessions).map_err(failed)?;
+    if count > 0 {
+        // Words that were only marked as removed are written over.
+        texts.compact().map_err(failed)?;
+    }
     output::print(&format!("{count} sessions forgotten\n"))
 }

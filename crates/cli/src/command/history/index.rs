@@ -2,12 +2,15 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use subscope_hub::index::Progress;
+use subscope_hub::index::{IndexOptions, Progress, retire};
 use subscope_render::text;
-use subscope_store::{Access, Texts};
+use subscope_store::{Access, Sqlite, Texts};
 
 use super::{failed, index_options, open_rows, run_index};
-use crate::{args::IndexArgs, command::target::projects_folder, context::Context, error::CliError, output};
+use crate::{
+    args::IndexArgs, command::target::projects_folder, config::KEEP_DAYS, context::Context, error::CliError,
+    output,
+};
 
 /// What was done, as `--json` prints it.
 #[derive(Serialize)]
@@ -20,6 +23,8 @@ struct Done {
     total_ms: u64,
     store_bytes: u64,
     problems: usize,
+    /// Sessions that were kept for as long as the settings say, and are removed now.
+    forgotten: usize,
 }
 
 /// Runs the command.
@@ -31,7 +36,9 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
         false => Some(Texts::open(&folder, Access::Write).map_err(failed)?),
     };
     let roots = if args.roots.is_empty() { vec![projects_folder(context)] } else { args.roots.clone() };
-    let report = run_index(&mut store, texts.as_mut(), &index_options(roots, context)?, context)?;
+    let options = index_options(roots, context)?;
+    let report = run_index(&mut store, texts.as_mut(), &options, context)?;
+    let forgotten = retired(&mut store, texts.as_mut(), &options, context)?;
     let ms = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let words = texts.as_ref().map(Texts::bytes).transpose().map_err(failed)?.unwrap_or(0);
     let done = Done {
@@ -43,6 +50,7 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
         total_ms: ms(report.total),
         store_bytes: store.bytes().map_err(failed)? + words,
         problems: report.problems.len(),
+        forgotten,
     };
     if args.json {
         output::print_json(&done)?;
@@ -56,8 +64,34 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
             done.store_bytes >> 20,
             folder.display(),
         ))?;
+        if done.forgotten > 0 {
+            context.say(&format!(
+                "{} sessions were older than {} says, and are forgotten",
+                done.forgotten, KEEP_DAYS
+            ));
+        }
     }
     context.report(&report.problems)
+}
+
+/// Removes what has been kept for long enough. The full text is opened for it where it was left out.
+pub(crate) fn retired(
+    store: &mut Sqlite,
+    texts: Option<&mut Texts>,
+    options: &IndexOptions,
+    context: &Context,
+) -> Result<usize, CliError> {
+    if options.keep_ms.is_none() {
+        return Ok(0);
+    }
+    match texts {
+        Some(texts) => retire(store, texts, options),
+        None => {
+            let folder = context.data_folder()?;
+            retire(store, &mut Texts::open(&folder, Access::Write).map_err(failed)?, options)
+        }
+    }
+    .map_err(failed)
 }
 
 /// Returns a bar on stderr that shows nothing where that is no terminal, or where all is to be quiet.

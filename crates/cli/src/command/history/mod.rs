@@ -9,6 +9,7 @@ pub(super) mod show;
 pub(super) mod stats;
 pub(super) mod status;
 
+use subscope_collect::{Found, Group, archive::Archive};
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
 use subscope_model::{SessionId, SessionRow, Tree, event_id};
@@ -45,6 +46,11 @@ fn failed(error: impl Into<anyhow::Error>) -> CliError {
     CliError::caused(Kind::Failed, error)
 }
 
+/// What is read where the harness has deleted a file.
+fn archive(context: &Context) -> Result<Archive, CliError> {
+    Ok(Archive::new(context.data_folder()?.join("archive")))
+}
+
 pub(super) fn index_options(
     roots: Vec<std::path::PathBuf>,
     context: &Context,
@@ -55,6 +61,9 @@ pub(super) fn index_options(
         limits: limits(context),
         now_ms: context.now_ms(),
         workers: None,
+        archive: archive(context)?,
+        archives: context.settings().store.archive.value,
+        keep_ms: context.settings().store.keep_ms(),
     })
 }
 
@@ -106,6 +115,25 @@ pub(super) fn kept_tree(prefix: &str, context: &Context) -> Result<Option<Tree>,
         return Ok(None);
     }
     store.tree(&one_of(&rows, prefix)?).map_err(failed)
+}
+
+/// Returns the files of the one session whose id begins so, of which the archive has all that are gone; `None` where it
+/// has not.
+pub(super) fn archived(prefix: &str, context: &Context) -> Result<Option<Group>, CliError> {
+    let Ok(store) = open_rows(Access::Read, context)? else { return Ok(None) };
+    let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
+    if !rows.iter().any(|row| row.id.starts_with(prefix)) {
+        return Ok(None);
+    }
+    let (session, archive) = (one_of(&rows, prefix)?, archive(context)?);
+    let sources = store.sources().map_err(failed)?.into_iter().filter(|source| source.session == session);
+    let found = sources.map(|source| {
+        let kept = if source.path.exists() { None } else { archive.find(&source.path).ok().flatten() };
+        Found::again(&source.path, session.as_str(), kept)
+    });
+    let files: Option<Vec<Found>> = found.collect();
+    let group = files.map(|files| Group { session: Some(session.to_string()), files });
+    Ok(group.filter(|group| !group.files.is_empty()))
 }
 
 /// Finds the one session whose id begins so.

@@ -5,7 +5,7 @@ use subscope_hub::search::{Found, HITS_SCHEMA, search};
 use subscope_render::table::{Found as Shown, render_hits};
 use subscope_store::words;
 
-use super::{Needs, failed, find_session, up_to_date};
+use super::{Needs, archive, failed, find_session, up_to_date};
 use crate::{
     args::SearchArgs,
     context::Context,
@@ -27,7 +27,8 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     let (store, texts) = up_to_date(Needs::Texts, context)?;
     let texts = texts.ok_or_else(|| CliError::new(Kind::Failed, "there is no full text"))?;
     let session = args.session.as_deref().map(|prefix| find_session(&store, prefix)).transpose()?;
-    let hits = search(&store, &texts, &args.query, session, args.limit).map_err(failed)?;
+    let hits =
+        search(&store, &texts, &archive(context)?, &args.query, session, args.limit).map_err(failed)?;
     if args.json {
         return output::print_json(&Hits { schema: HITS_SCHEMA, hits: &hits });
     }

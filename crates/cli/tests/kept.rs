@@ -1,0 +1,263 @@
+//! What stays when the harness deletes its files, and what does not stay: the archive, retention, forgetting, copies.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use common::{env, json, run, told};
+use serde_json::Value;
+use subscope_testkit::{
+    env::TestEnv,
+    fixtures::{self, recording},
+    lines::transcript,
+};
+
+fn answer(env: &TestEnv, words: &str) -> Value {
+    let ran = run(env, words, &[]);
+    assert_eq!(told(&ran), (0, ""), "{words}");
+    json(&ran.stdout)
+}
+
+fn sessions(env: &TestEnv) -> Vec<Value> {
+    answer(env, "ls --json -n 1000")["sessions"].as_array().unwrap().clone()
+}
+
+fn projects(env: &TestEnv) -> PathBuf {
+    env.home().join(".claude/projects")
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// The archive of the store that [`kept`] names.
+fn archive(env: &TestEnv) -> PathBuf {
+    env.path("kept").join("archive")
+}
+
+/// Words of a command with the store in a folder of the test's own.
+fn kept(env: &TestEnv, words: &str) -> String {
+    format!("{words} --store {}", env.path("kept").display())
+}
+
+#[test]
+fn an_archived_session_stays_readable_when_its_files_are_gone() {
+    let env = env();
+    env.adopt(&recording("2.1.330", "c-nested"));
+    let truth = recording("2.1.330", "c-nested").truth();
+    let id = &truth.session.id;
+    let whole = |words: &str| answer(&env, &kept(&env, words));
+    assert_eq!(whole("index --archive --json")["problems"], 0);
+    let originals = files(&projects(&env)).into_iter().filter(|path| path.to_string_lossy().contains(&**id));
+    let originals: Vec<PathBuf> = originals.collect();
+    assert_eq!(files(&archive(&env)).len(), originals.len());
+    for path in &originals {
+        assert_eq!(fs::metadata(path).unwrap().nlink(), 2, "{}: a name more and no bytes", path.display());
+    }
+    let before = [
+        whole(&format!("tree {id} --json")),
+        whole(&format!("show {id}/root --json")),
+        whole("search the --json -n 1000"),
+        whole("ls --json"),
+        whole("stats --json"),
+    ];
+    fs::remove_dir_all(projects(&env)).unwrap();
+    let after = [
+        whole(&format!("tree {id} --json")),
+        whole(&format!("show {id}/root --json")),
+        whole("search the --json -n 1000"),
+        whole("ls --json"),
+        whole("stats --json"),
+    ];
+    let rows = |tree: &Value| {
+        let mut rows = tree["agents"].as_array().unwrap().clone();
+        // One is told of as it stands in files, the other as it is kept: that alone has a rev.
+        rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("rev")));
+        rows
+    };
+    assert_eq!(rows(&after[0]), rows(&before[0]));
+    assert_eq!(after[1..], before[1..]);
+    let hits = after[2]["hits"].as_array().unwrap();
+    assert!(hits.len() > 10 && hits.iter().all(|hit| hit["snippet"] != "(its file is gone)"));
+    let packed = files(&archive(&env));
+    assert_eq!(packed.len(), originals.len());
+    assert!(packed.iter().all(|path| path.extension().is_some_and(|ending| ending == "zst")));
+    // What is made of the files themselves is made of the archive's.
+    let feed = run(&env, &kept(&env, &format!("export {id} --as feed")), &[]);
+    assert_eq!(told(&feed), (0, ""));
+    assert!(feed.stdout.contains(&*truth.agents.last().unwrap().id));
+    let began = &before[0]["session"]["started_at_ms"];
+    let at = whole(&format!("tree {id} --json --at {}", began.as_i64().unwrap() + 1));
+    assert_eq!((&at["session"]["started_at_ms"], at["agents"].as_array().unwrap().len()), (began, 1));
+    // Other rules: all of it is made anew from what the archive has.
+    let bundled = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/prices.toml")).unwrap();
+    env.write("dear.toml", dearer(&bundled));
+    let dear = |words: &str| {
+        let mut command = env.command();
+        command.env("SUBSCOPE_PRICES", env.path("dear.toml"));
+        command.args(kept(&env, words).split_whitespace());
+        json(&subscope_testkit::env::run(command, b"").success())
+    };
+    let dear = dear("stats --json");
+    let cost = |stats: &Value| stats["total"]["cost_micro_usd"].as_i64().unwrap();
+    // To the micro-dollar that each agent's is rounded to.
+    assert!((cost(&dear) - cost(&before[4]) * 10).abs() <= 100, "{} {}", cost(&dear), cost(&before[4]));
+    assert_eq!(dear["total"]["tool_calls"], before[4]["total"]["tool_calls"]);
+    // Forgetting takes the archive's part too.
+    let ran = run(&env, &kept(&env, &format!("forget {id}")), &[]);
+    assert_eq!(ran.stdout, "1 sessions forgotten\n", "{}", ran.stderr);
+    assert_eq!(files(&archive(&env)), [] as [PathBuf; 0]);
+    assert_eq!(whole("ls --json")["sessions"], Value::Array(Vec::new()));
+    assert_eq!(run(&env, &kept(&env, "search the"), &[]).code, Some(1));
+}
+
+/// The same prices with a 0 more.
+fn dearer(prices: &str) -> String {
+    let raised = |line: &str| line.replace(',', "0,").replace(" }", "0 }");
+    let is_price = |line: &&str| line.starts_with('"');
+    prices.lines().map(|line| if is_price(&line) { raised(line) } else { line.to_owned() } + "\n").collect()
+}
+
+#[test]
+fn without_an_archive_nothing_is_kept_of_the_files() {
+    let env = env();
+    env.adopt(&recording("2.1.330", "a-single"));
+    answer(&env, &kept(&env, "index --json"));
+    assert_eq!(files(&archive(&env)), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_damaged_archive_is_told_and_harms_nothing() {
+    let env = env();
+    env.adopt(&recording("2.1.330", "a-single"));
+    let before = answer(&env, &kept(&env, "index --archive --json"));
+    assert_eq!(before["sessions"], 1);
+    let rows = answer(&env, &kept(&env, "ls --json"));
+    fs::remove_dir_all(projects(&env)).unwrap();
+    answer(&env, &kept(&env, "ls --json"));
+    for path in files(&archive(&env)) {
+        fs::write(path, b"nothing of ours").unwrap();
+    }
+    assert_eq!(
+        run(&env, &kept(&env, "ls --json"), &[]).stdout,
+        run(&env, &kept(&env, "ls --json"), &[]).stdout
+    );
+    assert_eq!(answer(&env, &kept(&env, "ls --json")), rows, "rows stay as they are");
+    let ran = run(&env, &kept(&env, "index --json"), &[]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("damaged"), "{}", ran.stderr);
+}
+
+/// A session of 1990 and one of the recordings.
+fn old_and_new() -> (TestEnv, PathBuf) {
+    let env = env();
+    env.adopt(&recording("2.1.330", "a-single"));
+    let at = |line: subscope_testkit::lines::Line| {
+        line.session("aaaa1990-old").set("timestamp", "1990-01-01T00:00:00.000Z")
+    };
+    let text: String = [
+        at(transcript::user("A question of long ago, about dinosaurs.")),
+        at(transcript::assistant("All gone.").stop("end_turn")),
+    ]
+    .into_iter()
+    .map(|line| format!("{}\n", line.line()))
+    .collect();
+    let path = projects(&env).join("-old/aaaa1990-old.jsonl");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    (env, path)
+}
+
+/// Far beyond what the recordings' age can be, and far less than that of 1990.
+const DAYS: &str = "10000";
+
+#[test]
+fn sessions_older_than_they_are_kept_for_are_forgotten_once() {
+    let (env, path) = old_and_new();
+    answer(&env, "index --archive --json");
+    assert_eq!(sessions(&env).len(), 2);
+    assert_eq!(run(&env, "search dinosaurs", &[]).code, Some(0));
+    let done = answer(&env, &format!("index --archive --keep-days {DAYS} --json"));
+    assert_eq!(done["forgotten"], 1);
+    let ids = |env: &TestEnv| sessions(env).iter().map(|row| row["id"].clone()).collect::<Vec<_>>();
+    let truth = recording("2.1.330", "a-single").truth();
+    assert_eq!(ids(&env), [Value::from(&*truth.session.id)]);
+    assert_eq!(run(&env, "search dinosaurs", &[]).code, Some(1), "its words are gone");
+    assert_eq!(fs::metadata(&path).unwrap().nlink(), 1, "the archive's name of it is gone");
+    let again = answer(&env, &format!("index --archive --keep-days {DAYS} --json"));
+    assert_eq!((&again["forgotten"], &again["sessions"]), (&0.into(), &0.into()), "and it stays away");
+    assert_eq!(fs::metadata(&path).unwrap().nlink(), 1);
+    // By the settings, without the option; off by default.
+    env.write("config/subscope/config.toml", format!("[store]\nkeep_days = {DAYS}\narchive = true\n"));
+    let shown = run(&env, "config", &[]).stdout;
+    assert!(shown.contains("store.keep_days = 10000") && shown.contains("store.archive = true"), "{shown}");
+    for wrong in ["0", "-3", "many"] {
+        assert_eq!(env.run(&["index", "--keep-days", wrong]).code, Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_too_old_is_not_even_read() {
+    let (env, path) = old_and_new();
+    let long_ago = UNIX_EPOCH + Duration::from_secs(20 * 365 * 86_400);
+    fs::File::options().append(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+    let done = answer(&env, &format!("index --keep-days {DAYS} --json"));
+    assert_eq!((&done["sessions"], &done["forgotten"]), (&1.into(), &0.into()));
+    assert_eq!(sessions(&env).len(), 2, "the next index without a limit reads it");
+}
+
+#[test]
+fn a_copied_history_counts_once_on_every_face() {
+    let env = env();
+    let from = fixtures::root().join("copies/1.0.60/resume/projects/-home-user-shop");
+    let folder = projects(&env).join("-home-user-shop");
+    fs::create_dir_all(&folder).unwrap();
+    for path in files(&from) {
+        fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+    }
+    let truth = json(&fs::read_to_string(fixtures::root().join("copies/1.0.60/resume/truth.json")).unwrap());
+    let tokens = truth["total_tokens"].as_i64().unwrap();
+    let sum = |trees: &[Value]| {
+        let of = |tree: &Value| tree["summary"]["usage"]["total_tokens"].as_i64().unwrap();
+        trees.iter().map(of).sum::<i64>()
+    };
+    // Several targets, without a store.
+    let paths = files(&folder);
+    let targets: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let ran = run(&env, "tree --json", &targets);
+    assert_eq!(told(&ran), (0, ""));
+    let documents = serde_json::Deserializer::from_str(&ran.stdout).into_iter::<Value>();
+    let trees: Vec<Value> = documents.map(Result::unwrap).collect();
+    assert_eq!((trees.len(), sum(&trees)), (3, tokens));
+    let began: Vec<i64> =
+        trees.iter().map(|tree| tree["session"]["started_at_ms"].as_i64().unwrap()).collect();
+    assert!(began.is_sorted(), "those that began first come first");
+    let shown = run(&env, "tree", &targets).stdout;
+    assert_eq!(shown.matches("Agent Tree").count(), 3, "{shown}");
+    assert!(shown.contains("copied"), "{shown}");
+    assert_eq!(run(&env, "tree --agent root", &targets).code, Some(2));
+    // Everything that is kept.
+    let rows = sessions(&env);
+    let listed = rows.iter().map(|row| row["usage"]["total_tokens"].as_i64().unwrap()).sum::<i64>();
+    assert_eq!(
+        (listed, &answer(&env, "stats --json")["total"]["usage"]["total_tokens"]),
+        (tokens, &tokens.into())
+    );
+    // One session by its id: what is kept tells what is a copy.
+    let named: Vec<Value> = rows
+        .iter()
+        .map(|row| answer(&env, &format!("tree --json {}", row["id"].as_str().unwrap())))
+        .collect();
+    assert_eq!(sum(&named), tokens);
+}

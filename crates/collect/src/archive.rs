@@ -1,0 +1,211 @@
+//! Transcripts that stay when the harness deletes its own: a second name for each as long as the harness has it, which costs
+//! no room, and a compressed file from then on.
+//!
+//! The archive is a folder that mirrors the originals' paths, so that people find theirs. What it holds of a file is either
+//! `<path>`, a hard link (a copy where the original is on another device), or `<path>.zst` ([`crate::frames`]).
+
+use std::{
+    ffi::OsString,
+    fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions},
+    io::{self, BufWriter, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Component, Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use crate::{
+    frames::{self, Frames},
+    read::{open_regular, read_span},
+};
+
+/// The archive of a data folder. It need not exist until something is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    folder: PathBuf,
+}
+
+/// A file of which the archive has all bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Where it stands; to be read with [`crate::read`], at the original's offsets.
+    pub path: PathBuf,
+    /// The original's length.
+    pub bytes: u64,
+    /// When the original was last written, in nanoseconds since 1970.
+    pub modified_ns: i64,
+}
+
+impl Archive {
+    /// The archive in that folder.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Keeps a file that stands at its path. One that is kept already is left as it is, unless its path is another file's
+    /// now or, on another device, it has grown.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says; `InvalidInput` for anything but a regular file and for a path that is not absolute.
+    pub fn take(&self, original: &Path) -> io::Result<()> {
+        let own = self.place(original)?;
+        let now = fs::symlink_metadata(original)?;
+        if !now.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let known = fs::symlink_metadata(&own).ok();
+        if known.as_ref().is_some_and(|known| is_same(known, &now)) {
+            return Ok(());
+        }
+        if let Some(folder) = own.parent() {
+            private(folder)?;
+        }
+        let part = with_ending(&own, "part");
+        remove(&part)?;
+        match fs::hard_link(original, &part) {
+            Ok(()) => {}
+            // Another device, or a file system without links.
+            Err(_) => copy(original, &part)?,
+        }
+        fs::rename(&part, &own)?;
+        // What was compressed under this path was another file.
+        remove(&with_ending(&own, frames::ENDING))
+    }
+
+    /// Compresses a file whose original is gone, if that is not done yet, and returns it; `None` where it was never taken.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says. The file that was taken then stays.
+    pub fn settle(&self, original: &Path) -> io::Result<Option<Kept>> {
+        let Ok(own) = self.place(original) else { return Ok(None) };
+        let packed = with_ending(&own, frames::ENDING);
+        if own.exists() {
+            let mut from = open_regular(&own)?;
+            let metadata = from.metadata()?;
+            let part = with_ending(&own, "part");
+            let mut to = BufWriter::new(new_file(&part)?);
+            frames::write(&mut from, &mut to)?;
+            to.flush()?;
+            to.get_ref().set_times(times(&metadata))?;
+            to.get_ref().sync_all()?;
+            fs::rename(&part, &packed)?;
+            remove(&own)?;
+        }
+        self.find(original)
+    }
+
+    /// Returns what the archive has of a file; `None` where it was never taken.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says; `InvalidData` where it is damaged.
+    pub fn find(&self, original: &Path) -> io::Result<Option<Kept>> {
+        let Ok(own) = self.place(original) else { return Ok(None) };
+        if let Ok(metadata) = fs::symlink_metadata(&own) {
+            return Ok(Some(Kept { path: own, bytes: metadata.len(), modified_ns: modified_ns(&metadata) }));
+        }
+        let packed = with_ending(&own, frames::ENDING);
+        let Ok(metadata) = fs::symlink_metadata(&packed) else { return Ok(None) };
+        let bytes = Frames::open(&packed)?.bytes;
+        Ok(Some(Kept { path: packed, bytes, modified_ns: modified_ns(&metadata) }))
+    }
+
+    /// Returns a span of a file that may have been deleted since.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_span`]; that of the original where the archive does not have it either.
+    pub fn read_span(&self, original: &Path, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        match read_span(original, offset, len) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match self.find(original)? {
+                Some(kept) => read_span(&kept.path, offset, len),
+                None => Err(error),
+            },
+            outcome => outcome,
+        }
+    }
+
+    /// Forgets a file; the original is not touched.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn remove(&self, original: &Path) -> io::Result<()> {
+        let Ok(own) = self.place(original) else { return Ok(()) };
+        for name in [with_ending(&own, "part"), with_ending(&own, frames::ENDING), own] {
+            remove(&name)?;
+        }
+        Ok(())
+    }
+
+    /// Where a file's second name stands: below the archive's folder, whatever the path says.
+    fn place(&self, original: &Path) -> io::Result<PathBuf> {
+        let mut place = self.folder.clone();
+        for part in original.components() {
+            match part {
+                Component::RootDir => {}
+                Component::Normal(name) => place.push(name),
+                Component::Prefix(_) | Component::CurDir | Component::ParentDir => {
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain path"));
+                }
+            }
+        }
+        if original.is_absolute() && place != self.folder {
+            Ok(place)
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path"))
+        }
+    }
+}
+
+/// Whether what is kept is the file as it stands: the same one, or a copy of the same length and time.
+fn is_same(kept: &Metadata, now: &Metadata) -> bool {
+    let is_one = (kept.dev(), kept.ino()) == (now.dev(), now.ino());
+    is_one || kept.nlink() == 1 && (kept.len(), modified_ns(kept)) == (now.len(), modified_ns(now))
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut original = open_regular(from)?;
+    let metadata = original.metadata()?;
+    let mut copy = new_file(to)?;
+    io::copy(&mut original, &mut copy)?;
+    copy.set_times(times(&metadata))
+}
+
+fn times(metadata: &Metadata) -> FileTimes {
+    let since = u64::try_from(modified_ns(metadata)).unwrap_or(0);
+    FileTimes::new().set_modified(UNIX_EPOCH + Duration::from_nanos(since))
+}
+
+/// When a file was last written, in nanoseconds since 1970.
+pub(crate) fn modified_ns(metadata: &Metadata) -> i64 {
+    metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec())
+}
+
+/// A file that only this user can read, empty.
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Makes a folder that only this user can look into, with those above it.
+fn private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

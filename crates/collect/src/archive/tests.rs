@@ -1,0 +1,103 @@
+use super::*;
+
+struct Place {
+    _folder: tempfile::TempDir,
+    archive: Archive,
+    original: PathBuf,
+}
+
+/// A transcript below a folder of its own, and an empty archive beside it.
+fn place(content: &[u8]) -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let original = folder.path().join("projects/-a/s.jsonl");
+    fs::create_dir_all(original.parent().unwrap()).unwrap();
+    fs::write(&original, content).unwrap();
+    Place { archive: Archive::new(folder.path().join("archive")), original, _folder: folder }
+}
+
+fn text(archive: &Archive, original: &Path) -> Vec<u8> {
+    let kept = archive.find(original).unwrap().unwrap();
+    let mut all = Vec::new();
+    let end = crate::read::read_file(&kept.path, 0, &mut Vec::new(), &mut |_, bytes| all.extend(bytes));
+    assert_eq!((end.unwrap(), all.len() as u64), (kept.bytes, kept.bytes));
+    all
+}
+
+#[test]
+fn what_is_taken_grows_with_its_original_and_outlives_it() {
+    let Place { archive, original, _folder } = place(b"one\n");
+    assert_eq!(archive.find(&original).unwrap(), None);
+    assert_eq!(archive.settle(&original).unwrap(), None);
+    archive.take(&original).unwrap();
+    let links = fs::metadata(&original).unwrap().nlink();
+    assert_eq!(links, 2, "a second name and no second file");
+    OpenOptions::new().append(true).open(&original).unwrap().write_all(b"two\n").unwrap();
+    archive.take(&original).unwrap();
+    let before = fs::metadata(&original).unwrap();
+    fs::remove_file(&original).unwrap();
+    let kept = archive.settle(&original).unwrap().unwrap();
+    assert_eq!((kept.bytes, kept.modified_ns), (8, modified_ns(&before)), "it stands as the original stood");
+    assert!(frames::is_frames(&kept.path));
+    assert_eq!(text(&archive, &original), b"one\ntwo\n");
+    assert_eq!(archive.read_span(&original, 4, 3).unwrap(), b"two");
+    assert_eq!(archive.settle(&original).unwrap(), Some(kept), "once is enough");
+    archive.remove(&original).unwrap();
+    assert_eq!(archive.find(&original).unwrap(), None);
+    let gone = archive.read_span(&original, 0, 1).unwrap_err();
+    assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_path_that_is_another_files_now_is_taken_anew() {
+    let Place { archive, original, _folder } = place(b"old\n");
+    archive.take(&original).unwrap();
+    fs::remove_file(&original).unwrap();
+    archive.settle(&original).unwrap();
+    fs::write(&original, b"new!\n").unwrap();
+    archive.take(&original).unwrap();
+    assert_eq!(text(&archive, &original), b"new!\n");
+    fs::remove_file(&original).unwrap();
+    archive.settle(&original).unwrap();
+    assert_eq!(text(&archive, &original), b"new!\n");
+}
+
+#[test]
+fn a_copy_on_another_device_follows_its_original() {
+    // Memory is another device than the disk on most machines; where it is not, a link is as good.
+    let memory = Path::new("/dev/shm");
+    let Place { original, _folder, .. } = place(b"one\n");
+    let Ok(other) = tempfile::tempdir_in(if memory.is_dir() { memory } else { _folder.path() }) else {
+        return;
+    };
+    let archive = Archive::new(other.path().join("archive"));
+    archive.take(&original).unwrap();
+    OpenOptions::new().append(true).open(&original).unwrap().write_all(b"two\n").unwrap();
+    archive.take(&original).unwrap();
+    fs::remove_file(&original).unwrap();
+    archive.settle(&original).unwrap();
+    assert_eq!(text(&archive, &original), b"one\ntwo\n");
+}
+
+#[test]
+fn nothing_is_written_outside_the_archive() {
+    let Place { archive, original, _folder } = place(b"one\n");
+    for path in ["../x.jsonl", "x.jsonl", "/", "", "/a/../../../../x"] {
+        assert!(archive.take(Path::new(path)).is_err(), "{path}");
+        assert_eq!(archive.settle(Path::new(path)).unwrap(), None, "{path}");
+        archive.remove(Path::new(path)).unwrap();
+    }
+    let link = original.with_file_name("link.jsonl");
+    std::os::unix::fs::symlink(&original, &link).unwrap();
+    assert_eq!(archive.take(&link).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    assert!(!archive.folder.exists());
+}
+
+#[test]
+fn the_archive_is_for_its_user_alone() {
+    let Place { archive, original, _folder } = place(b"one\n");
+    archive.take(&original).unwrap();
+    fs::remove_file(&original).unwrap();
+    let kept = archive.settle(&original).unwrap().unwrap();
+    assert_eq!(fs::metadata(&kept.path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(&archive.folder).unwrap().mode() & 0o777, 0o700);
+}
