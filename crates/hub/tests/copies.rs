@@ -9,13 +9,13 @@ use std::{
     path::{Path, PathBuf},
     sync::mpsc::sync_channel,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use subscope_collect::archive::Archive;
 use subscope_fold::{FoldOptions, Keep, Limits};
 use subscope_hub::{
-    Cold, History, Hub, HubOptions, Keeper, ListQuery, Live, Memory,
+    Cold, History, Hub, HubOptions, Keeper, ListQuery, Live, Memory, clock,
     index::{IndexOptions, index},
 };
 use subscope_model::{PriceTable, SessionId, Stats, Tree};
@@ -262,7 +262,7 @@ fn live(place: &Place, order: &[String], keeper: impl Keeper + 'static, truth: S
         rows.into_iter().map(|row| tree(row.id)).collect::<Vec<Tree>>()
     };
     let wait = |is_there: &dyn Fn(&[Tree]) -> bool| {
-        let began = Instant::now();
+        let began = clock::tick();
         loop {
             let trees = shown();
             if is_there(&trees) || began.elapsed() > LIMIT {

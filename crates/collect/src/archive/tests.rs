@@ -1,3 +1,5 @@
+//! What is taken stays, wherever its original goes, and nothing else is touched.
+
 use super::*;
 
 struct Place {
