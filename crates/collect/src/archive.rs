@@ -14,6 +14,7 @@ use std::{
 };
 
 use crate::{
+    expand,
     frames::{self, Frames},
     read::{open_regular, read_span},
 };
@@ -93,6 +94,21 @@ impl Archive {
             remove(&own)?;
         }
         self.find(original)
+    }
+
+    /// Returns the originals below a folder that were taken and are gone since, with the sessions that they are of. Only those
+    /// that [`Archive::settle`] was not asked for yet.
+    pub fn left_behind(&self, root: &Path) -> Vec<(PathBuf, String)> {
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let Ok(mirror) = self.place(&root) else { return Vec::new() };
+        let Ok(mirrored) = expand(&mirror) else { return Vec::new() };
+        let files = mirrored.groups.into_iter().flat_map(|group| group.files);
+        let below = mirror.canonicalize().unwrap_or(mirror);
+        let originals = files.filter_map(|found| {
+            let original = root.join(found.path.strip_prefix(&below).ok()?);
+            (!original.exists()).then_some((original, found.session?))
+        });
+        originals.collect()
     }
 
     /// Returns what the archive has of a file; `None` where it was never taken.

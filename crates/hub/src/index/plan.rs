@@ -64,6 +64,7 @@ pub(super) fn plan(
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
     let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
     let mut missing = Missing::of(missing, &forgotten, options, report);
+    missing.add_unknown(&known, &forgotten, options, report);
     let elsewhere = Arc::new(copies::known(store)?);
     let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
     let mut consider = |files: Vec<(Found, Identity)>, report: &mut Report| -> Result<(), IndexError> {
@@ -174,6 +175,42 @@ impl Missing {
         }
         all.kept.retain(|session, _| !all.gone.contains(session));
         all
+    }
+
+    /// Adds files that came and went while no index ran: a hub has taken them, and no rows were made from them here.
+    fn add_unknown(
+        &mut self,
+        known: &HashMap<PathBuf, (SessionId, Identity)>,
+        forgotten: &HashSet<SessionId>,
+        options: &IndexOptions,
+        report: &mut Report,
+    ) {
+        let taken = options.roots.iter().flat_map(|root| options.archive.left_behind(root));
+        for (path, session) in taken {
+            let id = SessionId::from(session.as_str());
+            if known.contains_key(&path) || self.gone.contains(&id) {
+                continue;
+            }
+            if forgotten.contains(&id) {
+                // What cannot be removed is met again.
+                let _ = options.archive.remove(&path);
+                continue;
+            }
+            match options.archive.settle(&path) {
+                Ok(kept) => {
+                    let identity = kept.as_ref().map(|kept| Identity {
+                        inode: 0,
+                        bytes: kept.bytes,
+                        modified_ns: kept.modified_ns,
+                    });
+                    let found = kept.and_then(|kept| Found::again(&path, &session, Some(kept)));
+                    self.kept.entry(id).or_default().extend(found.zip(identity));
+                }
+                Err(error) => {
+                    report.problems.push(Problem { at: path.display().to_string(), what: error.to_string() })
+                }
+            }
+        }
     }
 }
 

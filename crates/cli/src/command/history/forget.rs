@@ -4,12 +4,16 @@ use subscope_hub::index::forget;
 use subscope_model::SessionId;
 use subscope_store::{Access, History, ListQuery, Texts};
 
-use super::{archive, failed, one_of, open_rows};
-use crate::{args::ForgetArgs, context::Context, error::CliError, output};
+use super::{failed, index_options, one_of, open_rows, run_index};
+use crate::{args::ForgetArgs, command::target::projects_folder, context::Context, error::CliError, output};
 
 /// Runs the command.
 pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> {
     let mut store = open_rows(Access::Write, context)?.map_err(failed)?;
+    let mut texts = Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?;
+    // What files there are has to be known, so that they are not taken in again.
+    let options = index_options(vec![projects_folder(context)], context)?;
+    run_index(&mut store, Some(&mut texts), &options, context)?;
     let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
     let sessions: Vec<SessionId> = match args.before {
         Some(moment) => {
@@ -22,8 +26,7 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
         }
         None => args.sessions.iter().map(|prefix| one_of(&rows, prefix)).collect::<Result<_, _>>()?,
     };
-    let mut texts = Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?;
-    let count = forget(&mut store, &mut texts, &archive(context)?, &sessions).map_err(failed)?;
+    let count = forget(&mut store, &mut texts, &options.archive, &sessions).map_err(failed)?;
     if count > 0 {
         // Words that were only marked as removed are written over.
         texts.compact().map_err(failed)?;
