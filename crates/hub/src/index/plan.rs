@@ -108,7 +108,10 @@ pub(super) fn plan(
         report.files += files.len() as u64;
         let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
         let session = files.iter().find_map(|(found, _)| of(found)).cloned();
-        files.extend(session.and_then(|session| missing.kept.remove(&session)).unwrap_or_default());
+        if let Some(kept) = session.and_then(|session| missing.kept.remove(&session)) {
+            files.extend(kept);
+            in_order(&mut files);
+        }
         if !is_too_old(&files, options) {
             consider(files, report)?;
         }

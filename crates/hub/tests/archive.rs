@@ -1,0 +1,95 @@
+//! An index over an archive: what only it has is read as if it stood where it was.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::PathBuf};
+
+use subscope_collect::archive::Archive;
+use subscope_fold::Limits;
+use subscope_hub::{
+    History, ListQuery,
+    index::{IndexOptions, index},
+};
+use subscope_model::PriceTable;
+use subscope_store::{Access, Sqlite};
+use subscope_testkit::{
+    fixtures::recording,
+    folding::{LATER, Telling, parts_of, tree},
+};
+
+/// A folder with a session's files, and an empty store.
+fn place() -> (tempfile::TempDir, IndexOptions, Sqlite) {
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().join("projects/-home-user-shop");
+    for path in recording("2.1.330", "c-nested").conversation() {
+        let below =
+            path.to_string_lossy().split_once("-home-user-shop/").map(|(_, below)| PathBuf::from(below));
+        let to = project.join(below.unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(&path, to).unwrap();
+    }
+    let options = IndexOptions {
+        roots: vec![folder.path().join("projects")],
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        now_ms: LATER,
+        workers: None,
+        archive: Archive::new(folder.path().join("data/archive")),
+        archives: true,
+        keep_ms: None,
+    };
+    let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+    (folder, options, store)
+}
+
+/// How many agents of how many calls the one session has.
+fn figures(store: &Sqlite) -> Option<(u32, u32)> {
+    let rows = store.list(&ListQuery { limit: 2, after: None, only_live: false }).unwrap();
+    assert!(rows.len() < 2);
+    rows.first().map(|row| (row.agents, row.tool_calls))
+}
+
+#[test]
+fn a_session_that_came_and_went_while_no_index_ran_is_taken_from_the_archive() {
+    let expected = tree(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]));
+    let expected = Some((expected.summary.agents, expected.summary.tool_calls));
+    let (folder, options, mut store) = place();
+    // As a hub does that follows it.
+    for path in fs_walk(folder.path().join("projects")) {
+        options.archive.take(&path.canonicalize().unwrap()).unwrap();
+    }
+    fs::remove_dir_all(folder.path().join("projects/-home-user-shop")).unwrap();
+    index(&mut store, None, &options, &mut |_| {}).unwrap();
+    assert_eq!(figures(&store), expected);
+    let report = index(&mut store, None, &options, &mut |_| {}).unwrap();
+    assert_eq!((report.sessions, figures(&store)), (0, expected), "once is enough");
+}
+
+#[test]
+fn a_session_of_which_one_file_is_left_is_whole_with_what_the_archive_has() {
+    let (folder, options, mut store) = place();
+    index(&mut store, None, &options, &mut |_| {}).unwrap();
+    let before = figures(&store);
+    let mains = fs_walk(folder.path().join("projects"));
+    let main = mains.iter().find(|path| !path.to_string_lossy().contains("subagents")).unwrap();
+    fs::remove_file(main).unwrap();
+    drop(store);
+    let mut store = Sqlite::open(&folder.path().join("data"), Access::Write, "2", 1).unwrap();
+    let report = index(&mut store, None, &options, &mut |_| {}).unwrap();
+    assert_eq!((report.sessions, figures(&store)), (1, before), "made anew by other rules");
+    // Without the archive's part it stays as it was.
+    options
+        .archive
+        .remove(&main.parent().unwrap().canonicalize().unwrap().join(main.file_name().unwrap()))
+        .unwrap();
+    drop(store);
+    let mut store = Sqlite::open(&folder.path().join("data"), Access::Write, "3", 1).unwrap();
+    let report = index(&mut store, None, &options, &mut |_| {}).unwrap();
+    assert_eq!((report.sessions, figures(&store)), (0, before));
+}
+
+/// All files below a folder.
+fn fs_walk(folder: PathBuf) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { fs_walk(path) } else { vec![path] }).collect()
+}
