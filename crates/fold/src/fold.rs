@@ -7,7 +7,7 @@ use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
 use subscope_model::{
     Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text, Tree,
 };
-use subscope_track::{Keep, Now, Tracker};
+use subscope_track::{Hooked, Keep, Now, Tracker};
 
 use crate::draft::{Draft, draft};
 
@@ -246,6 +246,12 @@ impl Fold {
     pub fn has_root(&self, session: &SessionId) -> bool {
         let number = self.sessions.by_id.get(&session.0);
         number.and_then(|number| self.sessions.all.get(*number)).is_some_and(Tracker::has_root)
+    }
+
+    /// What hooks have told of a session.
+    pub fn hooked(&self, session: &SessionId) -> Hooked {
+        let tracker = self.number(session).and_then(|number| self.tracker(number));
+        tracker.map_or(Hooked::No, Tracker::hooked)
     }
 
     /// Joins another fold, which has read other sources of the same sessions or of others. What its sources were called

@@ -19,4 +19,4 @@ pub const REVISION: u32 = 1;
 pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};
 pub use subscope_decode::Dialect;
-pub use subscope_track::{Keep, Limits, Now, next_deadline};
+pub use subscope_track::{Hooked, Keep, Limits, Now, next_deadline};

@@ -7,6 +7,7 @@
 mod answers;
 mod conclude;
 mod ingest;
+mod stop;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -141,6 +142,8 @@ struct Loop {
     published: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
     /// The place in the log before the commit that last changed a session's rows.
     moved: BTreeMap<SessionId, u64>,
+    /// Agents that are to be told to stop.
+    ordered: BTreeMap<SessionId, Vec<AgentId>>,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
     /// The last event that was kept of each session when this hub first read of it.
@@ -182,6 +185,7 @@ impl Loop {
             subscribers: Vec::new(),
             published: BTreeMap::new(),
             moved: BTreeMap::new(),
+            ordered: BTreeMap::new(),
             deadlines: BTreeMap::new(),
             told_until: BTreeMap::new(),
             pending: BTreeSet::new(),

@@ -14,8 +14,8 @@ use std::{
 
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
-    AskError, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
-    Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Received, Taken,
+    AskError, Asks, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined,
+    Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Received, Taken,
 };
 use subscope_model::{AgentId, Event, PriceTable, SessionId, SessionRow, Stats, Tree, Update};
 use subscope_testkit::fixtures::recording;
@@ -41,6 +41,7 @@ fn hook(session: &str, key: &str, event: &str) -> Ingest {
         dialect: Some(Dialect::ClaudeHook),
         key: key.to_owned(),
         received_ms: Some(1_000),
+        asks: Asks::Nothing,
         body: format!(
             r#"{{"session_id":"{session}","hook_event_name":"{event}","tool_name":"Read","tool_use_id":"{key}","tool_input":{{}}}}"#
         )

@@ -11,6 +11,7 @@ use subscope_fold::{FoldOptions, Keep, Limits, Now};
 use subscope_hub::Cold;
 use subscope_model::{Millis, Problem, SessionId, Tree};
 
+use super::history;
 use crate::{
     args::value::Target,
     context::Context,
@@ -21,6 +22,8 @@ use crate::{
 pub(crate) enum Named {
     /// Something on disk.
     Path(PathBuf),
+    /// A session by its id: its transcript, and whatever is kept of it beside.
+    Session(PathBuf),
     /// Standard input.
     Stdin,
 }
@@ -49,12 +52,12 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
     if word == "last" {
         let newest = sessions.into_iter().max_by_key(|(path, modified)| (*modified, path.clone()));
         let none = || CliError::new(Kind::Failed, format!("no sessions below {}", folder.display()));
-        return newest.map(|(path, _)| Named::Path(path)).ok_or_else(none);
+        return newest.map(|(path, _)| Named::Session(path)).ok_or_else(none);
     }
     let mut found: Vec<PathBuf> =
         sessions.into_iter().map(|(path, _)| path).filter(|path| is_of(path, &word)).collect();
     match (found.pop(), found.len()) {
-        (Some(path), 0) => Ok(Named::Path(path)),
+        (Some(path), 0) => Ok(Named::Session(path)),
         (Some(_), more) => {
             let message = format!("{word:?} is the beginning of {} sessions' ids", more + 1);
             Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
@@ -157,7 +160,7 @@ pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> 
     let paths: Vec<PathBuf> = named
         .iter()
         .filter_map(|target| match target {
-            Named::Path(path) => Some(path.clone()),
+            Named::Path(path) | Named::Session(path) => Some(path.clone()),
             Named::Stdin => None,
         })
         .collect();
@@ -172,6 +175,9 @@ pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> 
     }
     context.note(&format!("{} files read", cold.files));
     let session = only_session(&cold, context)?;
+    if named.iter().any(|target| matches!(target, Named::Session(_))) {
+        cold.receive(&history::received(&session, context)?);
+    }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
     // The end of a pipe is the end of what it told of; a file may go on.
     let has_ended = has_stdin && paths.is_empty() && reading.at.is_none();

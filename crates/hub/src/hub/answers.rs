@@ -9,6 +9,7 @@ use super::{Loop, Next};
 use crate::{
     command::{Command, Figures, IngestError, Joined},
     search::{Found, search},
+    stop::StopError,
     subscription::Subscriber,
 };
 
@@ -19,7 +20,7 @@ const MOST_LIVE: usize = 1_000;
 const MOST_BEHIND: usize = 50_000;
 
 /// How many agents of one id, or that begin with it, are looked at. Ids are random; a copied session has the same ones.
-const MOST_NAMESAKES: usize = 100;
+pub(super) const MOST_NAMESAKES: usize = 100;
 
 impl Loop {
     /// Does what a command says.
@@ -48,6 +49,10 @@ impl Loop {
                 reply(self.events_after(seq, session.as_ref(), limit));
             }
             Command::Stats(reply) => reply(self.keeper.stats().ok()),
+            Command::StopAgent(.., reply) if self.has_ended => {
+                reply(Err(StopError::Store(IngestError::Ended.to_string())));
+            }
+            Command::StopAgent(session, agent, reply) => self.stop(session.as_deref(), &agent, reply),
             Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
             Command::Figures(reply) => reply(self.figures()),
             Command::Expect => {

@@ -76,6 +76,7 @@ impl Loop {
                 None => self.deadlines.remove(&tree.session.id),
             };
         }
+        self.note_orders(&trees);
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
         let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
