@@ -69,7 +69,13 @@ impl Loop {
 
     /// Finds the one agent at work whose id begins so; one that has ended only where none at work does.
     fn find(&self, session: Option<&str>, agent: &str) -> Result<(SessionId, AgentId), StopError> {
-        let is_session = |id: &SessionId| session.is_none_or(|prefix| id.starts_with(prefix));
+        // A whole id is itself, whatever else begins so.
+        let whole = session.is_some_and(|id| self.keeper.tree(&id.into()).is_ok_and(|tree| tree.is_some()));
+        let is_session = |id: &SessionId| match session {
+            Some(session) if whole => id.as_str() == session,
+            Some(session) => id.starts_with(session),
+            None => true,
+        };
         let mut found: Vec<(SessionId, AgentId, AgentStatus)> = Vec::new();
         let mut add = |session: &SessionId, row: &Agent| {
             if row.id.starts_with(agent) && !row.id.is_root() {
