@@ -102,7 +102,10 @@ fn one_of_three_is_stopped_at_its_next_call_and_stays_so_whatever_the_harness_sa
     three(&env);
     let asked = run(&env, "stop a2", &[]);
     assert_eq!(told(&asked), (0, ""));
-    assert_eq!(asked.stdout, "a222 (Explore) is asked to stop, and ends when it next calls a tool\n");
+    assert_eq!(
+        asked.stdout,
+        "a222 (Explore) is asked to stop, and ends after its running tool call or before its next\n"
+    );
     assert_eq!(shown(&env, "a222")["flags"], value!(["stopping", "orphan"]));
     let status = json(&run(&env, "status --json", &[]).success());
     assert_eq!((&status["running"], &status["stopping"]), (&3.into(), &1.into()));
@@ -118,7 +121,11 @@ fn one_of_three_is_stopped_at_its_next_call_and_stays_so_whatever_the_harness_sa
     let decision = json(&hook(&env, "a222", "PreToolUse", "a222-2"));
     assert_eq!(decision["continue"], false);
     assert!(decision["stopReason"].is_string() && decision.get("hookSpecificOutput").is_none(), "{decision}");
-    assert_eq!(hook(&env, "a222", "PostToolUse", "a222-2"), "");
+    assert_eq!(
+        json(&hook(&env, "a222", "PostToolUse", "a222-2"))["continue"],
+        false,
+        "again, as long as it asks"
+    );
     assert_eq!(shown(&env, "a222")["status"], "stopped");
     let ended = run(&env, "stop a222", &[]);
     assert_eq!(ended.code, Some(1));

@@ -114,9 +114,9 @@ impl Dialect {
     }
 
     /// Returns the answer that makes such an agent stop, for the harness's version where that is known.
-    pub fn stop_answer(self, version: Option<&str>) -> Option<StopAnswer> {
+    pub fn stop_answer(self, moment: AskMoment, version: Option<&str>) -> Option<StopAnswer> {
         match self {
-            Self::ClaudeHook => Some(claude::answer::stop_answer(version)),
+            Self::ClaudeHook => Some(claude::answer::stop_answer(moment, version)),
             Self::ClaudeTranscript
             | Self::ClaudeMeta
             | Self::ClaudeJournal
@@ -128,9 +128,20 @@ impl Dialect {
     }
 }
 
-/// A subagent that waits for an answer before it makes a call.
+/// Where a subagent waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskMoment {
+    /// In front of a call.
+    BeforeCall,
+    /// Behind one.
+    AfterCall,
+}
+
+/// A subagent that waits for an answer before it goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asker {
+    /// Where.
+    pub moment: AskMoment,
     /// Its session.
     pub session: SessionId,
     /// The agent.

@@ -92,7 +92,7 @@ impl HubHandle {
     }
 
     /// Orders that a subagent at work stop. Session and agent may be beginnings of ids. The answer comes once the order is
-    /// kept; the agent is told when it asks whether it may make its next call.
+    /// kept; the agent is told by the answer to the next hook of a call of its own.
     pub fn stop(
         &self,
         session: Option<String>,

@@ -8,7 +8,7 @@ use crate::command::{Asks, Ingest};
 /// The partition of all orders.
 pub(crate) const ORDERS: &str = "stop-orders";
 
-/// An order that is kept: the agent is told by the answer to its next call.
+/// An order that is kept: the agent is told by the answer to the next hook of a call of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopping {
     /// The agent's session.

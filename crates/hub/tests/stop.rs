@@ -91,7 +91,7 @@ fn ordered_agent_alone_is_told_at_its_next_call() {
     assert!(!row(&handle, "s", "a2").has(Flag::Stopping));
     // Neither others' calls nor its other events are answered.
     for (agent, event) in
-        [("a2", "PreToolUse"), ("", "PreToolUse"), ("a1", "PostToolUse"), ("a1", "SubagentStart")]
+        [("a2", "PreToolUse"), ("a2", "PostToolUse"), ("", "PreToolUse"), ("a1", "SubagentStart")]
     {
         assert_eq!(post(&handle, "s", agent, event, "t1").answer, None, "{agent} {event}");
     }
@@ -108,6 +108,17 @@ fn ordered_agent_alone_is_told_at_its_next_call() {
     assert_eq!(row(&handle, "s", "a2").status, AgentStatus::Running);
     assert_eq!(order(&handle, Some("s"), "a1"), Err(StopError::Ended(AgentStatus::Stopped)));
     assert_eq!(order(&handle, None, "a1").unwrap().session, "s2".into());
+}
+
+#[test]
+fn agent_in_a_call_is_told_when_that_is_over() {
+    let hub = hub(Memory::new());
+    let handle = hub.handle();
+    start(&handle, "s", &["a1"]);
+    assert_eq!(post(&handle, "s", "a1", "PreToolUse", "t1").answer, None);
+    order(&handle, None, "a1").unwrap();
+    assert!(is_stop(&post(&handle, "s", "a1", "PostToolUse", "t1")));
+    assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Stopped);
 }
 
 #[test]

@@ -526,7 +526,7 @@ pub enum Fact<'a> {
     Stop {
         /// How far it is.
         step: StopStep,
-        /// The call that the agent was about to make when it was told.
+        /// The call that the agent was about to make, or had made, when it was told.
         call: Option<&'a str>,
         /// Whether that call was refused with it.
         is_refused: bool,

@@ -20,7 +20,7 @@ pub struct StopOrder {
     pub session_id: SessionId,
     /// The agent, by the id that it was known by.
     pub agent_id: AgentId,
-    /// The call that the agent was about to make when it was told.
+    /// The call that the agent was about to make, or had made, when it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<ToolUseId>,
     /// Whether that call was refused with it. Where it was not, it runs before the agent ends.
@@ -39,7 +39,7 @@ impl StopOrder {
 pub enum StopStep {
     /// A person asked for it.
     Asked,
-    /// The agent was told, by the answer to its next call.
+    /// The agent was told, by an answer that it waited for.
     Given,
 }
 

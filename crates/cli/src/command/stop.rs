@@ -48,8 +48,11 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
         return output::print_json(&told);
     }
     let was = if told.get("repeat") == Some(&Value::Bool(true)) { "was already asked" } else { "is asked" };
-    let line =
-        format!("{} ({}) {was} to stop, and ends when it next calls a tool", text("agent_id"), text("title"));
+    let line = format!(
+        "{} ({}) {was} to stop, and ends after its running tool call or before its next",
+        text("agent_id"),
+        text("title")
+    );
     output::print(&format!("{}\n", safe::line(&line, context.style(None).charset())))
 }
 

@@ -123,7 +123,7 @@ impl Loop {
         }
         let version = self.keeper.tree(&asker.session).ok().flatten();
         let version = version.and_then(|tree| tree.session.harness_version);
-        let answer = dialect.stop_answer(version.as_deref())?;
+        let answer = dialect.stop_answer(asker.moment, version.as_deref())?;
         let order = StopOrder {
             schema: StopOrder::SCHEMA.into(),
             step: StopStep::Given,

@@ -36,7 +36,8 @@ pub(super) struct Ordered {
     reached: bool,
 }
 
-/// Orders that a subagent at work stop. It is told by the answer to the hook of its next tool call; nobody else is.
+/// Orders that a subagent at work stop. It is told by the answer to the hook of its running tool call, when that is over,
+/// or of its next one; nobody else is told.
 #[utoipa::path(
     post, path = "/api/v1/agents/{id}/stop",
     params(
