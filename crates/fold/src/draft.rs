@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
     Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, Raw,
-    SourceKind,
+    SourceKind, StopStep,
 };
 
 /// An owned claim.
@@ -157,6 +157,16 @@ pub(crate) fn draft(seen: &Observation<'_>, tracker: usize, dialect: Dialect) ->
             let words = text.text().into_owned();
             made.data = json!({ "scope": Value::Null, "text": words, "message_id": Value::Null });
             made.words = Some(words);
+        }
+        Fact::Stop { step, call, .. } => {
+            made.kind = EventKind::Notification;
+            let Claim::Agent(agent, _) = seen.claim else { return None };
+            made.key = format!("stop/{}/{agent}/{}", step.as_str(), seen.time.unwrap_or(0));
+            let message = match step {
+                StopStep::Asked => "asked to stop",
+                StopStep::Given => "told to stop",
+            };
+            made.data = json!({ "agent_id": agent, "message": message, "tool_use_id": call });
         }
         Fact::Note { kind, data } => {
             made.kind = *kind;

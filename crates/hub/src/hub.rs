@@ -9,6 +9,7 @@ mod conclude;
 mod copies;
 mod ingest;
 mod rows;
+mod stop;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +22,7 @@ use std::{
 
 use subscope_collect::archive::Archive;
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
-use subscope_model::{Millis, PriceTable, SessionId, Update};
+use subscope_model::{AgentId, Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
@@ -155,6 +156,10 @@ struct Loop {
     rows: Rows,
     /// The place in the log before the commit that last changed a session's rows.
     moved: BTreeMap<SessionId, u64>,
+    /// Agents that are to be told to stop.
+    ordered: BTreeMap<SessionId, Vec<AgentId>>,
+    /// Whether an order was taken since the last conclusion: it stands before the next hook is answered.
+    has_new_order: bool,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
     /// What a hub of before has told of the sessions that this one reads from their beginning.
@@ -201,6 +206,8 @@ impl Loop {
             subscribers: Vec::new(),
             rows: Rows::default(),
             moved: BTreeMap::new(),
+            ordered: BTreeMap::new(),
+            has_new_order: false,
             deadlines: BTreeMap::new(),
             told: BTreeMap::new(),
             pending: BTreeSet::new(),

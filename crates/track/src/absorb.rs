@@ -6,14 +6,15 @@
 use hashbrown::HashMap;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Batch, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation,
-    Outcome, Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
+    Outcome, Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, StopStep, Text,
+    ToolClass,
 };
 
 use crate::{
     facts::{
         BatchClaim, Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order,
-        ParentClaim, PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger,
-        TurnFact, better, better_text, response_key,
+        ParentClaim, PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, StopFact, Tail, Tokens,
+        Trigger, TurnFact, better, better_text, response_key,
     },
     hash_text,
 };
@@ -74,6 +75,11 @@ impl Absorber {
         if is_undated && !matches!(seen.fact, Fact::Session { .. } | Fact::Spawn(_)) {
             return false;
         }
+        if let Fact::Stop { step, call, is_refused } = &seen.fact {
+            // What a person wants is no sign of the agent's life.
+            stop(facts, seen, order, *step, *call, *is_refused);
+            return true;
+        }
         facts.kinds |= 1 << seen.kind as u8;
         if let Some(time) = seen.time {
             facts.span.add(seen.clock, time);
@@ -101,7 +107,7 @@ impl Absorber {
                     facts.tells_starts |= 1 << seen.kind as u8;
                 }
             }
-            Fact::Activity | Fact::Heartbeat | Fact::Note { .. } => {}
+            Fact::Activity | Fact::Heartbeat | Fact::Note { .. } | Fact::Stop { .. } => {}
             Fact::Prompt { prompt_id, text, what } => {
                 prompt(facts, actor, seen, order, *prompt_id, *text, *what)
             }
@@ -376,6 +382,7 @@ fn is_own_activity(fact: &Fact<'_>) -> bool {
         | Fact::SessionEnd { .. }
         | Fact::Checksum(_)
         | Fact::Note { .. }
+        | Fact::Stop { .. }
         | Fact::WireHasIdentity => false,
     }
 }
@@ -696,6 +703,31 @@ fn agent_end(
     facts.ends.entry(id.clone()).or_default().push(end);
     if seen.kind == SourceKind::Hook && told.evidence == EndEvidence::StopHook {
         step(facts, seen, HookWhat::Stop { agent: id });
+    }
+}
+
+/// Keeps an order under the name that it has for its agent. The agent need not be known, and is not made by it.
+fn stop(
+    facts: &mut Facts,
+    seen: &Observation<'_>,
+    order: Order,
+    step: StopStep,
+    call: Option<&str>,
+    is_refused: bool,
+) {
+    let Claim::Agent(agent, _) = seen.claim else { return };
+    let call = call.map(|id| facts.call(id));
+    if is_refused && let Some(told) = call.and_then(|call| facts.calls.get_mut(call as usize)) {
+        // That it was refused is certain only if the answer arrived: whatever else is told of its end counts more.
+        let end = CallEndFact::new(seen.kind, Outcome::Over, None, seen.time, false);
+        if !told.ends.contains(&end) {
+            told.ends.push(end);
+        }
+    }
+    let fact = StopFact { step, order, time: seen.time, call: call.filter(|_| is_refused) };
+    let known = facts.stops.entry_ref(agent).or_default();
+    if !known.contains(&fact) {
+        known.push(fact);
     }
 }
 

@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use subscope_model::{
     AgentStatus, Basis, Checksum, Clock, EndEvidence, Millis, Outcome, Payload, Problem, SourceKind,
-    SpawnMode, Text, ToolClass, Usage,
+    SpawnMode, StopStep, Text, ToolClass, Usage,
 };
 
 /// Names an [`AgentFacts`]; several may turn out to be one agent.
@@ -125,6 +125,16 @@ pub(crate) struct EndFact {
     pub(crate) error: Option<Text>,
     /// The type that a stop hook names; empty for ghosts.
     pub(crate) stop_type: Option<Text>,
+}
+
+/// A person's order that an agent stop, or that it was told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StopFact {
+    pub(crate) step: StopStep,
+    pub(crate) order: Order,
+    pub(crate) time: Option<Millis>,
+    /// The call that was refused with it.
+    pub(crate) call: Option<CallNo>,
 }
 
 /// A stretch of activity began because of this call.
@@ -531,6 +541,8 @@ pub(crate) struct Facts {
     pub(crate) responses: Vec<ResponseFacts>,
     pub(crate) response_by_id: HashMap<(u64, u64), u32>,
     pub(crate) ends: HashMap<Text, Vec<EndFact>>,
+    /// Orders to stop, by the name that they have for the agent.
+    pub(crate) stops: HashMap<Text, Vec<StopFact>>,
     pub(crate) run_ids: HashMap<Text, Text>,
     pub(crate) prompts: Vec<PromptFact>,
     pub(crate) turns: Vec<TurnFact>,
@@ -568,6 +580,7 @@ impl Default for Facts {
             responses: Vec::new(),
             response_by_id: HashMap::new(),
             ends: HashMap::new(),
+            stops: HashMap::new(),
             run_ids: HashMap::new(),
             prompts: Vec::new(),
             turns: Vec::new(),

@@ -6,7 +6,7 @@ use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
     AgentFacts, BatchClaim, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key,
-    ParentClaim, ROOT, Ref, ResponseFacts, Span, SpawnCallFacts,
+    ParentClaim, ROOT, Ref, ResponseFacts, Span, SpawnCallFacts, StopFact,
 };
 
 /// Where names of the one fold's facts stand in the other's.
@@ -24,6 +24,10 @@ impl Moved {
 
     fn call(&self, call: CallNo) -> CallNo {
         self.calls.get(call as usize).copied().unwrap_or(call)
+    }
+
+    fn stop(&self, stop: StopFact) -> StopFact {
+        StopFact { call: stop.call.map(|call| self.call(call)), ..stop }
     }
 }
 
@@ -104,6 +108,14 @@ impl Facts {
         }
         for (id, ends) in other.ends {
             self.ends.entry(id).or_default().extend(ends);
+        }
+        for (id, stops) in other.stops {
+            let known = self.stops.entry(id).or_default();
+            for stop in stops.into_iter().map(|stop| moved.stop(stop)) {
+                if !known.contains(&stop) {
+                    known.push(stop);
+                }
+            }
         }
         self.run_ids.extend(other.run_ids);
         self.prompts.extend(other.prompts);

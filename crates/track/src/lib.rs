@@ -52,6 +52,17 @@ pub struct Now<'p> {
     pub limits: Limits,
 }
 
+/// What hooks have told of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooked {
+    /// Nothing: it has none, or none has come yet.
+    No,
+    /// Something, but none has named an agent.
+    Unnamed,
+    /// Something, and they name the agent that they come from.
+    Named,
+}
+
 /// Tracks one session.
 #[derive(Debug)]
 pub struct Tracker {
@@ -83,6 +94,15 @@ impl Tracker {
     /// Whether anything was heard of the main thread.
     pub fn has_root(&self) -> bool {
         self.facts.agents.get(facts::ROOT as usize).is_some_and(|root| root.heard.is_some())
+    }
+
+    /// What hooks have told of the session so far.
+    pub fn hooked(&self) -> Hooked {
+        match (self.facts.hooks.is_empty(), self.facts.has_identity) {
+            (true, _) => Hooked::No,
+            (false, false) => Hooked::Unnamed,
+            (false, true) => Hooked::Named,
+        }
     }
 
     /// Says which harness it is, once that is known.

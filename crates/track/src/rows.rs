@@ -163,7 +163,8 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
             let intervals = intervals(case, number, &calls);
             let last = last_heard(case, number);
             let has_asked = case.log.asked.iter().any(|(asked, ..)| *asked == number);
-            silences[number] = Silence { last, has_open: has_asked || statuses.contains(&ToolStatus::Open) };
+            let is_in_call = statuses.contains(&ToolStatus::Open);
+            silences[number] = Silence { last, has_open: has_asked || is_in_call, is_in_call };
             let standing = Standing {
                 status: AgentStatus::Running,
                 evidence: None,
@@ -210,7 +211,7 @@ fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {
     match call_end(case, number, call).map(|(outcome, _)| outcome) {
         Some(Outcome::Ok) => ToolStatus::Ok,
         Some(Outcome::Denied) => ToolStatus::Denied,
-        Some(Outcome::Over) if was_asked(case, number) => ToolStatus::Denied,
+        Some(Outcome::Over) if was_asked(case, number) || was_stopped(case, number) => ToolStatus::Denied,
         Some(Outcome::Error | Outcome::Interrupted | Outcome::Over) => ToolStatus::Error,
         None => ToolStatus::Open,
     }
@@ -223,6 +224,11 @@ fn was_asked(case: &Case<'_>, number: u32) -> bool {
         HookWhat::Permission { digest: asked, .. } => Some(*asked) == digest,
         _ => false,
     })
+}
+
+/// Whether the call was refused because its agent was to stop.
+fn was_stopped(case: &Case<'_>, number: u32) -> bool {
+    case.facts.stops.values().flatten().any(|stop| stop.call == Some(number))
 }
 
 fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent {
@@ -378,6 +384,10 @@ fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doing: Option<&Doing>
     let place = case.owners.parents.get(number).cloned().unwrap_or_default();
     let active = drafts.iter().skip(1).filter(|draft| draft.standing.status.is_live()).count() as u32;
     let mut flags = Vec::new();
+    let person = &case.people.all[number];
+    if number != 0 && draft.standing.status.is_live() && case.is_asked_to_stop(person) {
+        flags.push(Flag::Stopping);
+    }
     if is_stalled(case, draft.standing.status, doing, draft.last, active) {
         flags.push(Flag::Stalled);
     }

@@ -131,7 +131,8 @@ pub(crate) fn tells_starts(version: &str) -> bool {
     parts(version) >= [2, 1, 64]
 }
 
-fn parts(version: &str) -> [u32; 3] {
+/// The numbers of a version.
+pub(super) fn parts(version: &str) -> [u32; 3] {
     let mut numbers = version.split(['.', '-', ' ']).map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| numbers.next().unwrap_or(0))
 }

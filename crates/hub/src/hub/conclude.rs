@@ -96,6 +96,7 @@ impl Loop {
         let began = clock::tick();
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
         self.owes = false;
+        self.has_new_order = false;
         // A failed commit is tried again before the next turn reads anything.
         let _ = self.conclude(&sessions, has_ended);
         self.last_derived = clock::tick();
@@ -124,6 +125,7 @@ impl Loop {
                 None => self.deadlines.remove(&tree.session.id),
             };
         }
+        self.note_orders(&trees);
         if events.is_empty() {
             self.show(trees);
             return Ok(());
@@ -175,7 +177,8 @@ impl Loop {
     /// Takes what is known of these sessions as told.
     pub(super) fn pass_over(&mut self, sessions: &[SessionId]) {
         let now = now(&*self.driver, &self.options, false);
-        let _ = self.events.advance(&mut self.fold, sessions, &now);
+        let (trees, _) = self.events.advance(&mut self.fold, sessions, &now);
+        self.note_orders(&trees);
     }
 
     /// Tries again what could not be kept, if it is time.
