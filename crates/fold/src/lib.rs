@@ -14,9 +14,9 @@ pub mod texts;
 
 /// The revision of the rules by which rows are made. Raised whenever the same bytes give other rows, so that rows that were
 /// kept are made anew.
-pub const REVISION: u32 = 1;
+pub const REVISION: u32 = 2;
 
 pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};
 pub use subscope_decode::Dialect;
-pub use subscope_track::{Keep, Limits, Now, next_deadline};
+pub use subscope_track::{Awake, Keep, LimitRule, LimitScope, Limits, Now, next_deadline};

@@ -25,6 +25,7 @@ use self::{
     ingest::{Handed, Waiting},
 };
 use crate::{
+    awake::Wakefulness,
     clock,
     command::{Command, Figures},
     driver::Driver,
@@ -149,12 +150,17 @@ struct Loop {
     pending: BTreeSet<SessionId>,
     waiting: Waiting,
     handed: Handed,
+    /// Sessions that a process of before was told of.
+    recalled: Vec<SessionId>,
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
     derive_cost: Duration,
     has_ended: bool,
     is_announced: bool,
+    /// Whether what stood there at first is still being read: no silence counts until then.
+    is_behind: bool,
+    wakefulness: Wakefulness,
 }
 
 fn new_fold() -> Fold {
@@ -187,12 +193,15 @@ impl Loop {
             pending: BTreeSet::new(),
             waiting: Waiting::default(),
             handed: Handed::default(),
+            recalled: Vec::new(),
             unkept: None,
             figures,
             last_derived: clock::tick(),
             derive_cost: Duration::ZERO,
             has_ended: false,
             is_announced: false,
+            is_behind: true,
+            wakefulness: Wakefulness::default(),
         }
     }
 
@@ -268,7 +277,12 @@ impl Loop {
         for problem in fed.problems {
             self.publish_problem(problem);
         }
-        let at = self.driver.now();
+        if std::mem::replace(&mut self.is_behind, fed.is_catching_up) && !fed.is_catching_up {
+            // Now it is known how silent everybody is.
+            let recalled = self.recalled_at_work();
+            self.pending.extend(self.published.keys().cloned().chain(recalled));
+        }
+        let at = self.look();
         let due = self
             .deadlines
             .iter()
@@ -296,6 +310,23 @@ impl Loop {
             // Readers learn that nothing more will come by the end of their queue.
             self.subscribers.clear();
         }
+    }
+
+    /// Returns the time. Where it was seen to jump, deadlines were named by the time before.
+    fn look(&mut self) -> Millis {
+        let now = self.driver.now();
+        if self.wakefulness.look(now, self.driver.awake_ms(), clock::tick()) {
+            self.pending.extend(self.deadlines.keys().cloned());
+        }
+        now
+    }
+
+    /// What the hub concludes with at this moment.
+    fn limits(&self) -> Limits {
+        if self.is_behind {
+            return Limits::endless();
+        }
+        Limits { awake: self.wakefulness.awake(), ..self.options.limits.clone() }
     }
 
     /// Folds everything again: facts only grow, so what became void is forgotten with all the rest and read anew. Events

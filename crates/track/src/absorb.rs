@@ -129,8 +129,11 @@ impl Absorber {
                     hear(facts, Some(known), seen, order);
                 }
             }
-            Fact::Retry { agent, attempt, limit, error } => {
+            Fact::Retry { agent, attempt, limit, error, .. } => {
                 let who = agent.map(|id| facts.agent_by_id(id)).or(actor);
+                if *attempt > 0 {
+                    hear(facts, who, seen, order);
+                }
                 if let Some(agent) = who.and_then(|who| facts.agents.get_mut(who as usize)) {
                     let told = Retry {
                         order,
@@ -147,7 +150,7 @@ impl Absorber {
             Fact::Permission { name, digest, .. } => {
                 let named = actor;
                 let name = facts.word(name);
-                step(facts, seen, HookWhat::Permission { named, name, digest: *digest });
+                step(facts, seen, HookWhat::Permission { named, name, digest: *digest, time: seen.time });
             }
             Fact::SessionStart { .. } => step(facts, seen, HookWhat::SessionStart),
             Fact::SessionEnd { .. } => step(facts, seen, HookWhat::SessionEnd),
@@ -414,6 +417,9 @@ fn hear(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Or
     agent.proven = true;
     agent.has_transcript |= seen.kind == SourceKind::Transcript;
     agent.heard = agent.heard.max(Some(order));
+    if !matches!(seen.fact, Fact::Activity | Fact::Heartbeat | Fact::Progress { .. } | Fact::Retry { .. }) {
+        agent.acted = agent.acted.max(Some(order));
+    }
     if let Some(time) = seen.time {
         agent.span.add(seen.clock, time);
     }

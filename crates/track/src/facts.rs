@@ -191,6 +191,8 @@ pub(crate) struct AgentFacts {
     pub(crate) retry: Option<Retry>,
     /// The order of the latest thing heard of it.
     pub(crate) heard: Option<Order>,
+    /// The order of the latest thing it did itself: that the harness still waits for it is none.
+    pub(crate) acted: Option<Order>,
 }
 
 impl AgentFacts {
@@ -217,6 +219,7 @@ impl AgentFacts {
             last_text: None,
             retry: None,
             heard: None,
+            acted: None,
         }
     }
 }
@@ -488,6 +491,7 @@ pub(crate) enum HookWhat {
         named: Option<Ref>,
         name: Text,
         digest: u64,
+        time: Option<Millis>,
     },
     TurnEnd {
         status: AgentStatus,

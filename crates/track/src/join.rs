@@ -145,8 +145,8 @@ fn move_step(step: HookStep, moved: &Moved) -> HookStep {
         HookWhat::Post { call, named, launched } => {
             HookWhat::Post { call: moved.call(call), named: name(named), launched }
         }
-        HookWhat::Permission { named, name: tool, digest } => {
-            HookWhat::Permission { named: name(named), name: tool, digest }
+        HookWhat::Permission { named, name: tool, digest, time } => {
+            HookWhat::Permission { named: name(named), name: tool, digest, time }
         }
         same @ (HookWhat::Prompt { .. }
         | HookWhat::Start { .. }
@@ -241,6 +241,7 @@ fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
         known.retry = Some(retry);
     }
     known.heard = known.heard.max(told.heard);
+    known.acted = known.acted.max(told.acted);
 }
 
 fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {

@@ -6,7 +6,7 @@
 //!
 //! Steps of a conclusion, one module each: `people` (who is who), `hooks` (whose call it was on a wire that does not
 //! say), `owners` (whose calls are whose, who started whom), `status` (how agents stand or ended), `spans` (when they
-//! were active), `figures` (tokens and cost), `liveness`, `flags`, `runs`, and `rows`, which puts them together.
+//! were active), `figures` (tokens and cost), `liveness`, `flags`, `limits`, `runs`, and `rows`, which puts them together.
 //!
 //! Pitfalls: what is not monotone (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must never be
 //! kept as a fact; nothing may depend on a source's number.
@@ -19,6 +19,7 @@ mod figures;
 mod flags;
 mod hooks;
 mod join;
+mod limits;
 mod liveness;
 mod owners;
 mod people;
@@ -30,13 +31,14 @@ mod status;
 use std::hash::BuildHasher;
 
 pub use absorb::Keep;
-pub use liveness::{Limits, next_deadline};
+pub use limits::{Awake, LimitRule, LimitScope, Limits};
+pub use liveness::next_deadline;
 use subscope_model::{
     Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
 };
 
 /// The moment for which a tree is concluded, and what is known of the sources at that moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Now<'p> {
     /// The moment.
     pub at: Millis,

@@ -12,12 +12,13 @@ use crate::{
     facts::{Facts, HookWhat, Order, value},
     figures::{Figures, figures},
     flags, hooks,
-    liveness::{Doing, doing, is_open, is_stalled},
+    limits::Spans,
+    liveness::{Doing, Stand, doing, is_open, is_stalled, is_start_overdue, questions},
     owners::{Owners, owners},
     people::{No, is_ghost, people},
     runs::runs,
     spans::{calls_by_agent, intervals, union},
-    status::{Case, LOST_AFTER_MS, Silence, Standing, call_end},
+    status::{Case, Silence, Standing, call_end},
 };
 
 /// What is concluded of one agent before its row is made.
@@ -27,22 +28,28 @@ struct Draft {
     statuses: Vec<ToolStatus>,
     intervals: Vec<[Millis; 2]>,
     last: Option<Millis>,
+    /// Its limits of silence.
+    spans: Spans,
     children: Vec<No>,
 }
 
 /// Concludes the tree of a session.
 pub(crate) fn tree(session: &SessionId, harness: Option<&Text>, facts: &Facts, now: &Now<'_>) -> Tree {
-    let is_over = now.has_ended
-        || facts.span.latest().map_or(!now.is_growing, |last| now.at.saturating_sub(last) >= LOST_AFTER_MS);
+    let harness = harness.map(|harness| &**harness);
+    let lost_after_ms = now.limits.of(harness, None).lost_after_ms(false);
+    let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
+    let is_over = now.has_ended || facts.span.latest().map_or(!now.is_growing, is_silent);
     let people = people(facts, is_over);
     let log = hooks::replay(facts, &people);
     let owners = owners(facts, &people, &log);
-    let case = Case { facts, people: &people, owners: &owners, log: &log, now };
+    let case = Case { facts, people: &people, owners: &owners, log: &log, now, harness };
     let calls = calls_by_agent(facts, &people, &owners);
     let own = figures(facts, &people, &owners, now.prices);
     let order = pre_order(&case);
-    let drafts = drafts(&case, calls, &order);
-    let mut rows: Vec<Agent> = order.iter().map(|number| row(&case, *number, &drafts, &own)).collect();
+    let drafts = drafts(&case, calls, &order, &own);
+    let doings = doings(&case, &drafts);
+    let mut rows: Vec<Agent> =
+        order.iter().map(|number| row(&case, *number, &drafts, &doings, &own)).collect();
     let sums = sums(&order, &owners, &drafts, &own);
     for (row, number) in rows.iter_mut().zip(&order) {
         if let Some(sum) = sums.get(*number) {
@@ -55,7 +62,7 @@ pub(crate) fn tree(session: &SessionId, harness: Option<&Text>, facts: &Facts, n
         schema: TREE_SCHEMA.into(),
         session: Session {
             id: session.clone(),
-            harness: harness.cloned(),
+            harness: harness.map(Text::from),
             harness_version: facts.version.as_ref().map(|best| best.value.0.clone()),
             cwd: value(&facts.cwd),
             title: value(&facts.title).map(|text| title(&text)),
@@ -138,8 +145,9 @@ fn start_key(case: &Case<'_>, number: No) -> (bool, Millis, Option<Order>, Agent
 }
 
 /// Concludes everything but sums, children before parents where that matters.
-fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft> {
+fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figures]) -> Vec<Draft> {
     let count = case.people.all.len();
+    let questions = questions(case);
     let mut silences = vec![Silence::default(); count];
     let mut drafts: Vec<Draft> = (0..count)
         .map(|number| {
@@ -147,8 +155,10 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
             let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(case, *call)).collect();
             let intervals = intervals(case, number, &calls);
             let last = last_heard(case, number);
-            let has_asked = case.log.asked.iter().any(|(asked, ..)| *asked == number);
-            silences[number] = Silence { last, has_open: has_asked || statuses.contains(&ToolStatus::Open) };
+            let has_open =
+                statuses.contains(&ToolStatus::Open) || questions.iter().any(|(asked, _)| *asked == number);
+            let spans = spans_of(case, number, own);
+            silences[number] = Silence { last, lost_after_ms: spans.lost_after_ms(has_open) };
             let standing = Standing {
                 status: AgentStatus::Running,
                 evidence: None,
@@ -156,7 +166,7 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
                 report: None,
                 error: None,
             };
-            Draft { standing, calls, statuses, intervals, last, children: Vec::new() }
+            Draft { standing, calls, statuses, intervals, last, spans, children: Vec::new() }
         })
         .collect();
     for number in order.iter().rev().copied() {
@@ -164,7 +174,7 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
             let below = silences[number];
             let above = &mut silences[parent];
             above.last = above.last.max(below.last);
-            above.has_open |= below.has_open;
+            above.lost_after_ms = above.lost_after_ms.max(below.lost_after_ms);
         }
     }
     for number in order.iter().copied() {
@@ -175,6 +185,36 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
         }
     }
     drafts
+}
+
+/// The limits of silence that hold for an agent.
+fn spans_of(case: &Case<'_>, number: No, own: &[Figures]) -> Spans {
+    let limits = &case.now.limits;
+    if limits.rules.is_empty() {
+        return limits.of(None, None);
+    }
+    let model = own.get(number).and_then(|figures| model(case, number, figures));
+    limits.of(case.harness, model.as_deref())
+}
+
+/// Concludes what each agent does; `None` for those that do not run.
+fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
+    let is_active = |number: &No| drafts.get(*number).is_some_and(|draft| draft.standing.status.is_live());
+    let nobody_else = !(1..drafts.len()).any(|number| is_active(&number));
+    let latest = drafts.iter().filter_map(|draft| draft.last).max();
+    let questions = questions(case);
+    let one = |(number, draft): (No, &Draft)| {
+        if draft.standing.status != AgentStatus::Running {
+            return None;
+        }
+        let (children, ended): (Vec<No>, Vec<No>) = draft.children.iter().partition(|child| is_active(child));
+        let handed_back = ended.iter().filter_map(|child| drafts.get(*child)?.last).max();
+        let turn = if nobody_else { latest } else { draft.last.max(handed_back) };
+        let question = questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
+        let (calls, last) = (draft.calls.as_slice(), draft.last);
+        Some(doing(case, &Stand { number, calls, last, turn, children: &children, question }))
+    };
+    drafts.iter().enumerate().map(one).collect()
 }
 
 fn last_heard(case: &Case<'_>, number: No) -> Option<Millis> {
@@ -210,7 +250,7 @@ fn was_asked(case: &Case<'_>, number: u32) -> bool {
     })
 }
 
-fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent {
+fn row(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doing>], own: &[Figures]) -> Agent {
     let person = &case.people.all[number];
     let draft = &drafts[number];
     let figures = &own[number];
@@ -222,12 +262,6 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
     let first = |by_agent: &dyn Fn(&crate::facts::AgentFacts) -> Option<Text>, by_call: Option<Text>| {
         case.tellings(person).find_map(by_agent).or(by_call)
     };
-    let running =
-        draft.children.iter().filter(|child| drafts[**child].standing.status.is_live()).count() as u32;
-    let last = draft.last;
-    let doing = (standing.status == AgentStatus::Running)
-        .then(|| doing(case, number, &draft.calls, last, running))
-        .flatten();
     let tools: Vec<ToolCall> =
         draft.calls.iter().zip(&draft.statuses).map(|(call, status)| tool(case, *call, *status)).collect();
     let count = |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
@@ -260,8 +294,8 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
         background: case.mode(person) == Some(SpawnMode::Background),
         status: standing.status,
         evidence: standing.evidence.clone(),
-        liveness: doing.as_ref().map(|doing| doing.liveness.clone()),
-        flags: flags_of(case, number, drafts, doing.as_ref()),
+        liveness: doings[number].as_ref().map(|doing| doing.liveness.clone()),
+        flags: flags_of(case, number, drafts, doings),
         started_at_ms: span.map(|(first, _)| first[0]),
         ended_at_ms: if is_live { None } else { span.map(|(_, last)| last[1]).or(standing.ended_at) },
         last_event_at_ms: draft.last,
@@ -357,12 +391,17 @@ fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
     }
 }
 
-fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doing: Option<&Doing>) -> Vec<Flag> {
+fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doing>]) -> Vec<Flag> {
     let draft = &drafts[number];
     let place = case.owners.parents.get(number).cloned().unwrap_or_default();
     let active = drafts.iter().skip(1).filter(|draft| draft.standing.status.is_live()).count() as u32;
     let mut flags = Vec::new();
-    if is_stalled(case, draft.standing.status, doing, draft.last, active) {
+    let caller = place.parent.and_then(|parent| doings[parent].as_ref());
+    let is_silent = match &doings[number] {
+        Some(doing) => is_stalled(case, doing, draft.last, draft.spans, active),
+        None => is_start_overdue(case, draft.standing.status, caller, draft.last, draft.spans),
+    };
+    if is_silent {
         flags.push(Flag::Stalled);
     }
     if flags::is_looping(case.facts, &draft.calls) {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use subscope_fold::{Events, Now, next_deadline};
-use subscope_model::{Agent, AgentId, Change, Event, Problem, SessionId, Tree, Update};
+use subscope_model::{Agent, AgentId, Change, Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, LedgerError, Received};
 
 use super::Loop;
@@ -51,14 +51,11 @@ impl Loop {
         received: Vec<Received>,
         has_ended: bool,
     ) -> Result<(), String> {
-        let now = Now {
-            at: self.driver.now(),
-            has_ended,
-            is_growing: !has_ended,
-            prices: &self.options.prices,
-            limits: self.options.limits,
-        };
+        let at = self.look();
+        let limits = self.limits();
+        let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
+        events.retain(|event| event.kind != EventKind::Stall || !self.is_told(event));
         if !self.is_announced {
             // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
             for session in sessions {
@@ -85,6 +82,12 @@ impl Loop {
             self.publish(&Update::Event(Box::new(Events::problem(&problem))));
         }
         outcome
+    }
+
+    /// Whether the change log has an event already: one that was found by a hub of before.
+    fn is_told(&self, event: &Event) -> bool {
+        let told = self.keeper.events_after(0, Some(&event.session_id), usize::MAX);
+        told.ok().flatten().is_some_and(|told| told.iter().any(|known| known.id == event.id))
     }
 
     /// Tries again what could not be kept, if it is time.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use subscope_fold::{Fold, Now};
+use subscope_fold::{Fold, Limits, Now};
 use subscope_model::{Millis, Problem, SessionId};
 use subscope_store::Received;
 
@@ -184,14 +184,27 @@ impl Loop {
         }
         let sessions = self.fold.take_changed();
         let _ = self.fold.take_problems();
-        let now = Now {
-            at: self.driver.now(),
-            has_ended: false,
-            is_growing: true,
-            prices: &self.options.prices,
-            limits: self.options.limits,
-        };
+        let (at, limits) = (self.driver.now(), self.limits());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
         let _ = self.events.advance(&mut self.fold, &sessions, &now);
+        self.recalled = sessions;
+    }
+
+    /// Sessions of before that go on, as far as is known: time alone may change them. One of which more was kept than is
+    /// folded again keeps its rows as they are.
+    pub(super) fn recalled_at_work(&mut self) -> Vec<SessionId> {
+        let mut sessions = std::mem::take(&mut self.recalled);
+        let (at, limits) = (self.driver.now(), Limits::endless());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        sessions.retain(|session| {
+            let kept = self.keeper.tree(session).ok().flatten();
+            let kept = kept.filter(|kept| kept.agents.iter().any(|row| row.status.is_live()));
+            kept.zip(self.fold.tree(session, &now)).is_some_and(|(kept, folded)| {
+                folded.agents.len() >= kept.agents.len()
+                    && folded.session.ended_at_ms >= kept.session.ended_at_ms
+            })
+        });
+        sessions
     }
 
     /// Folds again what was handed over, for a fold that knows nothing.
