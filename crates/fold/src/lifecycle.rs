@@ -107,7 +107,7 @@ impl Shown {
             }
             self.rename(tree, row, &mut events);
             let settles = self.settles(row, now);
-            self.advance_agent(tree, row, settles, &mut events);
+            self.advance_agent(tree, row, settles, now, &mut events);
         }
         for problem in tree.problems.iter().skip(self.problems) {
             let data = json!({ "at": problem.at, "what": problem.what });
@@ -132,7 +132,14 @@ impl Shown {
         events.push(event(tree, None, EventKind::AgentRenamed, row.id.clone(), &key, data));
     }
 
-    fn advance_agent(&mut self, tree: &Tree, row: &Agent, settles: bool, events: &mut Vec<Event>) {
+    fn advance_agent(
+        &mut self,
+        tree: &Tree,
+        row: &Agent,
+        settles: bool,
+        now: &Now<'_>,
+        events: &mut Vec<Event>,
+    ) {
         let is_live = row.status.is_live() || settles;
         let stretches = row.intervals.len().max(1);
         let known = self.agents.get(&row.id).cloned();
@@ -143,7 +150,7 @@ impl Shown {
             && row.status == AgentStatus::Lost
             && is_silent
         {
-            events.push(stall(tree, row, wait, wait.since));
+            events.push(stall(tree, row, wait, now.at));
         }
         if !row.id.is_root() {
             for stretch in shown..stretches {

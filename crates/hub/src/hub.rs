@@ -59,6 +59,9 @@ const QUEUE_COMMANDS: usize = 1024;
 /// How long a turn waits for bytes: the longest that a command waits for its answer where the driver cannot wake the hub.
 const TURN: Duration = Duration::from_millis(100);
 
+/// The same while changes wait to be concluded.
+const BUSY_TURN: Duration = Duration::from_millis(50);
+
 /// The same once nothing has happened for [`IDLE_AFTER`], so that a watcher that is left open costs nothing.
 const IDLE_TURN: Duration = Duration::from_millis(300);
 const IDLE_AFTER: Duration = Duration::from_secs(3);
@@ -344,7 +347,7 @@ impl Loop {
         if self.pending.is_empty() {
             return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_TURN } else { TURN };
         }
-        (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(TURN)
+        (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(BUSY_TURN)
     }
 
     /// How long the hub may sleep until something wakes it: to what is next to be concluded.

@@ -81,6 +81,9 @@ impl Absorber {
         let actor = actor(facts, &seen.claim);
         if is_own_activity(&seen.fact) {
             hear(facts, actor, seen, order);
+            if actor.is_none() {
+                facts.silent = facts.silent.max(seen.time);
+            }
         }
         if seen.kind == SourceKind::Stream {
             follow_stream(facts, actor, seen);
@@ -593,6 +596,7 @@ fn spawn(
     agent.proven |= !is_undated;
     agent.batch = agent.batch.take().or(batch);
     agent.hook_started |= seen.kind == SourceKind::Hook && told.starts;
+    agent.started = agent.started.max(seen.time.filter(|_| told.starts));
     agent.detached |= told.detached;
     if let Some(call) = call {
         match agent.origins.iter_mut().find(|(known, _)| *known == call) {

@@ -167,6 +167,8 @@ pub(crate) struct AgentFacts {
     pub(crate) proven: bool,
     /// Whether a hook told its start.
     pub(crate) hook_started: bool,
+    /// When it was last told to start.
+    pub(crate) started: Option<Millis>,
     /// Whether its own conversation was read.
     pub(crate) has_transcript: bool,
     pub(crate) agent_type: Option<Best<Text>>,
@@ -201,6 +203,7 @@ impl AgentFacts {
             key,
             proven: false,
             hook_started: false,
+            started: None,
             has_transcript: false,
             agent_type: None,
             description: None,
@@ -509,6 +512,8 @@ pub(crate) struct Facts {
     pub(crate) title: Option<Best<Text>>,
     /// Kinds of source that tell each agent's start at once, as bits of `SourceKind`.
     pub(crate) tells_starts: u8,
+    /// When something was last done by whoever a wire without names means.
+    pub(crate) silent: Option<Millis>,
     /// Kinds of source that said anything.
     pub(crate) kinds: u8,
     pub(crate) span: Span,
@@ -549,6 +554,7 @@ impl Default for Facts {
             root_model: None,
             title: None,
             tells_starts: 0,
+            silent: None,
             kinds: 0,
             span: Span::default(),
             agents: vec![AgentFacts::new(Key::Root)],

@@ -106,6 +106,7 @@ impl Facts {
         join_best(&mut self.root_model, other.root_model);
         join_best(&mut self.title, other.title);
         self.tells_starts |= other.tells_starts;
+        self.silent = self.silent.max(other.silent);
         self.kinds |= other.kinds;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
@@ -190,6 +191,7 @@ fn join_owners<A: smallvec::Array<Item = (Ref, subscope_model::Basis)>>(
 fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
     known.proven |= told.proven;
     known.hook_started |= told.hook_started;
+    known.started = known.started.max(told.started);
     known.has_transcript |= told.has_transcript;
     known.detached |= told.detached;
     join_best(&mut known.agent_type, told.agent_type);

@@ -63,8 +63,10 @@ pub(crate) struct Stand<'d> {
     pub(crate) last: Option<Millis>,
     /// When it was last its turn: also when an agent that it waited for ended.
     pub(crate) turn: Option<Millis>,
-    /// Its running subagents.
+    /// Its subagents that run or are lost.
     pub(crate) children: &'d [No],
+    /// Of agents of whom nobody knows who started them: whether one runs, and when they were last heard of.
+    pub(crate) strays: (bool, Option<Millis>),
     /// What it was asked about last.
     pub(crate) question: Option<&'d Asked>,
 }
@@ -88,7 +90,7 @@ pub(crate) fn doing(case: &Case<'_>, stand: &Stand<'_>) -> Doing {
     let waited = stand.children.iter().filter(|child| is_waited_for(case, **child)).count() as u32;
     let children = || {
         let mut doing = Doing::new(LivenessKind::Children, None, stand.last);
-        doing.liveness.count = Some(waited);
+        doing.liveness.count = Some(waited.max(1));
         doing
     };
     // When the call before ended: one that is queued behind another does nothing yet.
@@ -106,8 +108,9 @@ pub(crate) fn doing(case: &Case<'_>, stand: &Stand<'_>) -> Doing {
             Some(child) if stand.children.contains(&child) => return children(),
             // It has ended, and its report is on the way.
             Some(_) => {}
-            None if waited > 0 => return children(),
-            None => return at_tool(case, told, before, stand.last),
+            None if waited > 0 || stand.strays.0 => return children(),
+            // Its agent may just have ended.
+            None => return at_tool(case, told, before.max(stand.turn).max(stand.strays.1), stand.last),
         }
     }
     if waited > 0 {
@@ -175,7 +178,7 @@ fn retry(case: &Case<'_>, stand: &Stand<'_>) -> Option<Doing> {
     Some(doing)
 }
 
-/// Whether whoever started a running agent waits for it.
+/// Whether whoever started an agent that has not ended waits for it.
 fn is_waited_for(case: &Case<'_>, child: No) -> bool {
     let Some(person) = case.people.all.get(child) else { return false };
     match person.origin {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Flag, Millis, Outcome, Problem, Session, SessionId, SpawnMode,
-    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolClass, ToolStatus, Tree, Usage,
 };
 
 use crate::{
@@ -154,7 +154,7 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figure
             let calls = std::mem::take(&mut calls[number]);
             let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(case, *call)).collect();
             let intervals = intervals(case, number, &calls);
-            let last = last_heard(case, number);
+            let last = last_heard(case, number, &calls);
             let has_open =
                 statuses.contains(&ToolStatus::Open) || questions.iter().any(|(asked, _)| *asked == number);
             let spans = spans_of(case, number, own);
@@ -169,7 +169,14 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figure
             Draft { standing, calls, statuses, intervals, last, spans, children: Vec::new() }
         })
         .collect();
+    // Orphans stand last in the order, so all of them are known before anybody whose they may be.
+    let mut strays = None;
     for number in order.iter().rev().copied() {
+        if number != 0 && is_stray(case, number) {
+            strays = strays.max(silences[number].last);
+        } else if has_open_start(case, &drafts[number].calls) {
+            silences[number].last = silences[number].last.max(strays);
+        }
         if let Some(parent) = case.owners.parents.get(number).and_then(|it| it.parent) {
             let below = silences[number];
             let above = &mut silences[parent];
@@ -202,29 +209,64 @@ fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
     let is_active = |number: &No| drafts.get(*number).is_some_and(|draft| draft.standing.status.is_live());
     let nobody_else = !(1..drafts.len()).any(|number| is_active(&number));
     let latest = drafts.iter().filter_map(|draft| draft.last).max();
+    let all_strays = || (1..drafts.len()).filter(|number| is_stray(case, *number));
+    let last_stray = all_strays().filter_map(|number| drafts.get(number)?.last).max();
+    let strays = (all_strays().any(|number| is_active(&number)), last_stray);
     let questions = questions(case);
     let one = |(number, draft): (No, &Draft)| {
         if draft.standing.status != AgentStatus::Running {
             return None;
         }
-        let (children, ended): (Vec<No>, Vec<No>) = draft.children.iter().partition(|child| is_active(child));
+        // Of one that counts as lost nothing has come back: its caller waits on.
+        let is_out = |child: &&No| {
+            is_active(child) || drafts.get(**child).is_some_and(|it| it.standing.status == AgentStatus::Lost)
+        };
+        let (children, ended): (Vec<No>, Vec<No>) = draft.children.iter().partition(is_out);
         let handed_back = ended.iter().filter_map(|child| drafts.get(*child)?.last).max();
         let turn = if nobody_else { latest } else { draft.last.max(handed_back) };
         let question = questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
         let (calls, last) = (draft.calls.as_slice(), draft.last);
-        Some(doing(case, &Stand { number, calls, last, turn, children: &children, question }))
+        Some(doing(case, &Stand { number, calls, last, turn, children: &children, strays, question }))
     };
     drafts.iter().enumerate().map(one).collect()
 }
 
-fn last_heard(case: &Case<'_>, number: No) -> Option<Millis> {
+/// Whether nobody is known to have started an agent.
+fn is_stray(case: &Case<'_>, number: No) -> bool {
+    let is_orphan = case.owners.parents.get(number).is_none_or(|place| place.parent.is_none());
+    is_orphan && case.people.all.get(number).is_some_and(|person| person.origin.is_none())
+}
+
+/// Whether an agent waits for one that it started, of which only that is known.
+fn has_open_start(case: &Case<'_>, calls: &[u32]) -> bool {
+    calls.iter().any(|call| {
+        let told = case.facts.calls.get(*call as usize);
+        told.is_some_and(|told| told.class == ToolClass::Spawn && is_open(case, *call, told))
+            && case.people.started_by(*call).is_none()
+    })
+}
+
+/// When an agent was last heard of: by its own lines, by its calls where a wire names nobody, and by what woke it.
+fn last_heard(case: &Case<'_>, number: No, calls: &[u32]) -> Option<Millis> {
     let person = case.people.all.get(number)?;
-    let own = case.tellings(person).filter_map(|agent| agent.span.latest());
+    let own = case.tellings(person).filter_map(|agent| agent.span.latest().max(agent.started));
     let woken =
         case.tellings(person).flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
     let asked =
         person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.begin);
-    own.chain(woken).chain(asked.and_then(|begin| begin.time())).max()
+    let called = calls.iter().filter_map(|call| Some((*call, case.facts.calls.get(*call as usize)?)));
+    let called = called.flat_map(|(call, told)| {
+        let ended = call_end(case, call, told).and_then(|(_, time)| time);
+        [told.begin.and_then(|begin| begin.time()), ended]
+    });
+    let heard = own.chain(woken).chain(asked.and_then(|begin| begin.time())).chain(called.flatten()).max();
+    if number != 0 {
+        return heard;
+    }
+    // Who is not named is the root, where the others are or where there are no others.
+    let is_alone = case.people.all.len() == 1;
+    let unnamed = case.facts.silent.filter(|_| case.facts.has_identity || is_alone);
+    heard.max(unnamed).or(case.facts.span.latest().filter(|_| is_alone))
 }
 
 fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {

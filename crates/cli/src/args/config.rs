@@ -20,7 +20,9 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
   verbose = false
   heartbeat = \"10s\"
   stall = \"180s\"
-  stall_subagents = \"600s\"";
+  stall_subagents = \"600s\"
+  stall_open = \"30m\"                     # while a tool call or a question for permission is open
+  limits = [\"claude-opus stall=5m\"]      # others for a harness or a model; also stall_subagents, stall_open";
 
 /// Shows settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]
