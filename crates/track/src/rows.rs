@@ -163,6 +163,7 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figure
                 status: AgentStatus::Running,
                 evidence: None,
                 ended_at: None,
+                told_at: None,
                 report: None,
                 error: None,
             };
@@ -208,9 +209,11 @@ fn spans_of(case: &Case<'_>, number: No, own: &[Figures]) -> Spans {
 fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
     let is_active = |number: &No| drafts.get(*number).is_some_and(|draft| draft.standing.status.is_live());
     let nobody_else = !(1..drafts.len()).any(|number| is_active(&number));
-    let latest = drafts.iter().filter_map(|draft| draft.last).max();
+    // A hook may tell of an ending before the agent's last line is there.
+    let gone = |draft: &Draft| draft.last.max(draft.standing.told_at);
+    let latest = drafts.iter().filter_map(gone).max();
     let all_strays = || (1..drafts.len()).filter(|number| is_stray(case, *number));
-    let last_stray = all_strays().filter_map(|number| drafts.get(number)?.last).max();
+    let last_stray = all_strays().filter_map(|number| drafts.get(number).and_then(gone)).max();
     let strays = (all_strays().any(|number| is_active(&number)), last_stray);
     let questions = questions(case);
     let one = |(number, draft): (No, &Draft)| {
@@ -222,7 +225,7 @@ fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
             is_active(child) || drafts.get(**child).is_some_and(|it| it.standing.status == AgentStatus::Lost)
         };
         let (children, ended): (Vec<No>, Vec<No>) = draft.children.iter().partition(is_out);
-        let handed_back = ended.iter().filter_map(|child| drafts.get(*child)?.last).max();
+        let handed_back = ended.iter().filter_map(|child| drafts.get(*child).and_then(gone)).max();
         let turn = if nobody_else { latest } else { draft.last.max(handed_back) };
         let question = questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
         let (calls, last) = (draft.calls.as_slice(), draft.last);

@@ -20,13 +20,16 @@ pub(crate) struct Standing {
     pub(crate) evidence: Option<Text>,
     /// When the harness says that it ended.
     pub(crate) ended_at: Option<Millis>,
+    /// When that was told last.
+    pub(crate) told_at: Option<Millis>,
     pub(crate) report: Option<Text>,
     pub(crate) error: Option<Text>,
 }
 
 impl Standing {
     fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
-        Self { status, evidence: evidence.map(Text::from), ended_at: None, report: None, error: None }
+        let evidence = evidence.map(Text::from);
+        Self { status, evidence, ended_at: None, told_at: None, report: None, error: None }
     }
 }
 
@@ -62,6 +65,8 @@ impl Case<'_> {
         if let Some(best) = told.first() {
             let mut standing = Standing::new(best.status, Some(best.evidence.as_str()));
             standing.ended_at = told.iter().find_map(|end| end.time);
+            let moments = told.iter().map(|end| end.order.time).filter(|time| *time > Millis::MIN);
+            standing.told_at = moments.max();
             standing.report = told.iter().find_map(|end| end.report.clone());
             standing.error =
                 told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);

@@ -22,7 +22,7 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
   stall = \"180s\"
   stall_subagents = \"600s\"
   stall_open = \"30m\"                     # while a tool call or a question for permission is open
-  limits = [\"claude-opus stall=5m\"]      # others for a harness or a model; also stall_subagents, stall_open";
+  limits = [\"claude-opus stall=5m\"]      # for one harness or model";
 
 /// Shows settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]

@@ -55,7 +55,6 @@ impl Loop {
         let limits = self.limits();
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
-        events.retain(|event| event.kind != EventKind::Stall || !self.is_told(event));
         if !self.is_announced {
             // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
             for session in sessions {
@@ -66,6 +65,7 @@ impl Loop {
             let until = |event: &Event| self.told_until.get(&event.session_id).copied().flatten();
             events.retain(|event| event.at_ms.is_none_or(|at| until(event).is_none_or(|until| at > until)));
         }
+        events.retain(|event| !self.is_told(event));
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
             match next_deadline(tree, &now).into_iter().chain(due).min() {
@@ -84,8 +84,20 @@ impl Loop {
         outcome
     }
 
-    /// Whether the change log has an event already: one that was found by a hub of before.
+    /// Whether a hub of before has told an event: of what rows say, which takes its time. The change log knows.
     fn is_told(&self, event: &Event) -> bool {
+        let is_old = || {
+            let until = self.told_until.get(&event.session_id).copied().flatten();
+            until.is_some_and(|until| event.at_ms.is_some_and(|at| at <= until))
+        };
+        let may_be = match event.kind {
+            EventKind::Stall => true,
+            EventKind::SubagentStop | EventKind::RunEnd => is_old(),
+            _ => false,
+        };
+        if !may_be {
+            return false;
+        }
         let told = self.keeper.events_after(0, Some(&event.session_id), usize::MAX);
         told.ok().flatten().is_some_and(|told| told.iter().any(|known| known.id == event.id))
     }

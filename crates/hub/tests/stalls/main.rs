@@ -6,12 +6,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
+mod again;
 mod theatre;
 
 use std::collections::BTreeMap;
 
 use subscope_model::{LivenessKind, Millis};
-use subscope_testkit::waits::{Case, Cause, Expected, Stage, Stall, cases, healthy};
+use subscope_testkit::waits::{Case, Cause, Expected, Stall, cases, healthy};
 use theatre::{Act, Look, Seen, Told, play};
 
 /// How late a stall may be told: the hub looks every second, and a script's moments are to a few milliseconds.
@@ -20,9 +21,12 @@ const GRAIN_MS: Millis = 1_500;
 const WAITS: usize = 500;
 /// How many hubs play side by side: each of them sleeps most of the time.
 const HUBS: usize = 24;
+/// How many waits one hub watches at once.
+const TOGETHER: usize = 16;
 
+/// How many hours healthy agents work: a share of the bench's 10,000, which `cargo xtask stalls` asks for.
 fn hours() -> u64 {
-    std::env::var("HEALTHY_HOURS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000)
+    std::env::var("HEALTHY_HOURS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
 fn act(case: &Case) -> Act {
@@ -38,8 +42,7 @@ fn act(case: &Case) -> Act {
 fn play_cases(cases: &[Case]) -> Vec<Seen> {
     let (sleepers, others): (Vec<usize>, Vec<usize>) =
         (0..cases.len()).partition(|number| cases[*number].sleep.is_some());
-    let share = 16usize;
-    let mut jobs: Vec<Vec<usize>> = others.chunks(share).map(<[usize]>::to_vec).collect();
+    let mut jobs: Vec<Vec<usize>> = others.chunks(TOGETHER).map(<[usize]>::to_vec).collect();
     jobs.extend(sleepers.into_iter().map(|number| vec![number]));
     let next = std::sync::atomic::AtomicUsize::new(0);
     let seen = std::sync::Mutex::new(BTreeMap::new());
@@ -73,15 +76,12 @@ fn faults(case: &Case, seen: &Seen) -> Vec<String> {
             faults.push(format!("not told: {stall:?}"));
         }
     }
+    if told.len() > case.stalls.len() {
+        faults.push(format!("told {} times", told.len()));
+    }
     for told in told {
         if !case.stalls.iter().any(|stall| is_told(stall, told)) {
             faults.push(format!("false: {told:?}"));
-        }
-    }
-    if seen.stalls.len() > case.stalls.len() && faults.is_empty() {
-        let count = seen.stalls.iter().filter(|told| told.at <= case.end).count();
-        if count > case.stalls.len() {
-            faults.push(format!("told {count} times"));
         }
     }
     faults
@@ -168,9 +168,4 @@ fn healthy_agents_are_never_stalled() {
     );
     assert_eq!(stalls, Vec::<String>::new());
     assert_eq!(ended, sessions.len(), "what is healthy also ends");
-}
-
-#[test]
-fn script_begins_at_the_clocks_start() {
-    assert_eq!(Stage::moment(0), subscope_testkit::clock::START);
 }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use subscope_model::Millis;
 
 use crate::{
-    clock::START,
     corpus::Source,
     lines::{Line, hook, launch_result, spawn_input, spawn_result, stream, task_notification, transcript},
     random::Random,
@@ -54,7 +53,7 @@ impl Wire {
 /// A line, and when it is written or comes.
 #[derive(Clone, Debug)]
 pub struct TimedLine {
-    /// When, in milliseconds after [`START`].
+    /// When, in milliseconds after [`crate::clock::START`].
     pub at: Millis,
     /// Where it stands.
     pub source: Source,
@@ -343,7 +342,8 @@ impl Stage {
             self.fire(0, at + 1, hook("Stop"), false);
             return self.announce(at + 2, stream::result("Done."));
         };
-        self.fire(player, at + 1, hook("SubagentStop"), false);
+        // Observed: a hook is there some milliseconds before what it tells of is written.
+        self.fire(player, at - 20, hook("SubagentStop"), false);
         if self.wire.has_transcripts() && !self.is_old() {
             self.meta(player, at + 1, true);
         }
@@ -360,10 +360,5 @@ impl Stage {
         let entry = transcript::tool_result(&call.id, "Done.").harness_result(report.clone());
         self.write(parent, at + 20, entry);
         self.print(parent, at + 20, stream::tool_result(&call.id, "Done.").harness_result(report));
-    }
-
-    /// The moment of a time of this stage.
-    pub fn moment(at: Millis) -> Millis {
-        START + at
     }
 }
