@@ -115,13 +115,17 @@ pub(crate) fn draft(seen: &Observation<'_>, tracker: usize, dialect: Dialect) ->
                 "agent_id": agent, "message": message, "tool_calls": tool_calls, "total_tokens": total_tokens,
             });
         }
-        Fact::Retry { agent, attempt, limit, error } if *attempt > 0 => {
+        Fact::Retry { agent, attempt, limit, delay_ms, error } if *attempt > 0 => {
             made.kind = EventKind::Retry;
-            made.key = line("retry", None);
+            // The main thread's stand in transcripts and streams with ids of their own; the delay is drawn by lot.
+            made.key = match (&seen.claim, delay_ms) {
+                (Claim::Root(_), Some(delay)) => format!("retry/root/{attempt}/{delay}"),
+                _ => line("retry", None),
+            };
             if let Some(agent) = agent {
                 made.claim = OwnedClaim::Agent((*agent).to_owned(), Basis::Wire);
             }
-            made.data = json!({ "attempt": attempt, "limit": limit, "error": error });
+            made.data = json!({ "attempt": attempt, "limit": limit, "delay_ms": delay_ms, "error": error });
         }
         Fact::Heartbeat => {
             made.kind = EventKind::Heartbeat;

@@ -11,6 +11,7 @@
 //!
 //! Absent on purpose: dialects, HTTP, terminals.
 
+mod awake;
 mod beside;
 pub mod clock;
 mod cold;

@@ -561,6 +561,8 @@ pub enum Fact<'a> {
         attempt: u32,
         /// How many there will be.
         limit: u32,
+        /// How long it waits before it.
+        delay_ms: Option<u64>,
         /// Why.
         error: Cow<'a, str>,
     },

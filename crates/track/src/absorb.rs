@@ -87,6 +87,9 @@ impl Absorber {
         let actor = actor(facts, &seen.claim);
         if is_own_activity(&seen.fact) {
             hear(facts, actor, seen, order);
+            if actor.is_none() {
+                facts.silent = facts.silent.max(seen.time);
+            }
         }
         if seen.kind == SourceKind::Stream {
             follow_stream(facts, actor, seen);
@@ -135,8 +138,11 @@ impl Absorber {
                     hear(facts, Some(known), seen, order);
                 }
             }
-            Fact::Retry { agent, attempt, limit, error } => {
+            Fact::Retry { agent, attempt, limit, error, .. } => {
                 let who = agent.map(|id| facts.agent_by_id(id)).or(actor);
+                if *attempt > 0 {
+                    hear(facts, who, seen, order);
+                }
                 if let Some(agent) = who.and_then(|who| facts.agents.get_mut(who as usize)) {
                     let told = Retry {
                         order,
@@ -153,7 +159,7 @@ impl Absorber {
             Fact::Permission { name, digest, .. } => {
                 let named = actor;
                 let name = facts.word(name);
-                step(facts, seen, HookWhat::Permission { named, name, digest: *digest });
+                step(facts, seen, HookWhat::Permission { named, name, digest: *digest, time: seen.time });
             }
             Fact::SessionStart { .. } => step(facts, seen, HookWhat::SessionStart),
             Fact::SessionEnd { .. } => step(facts, seen, HookWhat::SessionEnd),
@@ -422,6 +428,9 @@ fn hear(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Or
     agent.proven = true;
     agent.has_transcript |= seen.kind == SourceKind::Transcript;
     agent.heard = agent.heard.max(Some(order));
+    if !matches!(seen.fact, Fact::Activity | Fact::Heartbeat | Fact::Progress { .. } | Fact::Retry { .. }) {
+        agent.acted = agent.acted.max(Some(order));
+    }
     if let Some(time) = seen.time {
         agent.span.add(seen.clock, time);
     }
@@ -595,6 +604,7 @@ fn spawn(
     agent.proven |= !is_undated;
     agent.batch = agent.batch.take().or(batch);
     agent.hook_started |= seen.kind == SourceKind::Hook && told.starts;
+    agent.started = agent.started.max(seen.time.filter(|_| told.starts));
     agent.detached |= told.detached;
     if let Some(call) = call {
         match agent.origins.iter_mut().find(|(known, _)| *known == call) {

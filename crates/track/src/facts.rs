@@ -177,6 +177,8 @@ pub(crate) struct AgentFacts {
     pub(crate) proven: bool,
     /// Whether a hook told its start.
     pub(crate) hook_started: bool,
+    /// When it was last told to start.
+    pub(crate) started: Option<Millis>,
     /// Whether its own conversation was read.
     pub(crate) has_transcript: bool,
     pub(crate) agent_type: Option<Best<Text>>,
@@ -201,6 +203,8 @@ pub(crate) struct AgentFacts {
     pub(crate) retry: Option<Retry>,
     /// The order of the latest thing heard of it.
     pub(crate) heard: Option<Order>,
+    /// The order of the latest thing it did itself: that the harness still waits for it is none.
+    pub(crate) acted: Option<Order>,
 }
 
 impl AgentFacts {
@@ -209,6 +213,7 @@ impl AgentFacts {
             key,
             proven: false,
             hook_started: false,
+            started: None,
             has_transcript: false,
             agent_type: None,
             description: None,
@@ -227,6 +232,7 @@ impl AgentFacts {
             last_text: None,
             retry: None,
             heard: None,
+            acted: None,
         }
     }
 }
@@ -509,6 +515,7 @@ pub(crate) enum HookWhat {
         named: Option<Ref>,
         name: Text,
         digest: u64,
+        time: Option<Millis>,
     },
     TurnEnd {
         status: AgentStatus,
@@ -526,6 +533,8 @@ pub(crate) struct Facts {
     pub(crate) title: Option<Best<Text>>,
     /// Kinds of source that tell each agent's start at once, as bits of `SourceKind`.
     pub(crate) tells_starts: u8,
+    /// When something was last done by whoever a wire without names means.
+    pub(crate) silent: Option<Millis>,
     /// Kinds of source that said anything.
     pub(crate) kinds: u8,
     pub(crate) span: Span,
@@ -568,6 +577,7 @@ impl Default for Facts {
             root_model: None,
             title: None,
             tells_starts: 0,
+            silent: None,
             kinds: 0,
             span: Span::default(),
             agents: vec![AgentFacts::new(Key::Root)],

@@ -98,6 +98,7 @@ impl Facts {
         join_best(&mut self.root_model, other.root_model);
         join_best(&mut self.title, other.title);
         self.tells_starts |= other.tells_starts;
+        self.silent = self.silent.max(other.silent);
         self.kinds |= other.kinds;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
@@ -145,8 +146,8 @@ fn move_step(step: HookStep, moved: &Moved) -> HookStep {
         HookWhat::Post { call, named, launched } => {
             HookWhat::Post { call: moved.call(call), named: name(named), launched }
         }
-        HookWhat::Permission { named, name: tool, digest } => {
-            HookWhat::Permission { named: name(named), name: tool, digest }
+        HookWhat::Permission { named, name: tool, digest, time } => {
+            HookWhat::Permission { named: name(named), name: tool, digest, time }
         }
         same @ (HookWhat::Prompt { .. }
         | HookWhat::Start { .. }
@@ -190,6 +191,7 @@ fn join_owners<A: smallvec::Array<Item = (Ref, subscope_model::Basis)>>(
 fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
     known.proven |= told.proven;
     known.hook_started |= told.hook_started;
+    known.started = known.started.max(told.started);
     known.has_transcript |= told.has_transcript;
     known.detached |= told.detached;
     join_best(&mut known.agent_type, told.agent_type);
@@ -241,6 +243,7 @@ fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
         known.retry = Some(retry);
     }
     known.heard = known.heard.max(told.heard);
+    known.acted = known.acted.max(told.acted);
 }
 
 fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {

@@ -5,8 +5,9 @@
 //! So the same sources give the same tree, whatever came first.
 //!
 //! Steps of a conclusion, one module each: `people` (who is who), `hooks` (whose call it was on a wire that does not
-//! say), `owners` (whose calls are whose, who started whom), `copies` (what counts in another session), `status` (how agents stand or ended), `spans` (when they
-//! were active), `figures` (tokens and cost), `liveness`, `flags`, `runs`, and `rows`, which puts them together.
+//! say), `owners` (whose calls are whose, who started whom), `copies` (what counts in another session), `status` (how agents
+//! stand or ended), `spans` (when they were active), `figures` (tokens and cost), `liveness`, `flags`, `limits`, `runs`, and
+//! `rows`, which puts them together.
 //!
 //! Pitfalls: what is not monotone (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must never be
 //! kept as a fact; nothing may depend on a source's number.
@@ -20,6 +21,7 @@ mod figures;
 mod flags;
 mod hooks;
 mod join;
+mod limits;
 mod liveness;
 mod owners;
 mod people;
@@ -32,13 +34,14 @@ use std::hash::BuildHasher;
 
 pub use absorb::Keep;
 pub use copies::{Elsewhere, Told};
-pub use liveness::{Limits, next_deadline};
+pub use limits::{Awake, LimitRule, LimitScope, Limits};
+pub use liveness::next_deadline;
 use subscope_model::{
     Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
 };
 
 /// The moment for which a tree is concluded, and what is known of the sources at that moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Now<'p> {
     /// The moment.
     pub at: Millis,

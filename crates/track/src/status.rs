@@ -20,20 +20,18 @@ pub(crate) struct Standing {
     pub(crate) evidence: Option<Text>,
     /// When the harness says that it ended.
     pub(crate) ended_at: Option<Millis>,
+    /// When that was told last.
+    pub(crate) told_at: Option<Millis>,
     pub(crate) report: Option<Text>,
     pub(crate) error: Option<Text>,
 }
 
 impl Standing {
     fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
-        Self { status, evidence: evidence.map(Text::from), ended_at: None, report: None, error: None }
+        let evidence = evidence.map(Text::from);
+        Self { status, evidence, ended_at: None, told_at: None, report: None, error: None }
     }
 }
-
-/// Silence after which an agent without an ending is lost.
-pub(crate) const LOST_AFTER_MS: i64 = 15 * 60 * 1000;
-/// The same while a call or a permission question is open.
-pub(crate) const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
 
 /// Everything that the status of one agent rests on.
 pub(crate) struct Case<'f> {
@@ -42,13 +40,14 @@ pub(crate) struct Case<'f> {
     pub(crate) owners: &'f Owners,
     pub(crate) log: &'f HookLog,
     pub(crate) now: &'f Now<'f>,
+    pub(crate) harness: Option<&'f str>,
 }
 
-/// When an agent and those below it were last heard of, and whether one of them has an open call.
+/// When an agent and those below it were last heard of, and how long all of them may be silent before they are lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
     pub(crate) last: Option<Millis>,
-    pub(crate) has_open: bool,
+    pub(crate) lost_after_ms: i64,
     /// Whether the agent itself has an open call.
     pub(crate) is_in_call: bool,
 }
@@ -70,6 +69,8 @@ impl Case<'_> {
         if let Some(best) = told.first() {
             let mut standing = Standing::new(best.status, Some(best.evidence.as_str()));
             standing.ended_at = told.iter().find_map(|end| end.time);
+            let moments = told.iter().map(|end| end.order.time).filter(|time| *time > Millis::MIN);
+            standing.told_at = moments.max();
             standing.report = told.iter().find_map(|end| end.report.clone());
             standing.error =
                 told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);
@@ -286,15 +287,15 @@ impl Case<'_> {
         if self.log.has_left {
             return Some("the session ended".to_owned());
         }
-        let limit = if silence.has_open { LOST_AFTER_OPEN_MS } else { LOST_AFTER_MS };
+        let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
         match silence.last {
-            Some(last) if self.now.at.saturating_sub(last) >= limit => {
-                Some(format!("silent for {} min", self.now.at.saturating_sub(last) / 60_000))
+            Some(last) if silent(last) >= silence.lost_after_ms => {
+                Some(format!("silent for {} min", silent(last) / 60_000))
             }
             Some(_) => None,
             // Nothing of it has a time: the session's last event, else the end of the file, is the evidence.
             None => match self.facts.span.latest() {
-                Some(last) if self.now.at.saturating_sub(last) < LOST_AFTER_MS => None,
+                Some(last) if silent(last) < silence.lost_after_ms => None,
                 _ if self.now.is_growing => None,
                 _ => Some("end of file".to_owned()),
             },

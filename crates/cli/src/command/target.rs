@@ -7,7 +7,7 @@ use std::{
 
 use subscope_collect::{Expanded, Group, layout};
 use subscope_decode::Dialect;
-use subscope_fold::{FoldOptions, Keep, Limits, Now};
+use subscope_fold::{FoldOptions, Keep, LimitRule, Limits, Now};
 use subscope_hub::{Cold, index::elsewhere};
 use subscope_model::{Millis, Problem, SessionId, Tree};
 use subscope_store::Access;
@@ -15,6 +15,7 @@ use subscope_store::Access;
 use super::history;
 use crate::{
     args::value::Target,
+    config::{Origin, Sourced},
     context::Context,
     error::{CliError, Kind},
 };
@@ -153,9 +154,18 @@ fn now(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliErr
 pub(crate) fn limits(context: &Context) -> Limits {
     let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     let watch = &context.settings().watch;
+    // An option holds for everybody.
+    let is_open = |sourced: &Sourced<std::time::Duration>| !matches!(sourced.origin, Origin::Flag(_));
+    let rules = watch.limits.value.iter().map(|rule| LimitRule {
+        stall_ms: rule.limits.stall_ms.filter(|_| is_open(&watch.stall)),
+        stall_subagents_ms: rule.limits.stall_subagents_ms.filter(|_| is_open(&watch.stall_subagents)),
+        ..rule.limits.clone()
+    });
     Limits {
         stall_ms: ms(watch.stall.value),
         stall_subagents_ms: ms(watch.stall_subagents.value),
+        stall_open_ms: ms(watch.stall_open.value),
+        rules: rules.collect(),
         ..Limits::default()
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use subscope_fold::Fold;
+use subscope_fold::{Fold, Limits, Now};
 use subscope_model::{Millis, Problem, SessionId, Text};
 use subscope_store::{Commit, Recalled, Received};
 
@@ -201,7 +201,8 @@ impl Loop {
         }
         changed.extend(self.fold.take_changed());
         changed.retain(|session| !unsettled.contains(session));
-        self.pass_over(&changed.into_iter().collect::<Vec<_>>());
+        self.recalled = changed.into_iter().collect();
+        self.pass_over(&self.recalled.clone());
         self.owes |= !unsettled.is_empty();
         for session in &unsettled {
             let told = Told::of(session, &*self.keeper).with_fresh(fresh.clone());
@@ -209,6 +210,23 @@ impl Loop {
         }
         self.pending.extend(unsettled);
         let _ = self.fold.take_problems();
+    }
+
+    /// Sessions of before that go on, as far as is known: time alone may change them. One of which more was kept than is
+    /// folded again keeps its rows as they are.
+    pub(super) fn recalled_at_work(&mut self) -> Vec<SessionId> {
+        let mut sessions = std::mem::take(&mut self.recalled);
+        let (at, limits) = (self.driver.now(), Limits::endless());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        sessions.retain(|session| {
+            let kept = self.keeper.tree(session).ok().flatten();
+            let kept = kept.filter(|kept| kept.agents.iter().any(|row| row.status.is_live()));
+            kept.zip(self.fold.tree(session, &now)).is_some_and(|(kept, folded)| {
+                folded.agents.len() >= kept.agents.len()
+                    && folded.session.ended_at_ms >= kept.session.ended_at_ms
+            })
+        });
+        sessions
     }
 
     /// Folds again what was handed over, for a fold that knows nothing.
