@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask ci | test | tidy | truth | bench | fuzz`.
+//! Chores of the repository: `cargo xtask ci | test | tidy | truth | stalls | bench | fuzz`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -7,6 +7,7 @@ mod bench;
 mod ci;
 mod edges;
 mod fuzz;
+mod stalls;
 mod step;
 mod tidy;
 mod truth;
@@ -21,6 +22,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test            the tests of the workspace, and tidy
   tidy            the rules of the repository that no other tool checks
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
+  stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
   fuzz [SECONDS [TARGET]]
                   runs each fuzz target, or one, for so long (60)";
@@ -42,6 +44,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["test"] => ci::test(),
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
+        ["stalls"] => stalls::all(),
         ["bench"] => bench::run(),
         ["fuzz"] => fuzz::run(60, None),
         ["fuzz", seconds, target @ ..] if target.len() < 2 => match seconds.parse() {

@@ -15,11 +15,12 @@ pub mod harness;
 mod lenient;
 mod lines;
 mod recognise;
+pub mod stop_orders;
 pub mod subagent_events;
 
 pub use lines::{JsonLines, MAX_LINE_BYTES, Parsed};
 pub use recognise::recognise;
-use subscope_model::{Sink, SourceId, SourceKind};
+use subscope_model::{AgentId, SessionId, Sink, SourceId, SourceKind, ToolUseId};
 
 /// A machine-readable output of a harness, or of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,11 +39,13 @@ pub enum Dialect {
     SubagentEvents,
     /// Our own `subscope.event/1`.
     Feed,
+    /// Our own `subscope.stop/1`: what a person ordered.
+    StopOrders,
 }
 
 impl Dialect {
     /// All dialects that `--dialect` may name.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ClaudeTranscript,
         Self::ClaudeMeta,
         Self::ClaudeJournal,
@@ -50,6 +53,7 @@ impl Dialect {
         Self::ClaudeHook,
         Self::SubagentEvents,
         Self::Feed,
+        Self::StopOrders,
     ];
 
     /// The name used by `--dialect` and as an event's `source`.
@@ -62,6 +66,7 @@ impl Dialect {
             Self::ClaudeHook => "claude.hook",
             Self::SubagentEvents => "subagent-events",
             Self::Feed => "feed",
+            Self::StopOrders => "stop-orders",
         }
     }
 
@@ -75,7 +80,7 @@ impl Dialect {
         match self {
             Self::ClaudeTranscript | Self::ClaudeMeta | Self::ClaudeJournal => SourceKind::Transcript,
             Self::ClaudeStream => SourceKind::Stream,
-            Self::SubagentEvents | Self::Feed => SourceKind::Posted,
+            Self::SubagentEvents | Self::Feed | Self::StopOrders => SourceKind::Posted,
             Self::ClaudeHook => SourceKind::Hook,
         }
     }
@@ -88,9 +93,70 @@ impl Dialect {
             | Self::ClaudeJournal
             | Self::ClaudeStream
             | Self::ClaudeHook => Some(harness::CLAUDE_CODE.name),
-            Self::SubagentEvents | Self::Feed => None,
+            Self::SubagentEvents | Self::Feed | Self::StopOrders => None,
         }
     }
+}
+
+impl Dialect {
+    /// Returns the subagent that waits for an answer to these bytes before it goes on. Few dialects are ever answered.
+    pub fn asker(self, bytes: &[u8]) -> Option<Asker> {
+        match self {
+            Self::ClaudeHook => claude::answer::asker(bytes),
+            Self::ClaudeTranscript
+            | Self::ClaudeMeta
+            | Self::ClaudeJournal
+            | Self::ClaudeStream
+            | Self::SubagentEvents
+            | Self::Feed
+            | Self::StopOrders => None,
+        }
+    }
+
+    /// Returns the answer that makes such an agent stop, for the harness's version where that is known.
+    pub fn stop_answer(self, moment: AskMoment, version: Option<&str>) -> Option<StopAnswer> {
+        match self {
+            Self::ClaudeHook => Some(claude::answer::stop_answer(moment, version)),
+            Self::ClaudeTranscript
+            | Self::ClaudeMeta
+            | Self::ClaudeJournal
+            | Self::ClaudeStream
+            | Self::SubagentEvents
+            | Self::Feed
+            | Self::StopOrders => None,
+        }
+    }
+}
+
+/// Where a subagent waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskMoment {
+    /// In front of a call.
+    BeforeCall,
+    /// Behind one.
+    AfterCall,
+}
+
+/// A subagent that waits for an answer before it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// Where.
+    pub moment: AskMoment,
+    /// Its session.
+    pub session: SessionId,
+    /// The agent.
+    pub agent: AgentId,
+    /// The call.
+    pub call: Option<ToolUseId>,
+}
+
+/// An answer that makes an agent stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopAnswer {
+    /// The answer, as its harness reads it.
+    pub json: String,
+    /// Whether it refuses the call as well; where it does not, the call is made before the agent ends.
+    pub is_refused: bool,
 }
 
 /// What a source's surroundings (its path) tell of it.
@@ -125,5 +191,6 @@ pub fn decoder(dialect: Dialect, hint: &Hint) -> Box<dyn Decoder> {
         Dialect::ClaudeHook => Box::new(claude::hook::Hooks::new(hint)),
         Dialect::SubagentEvents => Box::new(subagent_events::SubagentEvents::new(hint)),
         Dialect::Feed => Box::new(feed::FeedLines::new(hint)),
+        Dialect::StopOrders => Box::new(stop_orders::StopOrders::new(hint)),
     }
 }

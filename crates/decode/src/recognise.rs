@@ -80,6 +80,8 @@ fn dialect(marks: &Marks<'_>) -> Option<Dialect> {
     let has = |field: &Str<'_>| field.filled().is_some();
     if marks.schema.is(subscope_model::Event::SCHEMA) {
         Some(Dialect::Feed)
+    } else if marks.schema.is(subscope_model::StopOrder::SCHEMA) {
+        Some(Dialect::StopOrders)
     } else if has(&marks.hook_event_name) {
         Some(Dialect::ClaudeHook)
     } else if has(&marks.run_id) || has(&marks.subagent_name) {
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn recognise_each_dialect_by_content() {
-        let cases: [(&str, Option<Dialect>); 11] = [
+        let cases: [(&str, Option<Dialect>); 12] = [
             (r#"{"type":"system","subtype":"init","session_id":"s"}"#, Some(Dialect::ClaudeStream)),
             (r#"{"type":"assistant","message":"Hello"}"#, Some(Dialect::ClaudeStream)),
             (r#"{"parentUuid":null,"sessionId":"s","type":"user"}"#, Some(Dialect::ClaudeTranscript)),
@@ -119,6 +121,7 @@ mod tests {
             (r#"{"session_id":"s","hook_event_name":"Stop"}"#, Some(Dialect::ClaudeHook)),
             (r#"{"subagentName":"a","subagentRunID":"r","type":"tool_call"}"#, Some(Dialect::SubagentEvents)),
             (r#"{"schema":"subscope.event/1","id":"x","kind":"usage"}"#, Some(Dialect::Feed)),
+            (r#"{"schema":"subscope.stop/1","step":"asked"}"#, Some(Dialect::StopOrders)),
             (r#"{"agentType":"Explore","toolUseId":"t"}"#, Some(Dialect::ClaudeMeta)),
             (r#"{"type":"started","key":"v2:1","agentId":"a1"}"#, Some(Dialect::ClaudeJournal)),
             ("warning: x\n{\"type\":\"result\",\"session_id\":\"s\"}", Some(Dialect::ClaudeStream)),

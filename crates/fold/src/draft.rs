@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
     Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, Raw,
-    SourceKind,
+    SourceKind, StopStep,
 };
 
 /// An owned claim.
@@ -115,13 +115,17 @@ pub(crate) fn draft(seen: &Observation<'_>, tracker: usize, dialect: Dialect) ->
                 "agent_id": agent, "message": message, "tool_calls": tool_calls, "total_tokens": total_tokens,
             });
         }
-        Fact::Retry { agent, attempt, limit, error } if *attempt > 0 => {
+        Fact::Retry { agent, attempt, limit, delay_ms, error } if *attempt > 0 => {
             made.kind = EventKind::Retry;
-            made.key = line("retry", None);
+            // The main thread's stand in transcripts and streams with ids of their own; the delay is drawn by lot.
+            made.key = match (&seen.claim, delay_ms) {
+                (Claim::Root(_), Some(delay)) => format!("retry/root/{attempt}/{delay}"),
+                _ => line("retry", None),
+            };
             if let Some(agent) = agent {
                 made.claim = OwnedClaim::Agent((*agent).to_owned(), Basis::Wire);
             }
-            made.data = json!({ "attempt": attempt, "limit": limit, "error": error });
+            made.data = json!({ "attempt": attempt, "limit": limit, "delay_ms": delay_ms, "error": error });
         }
         Fact::Heartbeat => {
             made.kind = EventKind::Heartbeat;
@@ -157,6 +161,16 @@ pub(crate) fn draft(seen: &Observation<'_>, tracker: usize, dialect: Dialect) ->
             let words = text.text().into_owned();
             made.data = json!({ "scope": Value::Null, "text": words, "message_id": Value::Null });
             made.words = Some(words);
+        }
+        Fact::Stop { step, call, .. } => {
+            made.kind = EventKind::Notification;
+            let Claim::Agent(agent, _) = seen.claim else { return None };
+            made.key = format!("stop/{}/{agent}/{}", step.as_str(), seen.time.unwrap_or(0));
+            let message = match step {
+                StopStep::Asked => "asked to stop",
+                StopStep::Given => "told to stop",
+            };
+            made.data = json!({ "agent_id": agent, "message": message, "tool_use_id": call });
         }
         Fact::Note { kind, data } => {
             made.kind = *kind;

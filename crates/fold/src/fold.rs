@@ -8,7 +8,7 @@ use subscope_model::{
     Claim, Clock, Decoded, Holdings, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text,
     Tree,
 };
-use subscope_track::{Elsewhere, Keep, Now, Told, Tracker};
+use subscope_track::{Elsewhere, Hooked, Keep, Now, Told, Tracker};
 
 use crate::draft::{Draft, draft};
 
@@ -260,6 +260,12 @@ impl Fold {
         if let Some(tracker) = number.and_then(|number| self.sessions.all.get_mut(number)) {
             tracker.set_elsewhere(elsewhere);
         }
+    }
+
+    /// What hooks have told of a session.
+    pub fn hooked(&self, session: &SessionId) -> Hooked {
+        let tracker = self.number(session).and_then(|number| self.tracker(number));
+        tracker.map_or(Hooked::No, Tracker::hooked)
     }
 
     /// Joins another fold, which has read other sources of the same sessions or of others. What its sources were called

@@ -19,4 +19,6 @@ pub const REVISION: u32 = 2;
 pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};
 pub use subscope_decode::Dialect;
-pub use subscope_track::{Elsewhere, Keep, Limits, Now, Told, next_deadline};
+pub use subscope_track::{
+    Awake, Elsewhere, Hooked, Keep, LimitRule, LimitScope, Limits, Now, Told, next_deadline,
+};

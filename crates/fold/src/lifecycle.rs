@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Tree, event_id,
+    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Text, Tree,
+    event_id,
 };
 use subscope_track::Now;
 
@@ -27,7 +28,38 @@ struct ShownAgent {
     status: AgentStatus,
     /// How many of its stretches were shown as started.
     stretches: usize,
-    stalled_since: Option<Millis>,
+    /// What it waited for, while it ran.
+    wait: Option<Wait>,
+}
+
+/// What an agent waits for, and since when it is silent. Of one that waits for its own subagents nothing is told: each of
+/// them is watched itself.
+#[derive(Clone, Debug)]
+struct Wait {
+    what: String,
+    since: Millis,
+}
+
+impl Wait {
+    fn of(row: &Agent) -> Option<Self> {
+        let named = |word: &str, name: &Option<Text>| match name {
+            Some(name) => format!("{word} {name}"),
+            None => word.to_owned(),
+        };
+        let doing = row.liveness.as_ref();
+        let what = match doing.map(|doing| (doing.kind, &doing.name)) {
+            None if row.status == AgentStatus::Pending => "its start".to_owned(),
+            None | Some((LivenessKind::Children, _)) => return None,
+            Some((LivenessKind::Model, _)) => "the model".to_owned(),
+            Some((LivenessKind::Tool, name)) => named("tool", name),
+            Some((LivenessKind::Permission, name)) => named("permission", name),
+            Some((LivenessKind::Retry, Some(error))) => format!("retry: {error}"),
+            Some((LivenessKind::Retry, None)) => "a retry".to_owned(),
+            Some((LivenessKind::Idle, _)) => "nothing".to_owned(),
+        };
+        let since = row.last_event_at_ms.max(doing.and_then(|doing| doing.since_ms))?;
+        Some(Self { what, since })
+    }
 }
 
 impl Shown {
@@ -60,6 +92,12 @@ impl Shown {
             self.has_started = true;
             events.push(session_start(tree));
         }
+        events.extend(
+            tree.agents
+                .iter()
+                .filter(|row| row.has(Flag::Stalled))
+                .filter_map(|row| Some(stall(tree, row, &Wait::of(row)?, now.at))),
+        );
         // An agent that is only asked for may still be refused: it starts when it is seen at work.
         for row in tree.agents.iter().filter(|row| row.status != AgentStatus::Pending) {
             // What stands beside a transcript may be there before its first line, which has the time.
@@ -69,7 +107,7 @@ impl Shown {
             }
             self.rename(tree, row, &mut events);
             let settles = self.settles(row, now);
-            self.advance_agent(tree, row, settles, &mut events);
+            self.advance_agent(tree, row, settles, now, &mut events);
         }
         for problem in tree.problems.iter().skip(self.problems) {
             let data = json!({ "at": problem.at, "what": problem.what });
@@ -94,11 +132,26 @@ impl Shown {
         events.push(event(tree, None, EventKind::AgentRenamed, row.id.clone(), &key, data));
     }
 
-    fn advance_agent(&mut self, tree: &Tree, row: &Agent, settles: bool, events: &mut Vec<Event>) {
+    fn advance_agent(
+        &mut self,
+        tree: &Tree,
+        row: &Agent,
+        settles: bool,
+        now: &Now<'_>,
+        events: &mut Vec<Event>,
+    ) {
         let is_live = row.status.is_live() || settles;
         let stretches = row.intervals.len().max(1);
         let known = self.agents.get(&row.id).cloned();
         let shown = known.as_ref().map_or(0, |known| known.stretches);
+        // Where the limit of a stall is also the one of its loss, both are told.
+        let is_silent = row.evidence.as_deref().is_some_and(|why| why.starts_with("silent"));
+        if let Some(wait) = known.as_ref().and_then(|known| known.wait.as_ref())
+            && row.status == AgentStatus::Lost
+            && is_silent
+        {
+            events.push(stall(tree, row, wait, now.at));
+        }
         if !row.id.is_root() {
             for stretch in shown..stretches {
                 events.push(start(tree, row, stretch));
@@ -120,12 +173,9 @@ impl Shown {
             let key = format!("run/{}/end/{}", tree.session.runs, row.ended_at_ms.unwrap_or(0));
             events.push(event(tree, row.ended_at_ms, EventKind::RunEnd, row.id.clone(), &key, data));
         }
-        let since = row.has(Flag::Stalled).then_some(row.last_event_at_ms).flatten();
-        if since.is_some() && known.as_ref().and_then(|known| known.stalled_since) != since {
-            events.push(stall(tree, row, since));
-        }
         let status = if settles { AgentStatus::Running } else { row.status };
-        self.agents.insert(row.id.clone(), ShownAgent { status, stretches, stalled_since: since });
+        let shown = ShownAgent { status, stretches, wait: Wait::of(row).filter(|_| is_live) };
+        self.agents.insert(row.id.clone(), shown);
     }
 }
 
@@ -229,15 +279,9 @@ fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event 
     )
 }
 
-fn stall(tree: &Tree, row: &Agent, since: Option<Millis>) -> Event {
-    let waiting_for = row.liveness.as_ref().map(|doing| match (doing.kind, &doing.name) {
-        (LivenessKind::Model, _) => "the model".to_owned(),
-        (LivenessKind::Tool, Some(name)) => format!("tool {name}"),
-        (LivenessKind::Permission, Some(name)) => format!("permission {name}"),
-        (LivenessKind::Retry, Some(error)) => format!("retry: {error}"),
-        (kind, _) => format!("{kind:?}").to_lowercase(),
-    });
-    let data = json!({ "agent_id": row.id, "waiting_for": waiting_for, "since_ms": since });
-    let key = format!("stall/{}/{}", row.id, since.unwrap_or(0));
-    event(tree, since, EventKind::Stall, row.id.clone(), &key, data)
+/// That an agent is silent for longer than its limit: told once for one silence, whoever finds it.
+fn stall(tree: &Tree, row: &Agent, wait: &Wait, at: Millis) -> Event {
+    let data = json!({ "agent_id": row.id, "waiting_for": wait.what, "since_ms": wait.since });
+    let key = format!("stall/{}/{}", row.id, wait.since);
+    event(tree, Some(at), EventKind::Stall, row.id.clone(), &key, data)
 }

@@ -1,6 +1,9 @@
 //! The only place that reads the machine's clock.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::OnceLock,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 
 use subscope_model::Millis;
 
@@ -16,6 +19,12 @@ pub fn now_ms() -> Millis {
 pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns a time in milliseconds that stands still while the machine sleeps, and never steps.
+pub fn awake_ms() -> Millis {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    Millis::try_from(BEGAN.get_or_init(tick).elapsed().as_millis()).unwrap_or(Millis::MAX)
 }
 
 /// Returns a moment for measuring how long something took. Never steps.

@@ -5,8 +5,13 @@ use std::path::PathBuf;
 use subscope_collect::{CollectError, Expanded, Found, expand, read};
 use subscope_fold::{Dialect, Fold, FoldOptions, SourceSpec};
 use subscope_model::{Payload, Problem, SourceId};
+use subscope_store::Received;
 
-use crate::{copies, live::spec};
+use crate::{
+    copies,
+    live::spec,
+    partitions::{Partitions, partition_of},
+};
 
 /// What reading TARGETs gave.
 pub struct Cold {
@@ -147,6 +152,18 @@ impl Cold {
         self.fold.flush(source);
         self.files += 1;
         outcome.map(|_| ())
+    }
+
+    /// Joins what programs handed over, in the order in which it came.
+    pub fn receive(&mut self, received: &[Received]) {
+        let mut partitions = Partitions::default();
+        for one in received {
+            let session = one.session.as_deref();
+            partitions.push(&mut self.fold, &partition_of(one), session, one.received_ms, &one.body);
+        }
+        self.fold.receive_at(None);
+        // None of them can be read again.
+        self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
     }
 
     /// Returns the JSON text of a payload, read again where it stands.

@@ -4,9 +4,11 @@ use subscope_fold::Dialect;
 use subscope_model::{Agent, AgentId, Event, Millis, Problem, Session, SessionId, SessionRow, Stats, Tree};
 use subscope_store::ListQuery;
 
-use crate::search::Found;
-
-use crate::subscription::Subscriber;
+use crate::{
+    search::Found,
+    stop::{StopError, Stopping},
+    subscription::Subscriber,
+};
 
 /// Takes an answer, on the hub's thread: it must not wait. Dropped without a call where the hub has ended.
 pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
@@ -26,6 +28,17 @@ pub struct Ingest {
     pub received_ms: Option<Millis>,
     /// Whole lines; a missing last line end is added.
     pub body: Vec<u8>,
+    /// What whoever handed it over waits to be told.
+    pub asks: Asks,
+}
+
+/// What somebody who hands bytes over waits to be told, beside that they are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// Whether the agent that they come from may go on.
+    WhetherToGoOn,
 }
 
 /// What became of an ingest that was kept.
@@ -41,6 +54,8 @@ pub struct Taken {
     pub problems: Vec<Problem>,
     /// How many problems there were.
     pub problem_count: u64,
+    /// What is answered to who asked whether to go on, in the words of its dialect; `None` where it may.
+    pub answer: Option<String>,
 }
 
 /// Why an ingest was not acknowledged.
@@ -122,6 +137,8 @@ pub(crate) enum Command {
     Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
     Stats(Reply<Option<Stats>>),
+    /// Session and agent, or beginnings of their ids.
+    StopAgent(Option<String>, String, Reply<Result<Stopping, StopError>>),
     /// Terms, the session, and how many hits at most.
     Search(Vec<String>, Option<SessionId>, usize, Reply<Option<Vec<Found>>>),
     Figures(Reply<Figures>),

@@ -14,6 +14,8 @@ pub struct Fed {
     pub has_pushed: bool,
     /// Whether everything that stood there is read for now.
     pub is_caught_up: bool,
+    /// Whether what stood there at first is still being read: how old that is says nothing yet.
+    pub is_catching_up: bool,
     /// Whether nothing will come any more.
     pub has_ended: bool,
     /// Whether what a source said before is void (its file was truncated or replaced): everything is to be read again.
@@ -32,6 +34,11 @@ pub trait Driver: Send {
 
     /// The time now, by this driver.
     fn now(&self) -> Millis;
+
+    /// How long its world has been awake: unlike [`Driver::now`], this stands still while the machine sleeps.
+    fn awake_ms(&self) -> Millis {
+        clock::awake_ms()
+    }
 
     /// Waits on a thread of its own from now on and wakes the hub when there is something, so that turns need not wait.
     /// Returns whether it does; one that cannot is asked in short turns.

@@ -12,6 +12,7 @@ use subscope_store::ListQuery;
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
     search::Found,
+    stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
 
@@ -88,6 +89,17 @@ impl HubHandle {
         reply: Reply<Vec<(Session, Agent)>>,
     ) -> Result<(), AskError> {
         self.ask(Command::Agents(session, agent, reply))
+    }
+
+    /// Orders that a subagent at work stop. Session and agent may be beginnings of ids. The answer comes once the order is
+    /// kept; the agent is told by the answer to the next hook of a call of its own.
+    pub fn stop(
+        &self,
+        session: Option<String>,
+        agent: String,
+        reply: Reply<Result<Stopping, StopError>>,
+    ) -> Result<(), AskError> {
+        self.ask(Command::StopAgent(session, agent, reply))
     }
 
     /// Asks for at most `limit` events behind a place in the change log, of one session or of all. `None` where the log

@@ -1,12 +1,13 @@
 //! How active agents stand, told at a steady pace (requirement 2.1).
 
 use serde_json::json;
-use subscope_model::{Actor, Agent, AgentId, Basis, Event, EventKind, Millis, SessionId, event_id};
+use subscope_model::{Actor, Agent, AgentId, Basis, Event, EventKind, Flag, Millis, SessionId, event_id};
 
 /// Returns a heartbeat of a session: what its active agents last did, never that the watcher lives. `beat` is its number,
 /// so that two of one moment differ.
 pub fn heartbeat(session: &SessionId, rows: &[&Agent], now: Millis, beat: u64) -> Event {
-    let oldest = rows.iter().filter_map(|row| row.started_at_ms).min();
+    // One that is only asked for has not started; it counts from when it was asked for.
+    let oldest = rows.iter().filter_map(|row| row.started_at_ms.or(row.last_event_at_ms)).min();
     let elapsed = oldest.map_or(0, |start| (now - start).max(0) / 1000);
     let agents: Vec<_> = rows
         .iter()
@@ -14,6 +15,7 @@ pub fn heartbeat(session: &SessionId, rows: &[&Agent], now: Millis, beat: u64) -
             json!({
                 "id": row.id, "type": row.agent_type, "description": row.description, "liveness": row.liveness,
                 "last_event_age_ms": row.last_event_at_ms.map(|last| (now - last).max(0)),
+                "stalled": row.has(Flag::Stalled),
             })
         })
         .collect();

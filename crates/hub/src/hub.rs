@@ -9,6 +9,7 @@ mod conclude;
 mod copies;
 mod ingest;
 mod rows;
+mod stop;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +22,7 @@ use std::{
 
 use subscope_collect::archive::Archive;
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
-use subscope_model::{Millis, PriceTable, SessionId, Update};
+use subscope_model::{AgentId, Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
@@ -31,6 +32,7 @@ use self::{
     rows::Rows,
 };
 use crate::{
+    awake::Wakefulness,
     clock,
     command::{Command, Figures},
     driver::Driver,
@@ -72,6 +74,9 @@ const QUEUE_COMMANDS: usize = 1024;
 
 /// How long a turn waits for bytes: the longest that a command waits for its answer where the driver cannot wake the hub.
 const TURN: Duration = Duration::from_millis(100);
+
+/// The same while changes wait to be concluded.
+const BUSY_TURN: Duration = Duration::from_millis(50);
 
 /// The same once nothing has happened for [`IDLE_AFTER`], so that a watcher that is left open costs nothing.
 const IDLE_TURN: Duration = Duration::from_millis(300);
@@ -155,6 +160,10 @@ struct Loop {
     rows: Rows,
     /// The place in the log before the commit that last changed a session's rows.
     moved: BTreeMap<SessionId, u64>,
+    /// Agents that are to be told to stop.
+    ordered: BTreeMap<SessionId, Vec<AgentId>>,
+    /// Whether an order was taken since the last conclusion: it stands before the next hook is answered.
+    has_new_order: bool,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
     /// What a hub of before has told of the sessions that this one reads from their beginning.
@@ -168,12 +177,17 @@ struct Loop {
     copies: Copies,
     /// Revs that are reserved and not given.
     revs: Range<u64>,
+    /// Sessions that a process of before was told of.
+    recalled: Vec<SessionId>,
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
     derive_cost: Duration,
     has_ended: bool,
     is_announced: bool,
+    /// Whether what stood there at first is still being read: no silence counts until then.
+    is_behind: bool,
+    wakefulness: Wakefulness,
 }
 
 fn new_fold() -> Fold {
@@ -201,6 +215,8 @@ impl Loop {
             subscribers: Vec::new(),
             rows: Rows::default(),
             moved: BTreeMap::new(),
+            ordered: BTreeMap::new(),
+            has_new_order: false,
             deadlines: BTreeMap::new(),
             told: BTreeMap::new(),
             pending: BTreeSet::new(),
@@ -209,12 +225,15 @@ impl Loop {
             handed: Handed::default(),
             copies: Copies::default(),
             revs: 0..0,
+            recalled: Vec::new(),
             unkept: None,
             figures,
             last_derived: clock::tick(),
             derive_cost: Duration::ZERO,
             has_ended: false,
             is_announced: false,
+            is_behind: true,
+            wakefulness: Wakefulness::default(),
         }
     }
 
@@ -291,7 +310,12 @@ impl Loop {
         for problem in fed.problems {
             self.publish_problem(problem);
         }
-        let at = self.driver.now();
+        if std::mem::replace(&mut self.is_behind, fed.is_catching_up) && !fed.is_catching_up {
+            // Now it is known how silent everybody is.
+            let recalled = self.recalled_at_work();
+            self.pending.extend(self.rows.sessions().cloned().chain(recalled));
+        }
+        let at = self.look();
         let due = self
             .deadlines
             .iter()
@@ -312,7 +336,6 @@ impl Loop {
                 self.conclude_pending(fed.has_ended);
             }
             self.is_announced = true;
-            self.told.clear();
             self.publish(&Update::CaughtUp);
         }
         self.catch_up_subscribers();
@@ -322,6 +345,23 @@ impl Loop {
             // Readers learn that nothing more will come by the end of their queue.
             self.subscribers.clear();
         }
+    }
+
+    /// Returns the time. Where it was seen to jump, deadlines were named by the time before.
+    fn look(&mut self) -> Millis {
+        let now = self.driver.now();
+        if self.wakefulness.look(now, self.driver.awake_ms(), clock::tick()) {
+            self.pending.extend(self.deadlines.keys().cloned());
+        }
+        now
+    }
+
+    /// What the hub concludes with at this moment.
+    fn limits(&self) -> Limits {
+        if self.is_behind {
+            return Limits::endless();
+        }
+        Limits { awake: self.wakefulness.awake(), ..self.options.limits.clone() }
     }
 
     /// Folds everything again: facts only grow, so what became void is forgotten with all the rest and read anew. Events
@@ -340,7 +380,7 @@ impl Loop {
         if self.pending.is_empty() {
             return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_TURN } else { TURN };
         }
-        (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(TURN)
+        (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(BUSY_TURN)
     }
 
     /// How long the hub may sleep until something wakes it: to what is next to be concluded.

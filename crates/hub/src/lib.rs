@@ -11,6 +11,7 @@
 //!
 //! Absent on purpose: dialects, HTTP, terminals.
 
+mod awake;
 mod beside;
 pub mod clock;
 mod cold;
@@ -27,10 +28,11 @@ mod piped;
 mod replay;
 pub mod search;
 mod spooled;
+mod stop;
 mod subscription;
 
 pub use cold::Cold;
-pub use command::{AskError, Figures, Ingest, IngestError, Joined, Reply, Taken};
+pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, Reply, Taken};
 pub use driver::{Driver, Fed, Nothing};
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
@@ -39,6 +41,7 @@ pub use live::Live;
 pub use piped::Piped;
 pub use replay::{Recording, Replay};
 pub use spooled::{SpoolStop, delivery_key, hook_ingest, take_spool};
+pub use stop::{StopError, Stopping};
 pub use subscope_store::{
     Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Recalled, Received,
 };

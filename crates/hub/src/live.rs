@@ -117,6 +117,7 @@ impl Driver for Live {
             }
             Reading::Nowhere => {}
         }
+        fed.is_catching_up = !files.is_caught_up && !matches!(reading, Reading::Nowhere);
         fed
     }
 

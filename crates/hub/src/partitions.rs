@@ -45,6 +45,11 @@ impl Partitions {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.sources.len()
+    }
+
     /// Forgets them: the fold that knew them is gone.
     pub(crate) fn clear(&mut self) {
         self.sources.clear();

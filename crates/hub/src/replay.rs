@@ -154,6 +154,10 @@ impl Driver for Replay {
     fn now(&self) -> Millis {
         self.position()
     }
+
+    fn awake_ms(&self) -> Millis {
+        self.position()
+    }
 }
 
 #[cfg(test)]

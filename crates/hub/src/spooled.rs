@@ -9,7 +9,7 @@ use subscope_fold::Dialect;
 use subscope_model::Millis;
 
 use crate::{
-    command::{AskError, Ingest, IngestError},
+    command::{AskError, Asks, Ingest, IngestError},
     handle::HubHandle,
 };
 
@@ -26,6 +26,7 @@ pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>
         key: delivery_key(delivery),
         received_ms,
         body: payload,
+        asks: Asks::Nothing,
     }
 }
 

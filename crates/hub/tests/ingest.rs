@@ -16,8 +16,8 @@ use std::{
 
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
-    AskError, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
-    Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
+    AskError, Asks, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined,
+    Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
 };
 use subscope_model::{
     AgentId, Event, EventKind, Holdings, PriceTable, SessionId, SessionRow, Stats, Text, Tree, Update,
@@ -46,6 +46,7 @@ fn hook(session: &str, key: &str, event: &str) -> Ingest {
         dialect: Some(Dialect::ClaudeHook),
         key: key.to_owned(),
         received_ms: Some(1_000),
+        asks: Asks::Nothing,
         body: format!(
             r#"{{"session_id":"{session}","hook_event_name":"{event}","tool_name":"Read","tool_use_id":"{key}","tool_input":{{}}}}"#
         )

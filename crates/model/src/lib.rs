@@ -16,6 +16,7 @@ mod observation;
 mod price;
 mod problem;
 mod record;
+mod stop;
 mod time;
 mod tree;
 mod usage;
@@ -37,6 +38,7 @@ pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
+pub use stop::{StopOrder, StopStep};
 pub use time::{Millis, parse_rfc3339};
 pub use tree::{
     Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall,

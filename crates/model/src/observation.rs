@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{AgentStatus, Basis, EventKind, MicroUsd, Millis, SourceId, Text, Usage};
+use crate::{AgentStatus, Basis, EventKind, MicroUsd, Millis, SourceId, StopStep, Text, Usage};
 
 /// The kind of a source, the most telling first. Where two kinds tell the same fact, the lesser kind's
 /// telling is taken (design, section 3 "Times").
@@ -407,6 +407,8 @@ pub enum PromptKind {
 /// What an ending rests on, strongest first (design, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EndEvidence {
+    /// A hook's answer told it to stop, by our own record: the harness goes on to report it as completed.
+    HookAnswer,
     /// The harness told that the task ended.
     Notification,
     /// The result of the call that stopped it.
@@ -427,6 +429,7 @@ impl EndEvidence {
     /// A few words for people.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::HookAnswer => "hook answer",
             Self::Notification => "task notification",
             Self::StopCall => "stop call",
             Self::SpawnResult => "spawn result",
@@ -519,6 +522,15 @@ pub enum Fact<'a> {
     Spawn(Spawn<'a>),
     /// An agent ended.
     AgentEnd(AgentEnd<'a>),
+    /// A person's order that the claimed agent stop.
+    Stop {
+        /// How far it is.
+        step: StopStep,
+        /// The call that the agent was about to make, or had made, when it was told.
+        call: Option<&'a str>,
+        /// Whether that call was refused with it.
+        is_refused: bool,
+    },
     /// The root ended its turn, as told by the harness about the turn.
     TurnEnd {
         /// How.
@@ -549,6 +561,8 @@ pub enum Fact<'a> {
         attempt: u32,
         /// How many there will be.
         limit: u32,
+        /// How long it waits before it.
+        delay_ms: Option<u64>,
         /// Why.
         error: Cow<'a, str>,
     },

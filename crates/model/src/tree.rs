@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Actor, AgentId, Basis, MicroUsd, Millis, Payload, Problem, SessionId, Text, ToolUseId, Usage};
+use crate::{
+    Actor, AgentId, Basis, EndEvidence, MicroUsd, Millis, Payload, Problem, SessionId, Text, ToolUseId, Usage,
+};
 
 /// The version word of [`Tree`]'s JSON. Changes within it are additive only.
 pub const TREE_SCHEMA: &str = "subscope.tree/1";
@@ -154,6 +156,8 @@ pub struct Liveness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flag {
+    /// A person asked it to stop, and it has not yet.
+    Stopping,
     /// Silent for longer than its limit.
     Stalled,
     /// The same call at least three times in a row.
@@ -174,6 +178,7 @@ impl Flag {
     /// The lower-case word used on every wire and face.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Stopping => "stopping",
             Self::Stalled => "stalled",
             Self::Looping => "looping",
             Self::Failing => "failing",
@@ -313,6 +318,13 @@ impl Agent {
             (None, None) if self.id.is_root() => "main".to_owned(),
             (None, None) => self.id.to_string(),
         }
+    }
+
+    /// Whether it is to be told to stop when it asks whether it may go on: somebody asked for it, or it was told and goes on
+    /// all the same.
+    pub fn is_to_stop(&self) -> bool {
+        let was_told = self.evidence.as_deref() == Some(EndEvidence::HookAnswer.as_str());
+        self.has(Flag::Stopping) || (self.status == AgentStatus::Stopped && was_told)
     }
 
     /// Whether the row has the given mark.

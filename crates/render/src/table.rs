@@ -134,6 +134,10 @@ pub fn render_status(trees: &[Tree], now: Millis, style: &Style) -> String {
     tell(asking.collect(), "waits for permission", "wait for permission");
     let stalled = live().filter(|agent| agent.has(Flag::Stalled));
     tell(stalled.map(|agent| agent.last_event_at_ms.unwrap_or(now)).collect(), "stalled", "stalled");
+    match live().filter(|agent| agent.has(Flag::Stopping)).count() {
+        0 => {}
+        count => parts.push(format!("{count} stopping")),
+    }
     let costs = || trees.iter().filter_map(|tree| tree.summary.cost_micro_usd);
     if costs().next().is_some() {
         let is_floor =

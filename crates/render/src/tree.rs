@@ -279,7 +279,7 @@ impl Label {
 fn is_trouble(flag: Flag) -> bool {
     match flag {
         Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
-        Flag::Orphan | Flag::Warmup | Flag::Copied => false,
+        Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied => false,
     }
 }
 

@@ -67,6 +67,7 @@ fn bare(row: &Agent) -> Agent {
         agent_type: row.agent_type.clone(),
         description: row.description.clone(),
         liveness: row.liveness.clone(),
+        flags: row.flags.clone(),
         started_at_ms: row.started_at_ms,
         last_event_at_ms: row.last_event_at_ms,
         ..unknown

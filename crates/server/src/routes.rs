@@ -8,6 +8,7 @@ mod live;
 mod own;
 mod queries;
 mod status;
+mod stop;
 
 use std::sync::Arc;
 
@@ -38,6 +39,7 @@ fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(queries::tree))
         .routes(routes!(queries::events))
         .routes(routes!(queries::agent))
+        .routes(routes!(stop::post))
         .routes(routes!(queries::search))
         .routes(routes!(queries::stats))
         .routes(routes!(live::get))
@@ -92,6 +94,7 @@ mod tests {
             "GET /metrics",
             "GET /openapi.json",
             "GET /ws",
+            "POST /api/v1/agents/{id}/stop",
             "POST /api/v1/ingest/{dialect}",
             "POST /hooks/claude",
             "POST /subagent-events",

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Running, call, event, exchange, start, start_with};
+use common::{Running, call, event, exchange, start, start_agent, start_with};
 use subscope_server::{Patience, ServeError, Server, ServerOptions};
 use subscope_store::Memory;
 
@@ -69,6 +69,8 @@ fn page_of_another_origin_posts_and_listens_to_nothing() {
             let answer = server.post_with(path, &format!("{json}{foreign}"), call("s", "t"));
             assert_eq!(answer.status, 403, "{foreign} {answer:?}");
         }
+        let order = format!("{json}{foreign}x-subscope: 1\r\n");
+        assert_eq!(server.post_with("/api/v1/agents/a1/stop", &order, "{}").status, 403, "{foreign}");
         let upgrade = format!(
             "{foreign}upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         );
@@ -109,11 +111,38 @@ fn bodies_that_a_form_can_send_are_refused() {
         ] {
             assert_eq!(server.post_with(path, given, body).status, 415, "{given} {path}");
         }
+        let order = format!("x-subscope: 1\r\n{given}");
+        assert_eq!(server.post_with("/api/v1/agents/a1/stop", &order, "{}").status, 415, "{given}");
     }
     let lines = "content-type: application/x-ndjson\r\n";
     assert_eq!(server.post_with("/hooks/claude", lines, call("s", "t")).status, 415);
     is_untouched(&server);
     assert_eq!(server.post_with("/api/v1/ingest/claude.hook", lines, call("s", "t")).status, 200);
+}
+
+#[test]
+fn order_to_stop_needs_the_header_that_no_page_can_send_and_a_way_of_its_own() {
+    let server = start();
+    start_agent(&server, "s", "a1");
+    let json = "content-type: application/json\r\n";
+    for header in ["", "x-subscope: 0\r\n", "x-subscope:\r\n", "x-subscope-delivery: 1\r\n"] {
+        let answer = server.post_with("/api/v1/agents/a1/stop", &format!("{json}{header}"), "{}");
+        assert_eq!(answer.status, 403, "{header} {answer:?}");
+    }
+    assert_eq!(server.get_with("/api/v1/agents/a1/stop", "x-subscope: 1\r\n").status, 405);
+    // Nor is it ordered by handing over what the hub itself would keep.
+    let order = r#"{"schema":"subscope.stop/1","step":"asked","at_ms":9000000000000,"session_id":"s","agent_id":"a1"}"#;
+    let lines = "content-type: application/x-ndjson\r\n";
+    assert_eq!(server.post_with("/api/v1/ingest/stop-orders", lines, order).status, 404);
+    for path in ["/api/v1/ingest/feed", "/api/v1/ingest/claude.hook", "/api/v1/ingest/subagent-events"] {
+        server.post_with(path, lines, order);
+    }
+    assert_eq!(
+        server.get("/api/v1/agents/a1?session=s").json()["agent"]["flags"],
+        serde_json::json!(["orphan"])
+    );
+    let answer = server.post_with("/api/v1/agents/a1/stop", &format!("{json}x-subscope: 1\r\n"), "{}");
+    assert_eq!(answer.status, 202, "{answer:?}");
 }
 
 #[test]
@@ -296,6 +325,9 @@ fn ids_are_names_and_never_places() {
             let status = server.get(&path).status;
             assert!(matches!(status, 400 | 404), "{path} {status}");
         }
+        let order = "content-type: application/json\r\nx-subscope: 1\r\n";
+        let status = server.post_with(&format!("/api/v1/agents/{id}/stop"), order, "{}").status;
+        assert!(matches!(status, 400 | 404), "{id} {status}");
     }
     let lines = "content-type: application/x-ndjson\r\n";
     let target = "/api/v1/ingest/claude.hook?source=..%2f..%2f..%2ftmp%2fevil";
@@ -328,6 +360,15 @@ fn refusals_repeat_nothing_that_was_sent() {
         (&*format!("/api/v1/ingest/{secret}"), "{}".to_owned()),
     ] {
         let answer = server.post(path, body);
+        assert!((400..500).contains(&answer.status), "{answer:?}");
+        assert!(!format!("{answer:?}").contains(secret), "{answer:?}");
+    }
+    let order = "content-type: application/json\r\nx-subscope: 1\r\n";
+    for (path, body) in [
+        (format!("/api/v1/agents/{secret}/stop?session={secret}"), "{}"),
+        ("/api/v1/agents/a/stop".to_owned(), secret),
+    ] {
+        let answer = server.post_with(&path, order, body);
         assert!((400..500).contains(&answer.status), "{answer:?}");
         assert!(!format!("{answer:?}").contains(secret), "{answer:?}");
     }

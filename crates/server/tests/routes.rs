@@ -6,7 +6,7 @@ mod common;
 
 use std::{collections::BTreeSet, io::Write};
 
-use common::{call, event, exchange, start};
+use common::{by_agent, call, event, exchange, start, start_agent};
 use serde_json::Value;
 
 const LINES: &str = "content-type: application/x-ndjson\r\n";
@@ -230,4 +230,59 @@ fn delivery_that_came_by_another_way_counts_once() {
     let spooled = subscope_hub::hook_ingest("7-1", Some(1_000), call("s", "t").into_bytes());
     server.handle.ingest(spooled, Box::new(move |taken| sender.send(taken).unwrap())).unwrap();
     assert!(answer.recv_timeout(common::LIMIT).unwrap().unwrap().is_repeat);
+}
+
+#[test]
+fn order_to_stop_is_the_answer_to_the_agents_next_call_alone() {
+    let server = start();
+    let headers = "content-type: application/json\r\nx-subscope: 1\r\n";
+    let order = |path: &str| server.post_with(path, headers, "{}");
+    start_agent(&server, "s", "a1");
+    start_agent(&server, "s", "a2");
+    start_agent(&server, "other", "b1");
+    let told = order("/api/v1/agents/a1/stop");
+    assert_eq!(told.status, 202, "{told:?}");
+    let expected = serde_json::json!({
+        "schema": "subscope.stop-asked/1", "session_id": "s", "agent_id": "a1", "title": "Explore",
+        "repeat": false, "reached": true,
+    });
+    assert_eq!(told.json(), expected);
+    assert_eq!(order("/api/v1/agents/a1/stop?session=s").json()["repeat"], true);
+    let flags = |agent: &str| server.get(&format!("/api/v1/agents/{agent}")).json()["agent"]["flags"].clone();
+    let expected = (serde_json::json!(["stopping", "orphan"]), serde_json::json!(["orphan"]));
+    assert_eq!((flags("a1"), flags("a2")), expected);
+    let ask = |agent: &str, call: &str| {
+        let answer = server.post("/hooks/claude", by_agent("s", agent, "PreToolUse", call));
+        assert_eq!(answer.status, 200);
+        answer
+    };
+    assert_eq!(ask("a2", "t1").body, "");
+    let answer = ask("a1", "t2");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.json()["continue"], false);
+    server.post("/hooks/claude", by_agent("s", "a1", "PostToolUse", "t2"));
+    let agent = server.get("/api/v1/agents/a1").json()["agent"].clone();
+    assert_eq!((&agent["status"], &agent["evidence"]), (&"stopped".into(), &"hook answer".into()));
+    // One that has ended, the root, several, nobody; and one whose session no hook tells of.
+    let mut plain: Value = serde_json::from_str(&event("r1", "subagent_start", "")).unwrap();
+    plain["timestamp"] = subscope_hub::clock::now_ms().into();
+    assert_eq!(server.post("/subagent-events", plain.to_string()).status, 200);
+    for (path, status, word) in [
+        ("/api/v1/agents/a1/stop", 409, "ended already: stopped"),
+        ("/api/v1/agents/root/stop", 409, "main thread"),
+        ("/api/v1/agents/root/stop?session=s", 409, "main thread"),
+        ("/api/v1/agents/none/stop", 404, "no such agent"),
+        ("/api/v1/agents/a2/stop?session=other", 404, "no such agent"),
+        ("/api/v1/agents/r1/stop", 409, "no hook of its session"),
+    ] {
+        let answer = order(path);
+        assert_eq!(answer.status, status, "{path} {answer:?}");
+        assert!(answer.json()["error"].as_str().unwrap().contains(word), "{path} {answer:?}");
+    }
+    start_agent(&server, "other", "a2");
+    let several = order("/api/v1/agents/a2/stop");
+    assert_eq!(several.status, 409, "{several:?}");
+    assert!(several.body.contains("2 agents at work"), "{several:?}");
+    assert_eq!(order("/api/v1/agents/a2/stop?session=oth").json()["session_id"], "other");
+    assert_eq!(server.post_with("/api/v1/agents/a2/stop", headers, "[]").status, 400);
 }

@@ -2,7 +2,8 @@
 //!
 //! `claude-code/<version>/<scenario>/` holds `projects/` (the harness's own folder), `stream.jsonl` or
 //! `stream.<n>.jsonl` (one for each process), `hooks.jsonl`, `otel-*.jsonl` where recorded, and `truth.json`.
-//! `unseen/<version>/<scenario>/` is the same without `truth.json`.
+//! `unseen/<version>/<scenario>/` is the same without `truth.json`; `stopped/<version>/<scenario>/` has `stop-orders.jsonl`
+//! beside it, by which one of the agents was stopped, and a truth that rests on that too.
 
 use std::{
     fs,
@@ -43,6 +44,13 @@ pub fn recordings() -> Vec<Recording> {
 pub fn odd_recordings() -> Vec<Recording> {
     let found = below("unseen");
     assert!(!found.is_empty(), "no odd recordings below {}", root().display());
+    found
+}
+
+/// Returns the recordings in which a person stopped one of the agents, oldest version first.
+pub fn stopped_recordings() -> Vec<Recording> {
+    let found = below("stopped");
+    assert!(!found.is_empty(), "no stopped recordings below {}", root().display());
     found
 }
 
@@ -103,6 +111,11 @@ impl Recording {
     /// The log of hook payloads, one a line.
     pub fn hooks(&self) -> PathBuf {
         self.folder.join("hooks.jsonl")
+    }
+
+    /// The orders that agents stop. There only in [`stopped_recordings`].
+    pub fn stop_orders(&self) -> PathBuf {
+        self.folder.join("stop-orders.jsonl")
     }
 
     /// The bodies of OTLP posts, one a line. Empty where none were recorded.

@@ -14,4 +14,5 @@ pub mod lines;
 mod random;
 pub mod strategies;
 pub mod truth;
+pub mod waits;
 mod words;

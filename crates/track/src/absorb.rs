@@ -6,14 +6,15 @@
 use hashbrown::HashMap;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Batch, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation,
-    Outcome, Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, Text, ToolClass,
+    Outcome, Parent, Payload, Problem, PromptKind, Raw, Response, SourceKind, Spawn, StopStep, Text,
+    ToolClass,
 };
 
 use crate::{
     facts::{
         BatchClaim, Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order,
-        ParentClaim, PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, Tail, Tokens, Trigger,
-        TurnFact, better, better_text, response_key,
+        ParentClaim, PromptFact, ROOT, Ref, ResponseFacts, Retry, SpawnCallFacts, StopFact, Tail, Tokens,
+        Trigger, TurnFact, better, better_text, response_key,
     },
     hash_text,
 };
@@ -74,6 +75,11 @@ impl Absorber {
         if is_undated && !matches!(seen.fact, Fact::Session { .. } | Fact::Spawn(_)) {
             return false;
         }
+        if let Fact::Stop { step, call, is_refused } = &seen.fact {
+            // What a person wants is no sign of the agent's life.
+            stop(facts, seen, order, *step, *call, *is_refused);
+            return true;
+        }
         facts.kinds |= 1 << seen.kind as u8;
         if let Some(time) = seen.time {
             facts.span.add(seen.clock, time);
@@ -81,6 +87,9 @@ impl Absorber {
         let actor = actor(facts, &seen.claim);
         if is_own_activity(&seen.fact) {
             hear(facts, actor, seen, order);
+            if actor.is_none() {
+                facts.silent = facts.silent.max(seen.time);
+            }
         }
         if seen.kind == SourceKind::Stream {
             follow_stream(facts, actor, seen);
@@ -101,7 +110,7 @@ impl Absorber {
                     facts.tells_starts |= 1 << seen.kind as u8;
                 }
             }
-            Fact::Activity | Fact::Heartbeat | Fact::Note { .. } => {}
+            Fact::Activity | Fact::Heartbeat | Fact::Note { .. } | Fact::Stop { .. } => {}
             Fact::Prompt { prompt_id, text, what } => {
                 prompt(facts, actor, seen, order, *prompt_id, *text, *what)
             }
@@ -129,8 +138,11 @@ impl Absorber {
                     hear(facts, Some(known), seen, order);
                 }
             }
-            Fact::Retry { agent, attempt, limit, error } => {
+            Fact::Retry { agent, attempt, limit, error, .. } => {
                 let who = agent.map(|id| facts.agent_by_id(id)).or(actor);
+                if *attempt > 0 {
+                    hear(facts, who, seen, order);
+                }
                 if let Some(agent) = who.and_then(|who| facts.agents.get_mut(who as usize)) {
                     let told = Retry {
                         order,
@@ -147,7 +159,7 @@ impl Absorber {
             Fact::Permission { name, digest, .. } => {
                 let named = actor;
                 let name = facts.word(name);
-                step(facts, seen, HookWhat::Permission { named, name, digest: *digest });
+                step(facts, seen, HookWhat::Permission { named, name, digest: *digest, time: seen.time });
             }
             Fact::SessionStart { .. } => step(facts, seen, HookWhat::SessionStart),
             Fact::SessionEnd { .. } => step(facts, seen, HookWhat::SessionEnd),
@@ -376,6 +388,7 @@ fn is_own_activity(fact: &Fact<'_>) -> bool {
         | Fact::SessionEnd { .. }
         | Fact::Checksum(_)
         | Fact::Note { .. }
+        | Fact::Stop { .. }
         | Fact::WireHasIdentity => false,
     }
 }
@@ -415,6 +428,9 @@ fn hear(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Or
     agent.proven = true;
     agent.has_transcript |= seen.kind == SourceKind::Transcript;
     agent.heard = agent.heard.max(Some(order));
+    if !matches!(seen.fact, Fact::Activity | Fact::Heartbeat | Fact::Progress { .. } | Fact::Retry { .. }) {
+        agent.acted = agent.acted.max(Some(order));
+    }
     if let Some(time) = seen.time {
         agent.span.add(seen.clock, time);
     }
@@ -588,6 +604,7 @@ fn spawn(
     agent.proven |= !is_undated;
     agent.batch = agent.batch.take().or(batch);
     agent.hook_started |= seen.kind == SourceKind::Hook && told.starts;
+    agent.started = agent.started.max(seen.time.filter(|_| told.starts));
     agent.detached |= told.detached;
     if let Some(call) = call {
         match agent.origins.iter_mut().find(|(known, _)| *known == call) {
@@ -696,6 +713,31 @@ fn agent_end(
     facts.ends.entry(id.clone()).or_default().push(end);
     if seen.kind == SourceKind::Hook && told.evidence == EndEvidence::StopHook {
         step(facts, seen, HookWhat::Stop { agent: id });
+    }
+}
+
+/// Keeps an order under the name that it has for its agent. The agent need not be known, and is not made by it.
+fn stop(
+    facts: &mut Facts,
+    seen: &Observation<'_>,
+    order: Order,
+    step: StopStep,
+    call: Option<&str>,
+    is_refused: bool,
+) {
+    let Claim::Agent(agent, _) = seen.claim else { return };
+    let call = call.map(|id| facts.call(id));
+    if is_refused && let Some(told) = call.and_then(|call| facts.calls.get_mut(call as usize)) {
+        // That it was refused is certain only if the answer arrived: whatever else is told of its end counts more.
+        let end = CallEndFact::new(seen.kind, Outcome::Over, None, seen.time, false);
+        if !told.ends.contains(&end) {
+            told.ends.push(end);
+        }
+    }
+    let fact = StopFact { step, order, time: seen.time, call: call.filter(|_| is_refused) };
+    let known = facts.stops.entry_ref(agent).or_default();
+    if !known.contains(&fact) {
+        known.push(fact);
     }
 }
 

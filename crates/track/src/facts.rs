@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 use subscope_model::{
     AgentStatus, Basis, Checksum, Clock, EndEvidence, Millis, Outcome, Payload, Problem, SourceKind,
-    SpawnMode, Text, ToolClass, Usage,
+    SpawnMode, StopStep, Text, ToolClass, Usage,
 };
 
 /// Names an [`AgentFacts`]; several may turn out to be one agent.
@@ -127,6 +127,16 @@ pub(crate) struct EndFact {
     pub(crate) stop_type: Option<Text>,
 }
 
+/// A person's order that an agent stop, or that it was told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StopFact {
+    pub(crate) step: StopStep,
+    pub(crate) order: Order,
+    pub(crate) time: Option<Millis>,
+    /// The call that was refused with it.
+    pub(crate) call: Option<CallNo>,
+}
+
 /// A stretch of activity began because of this call.
 #[derive(Clone, Debug)]
 pub(crate) struct Trigger {
@@ -167,6 +177,8 @@ pub(crate) struct AgentFacts {
     pub(crate) proven: bool,
     /// Whether a hook told its start.
     pub(crate) hook_started: bool,
+    /// When it was last told to start.
+    pub(crate) started: Option<Millis>,
     /// Whether its own conversation was read.
     pub(crate) has_transcript: bool,
     pub(crate) agent_type: Option<Best<Text>>,
@@ -191,6 +203,8 @@ pub(crate) struct AgentFacts {
     pub(crate) retry: Option<Retry>,
     /// The order of the latest thing heard of it.
     pub(crate) heard: Option<Order>,
+    /// The order of the latest thing it did itself: that the harness still waits for it is none.
+    pub(crate) acted: Option<Order>,
 }
 
 impl AgentFacts {
@@ -199,6 +213,7 @@ impl AgentFacts {
             key,
             proven: false,
             hook_started: false,
+            started: None,
             has_transcript: false,
             agent_type: None,
             description: None,
@@ -217,6 +232,7 @@ impl AgentFacts {
             last_text: None,
             retry: None,
             heard: None,
+            acted: None,
         }
     }
 }
@@ -499,6 +515,7 @@ pub(crate) enum HookWhat {
         named: Option<Ref>,
         name: Text,
         digest: u64,
+        time: Option<Millis>,
     },
     TurnEnd {
         status: AgentStatus,
@@ -516,6 +533,8 @@ pub(crate) struct Facts {
     pub(crate) title: Option<Best<Text>>,
     /// Kinds of source that tell each agent's start at once, as bits of `SourceKind`.
     pub(crate) tells_starts: u8,
+    /// When something was last done by whoever a wire without names means.
+    pub(crate) silent: Option<Millis>,
     /// Kinds of source that said anything.
     pub(crate) kinds: u8,
     pub(crate) span: Span,
@@ -531,6 +550,8 @@ pub(crate) struct Facts {
     pub(crate) responses: Vec<ResponseFacts>,
     pub(crate) response_by_id: HashMap<(u64, u64), u32>,
     pub(crate) ends: HashMap<Text, Vec<EndFact>>,
+    /// Orders to stop, by the name that they have for the agent.
+    pub(crate) stops: HashMap<Text, Vec<StopFact>>,
     pub(crate) run_ids: HashMap<Text, Text>,
     pub(crate) prompts: Vec<PromptFact>,
     pub(crate) turns: Vec<TurnFact>,
@@ -556,6 +577,7 @@ impl Default for Facts {
             root_model: None,
             title: None,
             tells_starts: 0,
+            silent: None,
             kinds: 0,
             span: Span::default(),
             agents: vec![AgentFacts::new(Key::Root)],
@@ -568,6 +590,7 @@ impl Default for Facts {
             responses: Vec::new(),
             response_by_id: HashMap::new(),
             ends: HashMap::new(),
+            stops: HashMap::new(),
             run_ids: HashMap::new(),
             prompts: Vec::new(),
             turns: Vec::new(),

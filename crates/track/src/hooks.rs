@@ -6,7 +6,7 @@
 //! agents and marked so, or `unknown`.
 
 use hashbrown::{HashMap, HashSet};
-use subscope_model::{AgentStatus, Basis, Text, ToolClass};
+use subscope_model::{AgentStatus, Basis, Millis, Text, ToolClass};
 
 use crate::{
     facts::{CallNo, Facts, HookStep, HookWhat, Key, Ref, value},
@@ -24,10 +24,20 @@ pub(crate) struct HookLog {
     pub(crate) turn: Option<AgentStatus>,
     /// Whether the process left the session and none came back.
     pub(crate) has_left: bool,
-    /// Open permission questions: who is asked about, tool, digest.
-    pub(crate) asked: Vec<(No, Text, u64)>,
+    /// Questions for permission that no hook has answered.
+    pub(crate) asked: Vec<Asked>,
     /// Prompts of the user.
     pub(crate) prompts: u32,
+}
+
+/// A question for permission.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Whose call it is about, where the payload says so.
+    pub(crate) agent: Option<No>,
+    pub(crate) tool: Text,
+    pub(crate) digest: u64,
+    pub(crate) time: Option<Millis>,
 }
 
 /// The state of one replay.
@@ -45,7 +55,7 @@ struct Replay {
     launched: usize,
     /// Spawn calls whose agent has not started yet.
     unstarted: usize,
-    asked: Vec<(Option<No>, Text, u64)>,
+    asked: Vec<Asked>,
 }
 
 /// Replays all hook logs of the session.
@@ -57,8 +67,7 @@ pub(crate) fn replay(facts: &Facts, people: &People) -> HookLog {
     for step in steps {
         replay.take(facts, people, &step.what, &mut log);
     }
-    let root = |named: Option<No>| named.unwrap_or(0);
-    log.asked = replay.asked.into_iter().map(|(named, name, digest)| (root(named), name, digest)).collect();
+    log.asked = replay.asked;
     log
 }
 
@@ -82,6 +91,8 @@ impl Replay {
                 log.stopped.insert(agent.clone());
                 remove_last(&mut self.stack, agent);
                 remove_last(&mut self.background, agent);
+                let gone = people.by_id(facts, agent);
+                self.asked.retain(|asked| gone.is_none() || asked.agent != gone);
             }
             HookWhat::Pre { call, named } => self.begin(facts, people, *call, *named, log),
             HookWhat::Post { call, named, launched } => {
@@ -92,13 +103,16 @@ impl Replay {
                 self.open_calls.remove(call);
                 let digest =
                     facts.calls.get(*call as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
-                self.asked.retain(|(_, _, asked)| Some(*asked) != digest);
+                self.asked.retain(|asked| Some(asked.digest) != digest);
             }
-            HookWhat::Permission { named, name, digest } => {
-                let who = named.and_then(|named| people.of(named));
-                self.asked.push((who, name.clone(), *digest));
+            HookWhat::Permission { named, name, digest, time } => {
+                let agent = named.and_then(|named| people.of(named));
+                self.asked.push(Asked { agent, tool: name.clone(), digest: *digest, time: *time });
             }
-            HookWhat::TurnEnd { status } => log.turn = Some(*status),
+            HookWhat::TurnEnd { status } => {
+                log.turn = Some(*status);
+                self.asked.retain(|asked| asked.agent.is_some());
+            }
             HookWhat::SessionStart => log.has_left = false,
             HookWhat::SessionEnd => {
                 log.has_left = true;

@@ -6,7 +6,7 @@ use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
     AgentFacts, BatchClaim, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key,
-    ParentClaim, ROOT, Ref, ResponseFacts, Span, SpawnCallFacts,
+    ParentClaim, ROOT, Ref, ResponseFacts, Span, SpawnCallFacts, StopFact,
 };
 
 /// Where names of the one fold's facts stand in the other's.
@@ -24,6 +24,10 @@ impl Moved {
 
     fn call(&self, call: CallNo) -> CallNo {
         self.calls.get(call as usize).copied().unwrap_or(call)
+    }
+
+    fn stop(&self, stop: StopFact) -> StopFact {
+        StopFact { call: stop.call.map(|call| self.call(call)), ..stop }
     }
 }
 
@@ -94,6 +98,7 @@ impl Facts {
         join_best(&mut self.root_model, other.root_model);
         join_best(&mut self.title, other.title);
         self.tells_starts |= other.tells_starts;
+        self.silent = self.silent.max(other.silent);
         self.kinds |= other.kinds;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
@@ -104,6 +109,14 @@ impl Facts {
         }
         for (id, ends) in other.ends {
             self.ends.entry(id).or_default().extend(ends);
+        }
+        for (id, stops) in other.stops {
+            let known = self.stops.entry(id).or_default();
+            for stop in stops.into_iter().map(|stop| moved.stop(stop)) {
+                if !known.contains(&stop) {
+                    known.push(stop);
+                }
+            }
         }
         self.run_ids.extend(other.run_ids);
         self.prompts.extend(other.prompts);
@@ -133,8 +146,8 @@ fn move_step(step: HookStep, moved: &Moved) -> HookStep {
         HookWhat::Post { call, named, launched } => {
             HookWhat::Post { call: moved.call(call), named: name(named), launched }
         }
-        HookWhat::Permission { named, name: tool, digest } => {
-            HookWhat::Permission { named: name(named), name: tool, digest }
+        HookWhat::Permission { named, name: tool, digest, time } => {
+            HookWhat::Permission { named: name(named), name: tool, digest, time }
         }
         same @ (HookWhat::Prompt { .. }
         | HookWhat::Start { .. }
@@ -178,6 +191,7 @@ fn join_owners<A: smallvec::Array<Item = (Ref, subscope_model::Basis)>>(
 fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
     known.proven |= told.proven;
     known.hook_started |= told.hook_started;
+    known.started = known.started.max(told.started);
     known.has_transcript |= told.has_transcript;
     known.detached |= told.detached;
     join_best(&mut known.agent_type, told.agent_type);
@@ -229,6 +243,7 @@ fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
         known.retry = Some(retry);
     }
     known.heard = known.heard.max(told.heard);
+    known.acted = known.acted.max(told.acted);
 }
 
 fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {

@@ -5,8 +5,9 @@
 //! So the same sources give the same tree, whatever came first.
 //!
 //! Steps of a conclusion, one module each: `people` (who is who), `hooks` (whose call it was on a wire that does not
-//! say), `owners` (whose calls are whose, who started whom), `copies` (what counts in another session), `status` (how agents stand or ended), `spans` (when they
-//! were active), `figures` (tokens and cost), `liveness`, `flags`, `runs`, and `rows`, which puts them together.
+//! say), `owners` (whose calls are whose, who started whom), `copies` (what counts in another session), `status` (how agents
+//! stand or ended), `spans` (when they were active), `figures` (tokens and cost), `liveness`, `flags`, `limits`, `runs`, and
+//! `rows`, which puts them together.
 //!
 //! Pitfalls: what is not monotone (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must never be
 //! kept as a fact; nothing may depend on a source's number.
@@ -20,6 +21,7 @@ mod figures;
 mod flags;
 mod hooks;
 mod join;
+mod limits;
 mod liveness;
 mod owners;
 mod people;
@@ -32,13 +34,14 @@ use std::hash::BuildHasher;
 
 pub use absorb::Keep;
 pub use copies::{Elsewhere, Told};
-pub use liveness::{Limits, next_deadline};
+pub use limits::{Awake, LimitRule, LimitScope, Limits};
+pub use liveness::next_deadline;
 use subscope_model::{
     Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
 };
 
 /// The moment for which a tree is concluded, and what is known of the sources at that moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Now<'p> {
     /// The moment.
     pub at: Millis,
@@ -50,6 +53,17 @@ pub struct Now<'p> {
     pub prices: &'p PriceTable,
     /// Limits of silence.
     pub limits: Limits,
+}
+
+/// What hooks have told of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hooked {
+    /// Nothing: it has none, or none has come yet.
+    No,
+    /// Something, but none has named an agent.
+    Unnamed,
+    /// Something, and they name the agent that they come from.
+    Named,
 }
 
 /// Tracks one session.
@@ -83,6 +97,15 @@ impl Tracker {
     /// Whether anything was heard of the main thread.
     pub fn has_root(&self) -> bool {
         self.facts.agents.get(facts::ROOT as usize).is_some_and(|root| root.heard.is_some())
+    }
+
+    /// What hooks have told of the session so far.
+    pub fn hooked(&self) -> Hooked {
+        match (self.facts.hooks.is_empty(), self.facts.has_identity) {
+            (true, _) => Hooked::No,
+            (false, false) => Hooked::Unnamed,
+            (false, true) => Hooked::Named,
+        }
     }
 
     /// Says which harness it is, once that is known.

@@ -1,115 +1,190 @@
 //! What running agents are busy with or wait for, since when, and when that becomes a stall.
+//!
+//! A session's calls are answered one after the other, so the oldest open one is what its agent is at. An agent waits for
+//! those that it started only while the calls that started them are open: who runs in the background is not waited for.
+//!
+//! Silence is an agent's own: what its siblings do says nothing of it. It starts anew when control comes back to the agent
+//! (an agent that it started ends), and, once no subagent is active, with any event of the session.
 
 use subscope_model::{
-    AgentStatus, Liveness, LivenessKind, Millis, Outcome, Text, ToolClass, ToolStatus, Tree,
+    Agent, AgentStatus, Liveness, LivenessKind, Millis, Outcome, SpawnMode, Text, ToolClass, Tree,
 };
 
 use crate::{
     Now,
-    facts::{AgentFacts, CallFacts, Order},
+    facts::{CallFacts, Order},
+    hooks::Asked,
+    limits::Spans,
     people::No,
-    status::{Case, LOST_AFTER_MS, LOST_AFTER_OPEN_MS, call_end},
+    status::{Case, call_end},
 };
-
-/// Limits of silence in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Silence of a session without active subagents that is a stall.
-    pub stall_ms: i64,
-    /// The same while any subagent is active.
-    pub stall_subagents_ms: i64,
-    /// The same while a call or a permission question is open.
-    pub stall_open_ms: i64,
-    /// How long an instant tool may be open before a permission question is inferred.
-    pub permission_after_ms: i64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            stall_ms: 180_000,
-            stall_subagents_ms: 600_000,
-            stall_open_ms: 30 * 60_000,
-            permission_after_ms: 45_000,
-        }
-    }
-}
 
 /// Returns the next moment at which time alone may change a tree's rows: a stall, an inferred permission question, an
 /// agent that counts as lost. `None` where nothing waits for time. A moment too many is harmless, one too few is not.
 pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
     let limits = &now.limits;
-    let live = tree.agents.iter().filter(|row| row.status.is_live());
-    let silences =
-        [limits.stall_ms, limits.stall_subagents_ms, limits.stall_open_ms, LOST_AFTER_MS, LOST_AFTER_OPEN_MS];
+    let live: Vec<&Agent> = tree.agents.iter().filter(|row| row.status.is_live()).collect();
+    if live.is_empty() {
+        return None;
+    }
     // Who waits for those below is as silent as the last of them: every agent's last moment counts for all.
-    let heard = tree.agents.iter().filter_map(|row| row.last_event_at_ms);
-    let heard = heard.flat_map(|last| silences.map(|limit| last.saturating_add(limit)));
-    let open = live.clone().flat_map(|row| &row.tools).filter(|tool| tool.status == ToolStatus::Open);
-    let asked = open.filter_map(|tool| Some(tool.started_at_ms?.saturating_add(limits.permission_after_ms)));
-    let is_waiting = live.count() > 0;
-    heard.chain(asked).filter(|moment| is_waiting && *moment > now.at).min()
+    let begins = tree.agents.iter().filter_map(|row| row.last_event_at_ms);
+    let begins = begins.chain(live.iter().filter_map(|row| row.liveness.as_ref()?.since_ms));
+    let mut begins: Vec<Millis> = begins.collect();
+    begins.sort_unstable();
+    begins.dedup();
+    let harness = tree.session.harness.as_deref();
+    let mut spans: Vec<i64> = live
+        .iter()
+        .flat_map(|row| limits.of(harness, row.model.as_deref()).all())
+        .chain([limits.permission_after_ms])
+        .collect();
+    spans.sort_unstable();
+    spans.dedup();
+    let moments =
+        begins.iter().flat_map(|begin| spans.iter().map(|span| limits.awake.reaches(*begin, *span, now.at)));
+    moments.filter(|moment| *moment > now.at).min()
 }
 
 /// What an agent does, with the silence limit that belongs to it.
+#[derive(Clone, Debug)]
 pub(crate) struct Doing {
     pub(crate) liveness: Liveness,
     /// Whether silence is expected for long: a call or question is open.
     pub(crate) is_waiting_long: bool,
 }
 
-/// Concludes what a running agent does. `children` counts its own running subagents.
-pub(crate) fn doing(
-    case: &Case<'_>,
-    number: No,
-    calls: &[u32],
-    last: Option<Millis>,
-    children: u32,
-) -> Option<Doing> {
-    let person = case.people.all.get(number)?;
-    let say = |kind, name: Option<Text>, since_ms| Liveness {
-        kind,
-        name,
-        count: None,
-        limit: None,
-        since_ms,
-        inferred: false,
+/// What is concluded of an agent before what it does.
+pub(crate) struct Stand<'d> {
+    pub(crate) number: No,
+    /// Its calls, by begin.
+    pub(crate) calls: &'d [u32],
+    /// When it was last heard of.
+    pub(crate) last: Option<Millis>,
+    /// When it was last its turn: also when an agent that it waited for ended.
+    pub(crate) turn: Option<Millis>,
+    /// Its subagents that run or are lost.
+    pub(crate) children: &'d [No],
+    /// Of agents of whom nobody knows who started them: whether one runs, and when they were last heard of.
+    pub(crate) strays: (bool, Option<Millis>),
+    /// What it was asked about last.
+    pub(crate) question: Option<&'d Asked>,
+}
+
+impl Doing {
+    fn new(kind: LivenessKind, name: Option<Text>, since_ms: Option<Millis>) -> Self {
+        let is_waiting_long = matches!(kind, LivenessKind::Permission | LivenessKind::Tool);
+        let liveness = Liveness { kind, name, count: None, limit: None, since_ms, inferred: false };
+        Self { liveness, is_waiting_long }
+    }
+}
+
+/// Concludes what a running agent does.
+pub(crate) fn doing(case: &Case<'_>, stand: &Stand<'_>) -> Doing {
+    if let Some(asked) = stand.question {
+        return Doing::new(LivenessKind::Permission, Some(asked.tool.clone()), asked.time.or(stand.last));
+    }
+    if let Some(retry) = retry(case, stand) {
+        return retry;
+    }
+    let waited = stand.children.iter().filter(|child| is_waited_for(case, **child)).count() as u32;
+    let children = || {
+        let mut doing = Doing::new(LivenessKind::Children, None, stand.last);
+        doing.liveness.count = Some(waited.max(1));
+        doing
     };
-    if let Some((_, tool, _)) = case.log.asked.iter().rev().find(|(asked, ..)| *asked == number) {
-        return Some(Doing {
-            liveness: say(LivenessKind::Permission, Some(tool.clone()), last),
-            is_waiting_long: true,
-        });
+    // When the call before ended: one that is queued behind another does nothing yet.
+    let mut before = None;
+    for call in stand.calls {
+        let Some(told) = case.facts.calls.get(*call as usize) else { continue };
+        if !is_open(case, *call, told) {
+            before = before.max(call_end(case, *call, told).and_then(|(_, time)| time));
+            continue;
+        }
+        if told.class != ToolClass::Spawn {
+            return at_tool(case, told, before, stand.last);
+        }
+        match case.people.started_by(*call) {
+            Some(child) if stand.children.contains(&child) => return children(),
+            // It has ended, and its report is on the way.
+            Some(_) => {}
+            None if waited > 0 || stand.strays.0 => return children(),
+            // Its agent may just have ended.
+            None => return at_tool(case, told, before.max(stand.turn).max(stand.strays.1), stand.last),
+        }
     }
-    let retry =
-        case.tellings(person).filter_map(|agent| agent.retry.as_ref()).max_by_key(|retry| retry.order);
-    let heard: Option<Order> = case.tellings(person).filter_map(|agent: &AgentFacts| agent.heard).max();
-    if let Some(retry) =
-        retry.filter(|retry| retry.attempt > 0 && heard.is_none_or(|heard| heard.time <= retry.order.time))
-    {
-        let mut liveness = say(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(last));
-        (liveness.count, liveness.limit) =
-            (Some(retry.attempt), Some(retry.limit).filter(|limit| *limit > 0));
-        return Some(Doing { liveness, is_waiting_long: false });
+    if waited > 0 {
+        return children();
     }
-    let open =
-        calls.iter().rev().filter_map(|call| case.facts.calls.get(*call as usize).map(|told| (*call, told)));
-    let mut open = open.filter(|(call, told)| is_open(case, *call, told));
-    if let Some((_, tool)) = open.find(|(_, told)| told.class != ToolClass::Spawn) {
-        let since = tool.begin.and_then(|begin| begin.time());
-        let waited = since.map_or(0, |since| case.now.at.saturating_sub(since));
-        let asks = tool.class == ToolClass::Instant && waited >= case.now.limits.permission_after_ms;
-        let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
-        let mut liveness = say(kind, tool.name.clone(), since.or(last));
-        liveness.inferred = asks;
-        return Some(Doing { liveness, is_waiting_long: true });
+    Doing::new(LivenessKind::Model, None, stand.turn)
+}
+
+fn at_tool(case: &Case<'_>, told: &CallFacts, before: Option<Millis>, last: Option<Millis>) -> Doing {
+    let since = told.begin.and_then(|begin| begin.time()).max(before);
+    let limits = &case.now.limits;
+    let waited = since.map_or(0, |since| limits.awake.silence(since, case.now.at));
+    let asks = told.class == ToolClass::Instant && waited >= limits.permission_after_ms;
+    let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
+    let mut doing = Doing::new(kind, told.name.clone(), since.or(last));
+    doing.liveness.inferred = asks;
+    doing
+}
+
+/// The questions for permission that agents wait for: no hook has answered them, and no source tells that their calls are
+/// over. That a person agreed is told by none: until its call ends, a question stays.
+pub(crate) fn questions<'c>(case: &'c Case<'_>) -> Vec<(No, &'c Asked)> {
+    case.log.asked.iter().filter_map(|asked| Some((asked_of(case, asked)?, asked))).collect()
+}
+
+/// Whom a question keeps waiting.
+fn asked_of(case: &Case<'_>, asked: &Asked) -> Option<No> {
+    let mut is_told = false;
+    for (call, told) in case.facts.calls.iter().enumerate() {
+        if told.digest.is_none_or(|(_, digest)| digest != asked.digest) {
+            continue;
+        }
+        let owner = case.owners.calls.get(call).copied().flatten().map(|(owner, _)| owner);
+        if asked.agent.is_some_and(|agent| owner.is_some_and(|owner| owner != agent)) {
+            continue;
+        }
+        is_told = true;
+        if is_open(case, call as u32, told) {
+            return asked.agent.or(owner).or(Some(0));
+        }
     }
-    if children > 0 {
-        let mut liveness = say(LivenessKind::Children, None, last);
-        liveness.count = Some(children);
-        return Some(Doing { liveness, is_waiting_long: true });
+    // A call that nobody else told of is over when its agent went on.
+    let agent = asked.agent.unwrap_or(0);
+    (!is_told && !has_acted_since(case, agent, asked.time)).then_some(agent)
+}
+
+fn has_acted_since(case: &Case<'_>, number: No, time: Option<Millis>) -> bool {
+    acted(case, number).zip(time).is_some_and(|(acted, time)| acted.time > time)
+}
+
+/// The latest thing that an agent did itself.
+fn acted(case: &Case<'_>, number: No) -> Option<Order> {
+    let person = case.people.all.get(number)?;
+    case.tellings(person).filter_map(|agent| agent.acted).max()
+}
+
+fn retry(case: &Case<'_>, stand: &Stand<'_>) -> Option<Doing> {
+    let person = case.people.all.get(stand.number)?;
+    let told = case.tellings(person).filter_map(|agent| agent.retry.as_ref()).max_by_key(|retry| retry.order);
+    let is_over = |at: Millis| acted(case, stand.number).is_some_and(|acted| acted.time > at);
+    let retry = told.filter(|retry| retry.attempt > 0 && !is_over(retry.order.time))?;
+    let mut doing = Doing::new(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(stand.last));
+    doing.liveness.count = Some(retry.attempt);
+    doing.liveness.limit = Some(retry.limit).filter(|limit| *limit > 0);
+    Some(doing)
+}
+
+/// Whether whoever started an agent that has not ended waits for it.
+fn is_waited_for(case: &Case<'_>, child: No) -> bool {
+    let Some(person) = case.people.all.get(child) else { return false };
+    match person.origin {
+        Some(call) => case.facts.calls.get(call as usize).is_some_and(|told| is_open(case, call, told)),
+        None => case.mode(person) != Some(SpawnMode::Background),
     }
-    Some(Doing { liveness: say(LivenessKind::Model, None, last), is_waiting_long: false })
 }
 
 /// Whether a call has no ending.
@@ -118,25 +193,36 @@ pub(crate) fn is_open(case: &Case<'_>, number: u32, call: &CallFacts) -> bool {
         .is_none_or(|(outcome, _)| matches!(outcome, Outcome::Over) && call.ends.is_empty())
 }
 
-/// Whether an agent is silent for longer than its limit.
+/// Whether an agent is silent for longer than its limit. `subagents` counts the active ones of the session.
 pub(crate) fn is_stalled(
     case: &Case<'_>,
-    status: AgentStatus,
-    doing: Option<&Doing>,
+    doing: &Doing,
     last: Option<Millis>,
+    spans: Spans,
     subagents: u32,
 ) -> bool {
-    let (AgentStatus::Running, Some(doing), Some(last)) = (status, doing, last) else { return false };
-    if doing.liveness.kind == LivenessKind::Children {
-        return false;
-    }
-    let limits = &case.now.limits;
-    let limit = if doing.is_waiting_long {
-        limits.stall_open_ms
-    } else if subagents > 0 {
-        limits.stall_subagents_ms
-    } else {
-        limits.stall_ms
+    let limit = match doing.liveness.kind {
+        // Who is silent then are those that it waits for.
+        LivenessKind::Children => return false,
+        _ if doing.is_waiting_long => spans.stall_open_ms,
+        _ if subagents > 0 => spans.stall_subagents_ms,
+        _ => spans.stall_ms,
     };
-    case.now.at.saturating_sub(last) >= limit
+    is_silent(case, last.max(doing.liveness.since_ms), limit)
+}
+
+/// Whether an agent that was asked for should long be at work: its caller waits for it and for nothing before it.
+pub(crate) fn is_start_overdue(
+    case: &Case<'_>,
+    status: AgentStatus,
+    caller: Option<&Doing>,
+    last: Option<Millis>,
+    spans: Spans,
+) -> bool {
+    let is_waited_for = caller.is_some_and(|caller| caller.liveness.kind == LivenessKind::Children);
+    status == AgentStatus::Pending && is_waited_for && is_silent(case, last, spans.stall_subagents_ms)
+}
+
+fn is_silent(case: &Case<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
+    since.is_some_and(|since| case.now.limits.awake.silence(since, case.now.at) >= limit_ms)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashSet;
 use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Flag, Millis, Outcome, Problem, Session, SessionId, SpawnMode,
-    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, Tree, Usage,
+    Subtree, Summary, TREE_SCHEMA, Text, ToolCall, ToolClass, ToolStatus, Tree, Usage,
 };
 
 use crate::{
@@ -14,12 +14,13 @@ use crate::{
     facts::{Facts, HookWhat, Order, value},
     figures::{Figures, figures},
     flags, hooks,
-    liveness::{Doing, doing, is_open, is_stalled},
+    limits::Spans,
+    liveness::{Doing, Stand, doing, is_open, is_stalled, is_start_overdue, questions},
     owners::{Owners, owners},
     people::{No, is_ghost, people},
     runs::runs,
     spans::{calls_by_agent, intervals, union},
-    status::{Case, LOST_AFTER_MS, Silence, Standing, call_end},
+    status::{Case, Silence, Standing, call_end},
 };
 
 /// What is concluded of one agent before its row is made.
@@ -29,6 +30,8 @@ struct Draft {
     statuses: Vec<ToolStatus>,
     intervals: Vec<[Millis; 2]>,
     last: Option<Millis>,
+    /// Its limits of silence.
+    spans: Spans,
     children: Vec<No>,
 }
 
@@ -40,18 +43,22 @@ pub(crate) fn tree(
     elsewhere: &HashSet<u64>,
     now: &Now<'_>,
 ) -> Tree {
-    let is_over = now.has_ended
-        || facts.span.latest().map_or(!now.is_growing, |last| now.at.saturating_sub(last) >= LOST_AFTER_MS);
+    let harness = harness.map(|harness| &**harness);
+    let lost_after_ms = now.limits.of(harness, None).lost_after_ms(false);
+    let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
+    let is_over = now.has_ended || facts.span.latest().map_or(!now.is_growing, is_silent);
     let people = people(facts, is_over);
     let log = hooks::replay(facts, &people);
     let owners = owners(facts, &people, &log);
     let copies = Copies::of(facts, &people, &owners, elsewhere);
-    let case = Case { facts, people: &people, owners: &owners, log: &log, now };
+    let case = Case { facts, people: &people, owners: &owners, log: &log, now, harness };
     let calls = calls_by_agent(facts, &people, &owners, &copies);
     let own = figures(facts, &people, &owners, &copies, now.prices);
     let order = pre_order(&case);
-    let drafts = drafts(&case, calls, &order);
-    let mut rows: Vec<Agent> = order.iter().map(|number| row(&case, *number, &drafts, &own)).collect();
+    let drafts = drafts(&case, calls, &order, &own);
+    let doings = doings(&case, &drafts);
+    let mut rows: Vec<Agent> =
+        order.iter().map(|number| row(&case, *number, &drafts, &doings, &own)).collect();
     for (row, number) in rows.iter_mut().zip(&order) {
         if copies.has_agent(*number) {
             row.flags.push(Flag::Copied);
@@ -69,7 +76,7 @@ pub(crate) fn tree(
         schema: TREE_SCHEMA.into(),
         session: Session {
             id: session.clone(),
-            harness: harness.cloned(),
+            harness: harness.map(Text::from),
             harness_version: facts.version.as_ref().map(|best| best.value.0.clone()),
             cwd: value(&facts.cwd),
             title: value(&facts.title).map(|text| title(&text)),
@@ -153,33 +160,44 @@ fn start_key(case: &Case<'_>, number: No) -> (bool, Millis, Option<Order>, Agent
 }
 
 /// Concludes everything but sums, children before parents where that matters.
-fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft> {
+fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figures]) -> Vec<Draft> {
     let count = case.people.all.len();
+    let questions = questions(case);
     let mut silences = vec![Silence::default(); count];
     let mut drafts: Vec<Draft> = (0..count)
         .map(|number| {
             let calls = std::mem::take(&mut calls[number]);
             let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(case, *call)).collect();
             let intervals = intervals(case, number, &calls);
-            let last = last_heard(case, number);
-            let has_asked = case.log.asked.iter().any(|(asked, ..)| *asked == number);
-            silences[number] = Silence { last, has_open: has_asked || statuses.contains(&ToolStatus::Open) };
+            let last = last_heard(case, number, &calls);
+            let is_in_call = statuses.contains(&ToolStatus::Open);
+            let has_open = is_in_call || questions.iter().any(|(asked, _)| *asked == number);
+            let spans = spans_of(case, number, own);
+            silences[number] = Silence { last, lost_after_ms: spans.lost_after_ms(has_open), is_in_call };
             let standing = Standing {
                 status: AgentStatus::Running,
                 evidence: None,
                 ended_at: None,
+                told_at: None,
                 report: None,
                 error: None,
             };
-            Draft { standing, calls, statuses, intervals, last, children: Vec::new() }
+            Draft { standing, calls, statuses, intervals, last, spans, children: Vec::new() }
         })
         .collect();
+    // Orphans stand last in the order, so all of them are known before anybody whose they may be.
+    let mut strays = None;
     for number in order.iter().rev().copied() {
+        if number != 0 && is_stray(case, number) {
+            strays = strays.max(silences[number].last);
+        } else if has_open_start(case, &drafts[number].calls) {
+            silences[number].last = silences[number].last.max(strays);
+        }
         if let Some(parent) = case.owners.parents.get(number).and_then(|it| it.parent) {
             let below = silences[number];
             let above = &mut silences[parent];
             above.last = above.last.max(below.last);
-            above.has_open |= below.has_open;
+            above.lost_after_ms = above.lost_after_ms.max(below.lost_after_ms);
         }
     }
     for number in order.iter().copied() {
@@ -192,14 +210,81 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No]) -> Vec<Draft>
     drafts
 }
 
-fn last_heard(case: &Case<'_>, number: No) -> Option<Millis> {
+/// The limits of silence that hold for an agent.
+fn spans_of(case: &Case<'_>, number: No, own: &[Figures]) -> Spans {
+    let limits = &case.now.limits;
+    if limits.rules.is_empty() {
+        return limits.of(None, None);
+    }
+    let model = own.get(number).and_then(|figures| model(case, number, figures));
+    limits.of(case.harness, model.as_deref())
+}
+
+/// Concludes what each agent does; `None` for those that do not run.
+fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
+    let is_active = |number: &No| drafts.get(*number).is_some_and(|draft| draft.standing.status.is_live());
+    let nobody_else = !(1..drafts.len()).any(|number| is_active(&number));
+    // A hook may tell of an ending before the agent's last line is there.
+    let gone = |draft: &Draft| draft.last.max(draft.standing.told_at);
+    let latest = drafts.iter().filter_map(gone).max();
+    let all_strays = || (1..drafts.len()).filter(|number| is_stray(case, *number));
+    let last_stray = all_strays().filter_map(|number| drafts.get(number).and_then(gone)).max();
+    let strays = (all_strays().any(|number| is_active(&number)), last_stray);
+    let questions = questions(case);
+    let one = |(number, draft): (No, &Draft)| {
+        if draft.standing.status != AgentStatus::Running {
+            return None;
+        }
+        // Of one that counts as lost nothing has come back: its caller waits on.
+        let is_out = |child: &&No| {
+            is_active(child) || drafts.get(**child).is_some_and(|it| it.standing.status == AgentStatus::Lost)
+        };
+        let (children, ended): (Vec<No>, Vec<No>) = draft.children.iter().partition(is_out);
+        let handed_back = ended.iter().filter_map(|child| drafts.get(*child).and_then(gone)).max();
+        let turn = if nobody_else { latest } else { draft.last.max(handed_back) };
+        let question = questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
+        let (calls, last) = (draft.calls.as_slice(), draft.last);
+        Some(doing(case, &Stand { number, calls, last, turn, children: &children, strays, question }))
+    };
+    drafts.iter().enumerate().map(one).collect()
+}
+
+/// Whether nobody is known to have started an agent.
+fn is_stray(case: &Case<'_>, number: No) -> bool {
+    let is_orphan = case.owners.parents.get(number).is_none_or(|place| place.parent.is_none());
+    is_orphan && case.people.all.get(number).is_some_and(|person| person.origin.is_none())
+}
+
+/// Whether an agent waits for one that it started, of which only that is known.
+fn has_open_start(case: &Case<'_>, calls: &[u32]) -> bool {
+    calls.iter().any(|call| {
+        let told = case.facts.calls.get(*call as usize);
+        told.is_some_and(|told| told.class == ToolClass::Spawn && is_open(case, *call, told))
+            && case.people.started_by(*call).is_none()
+    })
+}
+
+/// When an agent was last heard of: by its own lines, by its calls where a wire names nobody, and by what woke it.
+fn last_heard(case: &Case<'_>, number: No, calls: &[u32]) -> Option<Millis> {
     let person = case.people.all.get(number)?;
-    let own = case.tellings(person).filter_map(|agent| agent.span.latest());
+    let own = case.tellings(person).filter_map(|agent| agent.span.latest().max(agent.started));
     let woken =
         case.tellings(person).flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
     let asked =
         person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.begin);
-    own.chain(woken).chain(asked.and_then(|begin| begin.time())).max()
+    let called = calls.iter().filter_map(|call| Some((*call, case.facts.calls.get(*call as usize)?)));
+    let called = called.flat_map(|(call, told)| {
+        let ended = call_end(case, call, told).and_then(|(_, time)| time);
+        [told.begin.and_then(|begin| begin.time()), ended]
+    });
+    let heard = own.chain(woken).chain(asked.and_then(|begin| begin.time())).chain(called.flatten()).max();
+    if number != 0 {
+        return heard;
+    }
+    // Who is not named is the root, where the others are or where there are no others.
+    let is_alone = case.people.all.len() == 1;
+    let unnamed = case.facts.silent.filter(|_| case.facts.has_identity || is_alone);
+    heard.max(unnamed).or(case.facts.span.latest().filter(|_| is_alone))
 }
 
 fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {
@@ -210,7 +295,7 @@ fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {
     match call_end(case, number, call).map(|(outcome, _)| outcome) {
         Some(Outcome::Ok) => ToolStatus::Ok,
         Some(Outcome::Denied) => ToolStatus::Denied,
-        Some(Outcome::Over) if was_asked(case, number) => ToolStatus::Denied,
+        Some(Outcome::Over) if was_asked(case, number) || was_stopped(case, number) => ToolStatus::Denied,
         Some(Outcome::Error | Outcome::Interrupted | Outcome::Over) => ToolStatus::Error,
         None => ToolStatus::Open,
     }
@@ -225,7 +310,12 @@ fn was_asked(case: &Case<'_>, number: u32) -> bool {
     })
 }
 
-fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent {
+/// Whether the call was refused because its agent was to stop.
+fn was_stopped(case: &Case<'_>, number: u32) -> bool {
+    case.facts.stops.values().flatten().any(|stop| stop.call == Some(number))
+}
+
+fn row(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doing>], own: &[Figures]) -> Agent {
     let person = &case.people.all[number];
     let draft = &drafts[number];
     let figures = &own[number];
@@ -237,12 +327,6 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
     let first = |by_agent: &dyn Fn(&crate::facts::AgentFacts) -> Option<Text>, by_call: Option<Text>| {
         case.tellings(person).find_map(by_agent).or(by_call)
     };
-    let running =
-        draft.children.iter().filter(|child| drafts[**child].standing.status.is_live()).count() as u32;
-    let last = draft.last;
-    let doing = (standing.status == AgentStatus::Running)
-        .then(|| doing(case, number, &draft.calls, last, running))
-        .flatten();
     let tools: Vec<ToolCall> =
         draft.calls.iter().zip(&draft.statuses).map(|(call, status)| tool(case, *call, *status)).collect();
     let count = |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
@@ -275,8 +359,8 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], own: &[Figures]) -> Agent 
         background: case.mode(person) == Some(SpawnMode::Background),
         status: standing.status,
         evidence: standing.evidence.clone(),
-        liveness: doing.as_ref().map(|doing| doing.liveness.clone()),
-        flags: flags_of(case, number, drafts, doing.as_ref()),
+        liveness: doings[number].as_ref().map(|doing| doing.liveness.clone()),
+        flags: flags_of(case, number, drafts, doings),
         started_at_ms: span.map(|(first, _)| first[0]),
         ended_at_ms: if is_live { None } else { span.map(|(_, last)| last[1]).or(standing.ended_at) },
         last_event_at_ms: draft.last,
@@ -373,12 +457,21 @@ fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
     }
 }
 
-fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doing: Option<&Doing>) -> Vec<Flag> {
+fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doing>]) -> Vec<Flag> {
     let draft = &drafts[number];
     let place = case.owners.parents.get(number).cloned().unwrap_or_default();
     let active = drafts.iter().skip(1).filter(|draft| draft.standing.status.is_live()).count() as u32;
     let mut flags = Vec::new();
-    if is_stalled(case, draft.standing.status, doing, draft.last, active) {
+    let person = &case.people.all[number];
+    if number != 0 && draft.standing.status.is_live() && case.is_asked_to_stop(person) {
+        flags.push(Flag::Stopping);
+    }
+    let caller = place.parent.and_then(|parent| doings[parent].as_ref());
+    let is_silent = match &doings[number] {
+        Some(doing) => is_stalled(case, doing, draft.last, draft.spans, active),
+        None => is_start_overdue(case, draft.standing.status, caller, draft.last, draft.spans),
+    };
+    if is_silent {
         flags.push(Flag::Stalled);
     }
     if flags::is_looping(case.facts, &draft.calls) {

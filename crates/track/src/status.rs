@@ -3,11 +3,11 @@
 //! An ending is final for one stretch of activity; what resumes an agent opens a new one, and only evidence of the last
 //! stretch counts. `lost` is concluded from silence, from the end of a pipe or from the end of the session, and says so.
 
-use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, SpawnMode, Text};
+use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, SpawnMode, StopStep, Text};
 
 use crate::{
     Now,
-    facts::{AgentFacts, CallFacts, EndFact, Facts, Order, Tail, Trigger, value},
+    facts::{AgentFacts, CallFacts, EndFact, Facts, Order, StopFact, Tail, Trigger, value},
     hooks::HookLog,
     owners::Owners,
     people::{No, People, Person},
@@ -20,20 +20,18 @@ pub(crate) struct Standing {
     pub(crate) evidence: Option<Text>,
     /// When the harness says that it ended.
     pub(crate) ended_at: Option<Millis>,
+    /// When that was told last.
+    pub(crate) told_at: Option<Millis>,
     pub(crate) report: Option<Text>,
     pub(crate) error: Option<Text>,
 }
 
 impl Standing {
     fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
-        Self { status, evidence: evidence.map(Text::from), ended_at: None, report: None, error: None }
+        let evidence = evidence.map(Text::from);
+        Self { status, evidence, ended_at: None, told_at: None, report: None, error: None }
     }
 }
-
-/// Silence after which an agent without an ending is lost.
-pub(crate) const LOST_AFTER_MS: i64 = 15 * 60 * 1000;
-/// The same while a call or a permission question is open.
-pub(crate) const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
 
 /// Everything that the status of one agent rests on.
 pub(crate) struct Case<'f> {
@@ -42,13 +40,16 @@ pub(crate) struct Case<'f> {
     pub(crate) owners: &'f Owners,
     pub(crate) log: &'f HookLog,
     pub(crate) now: &'f Now<'f>,
+    pub(crate) harness: Option<&'f str>,
 }
 
-/// When an agent and those below it were last heard of, and whether one of them has an open call.
+/// When an agent and those below it were last heard of, and how long all of them may be silent before they are lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
     pub(crate) last: Option<Millis>,
-    pub(crate) has_open: bool,
+    pub(crate) lost_after_ms: i64,
+    /// Whether the agent itself has an open call.
+    pub(crate) is_in_call: bool,
 }
 
 impl Case<'_> {
@@ -57,8 +58,10 @@ impl Case<'_> {
         let Some(person) = self.people.all.get(number) else { return Standing::new(AgentStatus::Lost, None) };
         let last = self.last_trigger(person);
         let mut told = self.told_endings(person, last);
+        told.extend(self.given_stops(person, last));
         told.extend(self.spawn_result(person, last));
         told.extend(self.last_line(person, last));
+        self.forget_stops_in_vain(&mut told, silence);
         told.sort_by(|one, other| {
             let latest = |end: &Told| std::cmp::Reverse(end.order);
             (one.evidence, latest(one), one.status).cmp(&(other.evidence, latest(other), other.status))
@@ -66,6 +69,8 @@ impl Case<'_> {
         if let Some(best) = told.first() {
             let mut standing = Standing::new(best.status, Some(best.evidence.as_str()));
             standing.ended_at = told.iter().find_map(|end| end.time);
+            let moments = told.iter().map(|end| end.order.time).filter(|time| *time > Millis::MIN);
+            standing.told_at = moments.max();
             standing.report = told.iter().find_map(|end| end.report.clone());
             standing.error =
                 told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);
@@ -96,8 +101,8 @@ impl Case<'_> {
         person.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize))
     }
 
-    /// Endings that sources told by the agent's id.
-    fn told_endings(&self, person: &Person, last: Option<&Trigger>) -> Vec<Told> {
+    /// The ids that sources have for an agent.
+    fn ids<'p>(&'p self, person: &'p Person) -> Vec<&'p Text> {
         let mut ids: Vec<&Text> = self
             .tellings(person)
             .filter_map(|agent| match &agent.key {
@@ -108,6 +113,58 @@ impl Case<'_> {
         if !ids.contains(&&person.id.0) {
             ids.push(&person.id.0);
         }
+        ids
+    }
+
+    /// A person's orders to stop that are of the agent's last stretch of activity. It may have been known by the call
+    /// that started it when they were made.
+    fn stops<'p>(
+        &'p self,
+        person: &'p Person,
+        last: Option<&'p Trigger>,
+    ) -> impl Iterator<Item = &'p StopFact> {
+        let call = person.origin.and_then(|call| self.facts.calls.get(call as usize));
+        let names = self.ids(person).into_iter().chain(call.and_then(|call| call.id.as_ref()));
+        let all = names.filter_map(|name| self.facts.stops.get(name)).flatten();
+        all.filter(move |stop| last.is_none_or(|last| stop.order.time >= last.order.time))
+    }
+
+    /// Whether a person asked the agent to stop, in its last stretch of activity.
+    pub(crate) fn is_asked_to_stop(&self, person: &Person) -> bool {
+        let last = self.last_trigger(person);
+        self.stops(person, last).any(|stop| stop.step == StopStep::Asked)
+    }
+
+    /// That the agent was told to stop.
+    fn given_stops(&self, person: &Person, last: Option<&Trigger>) -> Vec<Told> {
+        let given = self.stops(person, last).filter(|stop| stop.step == StopStep::Given);
+        let end = |stop: &StopFact| Told {
+            evidence: EndEvidence::HookAnswer,
+            status: AgentStatus::Stopped,
+            order: stop.order,
+            time: stop.time,
+            report: None,
+            error: None,
+        };
+        given.map(end).collect()
+    }
+
+    /// An agent that was told to stop ends as soon as its other calls are over. One that says its last word after that was
+    /// not reached by the answer.
+    fn forget_stops_in_vain(&self, told: &mut Vec<Told>, silence: Silence) {
+        let is_stop = |end: &Told| end.evidence == EndEvidence::HookAnswer;
+        let own_words = told.iter().filter(|end| end.evidence == EndEvidence::LastLine);
+        if let Some(last) = own_words.map(|end| end.order.time).max() {
+            told.retain(|end| !is_stop(end) || end.order.time >= last);
+        }
+        if silence.is_in_call && told.iter().all(is_stop) && self.why_lost(silence).is_none() {
+            told.clear();
+        }
+    }
+
+    /// Endings that sources told by the agent's id.
+    fn told_endings(&self, person: &Person, last: Option<&Trigger>) -> Vec<Told> {
+        let ids = self.ids(person);
         let ends = ids.iter().filter_map(|id| self.facts.ends.get(*id)).flatten();
         let is_stopped = ids.iter().any(|id| self.log.stopped.contains(*id));
         ends.filter(|end| end.evidence != EndEvidence::StopHook || is_stopped)
@@ -230,15 +287,15 @@ impl Case<'_> {
         if self.log.has_left {
             return Some("the session ended".to_owned());
         }
-        let limit = if silence.has_open { LOST_AFTER_OPEN_MS } else { LOST_AFTER_MS };
+        let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
         match silence.last {
-            Some(last) if self.now.at.saturating_sub(last) >= limit => {
-                Some(format!("silent for {} min", self.now.at.saturating_sub(last) / 60_000))
+            Some(last) if silent(last) >= silence.lost_after_ms => {
+                Some(format!("silent for {} min", silent(last) / 60_000))
             }
             Some(_) => None,
             // Nothing of it has a time: the session's last event, else the end of the file, is the evidence.
             None => match self.facts.span.latest() {
-                Some(last) if self.now.at.saturating_sub(last) < LOST_AFTER_MS => None,
+                Some(last) if silent(last) < silence.lost_after_ms => None,
                 _ if self.now.is_growing => None,
                 _ => Some("end of file".to_owned()),
             },

@@ -21,6 +21,8 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
   heartbeat = \"10s\"
   stall = \"180s\"
   stall_subagents = \"600s\"
+  stall_open = \"30m\"                     # while a tool call or a question for permission is open
+  limits = [\"claude-opus stall=5m\"]      # for one harness or model
 
   [store]
   archive = false                        # keeps transcripts that Claude Code deletes

@@ -9,6 +9,7 @@ mod hooks;
 mod import;
 mod serve;
 mod shell;
+mod stop;
 mod tree;
 pub(crate) mod value;
 mod watch;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     import::ImportArgs,
     serve::ServeArgs,
     shell::{CompletionsArgs, ManArgs},
+    stop::StopArgs,
     tree::TreeArgs,
     watch::WatchArgs,
 };
@@ -125,6 +127,7 @@ pub(crate) enum Command {
     Show(ShowArgs),
     Stats(StatsArgs),
     Status(StatusLineArgs),
+    Stop(StopArgs),
     Index(IndexArgs),
     Forget(ForgetArgs),
     Serve(ServeArgs),
@@ -151,9 +154,12 @@ impl Command {
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),
             Self::Show(args) => args.settings(),
-            Self::Status(_) | Self::Ls(_) | Self::Search(_) | Self::Stats(_) | Self::Forget(_) => {
-                Raw::default()
-            }
+            Self::Status(_)
+            | Self::Stop(_)
+            | Self::Ls(_)
+            | Self::Search(_)
+            | Self::Stats(_)
+            | Self::Forget(_) => Raw::default(),
             Self::Hooks(_)
             | Self::Hook(_)
             | Self::Config(_)

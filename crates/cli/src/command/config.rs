@@ -116,6 +116,8 @@ mod tests {
         watch.heartbeat = "10s"               # default
         watch.stall = "1m"                    # environment (SUBSCOPE_WATCH_STALL)
         watch.stall_subagents = "10m"         # default
+        watch.stall_open = "30m"              # default
+        watch.limits = []                     # default
         store.archive = false                 # default
         store.keep_days = null                # default
         "#);

@@ -11,6 +11,7 @@ mod hooks;
 mod import;
 mod man;
 mod serve;
+mod stop;
 mod target;
 mod tree;
 mod watch;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
         Command::Show(args) => history::show::run(args, context),
         Command::Stats(args) => history::stats::run(args, context),
         Command::Status(args) => history::status::run(args, context),
+        Command::Stop(args) => stop::run(args, context),
         Command::Index(args) => history::index::run(args, context),
         Command::Forget(args) => history::forget::run(args, context),
         Command::Serve(args) => serve::run(args, context),
@@ -64,7 +66,7 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
             true
         }
-        Command::Forget(_) | Command::Serve(_) | Command::Status(_) => true,
+        Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => true,
         Command::Hooks(_)
         | Command::Hook(_)
         | Command::Config(_)

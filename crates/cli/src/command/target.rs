@@ -7,13 +7,15 @@ use std::{
 
 use subscope_collect::{Expanded, Group, layout};
 use subscope_decode::Dialect;
-use subscope_fold::{FoldOptions, Keep, Limits, Now};
+use subscope_fold::{FoldOptions, Keep, LimitRule, Limits, Now};
 use subscope_hub::{Cold, index::elsewhere};
 use subscope_model::{Millis, Problem, SessionId, Tree};
 use subscope_store::Access;
 
+use super::history;
 use crate::{
     args::value::Target,
+    config::{Origin, Sourced},
     context::Context,
     error::{CliError, Kind},
 };
@@ -24,6 +26,8 @@ pub(crate) enum Named {
     Path(PathBuf),
     /// A session whose files only the archive has.
     Kept(Group),
+    /// A session by its id: its transcript, and whatever is kept of it beside.
+    Session(PathBuf),
     /// Standard input.
     Stdin,
 }
@@ -52,12 +56,12 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
     if word == "last" {
         let newest = sessions.into_iter().max_by_key(|(path, modified)| (*modified, path.clone()));
         let none = || CliError::new(Kind::Failed, format!("no sessions below {}", folder.display()));
-        return newest.map(|(path, _)| Named::Path(path)).ok_or_else(none);
+        return newest.map(|(path, _)| Named::Session(path)).ok_or_else(none);
     }
     let mut found: Vec<PathBuf> =
         sessions.into_iter().map(|(path, _)| path).filter(|path| is_of(path, &word)).collect();
     match (found.pop(), found.len()) {
-        (Some(path), 0) => Ok(Named::Path(path)),
+        (Some(path), 0) => Ok(Named::Session(path)),
         (Some(_), more) => {
             let message = format!("{word:?} is the beginning of {} sessions' ids", more + 1);
             Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
@@ -150,9 +154,18 @@ fn now(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliErr
 pub(crate) fn limits(context: &Context) -> Limits {
     let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     let watch = &context.settings().watch;
+    // An option holds for everybody.
+    let is_open = |sourced: &Sourced<std::time::Duration>| !matches!(sourced.origin, Origin::Flag(_));
+    let rules = watch.limits.value.iter().map(|rule| LimitRule {
+        stall_ms: rule.limits.stall_ms.filter(|_| is_open(&watch.stall)),
+        stall_subagents_ms: rule.limits.stall_subagents_ms.filter(|_| is_open(&watch.stall_subagents)),
+        ..rule.limits.clone()
+    });
     Limits {
         stall_ms: ms(watch.stall.value),
         stall_subagents_ms: ms(watch.stall_subagents.value),
+        stall_open_ms: ms(watch.stall_open.value),
+        rules: rules.collect(),
         ..Limits::default()
     }
 }
@@ -221,16 +234,17 @@ fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read
     let paths: Vec<PathBuf> = named
         .iter()
         .filter_map(|target| match target {
-            Named::Path(path) => Some(path.clone()),
+            Named::Path(path) | Named::Session(path) => Some(path.clone()),
             Named::Kept(_) | Named::Stdin => None,
         })
         .collect();
     let has_stdin = named.iter().any(|target| matches!(target, Named::Stdin));
+    let has_session = named.iter().any(|target| matches!(target, Named::Session(_)));
     // The end of a pipe is the end of what it told of; a file may go on.
     let has_ended = named.iter().all(|target| matches!(target, Named::Stdin)) && reading.at.is_none();
     let groups = named.into_iter().filter_map(|target| match target {
         Named::Kept(group) => Some(group),
-        Named::Path(_) | Named::Stdin => None,
+        Named::Path(_) | Named::Session(_) | Named::Stdin => None,
     });
     let kept = Expanded { groups: groups.collect(), skipped: Vec::new() };
     let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
@@ -242,6 +256,10 @@ fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read
         })?;
     }
     context.note(&format!("{} files read", cold.files));
+    if has_session {
+        let session = only_session(&cold, context)?;
+        cold.receive(&history::received(&session, context)?);
+    }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
     Ok(Read { cold, at, has_ended })
 }

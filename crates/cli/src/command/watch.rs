@@ -60,7 +60,7 @@ fn driver(args: &WatchArgs, context: &Context) -> Result<Box<dyn Driver>, CliErr
     let paths: Vec<PathBuf> = named
         .into_iter()
         .filter_map(|target| match target {
-            Named::Path(path) => Some(path),
+            Named::Path(path) | Named::Session(path) => Some(path),
             Named::Kept(_) | Named::Stdin => None,
         })
         .collect();

@@ -9,6 +9,7 @@
 mod display;
 mod file;
 mod given;
+mod limits;
 mod origin;
 mod places;
 mod prices;

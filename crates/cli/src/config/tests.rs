@@ -97,6 +97,7 @@ fn flag_wins_over_variable_wins_over_files() {
 fn every_setting_is_read_from_a_file_and_from_a_variable() {
     let text = "subagent_tracing_detail = 'full'\ncode_tools = ['a', 'b']\ncolor = 'never'\nascii = false\n\
                 prices = 'p.toml'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
+                stall_open = '2h'\nlimits = ['claude-code stall=5m', 'claude-opus stall_open=1h']\n\
                 [store]\narchive = true\nkeep_days = 30\n";
     let folder = folders(Some(text), None);
     let settings = load_in(folder.path(), &[], Raw::default()).settings;
@@ -107,7 +108,9 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
             assert_eq!(row.origin.layer(), "user", "{}", row.key);
             let text = match &row.value {
                 serde_json::Value::String(text) => text.clone(),
-                serde_json::Value::Array(_) => "a, b".to_owned(),
+                serde_json::Value::Array(all) => {
+                    all.iter().filter_map(|one| one.as_str()).collect::<Vec<_>>().join(", ")
+                }
                 other => other.to_string(),
             };
             (raw::variable(row.key), text)

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use super::{Origin, Shown, Sourced, given::Given};
+use super::{Origin, Shown, Sourced, given::Given, limits::Rule};
 use crate::args::value::{parse_duration, show_duration};
 
 /// The section's settings.
-pub(super) const KEYS: [&str; 4] =
-    ["watch.verbose", "watch.heartbeat", "watch.stall", "watch.stall_subagents"];
+pub(super) const KEYS: [&str; 6] = [
+    "watch.verbose",
+    "watch.heartbeat",
+    "watch.stall",
+    "watch.stall_subagents",
+    "watch.stall_open",
+    "watch.limits",
+];
 
 /// Time between two signs of life (requirement 2.1).
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -17,6 +23,8 @@ const HEARTBEAT_RANGE: std::ops::RangeInclusive<Duration> = Duration::from_secs(
 const STALL: Duration = Duration::from_secs(180);
 /// Silence that is a stall while a subagent is active (requirement 2.2).
 const STALL_SUBAGENTS: Duration = Duration::from_secs(600);
+/// The same while a tool call or a question for permission is open (requirement 2.2).
+const STALL_OPEN: Duration = Duration::from_secs(30 * 60);
 
 /// Reads the time between two signs of life: 1 s to 60 s.
 pub(crate) fn parse_heartbeat(text: &str) -> Result<Duration, String> {
@@ -49,6 +57,10 @@ pub(crate) struct RawWatch {
     pub(crate) stall: Option<Sourced<Duration>>,
     /// `stall_subagents`, `--stall-subagents`.
     pub(crate) stall_subagents: Option<Sourced<Duration>>,
+    /// `stall_open`.
+    pub(crate) stall_open: Option<Sourced<Duration>>,
+    /// `limits`.
+    pub(crate) limits: Option<Sourced<Vec<Rule>>>,
 }
 
 impl RawWatch {
@@ -60,6 +72,12 @@ impl RawWatch {
             "watch.stall" => self.stall = Some(Sourced::new(limit(given.span()?)?, origin)),
             "watch.stall_subagents" => {
                 self.stall_subagents = Some(Sourced::new(limit(given.span()?)?, origin));
+            }
+            "watch.stall_open" => self.stall_open = Some(Sourced::new(limit(given.span()?)?, origin)),
+            "watch.limits" => {
+                let rules: Result<Vec<Rule>, String> =
+                    given.list()?.iter().map(|text| Rule::parse(text)).collect();
+                self.limits = Some(Sourced::new(rules?, origin));
             }
             _ => return Ok(false),
         }
@@ -73,6 +91,8 @@ impl RawWatch {
             heartbeat: self.heartbeat.or(lower.heartbeat),
             stall: self.stall.or(lower.stall),
             stall_subagents: self.stall_subagents.or(lower.stall_subagents),
+            stall_open: self.stall_open.or(lower.stall_open),
+            limits: self.limits.or(lower.limits),
         }
     }
 }
@@ -88,17 +108,24 @@ pub(crate) struct Watch {
     pub(crate) stall: Sourced<Duration>,
     /// The same while a subagent is active.
     pub(crate) stall_subagents: Sourced<Duration>,
+    /// The same while a tool call or a question for permission is open.
+    pub(crate) stall_open: Sourced<Duration>,
+    /// Other limits for some harnesses and models.
+    pub(crate) limits: Sourced<Vec<Rule>>,
 }
 
 impl Watch {
     /// Returns the settings for people.
-    pub(super) fn rows(&self) -> [Shown; 4] {
+    pub(super) fn rows(&self) -> [Shown; 6] {
+        let rules: Vec<&str> = self.limits.value.iter().map(Rule::text).collect();
         let span = |key, span: &Sourced<Duration>| Shown::new(key, show_duration(span.value), &span.origin);
         [
             Shown::new("watch.verbose", self.verbose.value, &self.verbose.origin),
             span("watch.heartbeat", &self.heartbeat),
             span("watch.stall", &self.stall),
             span("watch.stall_subagents", &self.stall_subagents),
+            span("watch.stall_open", &self.stall_open),
+            Shown::new("watch.limits", rules, &self.limits.origin),
         ]
     }
 }
@@ -110,6 +137,8 @@ impl From<RawWatch> for Watch {
             heartbeat: raw.heartbeat.unwrap_or(Sourced::built_in(HEARTBEAT)),
             stall: raw.stall.unwrap_or(Sourced::built_in(STALL)),
             stall_subagents: raw.stall_subagents.unwrap_or(Sourced::built_in(STALL_SUBAGENTS)),
+            stall_open: raw.stall_open.unwrap_or(Sourced::built_in(STALL_OPEN)),
+            limits: raw.limits.unwrap_or(Sourced::built_in(Vec::new())),
         }
     }
 }

@@ -3,8 +3,9 @@
 //! [`transcript`] is the primary source: exact and complete, also for background and nested agents. [`stream`] is
 //! what a wrapped run prints, [`hook`] what its hooks are given, [`meta`] the small files beside transcripts.
 //! [`content`], [`tools`] and [`notice`] hold what these share: messages, tool calls and their results, and task
-//! notifications.
+//! notifications; [`answer`] is what its hooks are answered.
 
+pub(crate) mod answer;
 mod content;
 pub mod hook;
 pub mod meta;

@@ -143,6 +143,16 @@ struct Line<'a> {
     #[serde(borrow, default)]
     subagent_retry: Option<SubagentRetry<'a>>,
     #[serde(default)]
+    attempt: Num,
+    #[serde(default)]
+    max_retries: Num,
+    #[serde(default)]
+    retry_delay_ms: Num,
+    #[serde(default)]
+    error_status: Num,
+    #[serde(borrow, default)]
+    error: Str<'a>,
+    #[serde(default)]
     is_error: Flag,
     #[serde(borrow, default)]
     terminal_reason: Str<'a>,
@@ -187,6 +197,8 @@ struct SubagentRetry<'a> {
     attempt: Num,
     #[serde(default)]
     max_retries: Num,
+    #[serde(default)]
+    retry_delay_ms: Num,
     #[serde(default)]
     error_status: Num,
     #[serde(borrow, default)]
@@ -417,6 +429,11 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
         Some("task_updated") => task_updated(line, text, out, sink),
         Some("task_notification") => task_notification(line, text, out, sink),
         Some("permission_denied") => permission_denied(line, out, sink),
+        // Observed: Claude Code 2.1.110 to 2.1.330, for requests of the main thread; of agents' `tool_progress` tells.
+        Some("api_retry") => {
+            let why = tools::api_error(line.error.filled(), line.error_status.0);
+            say(tools::retry(None, line.attempt, line.max_retries, line.retry_delay_ms, why), out, sink);
+        }
         Some("compact_boundary") => {
             say(
                 Fact::Note { kind: EventKind::CompactPost, data: Raw { json: "{}", offset: u64::MAX } },
@@ -577,20 +594,9 @@ fn permission_denied<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &m
 
 fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if let Some(retry) = &line.subagent_retry {
-        let number = |field: Num| field.0.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
-        let error = match (retry.error_category.filled(), retry.error_status.0) {
-            (Some(category), Some(status)) => format!("{category} {status}"),
-            (Some(category), None) => category.to_owned(),
-            (None, Some(status)) => format!("HTTP {status}"),
-            (None, None) => "error".to_owned(),
-        };
-        let fact = Fact::Retry {
-            agent: retry.agent_id.filled(),
-            attempt: number(retry.attempt).max(1),
-            limit: number(retry.max_retries),
-            error: error.into(),
-        };
-        say(fact, out, sink);
+        let why = tools::api_error(retry.error_category.filled(), retry.error_status.0);
+        let agent = retry.agent_id.filled();
+        say(tools::retry(agent, retry.attempt, retry.max_retries, retry.retry_delay_ms, why), out, sink);
     } else if line.heartbeat.is_true() {
         say(Fact::Heartbeat, out, sink);
     } else if line
@@ -599,7 +605,8 @@ fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut S
         .is_some_and(|name| CLAUDE_CODE.tool_class(name) == subscope_model::ToolClass::Spawn)
     {
         // The same line without a retry says that the retry is over.
-        say(Fact::Retry { agent: None, attempt: 0, limit: 0, error: "".into() }, out, sink);
+        let over = Fact::Retry { agent: None, attempt: 0, limit: 0, delay_ms: None, error: "".into() };
+        say(over, out, sink);
     }
 }
 

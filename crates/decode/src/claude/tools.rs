@@ -11,7 +11,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use subscope_model::{CallBegin, Outcome, Raw, SpawnInput, SpawnMode, SpawnResult, ToolClass};
+use subscope_model::{CallBegin, Fact, Outcome, Raw, SpawnInput, SpawnMode, SpawnResult, ToolClass};
 
 use crate::{
     harness::CLAUDE_CODE,
@@ -131,7 +131,8 @@ pub(crate) fn tells_starts(version: &str) -> bool {
     parts(version) >= [2, 1, 64]
 }
 
-fn parts(version: &str) -> [u32; 3] {
+/// The numbers of a version.
+pub(super) fn parts(version: &str) -> [u32; 3] {
     let mut numbers = version.split(['.', '-', ' ']).map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| numbers.next().unwrap_or(0))
 }
@@ -321,6 +322,23 @@ impl<'a> HarnessResult<'a> {
             is_forked,
         })
     }
+}
+
+/// Why a request failed, in short.
+pub(crate) fn api_error(category: Option<&str>, status: Option<u64>) -> String {
+    match (category, status) {
+        (Some(category), Some(status)) => format!("{category} {status}"),
+        (Some(category), None) => category.to_owned(),
+        (None, Some(status)) => format!("HTTP {status}"),
+        (None, None) => "error".to_owned(),
+    }
+}
+
+/// That a request is tried again after a delay, for an agent or for whoever the line is of.
+pub(crate) fn retry(agent: Option<&str>, attempt: Num, limit: Num, delay_ms: Num, error: String) -> Fact<'_> {
+    let number = |field: Num| field.0.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+    let (attempt, limit) = (number(attempt).max(1), number(limit));
+    Fact::Retry { agent, attempt, limit, delay_ms: delay_ms.0, error: error.into() }
 }
 
 /// The word for a skill that ran as an agent of its own.

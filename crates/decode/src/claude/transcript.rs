@@ -112,6 +112,23 @@ struct Line<'a> {
     model_usage: Option<&'a RawValue>,
     #[serde(rename = "totalCostUSD", default)]
     total_cost_usd: Option<f64>,
+    #[serde(rename = "retryAttempt", default)]
+    retry_attempt: Num,
+    #[serde(rename = "maxRetries", default)]
+    max_retries: Num,
+    #[serde(rename = "retryInMs", default)]
+    retry_in_ms: Num,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// Why a request is tried again.
+#[derive(Deserialize)]
+struct ApiError<'a> {
+    #[serde(default)]
+    status: Num,
+    #[serde(borrow, default)]
+    formatted: Str<'a>,
 }
 
 #[derive(Deserialize)]
@@ -354,6 +371,13 @@ fn system<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>
     if line.subtype.is("compact_boundary") {
         let data = Raw { json: "{}", offset: u64::MAX };
         say(Fact::Note { kind: EventKind::CompactPost, data }, out, sink);
+    } else if line.subtype.is("api_error") && line.retry_attempt.0.is_some() {
+        // Observed: Claude Code 2.1.330, in the main transcript only.
+        let error = line.error.and_then(|raw| serde_json::from_str::<ApiError<'_>>(raw.get()).ok());
+        let status = error.as_ref().and_then(|error| error.status.0);
+        let words = error.as_ref().and_then(|error| error.formatted.filled());
+        let why = words.map_or_else(|| tools::api_error(None, status), str::to_owned);
+        say(tools::retry(None, line.retry_attempt, line.max_retries, line.retry_in_ms, why), out, sink);
     } else {
         say(Fact::Activity, out, sink);
     }

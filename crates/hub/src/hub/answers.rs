@@ -9,6 +9,7 @@ use super::{Loop, Next};
 use crate::{
     command::{Command, Figures, IngestError, Joined},
     search::{Found, search},
+    stop::StopError,
     subscription::Subscriber,
 };
 
@@ -19,7 +20,7 @@ const MOST_LIVE: usize = 1_000;
 const MOST_BEHIND: usize = 50_000;
 
 /// How many agents of one id, or that begin with it, are looked at. Ids are random; a copied session has the same ones.
-const MOST_NAMESAKES: usize = 100;
+pub(super) const MOST_NAMESAKES: usize = 100;
 
 impl Loop {
     /// Does what a command says. Whoever asks is answered with all that was acknowledged before.
@@ -55,6 +56,10 @@ impl Loop {
                 let _ = self.settle_rows();
                 reply(self.keeper.stats().ok());
             }
+            Command::StopAgent(.., reply) if self.has_ended => {
+                reply(Err(StopError::Store(IngestError::Ended.to_string())));
+            }
+            Command::StopAgent(session, agent, reply) => self.stop(session.as_deref(), &agent, reply),
             Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
             Command::Figures(reply) => reply(self.figures()),
             Command::Expect => {
@@ -75,7 +80,7 @@ impl Loop {
     }
 
     /// A session's rows as last shown. What cannot be read is as good as not there to whoever asks.
-    fn tree(&self, session: &SessionId) -> Option<Tree> {
+    pub(super) fn tree(&self, session: &SessionId) -> Option<Tree> {
         self.rows.tree(session, &*self.keeper)
     }
 

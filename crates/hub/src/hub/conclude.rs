@@ -7,11 +7,11 @@ use std::{
 };
 
 use subscope_fold::{Events, Now, next_deadline};
-use subscope_model::{Event, Millis, Problem, SessionId, Text, Tree, Update};
+use subscope_model::{Event, EventKind, Millis, Problem, SessionId, Text, Tree, Update};
 use subscope_store::{Commit, Keeper, LedgerError};
 
 use super::Loop;
-use crate::{clock, driver::Driver, hub::HubOptions};
+use crate::clock;
 
 /// How many of a session's last events are looked through for those that a hub of before has told: far more than come
 /// between two writings of its rows.
@@ -63,28 +63,25 @@ impl Told {
         Self { fresh, ..self }
     }
 
-    fn is_told(&mut self, event: &Event, keeper: &dyn Keeper) -> bool {
-        let is_fresh = self.fresh.contains(&event.source);
-        let until = self.until.filter(|_| !is_fresh);
-        if event.at_ms.zip(until).is_some_and(|(at, until)| at < until) {
-            return true;
-        }
+    /// Whether its rows knew it.
+    fn is_past(&self, event: &Event) -> bool {
+        let until = self.until.filter(|_| !self.fresh.contains(&event.source));
+        event.at_ms.zip(until).is_some_and(|(at, until)| at < until)
+    }
+
+    /// Whether the log has it.
+    fn has(&mut self, event: &Event, keeper: &dyn Keeper) -> bool {
         let read = || keeper.told_last(&event.session_id, TOLD_EVENTS).unwrap_or_default();
         let last = self.last.get_or_insert_with(read);
         // Where the log no longer reaches back to the session, its last event was told too.
-        last.contains(&event.id) || (last.is_empty() && until.is_some() && event.at_ms == until)
+        let is_last = || event.at_ms.is_some() && event.at_ms == self.until;
+        last.contains(&event.id) || (last.is_empty() && is_last() && !self.fresh.contains(&event.source))
     }
 }
 
-/// The moment that rows are concluded for.
-fn now<'o>(driver: &dyn Driver, options: &'o HubOptions, has_ended: bool) -> Now<'o> {
-    Now {
-        at: driver.now(),
-        has_ended,
-        is_growing: !has_ended,
-        prices: &options.prices,
-        limits: options.limits,
-    }
+/// Whether rows say it, which takes its time: then what a hub of before has told may be said again at any time.
+fn is_late(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Stall | EventKind::SubagentStop | EventKind::RunEnd)
 }
 
 impl Loop {
@@ -96,6 +93,7 @@ impl Loop {
         let began = clock::tick();
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
         self.owes = false;
+        self.has_new_order = false;
         // A failed commit is tried again before the next turn reads anything.
         let _ = self.conclude(&sessions, has_ended);
         self.last_derived = clock::tick();
@@ -105,18 +103,21 @@ impl Loop {
     /// Concludes these sessions, keeps their events, and shows both.
     fn conclude(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
         let sessions = &self.settle_copies(sessions);
-        let now = now(&*self.driver, &self.options, has_ended);
+        let at = self.look();
+        let limits = self.limits();
+        let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
-        if !self.is_announced {
-            // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
-            let keeper = &*self.keeper;
-            let told = &mut self.told;
-            events.retain(|event| {
-                let session = &event.session_id;
-                let told = told.entry(session.clone()).or_insert_with(|| Told::of(session, keeper));
-                !told.is_told(event, keeper)
-            });
-        }
+        // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
+        let (told, keeper, is_announced) = (&mut self.told, &*self.keeper, self.is_announced);
+        events.retain(|event| {
+            if is_announced && !is_late(event) {
+                return true;
+            }
+            let session = &event.session_id;
+            let told = told.entry(session.clone()).or_insert_with(|| Told::of(session, keeper));
+            let is_past = !is_announced && told.is_past(event);
+            !is_past && !told.has(event, keeper)
+        });
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
             match next_deadline(tree, &now).into_iter().chain(due).min() {
@@ -124,6 +125,7 @@ impl Loop {
                 None => self.deadlines.remove(&tree.session.id),
             };
         }
+        self.note_orders(&trees);
         if events.is_empty() {
             self.show(trees);
             return Ok(());
@@ -174,8 +176,10 @@ impl Loop {
 
     /// Takes what is known of these sessions as told.
     pub(super) fn pass_over(&mut self, sessions: &[SessionId]) {
-        let now = now(&*self.driver, &self.options, false);
-        let _ = self.events.advance(&mut self.fold, sessions, &now);
+        let (at, limits) = (self.driver.now(), self.limits());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        let (trees, _) = self.events.advance(&mut self.fold, sessions, &now);
+        self.note_orders(&trees);
     }
 
     /// Tries again what could not be kept, if it is time.

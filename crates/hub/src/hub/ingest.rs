@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use subscope_fold::Fold;
+use subscope_fold::{Fold, Limits, Now};
 use subscope_model::{Millis, Problem, SessionId, Text};
 use subscope_store::{Commit, Recalled, Received};
 
 use super::{
     Loop,
     conclude::{Told, describe},
+    stop::Asked,
 };
 use crate::{
     clock,
@@ -29,7 +30,7 @@ const GROUP_BYTES: usize = 32 << 20;
 /// that keeps its rows as they are, but is missing from sessions that change afterwards; it is told as a problem.
 const AGAIN_BYTES: usize = 64 << 20;
 
-type Answer = Reply<Result<Taken, IngestError>>;
+pub(super) type Answer = Reply<Result<Taken, IngestError>>;
 
 /// Ingests of this turn, in order.
 #[derive(Default)]
@@ -100,6 +101,9 @@ impl Loop {
             }
             return;
         }
+        if self.has_new_order && self.owes {
+            self.conclude_pending(false);
+        }
         // What the driver changed before is not these ingests' doing.
         self.pending.extend(self.fold.take_changed());
         let mut group = Group::default();
@@ -110,7 +114,7 @@ impl Loop {
                     group.answers.push((reply, Taken { is_repeat: true, ..Taken::default() }));
                 }
                 Ok(false) => {
-                    let taken = self.fold_one(ingest, &mut group);
+                    let taken = self.take_one(ingest, &mut group);
                     group.answers.push((reply, taken));
                 }
                 Err(error) => {
@@ -151,8 +155,9 @@ impl Loop {
         self.keeper.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
     }
 
-    fn fold_one(&mut self, ingest: Ingest, group: &mut Group) -> Taken {
-        let Ingest { source, session, dialect, key, received_ms, mut body } = ingest;
+    /// Folds one and puts it to what is to be kept. Whoever asks something is answered from what was known before.
+    pub(super) fn take_one(&mut self, ingest: Ingest, group: &mut Group) -> Taken {
+        let Ingest { source, session, dialect, key, received_ms, mut body, asks } = ingest;
         if body.last().is_some_and(|last| *last != b'\n') {
             body.push(b'\n');
         }
@@ -164,14 +169,15 @@ impl Loop {
         let _ = self.fold.take_problems();
         self.handed.push(&mut self.fold, &told, &body);
         self.handed.remember(told, &body);
-        let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
         let (problems, problem_count) = self.fold.take_problems();
         self.figures.problems += problem_count;
         let sessions = self.fold.take_changed();
         group.sessions.extend(sessions.iter().cloned());
+        let answer = self.answer(asks, &Asked { dialect, key: &key, body: &body }, group);
+        let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
         let touched = sessions.clone();
         group.received.push(Received { source, session, dialect, key, received_ms, body, sessions: touched });
-        Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count }
+        Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer }
     }
 
     /// Folds what a process of before was handed, as far as it is held to be folded again: sessions that go on are then whole.
@@ -195,7 +201,8 @@ impl Loop {
         }
         changed.extend(self.fold.take_changed());
         changed.retain(|session| !unsettled.contains(session));
-        self.pass_over(&changed.into_iter().collect::<Vec<_>>());
+        self.recalled = changed.into_iter().collect();
+        self.pass_over(&self.recalled.clone());
         self.owes |= !unsettled.is_empty();
         for session in &unsettled {
             let told = Told::of(session, &*self.keeper).with_fresh(fresh.clone());
@@ -203,6 +210,23 @@ impl Loop {
         }
         self.pending.extend(unsettled);
         let _ = self.fold.take_problems();
+    }
+
+    /// Sessions of before that go on, as far as is known: time alone may change them. One of which more was kept than is
+    /// folded again keeps its rows as they are.
+    pub(super) fn recalled_at_work(&mut self) -> Vec<SessionId> {
+        let mut sessions = std::mem::take(&mut self.recalled);
+        let (at, limits) = (self.driver.now(), Limits::endless());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        sessions.retain(|session| {
+            let kept = self.keeper.tree(session).ok().flatten();
+            let kept = kept.filter(|kept| kept.agents.iter().any(|row| row.status.is_live()));
+            kept.zip(self.fold.tree(session, &now)).is_some_and(|(kept, folded)| {
+                folded.agents.len() >= kept.agents.len()
+                    && folded.session.ended_at_ms >= kept.session.ended_at_ms
+            })
+        });
+        sessions
     }
 
     /// Folds again what was handed over, for a fold that knows nothing.
@@ -227,7 +251,7 @@ impl Loop {
 
 /// What one commit takes.
 #[derive(Default)]
-struct Group {
+pub(super) struct Group {
     keys: HashSet<(String, String)>,
     received: Vec<Received>,
     sessions: BTreeSet<SessionId>,

@@ -48,6 +48,14 @@ impl Rows {
         self.shown.keys()
     }
 
+    pub(super) fn trees(&self) -> impl Iterator<Item = &Tree> {
+        self.shown.values()
+    }
+
+    pub(super) fn has(&self, session: &SessionId) -> bool {
+        self.shown.contains_key(session)
+    }
+
     /// How many subagents are at work.
     pub(super) fn running(&self) -> u64 {
         self.shown.values().map(|tree| u64::from(tree.summary.running)).sum()

@@ -127,7 +127,7 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
         has_ended: false,
         is_growing: false,
         prices: &options.prices,
-        limits: options.limits,
+        limits: options.limits.clone(),
     };
     for session in &sessions {
         if let Some(elsewhere) = work.elsewhere.get(session) {

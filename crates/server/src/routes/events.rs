@@ -4,7 +4,7 @@ use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use subscope_decode::Dialect;
-use subscope_hub::Ingest;
+use subscope_hub::{Asks, Ingest};
 use subscope_model::event_id;
 
 use crate::{
@@ -103,6 +103,7 @@ fn place(app: &App, body: Vec<u8>) -> Result<Ingest, Refusal> {
     Ok(Ingest {
         source: format!("posted/{session}"),
         session: Some(session),
+        asks: Asks::Nothing,
         dialect: Some(Dialect::SubagentEvents),
         key,
         received_ms: None,

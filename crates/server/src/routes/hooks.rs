@@ -3,10 +3,11 @@
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
 };
 use serde::de::IgnoredAny;
-use subscope_hub::{Ingest, clock, hook_ingest};
+use subscope_hub::{Asks, Ingest, clock, hook_ingest};
 use subscope_model::Millis;
 
 use super::ingest::delivery;
@@ -20,7 +21,7 @@ use crate::{
 /// How far a time of receipt may lie ahead of our clock.
 const AHEAD_MS: Millis = 60_000;
 
-/// Takes one hook payload. The answer is empty: it decides nothing.
+/// Takes one hook payload. The answer is empty, but where a person has ordered that the agent stop.
 #[utoipa::path(
     post, path = "/hooks/claude",
     params(
@@ -29,7 +30,7 @@ const AHEAD_MS: Millis = 60_000;
     ),
     request_body(content_type = "application/json", description = "The payload.", content = Object),
     responses(
-        (status = 200, description = "Kept; empty."),
+        (status = 200, description = "Kept; empty, or the harness's JSON that makes a subagent stop.", body = Object),
         (status = 400, description = "Not JSON."),
         (status = 413, description = "More than 16 MiB."),
         (status = 415, description = "Not application/json."),
@@ -40,17 +41,24 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     body: Body,
-) -> Result<StatusCode, Refusal> {
+) -> Result<Response, Refusal> {
     let held = body::read(&app, &headers, body, Kind::Json, HOOK_BYTES).await?;
     let (mut body, _share) = held.split();
     serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
         Refusal::bad(format!("not JSON (line {}, column {})", error.line(), error.column()))
     })?;
     body::one_line(&mut body);
-    let ingest =
-        Ingest { key: delivery(&headers), received_ms: received(&headers), ..hook_ingest("", None, body) };
-    ask(|reply| app.hub.ingest(ingest, reply)).await??;
-    Ok(StatusCode::OK)
+    let ingest = Ingest {
+        key: delivery(&headers),
+        received_ms: received(&headers),
+        asks: Asks::WhetherToGoOn,
+        ..hook_ingest("", None, body)
+    };
+    let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
+    Ok(match taken.answer {
+        Some(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        None => StatusCode::OK.into_response(),
+    })
 }
 
 /// Returns the time of receipt that the sender names, where it can be one.

@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use subscope_decode::Dialect;
-use subscope_hub::{Ingest, clock};
+use subscope_hub::{Asks, Ingest, clock};
 use subscope_model::{Problem, SessionId};
 
 use super::hooks::received;
@@ -81,6 +81,7 @@ pub(super) async fn post(
         key: delivery(&headers),
         received_ms: received(&headers),
         body,
+        asks: Asks::Nothing,
     };
     let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
     Ok(Json(Told {
@@ -101,7 +102,8 @@ fn takes(word: &str) -> Option<Dialect> {
         | Dialect::ClaudeHook
         | Dialect::SubagentEvents
         | Dialect::Feed => true,
-        Dialect::ClaudeMeta | Dialect::ClaudeJournal => false,
+        // An order has a door of its own.
+        Dialect::ClaudeMeta | Dialect::ClaudeJournal | Dialect::StopOrders => false,
     })
 }
 

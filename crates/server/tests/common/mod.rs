@@ -232,6 +232,21 @@ impl Feed {
     }
 }
 
+/// A hook's payload: what a subagent does.
+pub(crate) fn by_agent(session: &str, agent: &str, event: &str, call: &str) -> String {
+    format!(
+        r#"{{"session_id":"{session}","hook_event_name":"{event}","agent_id":"{agent}","agent_type":"Explore","prompt_id":"p","tool_name":"Bash","tool_use_id":"{call}","tool_input":{{}}}}"#
+    )
+}
+
+/// Starts a subagent, which has called a tool.
+pub(crate) fn start_agent(server: &Running, session: &str, agent: &str) {
+    for (event, call) in [("SubagentStart", ""), ("PreToolUse", "first"), ("PostToolUse", "first")] {
+        let call = format!("{call}-{agent}");
+        assert_eq!(server.post("/hooks/claude", by_agent(session, agent, event, &call)).status, 200);
+    }
+}
+
 /// A hook's payload: a call of the root.
 pub(crate) fn call(session: &str, id: &str) -> String {
     format!(

@@ -13,7 +13,7 @@ use subscope_collect::{Found, Group, archive::Archive};
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
 use subscope_model::{SessionId, SessionRow, Tree, event_id};
-use subscope_store::{Access, History, ListQuery, OpenError, Sqlite, Texts};
+use subscope_store::{Access, History, ListQuery, OpenError, Received, Sqlite, Texts};
 
 use super::target::{limits, projects_folder};
 use crate::{
@@ -134,6 +134,17 @@ pub(super) fn archived(prefix: &str, context: &Context) -> Result<Option<Group>,
     let files: Option<Vec<Found>> = found.collect();
     let group = files.map(|files| Group { session: Some(session.to_string()), files });
     Ok(group.filter(|group| !group.files.is_empty()))
+}
+
+/// Returns what programs handed over of a session, in the order in which it came; nothing where there is no store.
+pub(super) fn received(session: &SessionId, context: &Context) -> Result<Vec<Received>, CliError> {
+    match open_rows(Access::Read, context)? {
+        Ok(store) => store.received_of(session).map_err(failed),
+        Err(error) => {
+            context.note(&format!("only its files are read: {error}"));
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// Finds the one session whose id begins so.

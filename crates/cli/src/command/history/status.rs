@@ -28,6 +28,7 @@ struct Status {
     running: usize,
     waiting_for_permission: usize,
     stalled: usize,
+    stopping: usize,
     cost_micro_usd: Option<i64>,
     at_ms: Millis,
 }
@@ -73,6 +74,7 @@ fn status(trees: &[Tree], at_ms: Millis) -> Status {
         running: live().filter(|agent| !agent.id.is_root()).count(),
         waiting_for_permission: asks(LivenessKind::Permission),
         stalled: live().filter(|agent| agent.has(Flag::Stalled)).count(),
+        stopping: live().filter(|agent| agent.has(Flag::Stopping)).count(),
         cost_micro_usd: costs().next().map(|_| costs().sum()),
         at_ms,
     }

@@ -1,4 +1,4 @@
-//! One POST over a stream (HTTP/1.1, RFC 9112): as much of it as a hook needs.
+//! One POST of JSON to the hub over a stream (HTTP/1.1, RFC 9112): as much of it as a hook needs.
 
 use std::{
     io::{self, IoSlice, Read, Write},
@@ -12,24 +12,42 @@ const PATH: &str = "/hooks/claude";
 /// The greatest answer with its head. A decision has some hundred bytes; this much a pipe takes without a reader.
 const ANSWER_LIMIT_BYTES: u64 = 64 << 10;
 
+/// What the hub answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
 /// Posts a payload and returns the body of the answer.
 ///
 /// # Errors
 /// Where the connection fails, or the answer is no 200 or not whole.
-pub(super) fn post(
-    mut stream: impl Read + Write,
-    delivery: Delivery,
-    body: &[Arc<[u8]>],
-) -> io::Result<Vec<u8>> {
-    let length: usize = body.iter().map(|part| part.len()).sum();
+pub(super) fn post(stream: impl Read + Write, delivery: Delivery, body: &[Arc<[u8]>]) -> io::Result<Vec<u8>> {
     let received_ms = delivery.received_ms();
+    let headers = format!("X-Subscope-Delivery: {delivery}\r\nX-Subscope-Received-Ms: {received_ms}\r\n");
+    let answer = exchange(stream, PATH, &headers, body)?;
+    // Only 200 means that the payload was taken.
+    if answer.status == 200 { Ok(answer.body) } else { Err(invalid("no 200")) }
+}
+
+/// Posts JSON to a path and returns the answer. `headers` are whole lines.
+///
+/// # Errors
+/// Where the connection fails, or the answer is not whole.
+pub(crate) fn exchange(
+    mut stream: impl Read + Write,
+    path: &str,
+    headers: &str,
+    body: &[Arc<[u8]>],
+) -> io::Result<Answer> {
+    let length: usize = body.iter().map(|part| part.len()).sum();
     let head = format!(
-        "POST {PATH} HTTP/1.1\r\n\
+        "POST {path} HTTP/1.1\r\n\
          Host: localhost\r\n\
          Content-Type: application/json\r\n\
          Content-Length: {length}\r\n\
-         X-Subscope-Delivery: {delivery}\r\n\
-         X-Subscope-Received-Ms: {received_ms}\r\n\
+         {headers}\
          Connection: close\r\n\r\n"
     );
     let parts = std::iter::once(head.as_bytes()).chain(body.iter().map(|part| &**part));
@@ -63,9 +81,9 @@ enum Framing {
     Close,
 }
 
-fn read_answer(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {
     let mut bytes = Vec::new();
-    let (framing, start) = loop {
+    let ((status, framing), start) = loop {
         if let Some(end) = find(&bytes, b"\r\n\r\n") {
             break (read_head(&bytes[..end])?, end + 4);
         }
@@ -81,11 +99,11 @@ fn read_answer(stream: &mut impl Read) -> io::Result<Vec<u8>> {
             Framing::Close => None,
         };
         if let Some(whole) = whole {
-            return Ok(whole);
+            return Ok(Answer { status, body: whole });
         }
         if read_more(stream, &mut body)? == 0 {
             return match framing {
-                Framing::Close => Ok(body),
+                Framing::Close => Ok(Answer { status, body }),
                 Framing::Length(_) | Framing::Chunked => Err(io::ErrorKind::UnexpectedEof.into()),
             };
         }
@@ -106,27 +124,26 @@ fn read_more(stream: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
     }
 }
 
-/// Reads the status line and the headers; only 200 means that the payload was taken.
-fn read_head(head: &[u8]) -> io::Result<Framing> {
+/// Reads the status line and the headers.
+fn read_head(head: &[u8]) -> io::Result<(u16, Framing)> {
     let head = str::from_utf8(head).map_err(|_| invalid("a head that is no text"))?;
     let mut lines = head.split("\r\n");
     let mut status = lines.next().unwrap_or_default().split(' ');
     let is_http = status.next().is_some_and(|version| version.starts_with("HTTP/1."));
-    if !is_http || status.next() != Some("200") {
-        return Err(invalid("no 200"));
-    }
+    let status = status.next().and_then(|word| word.parse().ok()).filter(|_| is_http);
+    let status = status.ok_or_else(|| invalid("no answer of HTTP/1"))?;
     let mut framing = Framing::Close;
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         if name.eq_ignore_ascii_case("transfer-encoding") {
             // RFC 9112, 6.3: it overrides a length.
-            return Ok(Framing::Chunked);
+            return Ok((status, Framing::Chunked));
         }
         if name.eq_ignore_ascii_case("content-length") {
             framing = Framing::Length(value.parse().map_err(|_| invalid("a length that is no number"))?);
         }
     }
-    Ok(framing)
+    Ok((status, framing))
 }
 
 /// Returns the chunks joined, or `None` where the last has not come yet.

@@ -12,6 +12,8 @@
 
 mod http;
 
+pub(super) use self::http::{Answer, exchange};
+
 use std::{
     collections::hash_map::RandomState,
     ffi::OsString,
@@ -147,7 +149,7 @@ fn post(socket: &Path, delivery: Delivery, body: &[Arc<[u8]>]) -> io::Result<Vec
 
 /// The hub's socket, where nobody else can have put it there: an answer can deny the agent's calls, and payloads are
 /// nobody else's business.
-fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
+pub(super) fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
     if fs::metadata(data)?.permissions().mode() & 0o022 == 0 {
         return Ok(data.join(SOCKET));
     }

@@ -1,0 +1,73 @@
+//! Limits of silence for one harness or model: an entry of `watch.limits`.
+
+use subscope_decode::{Dialect, harness::CLAUDE_CODE};
+use subscope_fold::{LimitRule, LimitScope};
+
+use super::watch::parse_limit;
+
+const EXAMPLE: &str = "\"claude-opus stall=5m stall_subagents=20m stall_open=1h\"";
+
+/// An entry, and its words.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rule {
+    text: String,
+    pub(crate) limits: LimitRule,
+}
+
+impl Rule {
+    /// Reads the name of a harness or of a model, and the limits that hold for it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no limit: write it as {EXAMPLE}");
+        let mut words = text.split_whitespace();
+        let name = words.next().filter(|name| !name.contains('=')).ok_or_else(wrong)?;
+        let is_harness =
+            name == CLAUDE_CODE.name || Dialect::ALL.iter().any(|known| known.harness() == Some(name));
+        let scope = match is_harness {
+            true => LimitScope::Harness(name.into()),
+            false => LimitScope::Model(name.into()),
+        };
+        let mut limits = LimitRule { scope, stall_ms: None, stall_subagents_ms: None, stall_open_ms: None };
+        let mut has_any = false;
+        for word in words {
+            let (key, span) = word.split_once('=').ok_or_else(wrong)?;
+            let ms = i64::try_from(parse_limit(span)?.as_millis()).unwrap_or(i64::MAX);
+            let slot = match key {
+                "stall" => &mut limits.stall_ms,
+                "stall_subagents" => &mut limits.stall_subagents_ms,
+                "stall_open" => &mut limits.stall_open_ms,
+                _ => return Err(wrong()),
+            };
+            *slot = Some(ms);
+            has_any = true;
+        }
+        if has_any { Ok(Self { text: text.to_owned(), limits }) } else { Err(wrong()) }
+    }
+
+    /// The words that it was given in.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_names_a_harness_or_a_model_and_its_limits() {
+        let rule = Rule::parse("claude-code  stall=5m stall_open=2h").unwrap().limits;
+        assert_eq!(rule.scope, LimitScope::Harness("claude-code".into()));
+        assert_eq!((rule.stall_ms, rule.stall_subagents_ms), (Some(300_000), None));
+        assert_eq!(rule.stall_open_ms, Some(7_200_000));
+        let rule = Rule::parse("claude-opus stall_subagents=20m").unwrap().limits;
+        assert_eq!(rule.scope, LimitScope::Model("claude-opus".into()));
+        for wrong in ["", "claude-opus", "stall=5m", "claude-opus stal=5m", "claude-opus stall"] {
+            let told = Rule::parse(wrong).unwrap_err();
+            assert!(told.contains("is no limit: write it as"), "{told}");
+        }
+        assert_eq!(
+            Rule::parse("x stall=soon").unwrap_err().split(':').next(),
+            Some("\"soon\" is no span of time")
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Orders that agents stop (`subscope.stop/1`), as the hub keeps them: one a line.
+
+use subscope_model::{Basis, Claim, Clock, Decoded, Fact, Observation, Place, Sink, SourceKind, StopOrder};
+
+use crate::{
+    Decoder, Hint,
+    lines::{Cut, LineCutter, describe, read_line},
+};
+
+/// Decodes one log of orders.
+#[derive(Debug)]
+pub struct StopOrders {
+    cutter: LineCutter,
+}
+
+impl StopOrders {
+    /// A decoder for the log that `hint` describes. Every line names its session.
+    pub fn new(hint: &Hint) -> Self {
+        Self { cutter: LineCutter::new(hint.source) }
+    }
+}
+
+impl Decoder for StopOrders {
+    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
+        self.cutter.push(chunk, &mut |place, cut| take(place, cut, sink));
+    }
+
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        self.cutter.flush(&mut |place, cut| take(place, cut, sink));
+    }
+}
+
+fn take(place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+    read_line(place, cut, sink, &mut |line, sink| {
+        let order: StopOrder = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+        if order.schema.as_ref() != StopOrder::SCHEMA {
+            return Err(format!("no {}, kept as text", StopOrder::SCHEMA));
+        }
+        sink(Decoded::Observation(&Observation {
+            place,
+            kind: SourceKind::Posted,
+            time: Some(order.at_ms),
+            clock: Clock::Receiver,
+            session: Some(&order.session_id),
+            line_id: None,
+            claim: Claim::Agent(&order.agent_id, Basis::Wire),
+            fact: Fact::Stop {
+                step: order.step,
+                call: order.tool_use_id.as_deref(),
+                is_refused: order.is_refused,
+            },
+        }));
+        Ok(())
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::StopStep;
+
+    use super::*;
+
+    #[test]
+    fn lines_name_session_agent_and_call_and_damaged_ones_are_problems() {
+        let lines = concat!(
+            r#"{"schema":"subscope.stop/1","step":"asked","at_ms":5,"session_id":"s","agent_id":"a1"}"#,
+            "\n",
+            r#"{"schema":"subscope.stop/1","step":"given","at_ms":6,"session_id":"s","agent_id":"a1","tool_use_id":"t","is_refused":true}"#,
+            "\n",
+            r#"{"schema":"subscope.stop/1","step":"obeyed","at_ms":7,"session_id":"s","agent_id":"a1"}"#,
+            "\n",
+            r#"{"schema":"subscope.stop/2","step":"asked","at_ms":8,"session_id":"s","agent_id":"a1"}"#,
+            "\n",
+        );
+        let mut told = Vec::new();
+        let mut problems = 0;
+        StopOrders::new(&Hint::default()).push(lines.as_bytes(), &mut |decoded| match decoded {
+            Decoded::Observation(seen) => {
+                let (Claim::Agent(agent, Basis::Wire), Fact::Stop { step, call, is_refused }) =
+                    (&seen.claim, &seen.fact)
+                else {
+                    panic!("{seen:?}")
+                };
+                assert_eq!((seen.session, *agent), (Some("s"), "a1"));
+                told.push((seen.time, *step, call.map(str::to_owned), *is_refused));
+            }
+            Decoded::Problem { .. } => problems += 1,
+        });
+        let given = (Some(6), StopStep::Given, Some("t".to_owned()), true);
+        assert_eq!(told, [(Some(5), StopStep::Asked, None, false), given]);
+        assert_eq!(problems, 2);
+    }
+}

@@ -1,0 +1,157 @@
+//! What a hub of before has told is not told again, and what it did not live to see is told by the next.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    time::Duration,
+};
+
+use subscope_fold::{Dialect, Fold, Limits};
+use subscope_hub::{Asks, Driver, Fed, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered};
+use subscope_model::{EventKind, Millis, PriceTable, Problem, Update};
+use subscope_store::{Access, Sqlite};
+use subscope_testkit::{
+    clock::{FakeClock, START},
+    lines::{Line, events},
+};
+
+/// Far more than any wait of these tests takes.
+const LIMIT: Duration = Duration::from_secs(30);
+const MINUTE: Millis = 60_000;
+
+/// Nothing to read, by a clock that a test moves. Tells after each turn where its clock stood.
+struct Idle {
+    clock: FakeClock,
+    turned: Arc<Mutex<Millis>>,
+}
+
+impl Driver for Idle {
+    fn turn(&mut self, _wait: Duration, _fold: &mut Fold) -> Fed {
+        std::thread::sleep(Duration::from_millis(1));
+        *self.turned.lock().unwrap() = self.clock.now();
+        Fed { is_caught_up: true, ..Fed::default() }
+    }
+
+    fn restart(&mut self) -> Result<(), Problem> {
+        panic!("nothing is ever cut")
+    }
+
+    fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    fn awake_ms(&self) -> Millis {
+        self.clock.now()
+    }
+}
+
+/// Passes on what is told of stalls.
+struct Stalls(SyncSender<(String, Millis)>);
+
+impl Inlet for Stalls {
+    fn offer(&mut self, update: Update) -> Offered {
+        if let Update::Event(event) = &update
+            && event.kind == EventKind::Stall
+        {
+            let told =
+                (event.text("waiting_for").unwrap().to_owned(), event.data["since_ms"].as_i64().unwrap());
+            self.0.try_send(told).unwrap();
+        }
+        Offered::Taken
+    }
+}
+
+struct Watching {
+    _hub: Hub,
+    handle: HubHandle,
+    clock: FakeClock,
+    turned: Arc<Mutex<Millis>>,
+    stalls: Receiver<(String, Millis)>,
+}
+
+fn watch(folder: &Path, now: Millis) -> Watching {
+    let clock = FakeClock::at(START + now);
+    let turned = Arc::default();
+    let store = Sqlite::open(folder, Access::Write, "rules", 0).unwrap();
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let driver = Idle { clock: clock.clone(), turned: Arc::clone(&turned) };
+    let hub = Hub::start(Box::new(driver), Box::new(store), options).unwrap();
+    // The reader is there before anything is concluded: it is asked for first.
+    let (sender, stalls) = sync_channel(16);
+    let handle = hub.handle();
+    let (joined, is_joined) = sync_channel(1);
+    handle.subscribe(Box::new(Stalls(sender)), None, Box::new(move |_| joined.send(()).unwrap())).unwrap();
+    is_joined.recv_timeout(LIMIT).unwrap();
+    Watching { _hub: hub, handle, clock, turned, stalls }
+}
+
+impl Watching {
+    fn tell(&self, key: &str, line: Line) {
+        let (sender, answer) = sync_channel(1);
+        let ingest = Ingest {
+            source: "posted".to_owned(),
+            session: Some("s".to_owned()),
+            dialect: Some(Dialect::SubagentEvents),
+            key: key.to_owned(),
+            received_ms: Some(self.clock.now()),
+            body: line.line().into_bytes(),
+            asks: Asks::Nothing,
+        };
+        self.handle.ingest(ingest, Box::new(move |taken| sender.send(taken).unwrap())).unwrap();
+        answer.recv_timeout(LIMIT).unwrap().unwrap();
+    }
+
+    /// Moves the clock and returns what was told once the hub has concluded at its new time.
+    fn after(&self, millis: Millis) -> Vec<(String, Millis)> {
+        let now = self.clock.advance(millis);
+        for _ in 0..2 {
+            while *self.turned.lock().unwrap() != now {
+                std::thread::yield_now();
+            }
+            // Two turns later what was due in the first is told.
+            *self.turned.lock().unwrap() = 0;
+        }
+        while *self.turned.lock().unwrap() != now {
+            std::thread::yield_now();
+        }
+        let mut told = Vec::new();
+        while let Ok(stall) = self.stalls.recv_timeout(Duration::from_millis(300)) {
+            told.push((stall.0, stall.1 - START));
+        }
+        told
+    }
+}
+
+#[test]
+fn stall_is_told_once_across_restarts_and_again_for_another_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = watch(folder.path(), 0);
+    first.tell("1", events::start("scout", "run-1").after_ms(0));
+    assert_eq!(first.after(9 * MINUTE), []);
+    assert_eq!(first.after(MINUTE), [("the model".to_owned(), 0)]);
+    assert_eq!(first.after(MINUTE), []);
+    drop(first);
+    let second = watch(folder.path(), 12 * MINUTE);
+    assert_eq!(second.after(MINUTE), [], "known from before");
+    let call = events::event("tool_call", "scout", "run-1").tool("grep", "call-1");
+    second.tell("2", call.after_ms(13 * MINUTE));
+    let result = events::event("tool_result", "scout", "run-1").tool("grep", "call-1");
+    second.tell("3", result.after_ms(13 * MINUTE + 5));
+    assert_eq!(second.after(9 * MINUTE), []);
+    assert_eq!(second.after(2 * MINUTE), [("the model".to_owned(), 13 * MINUTE + 5)]);
+}
+
+#[test]
+fn stall_that_no_hub_lived_to_see_is_told_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = watch(folder.path(), 0);
+    first.tell("1", events::start("scout", "run-1").after_ms(0));
+    assert_eq!(first.after(MINUTE), []);
+    drop(first);
+    let second = watch(folder.path(), 5 * MINUTE);
+    assert_eq!(second.after(4 * MINUTE), []);
+    assert_eq!(second.after(2 * MINUTE), [("the model".to_owned(), 0)]);
+}

@@ -1,0 +1,301 @@
+//! Plays sessions into a hub on a clock of its own, and notes what the hub says of them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{SyncSender, sync_channel},
+    },
+    time::Duration,
+};
+
+use subscope_fold::{Dialect, Fold, Limits, SourceSpec};
+use subscope_hub::{Driver, Fed, Hub, HubOptions, Inlet, Memory, Offered};
+use subscope_model::{
+    Agent, AgentStatus, Change, EventKind, Flag, Millis, PriceTable, Problem, SourceId, Tree, Update,
+};
+use subscope_testkit::{
+    clock::START,
+    corpus::Source,
+    waits::{Expected, Sleep, TimedLine},
+};
+
+/// How far the clock moves at once while nothing happens: as far as a hub sleeps.
+const STEP_MS: Millis = 1_000;
+/// What a hub waits in a turn at least while nothing waits to be concluded.
+const AT_REST: Duration = Duration::from_millis(100);
+
+/// One session to be played.
+pub(crate) struct Act {
+    pub(crate) session: String,
+    pub(crate) lines: Vec<TimedLine>,
+    pub(crate) look: Option<Look>,
+    pub(crate) end: Millis,
+}
+
+/// Who is looked at, and when.
+#[derive(Clone)]
+pub(crate) struct Look {
+    pub(crate) agent: [String; 2],
+    pub(crate) at: Millis,
+}
+
+/// A stall as it was told.
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "`since` is for whoever reads what went wrong")]
+pub(crate) struct Told {
+    pub(crate) agent: String,
+    pub(crate) waits_for: String,
+    pub(crate) at: Millis,
+    pub(crate) since: Millis,
+}
+
+/// What was seen of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) session: String,
+    pub(crate) looked: Option<Expected>,
+    pub(crate) stalls: Vec<Told>,
+    /// Whether nobody was at work in the end.
+    pub(crate) is_over: bool,
+}
+
+/// What a reader of the hub knows.
+#[derive(Default)]
+struct World {
+    rows: HashMap<String, BTreeMap<String, Agent>>,
+    stalls: HashMap<String, Vec<Told>>,
+}
+
+impl World {
+    fn take(&mut self, update: Update) {
+        match update {
+            Update::Snapshot(tree) => {
+                let Tree { session, agents, .. } = *tree;
+                let rows = agents.into_iter().map(|row| (row.id.to_string(), row)).collect();
+                self.rows.insert(session.id.to_string(), rows);
+            }
+            Update::Change(change) => {
+                let Change { session, agents, removed } = *change;
+                let rows = self.rows.entry(session.id.to_string()).or_default();
+                for id in removed {
+                    rows.remove(id.as_str());
+                }
+                rows.extend(agents.into_iter().map(|row| (row.id.to_string(), row)));
+            }
+            Update::Event(event) if event.kind == EventKind::Stall => {
+                let text = |key: &str| event.text(key).unwrap_or_default().to_owned();
+                let since = event.data["since_ms"].as_i64().unwrap_or_default() - START;
+                let told = Told {
+                    agent: text("agent_id"),
+                    waits_for: text("waiting_for"),
+                    at: event.at_ms.unwrap_or_default() - START,
+                    since,
+                };
+                self.stalls.entry(event.session_id.to_string()).or_default().push(told);
+            }
+            Update::Event(_) | Update::CaughtUp => {}
+            Update::Missed(count) => panic!("{count} events missed"),
+        }
+    }
+
+    fn look(&self, session: &str, look: &Look) -> Option<Expected> {
+        let rows = self.rows.get(session)?;
+        let row = look.agent.iter().find_map(|id| rows.get(id))?;
+        let doing = row.liveness.as_ref();
+        Some(Expected {
+            waits_for: doing.map(|doing| doing.kind),
+            name: doing.and_then(|doing| doing.name.as_deref()).map(known_name),
+            is_inferred: doing.is_some_and(|doing| doing.inferred),
+            is_stalled: row.has(Flag::Stalled),
+        })
+    }
+}
+
+/// A tool's name as scripts have it; what else is a name is of no tool.
+fn known_name(name: &str) -> &'static str {
+    const TOOLS: [&str; 8] =
+        ["Bash", "WebFetch", "mcp__shop__search", "TaskOutput", "Read", "Edit", "Glob", "Write"];
+    TOOLS.into_iter().find(|tool| *tool == name).unwrap_or("?")
+}
+
+/// A reader that takes everything at once, on the hub's own thread.
+#[derive(Clone)]
+struct Listener(Arc<Mutex<World>>);
+
+impl Inlet for Listener {
+    fn offer(&mut self, update: Update) -> Offered {
+        lock(&self.0).take(update);
+        Offered::Taken
+    }
+}
+
+fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
+    world.lock().unwrap()
+}
+
+/// Hands out lines when their time comes.
+struct Player {
+    acts: Vec<Act>,
+    /// By time: the act, and the place of the line in it.
+    lines: Vec<(Millis, usize, usize)>,
+    next: usize,
+    looks: Vec<(Millis, usize)>,
+    next_look: usize,
+    sources: HashMap<(usize, Source), SourceId>,
+    now: Millis,
+    asleep_ms: Millis,
+    sleep: Option<Sleep>,
+    end: Millis,
+    may_begin: Arc<AtomicBool>,
+    world: Arc<Mutex<World>>,
+    seen: Vec<Seen>,
+    done: SyncSender<Vec<Seen>>,
+}
+
+impl Player {
+    /// Moves the clock to what comes next, at most by a step.
+    fn advance(&mut self) {
+        let mut to = self.now + STEP_MS;
+        if let Some((at, ..)) = self.lines.get(self.next) {
+            to = to.min(*at);
+        }
+        if let Some((at, _)) = self.looks.get(self.next_look) {
+            to = to.min(*at);
+        }
+        if let Some(sleep) = self.sleep.filter(|sleep| to > sleep.from) {
+            self.asleep_ms += sleep.to - sleep.from;
+            to += sleep.to - sleep.from;
+            self.sleep = None;
+        }
+        self.now = to.max(self.now);
+    }
+
+    fn look(&mut self) {
+        while let Some((_, act)) = self.looks.get(self.next_look).filter(|(at, _)| *at <= self.now) {
+            let Act { session, look, .. } = &self.acts[*act];
+            let looked = look.as_ref().and_then(|look| lock(&self.world).look(session, look));
+            self.seen[*act].looked = looked;
+            self.next_look += 1;
+        }
+    }
+
+    fn push(&mut self, fold: &mut Fold) -> bool {
+        let before = self.next;
+        fold.receive_at(Some(START + self.now));
+        while let Some((_, act, line)) = self.lines.get(self.next).filter(|(at, ..)| *at <= self.now) {
+            let Act { session, lines, .. } = &self.acts[*act];
+            let TimedLine { source, text, .. } = &lines[*line];
+            let id = *self
+                .sources
+                .entry((*act, source.clone()))
+                .or_insert_with(|| fold.open(spec(session, *act, source)));
+            fold.push(id, text.as_bytes());
+            fold.push(id, b"\n");
+            if matches!(source, Source::Meta(_)) {
+                fold.flush(id);
+            }
+            self.next += 1;
+        }
+        self.next > before
+    }
+
+    fn finish(&mut self) {
+        let mut world = lock(&self.world);
+        for (seen, act) in self.seen.iter_mut().zip(&self.acts) {
+            seen.session.clone_from(&act.session);
+            seen.stalls = world.stalls.remove(&act.session).unwrap_or_default();
+            let rows = world.rows.get(&act.session);
+            seen.is_over =
+                rows.is_some_and(|rows| rows.values().all(|row| row.status == AgentStatus::Completed));
+        }
+        drop(world);
+        // Whoever waits for it has gone only where the test has failed.
+        let _ = self.done.send(std::mem::take(&mut self.seen));
+    }
+}
+
+fn spec(session: &str, act: usize, source: &Source) -> SourceSpec {
+    let spec = SourceSpec { group: act as u32, can_reread: false, ..SourceSpec::default() };
+    let file = |dialect, agent: Option<&str>| SourceSpec {
+        dialect,
+        session: Some(session.to_owned()),
+        agent: agent.map(str::to_owned),
+        ..spec.clone()
+    };
+    match source {
+        Source::Main => file(None, None),
+        Source::Agent(id) => file(Some(Dialect::ClaudeTranscript), Some(id)),
+        Source::Meta(id) => file(Some(Dialect::ClaudeMeta), Some(id)),
+        Source::Stream => SourceSpec { dialect: Some(Dialect::ClaudeStream), ..spec },
+        Source::Hooks => SourceSpec { dialect: Some(Dialect::ClaudeHook), ..spec },
+    }
+}
+
+impl Driver for Player {
+    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+        if !self.may_begin.load(Ordering::Acquire) || wait < AT_REST {
+            // What came is still to be concluded: no time passes meanwhile.
+            std::thread::sleep(wait.min(Duration::from_millis(5)));
+            return Fed::default();
+        }
+        self.look();
+        if self.now >= self.end {
+            self.finish();
+            return Fed { has_ended: true, ..Fed::default() };
+        }
+        self.advance();
+        Fed { has_pushed: self.push(fold), is_caught_up: true, ..Fed::default() }
+    }
+
+    fn restart(&mut self) -> Result<(), Problem> {
+        panic!("nothing is ever cut")
+    }
+
+    fn now(&self) -> Millis {
+        START + self.now
+    }
+
+    fn awake_ms(&self) -> Millis {
+        self.now - self.asleep_ms
+    }
+}
+
+/// Plays acts side by side on one machine, and returns what was seen of each.
+pub(crate) fn play(acts: Vec<Act>, sleep: Option<Sleep>) -> Vec<Seen> {
+    let mut lines: Vec<(Millis, usize, usize)> = acts
+        .iter()
+        .enumerate()
+        .flat_map(|(act, it)| it.lines.iter().enumerate().map(move |(line, timed)| (timed.at, act, line)))
+        .collect();
+    lines.sort_by_key(|(at, ..)| *at);
+    let mut looks: Vec<(Millis, usize)> =
+        acts.iter().enumerate().filter_map(|(act, it)| Some((it.look.as_ref()?.at, act))).collect();
+    looks.sort_unstable();
+    let world = Arc::new(Mutex::new(World::default()));
+    let may_begin = Arc::new(AtomicBool::new(false));
+    let (done, result) = sync_channel(1);
+    let seen = acts.iter().map(|_| Seen::default()).collect();
+    let player = Player {
+        end: acts.iter().map(|act| act.end).max().unwrap_or(0) + 2 * STEP_MS,
+        acts,
+        lines,
+        next: 0,
+        looks,
+        next_look: 0,
+        sources: HashMap::new(),
+        now: 0,
+        asleep_ms: 0,
+        sleep,
+        may_begin: Arc::clone(&may_begin),
+        world: Arc::clone(&world),
+        seen,
+        done,
+    };
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let hub = Hub::start(Box::new(player), Box::new(Memory::new()), options).unwrap();
+    let begin = Box::new(move |_| may_begin.store(true, Ordering::Release));
+    hub.handle().subscribe(Box::new(Listener(world)), None, begin).unwrap();
+    result.recv().unwrap()
+}

@@ -1,0 +1,94 @@
+//! `POST /api/v1/agents/{id}/stop`: a person wants a subagent to stop.
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Path, Query, State},
+    http::{HeaderMap, StatusCode},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use subscope_hub::StopError;
+use subscope_model::{AgentId, SessionId};
+
+use crate::{
+    ask::ask,
+    body::{self, EVENT_BYTES, Kind},
+    refusal::Refusal,
+    state::App,
+};
+
+#[derive(Deserialize)]
+pub(super) struct StopQuery {
+    session: Option<String>,
+}
+
+/// An order that is kept.
+#[derive(Serialize)]
+pub(super) struct Ordered {
+    schema: &'static str,
+    session_id: SessionId,
+    agent_id: AgentId,
+    title: String,
+    /// Whether it was ordered before.
+    repeat: bool,
+    /// Whether hooks of its session have named an agent: only then is it certain that it can be told.
+    reached: bool,
+}
+
+/// Orders that a subagent at work stop. It is told by the answer to the hook of its running tool call, when that is over,
+/// or of its next one; nobody else is told.
+#[utoipa::path(
+    post, path = "/api/v1/agents/{id}/stop",
+    params(
+        ("id" = String, Path, description = "The agent's id, or a beginning that no other agent at work has."),
+        ("session" = Option<String>, Query, description = "The session's id, or a beginning of it."),
+        ("X-Subscope" = String, Header, description = "`1`: no web page can send it unasked."),
+    ),
+    request_body(content_type = "application/json", description = "An empty object.", content = Object),
+    responses(
+        (status = 202, description = "subscope.stop-asked/1: kept. The agent's row has the flag `stopping` until it has ended.", body = Object),
+        (status = 403, description = "Without X-Subscope: 1."),
+        (status = 404, description = "No such agent."),
+        (status = 409, description = "The root, one that has ended, several of that id, or one whose session has no hooks."),
+        (status = 415, description = "Not application/json."),
+        (status = 503, description = "Not kept."),
+    )
+)]
+pub(super) async fn post(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(query): Query<StopQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<Ordered>), Refusal> {
+    if headers.get("x-subscope").is_none_or(|value| value != "1") {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "the header X-Subscope: 1 is needed"));
+    }
+    let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
+    serde_json::from_slice::<Map<String, Value>>(&held.bytes)
+        .map_err(|_| Refusal::bad("the body must be a JSON object"))?;
+    let stopping = ask(|reply| app.hub.stop(query.session, id, reply)).await??;
+    let ordered = Ordered {
+        schema: "subscope.stop-asked/1",
+        session_id: stopping.session,
+        agent_id: stopping.agent,
+        title: stopping.title,
+        repeat: stopping.is_repeat,
+        reached: stopping.is_reached,
+    };
+    Ok((StatusCode::ACCEPTED, Json(ordered)))
+}
+
+impl From<StopError> for Refusal {
+    fn from(error: StopError) -> Self {
+        let status = match error {
+            StopError::Unknown => StatusCode::NOT_FOUND,
+            StopError::Root | StopError::Ambiguous(_) | StopError::Ended(_) | StopError::NoHooks => {
+                StatusCode::CONFLICT
+            }
+            StopError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.to_string())
+    }
+}
