@@ -33,6 +33,7 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("hook", |name| name.ends_with("/hooks.jsonl")),
     ("subagent_events", |name| name.ends_with("/subagent-events.jsonl")),
     ("feed", |name| name.ends_with("/feed.jsonl")),
+    ("stop_orders", |name| name.ends_with("/stop-orders.jsonl")),
 ];
 
 /// Runs every target, or one, for so many seconds; stops at the first that finds something.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use subscope_fold::Fold;
 use subscope_model::{AgentId, EventKind, Flag, StopOrder, StopStep, ToolUseId, Tree};
 use subscope_testkit::{
     clock::START,
@@ -59,14 +60,21 @@ fn row(tree: &Tree) -> String {
     sketch(tree).lines().nth(1).unwrap().trim().to_owned()
 }
 
-/// The same, from the sources in every order, while the agent may still be at work.
+/// The same, from the sources in every turn, repeated, and read by a fold each, while the agent may still be at work.
 fn soon(parts: &[Part]) -> String {
-    let at = |parts: &[Part]| row(&tree_at(&fold(parts, options(false)), START + 5_000));
-    let expected = at(parts);
-    for turn in 1..parts.len() {
+    let at = |fold: &Fold| row(&tree_at(fold, START + 5_000));
+    let expected = at(&fold(parts, options(false)));
+    for turn in 0..parts.len() {
         let mut turned = parts.to_vec();
         turned.rotate_left(turn);
-        assert_eq!(at(&turned), expected, "turned by {turn}");
+        assert_eq!(at(&fold(&turned, options(false))), expected, "turned by {turn}");
+        let mut joined = fold(&[], options(false));
+        for part in &turned {
+            joined.join(fold(std::slice::from_ref(part), options(false)));
+        }
+        assert_eq!(at(&joined), expected, "joined, turned by {turn}");
+        turned.extend(parts.iter().filter(|part| part.spec.label == "stop-orders.jsonl").cloned());
+        assert_eq!(at(&fold(&turned, options(false))), expected, "with orders repeated");
     }
     expected
 }

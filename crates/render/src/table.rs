@@ -319,6 +319,12 @@ mod tests {
         let count = tree.agents.len() - 1;
         let line = render_status(&[tree], 181_000, &style);
         assert_eq!(line, format!("▸{count} agents · {count} stalled 3m · $1.20"));
+        let mut tree = crate::sample::session();
+        tree.agents.iter_mut().skip(1).for_each(|agent| agent.flags.clear());
+        tree.agents[1].status = AgentStatus::Running;
+        tree.agents[1].flags = vec![Flag::Stopping];
+        let line = render_status(&[tree], 181_000, &style);
+        assert!(line.contains(" · 1 stopping · "), "{line}");
     }
 
     #[test]

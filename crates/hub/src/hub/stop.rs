@@ -2,7 +2,7 @@
 //!
 //! An order and its being given are facts of the session, kept beside what hooks handed over; whether an order stands is
 //! concluded with the rows ([`Agent::is_to_stop`]). So a restart, a rebuild and an agent that ends otherwise need nothing
-//! of their own here. Only while an order stands are hooks looked into before they are answered.
+//! of their own here. Hooks are looked into before they are answered only where an order was ever made.
 
 use subscope_fold::Dialect;
 use subscope_model::{Agent, AgentId, AgentStatus, SessionId, StopOrder, StopStep, Tree};
