@@ -6,6 +6,7 @@ use crate::step::{self, cargo};
 
 /// Kills the program so often while it is handed things, and as often while it indexes.
 pub(crate) fn run(times: u32) -> Result<()> {
-    let test = ["test", "--package", "subscope", "--test", "durability", "--", "--nocapture", "--test-threads", "1"];
+    let test =
+        ["test", "--package", "subscope", "--test", "durability", "--", "--nocapture", "--test-threads", "1"];
     step::run("kills", cargo().args(test).env("SUBSCOPE_KILLS", times.to_string()))
 }

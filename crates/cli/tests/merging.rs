@@ -131,7 +131,8 @@ fn difference(one: &Value, other: &Value) -> Option<String> {
     if one == other {
         return None;
     }
-    let below = |key: &str, one: &Value, other: &Value| difference(one, other).map(|at| format!("/{key}{at}"));
+    let below =
+        |key: &str, one: &Value, other: &Value| difference(one, other).map(|at| format!("/{key}{at}"));
     match (one, other) {
         (Value::Object(ones), Value::Object(others)) => {
             let all = ones.keys().chain(others.keys());

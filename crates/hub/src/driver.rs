@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use subscope_fold::Fold;
-use subscope_model::{Millis, Problem};
+use subscope_model::{Millis, Problem, SessionId};
 
 use crate::{clock, handle::Waker};
 
@@ -32,6 +32,11 @@ pub trait Driver: Send {
 
     /// The time now, by this driver.
     fn now(&self) -> Millis;
+
+    /// Whether it reads the files of this session by itself.
+    fn follows(&self, _session: &SessionId) -> bool {
+        false
+    }
 
     /// Waits on a thread of its own from now on and wakes the hub when there is something, so that turns need not wait.
     /// Returns whether it does; one that cannot is asked in short turns.

@@ -1,12 +1,14 @@
 //! The one thread that owns sessions, what keeps them, and subscribers.
 //!
-//! A turn: obey what waits → take the ingests among it in one commit → let the driver read → conclude what changed. Where
-//! somebody holds a handle and the driver can wake the hub, the wait between turns is for either of them; otherwise it
-//! is the driver's.
+//! A turn: obey what waits → keep the ingests among it in one commit and answer them → let the driver read → conclude
+//! what changed: events are kept at once, rows now and then ([`rows`]). Where somebody holds a handle and the driver can
+//! wake the hub, the wait between turns is for either of them; otherwise it is the driver's.
 
 mod answers;
 mod conclude;
 mod ingest;
+mod rows;
+mod whole;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,12 +19,13 @@ use std::{
 };
 
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
-use subscope_model::{Agent, AgentId, Millis, PriceTable, SessionId, Update};
+use subscope_model::{Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
-    conclude::Unkept,
+    conclude::{Told, Unkept},
     ingest::{Handed, Waiting},
+    rows::Rows,
 };
 use crate::{
     clock,
@@ -137,16 +140,19 @@ struct Loop {
     fold: Fold,
     events: Events,
     subscribers: Vec<Subscriber>,
-    /// Rows as they were last published, to tell what changed.
-    published: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
+    rows: Rows,
     /// The place in the log before the commit that last changed a session's rows.
     moved: BTreeMap<SessionId, u64>,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
-    /// The last event that was kept of each session when this hub first read of it.
-    told_until: BTreeMap<SessionId, Option<Millis>>,
+    /// What a hub of before has told of the sessions that this one reads from their beginning.
+    told: BTreeMap<SessionId, Told>,
+    /// Sessions whose files have been looked for, if they were told of.
+    whole: BTreeSet<SessionId>,
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
+    /// Whether some of these changes were acknowledged: the next answer must know them.
+    owes: bool,
     waiting: Waiting,
     handed: Handed,
     unkept: Option<Unkept>,
@@ -180,11 +186,13 @@ impl Loop {
             fold: new_fold(),
             events: Events::new(),
             subscribers: Vec::new(),
-            published: BTreeMap::new(),
+            rows: Rows::default(),
             moved: BTreeMap::new(),
             deadlines: BTreeMap::new(),
-            told_until: BTreeMap::new(),
+            told: BTreeMap::new(),
+            whole: BTreeSet::new(),
             pending: BTreeSet::new(),
+            owes: false,
             waiting: Waiting::default(),
             handed: Handed::default(),
             unkept: None,
@@ -215,6 +223,7 @@ impl Loop {
         // What could not be kept gets its last chance.
         self.unkept.iter_mut().for_each(Unkept::make_due);
         let _ = self.keep_again();
+        let _ = self.settle_rows();
     }
 
     /// Obeys what waits, until a group of ingests is full.
@@ -277,10 +286,11 @@ impl Loop {
         self.pending.extend(due);
         if fed.has_ended {
             // That nothing more will come settles what was left open, in all of them.
-            self.pending.extend(self.published.keys().cloned());
+            self.pending.extend(self.rows.sessions().cloned());
         }
         let is_due = self.last_derived.elapsed() >= self.derive_cost * DERIVE_SHARE;
-        if (!self.pending.is_empty() && is_due) || fed.has_ended {
+        let has_work = !self.pending.is_empty() || self.rows.is_due(clock::tick());
+        if (has_work && is_due) || fed.has_ended {
             self.conclude_pending(fed.has_ended);
         }
         if fed.is_caught_up && !self.is_announced {
@@ -288,11 +298,13 @@ impl Loop {
                 self.conclude_pending(fed.has_ended);
             }
             self.is_announced = true;
+            self.told.clear();
             self.publish(&Update::CaughtUp);
         }
         self.catch_up_subscribers();
         if fed.has_ended {
             self.has_ended = true;
+            let _ = self.settle_rows();
             // Readers learn that nothing more will come by the end of their queue.
             self.subscribers.clear();
         }
@@ -302,6 +314,7 @@ impl Loop {
     /// that were shown are known by their keys and not shown again.
     fn restart(&mut self) {
         self.fold = new_fold();
+        self.whole.clear();
         if let Err(problem) = self.driver.restart() {
             self.publish_problem(problem);
         }
@@ -327,6 +340,7 @@ impl Loop {
         let at = self.driver.now();
         let next = self.deadlines.values().min().map(|deadline| (deadline - at).max(0));
         let until = next.and_then(|ms| u64::try_from(ms).ok()).map_or(LONGEST_WAIT, Duration::from_millis);
+        let until = self.rows.due_in(clock::tick()).map_or(until, |rows| until.min(rows));
         until.clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -14,11 +16,11 @@ use std::{
 
 use subscope_fold::{Dialect, Fold, Limits};
 use subscope_hub::{
-    AskError, Commit, Driver, Fed, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
-    Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Received, Taken,
+    AskError, Commit, Driver, Fed, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined,
+    Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
 };
 use subscope_model::{
-    AgentId, Event, EventKind, Millis, PriceTable, Problem, SessionId, SessionRow, Stats, Tree, Update,
+    AgentId, Event, EventKind, Millis, PriceTable, Problem, SessionId, SessionRow, Stats, Text, Tree, Update,
 };
 use subscope_store::{Access, Sqlite};
 use subscope_testkit::fixtures::recording;
@@ -138,8 +140,8 @@ impl Ledger for Failing {
         self.memory.has_received(source, key)
     }
 
-    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError> {
-        self.memory.received_last(bytes)
+    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError> {
+        self.memory.recall(bytes)
     }
 }
 
@@ -154,6 +156,10 @@ impl History for Failing {
 
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         self.memory.agents(prefix, limit)
+    }
+
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+        self.memory.files_of(session)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {
@@ -171,6 +177,10 @@ impl History for Failing {
         limit: usize,
     ) -> Result<Option<Vec<Event>>, LedgerError> {
         self.memory.events_after(seq, session, limit)
+    }
+
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+        self.memory.told_last(session, limit)
     }
 }
 
@@ -202,7 +212,9 @@ fn join(handle: &HubHandle, queue: SyncSender<Update>, after: Option<u64>) -> Jo
     answer(|reply| handle.subscribe(Box::new(queue), after, reply))
 }
 
-fn seqs(updates: &Receiver<Update>) -> Vec<u64> {
+/// What a reader was sent of everything that was acknowledged: whoever asks is answered after that.
+fn seqs(handle: &HubHandle, updates: &Receiver<Update>) -> Vec<u64> {
+    figures(handle);
     updates
         .try_iter()
         .filter_map(|update| match update {
@@ -220,15 +232,17 @@ fn reader_that_returns_begins_where_it_left() {
     assert_eq!(join(&handle, queue, None), Joined::default());
     for number in 0..5 {
         ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();
+        // Each is a commit of its own.
+        figures(&handle);
     }
-    let seen = seqs(&first);
+    let seen = seqs(&handle, &first);
     let all: Vec<u64> = (1..=*seen.last().unwrap()).collect();
     assert_eq!(seen, all);
     let (queue, second) = sync_channel(100);
     let joined = join(&handle, queue, Some(3));
     ingest(&handle, hook("s", "t9", "PreToolUse")).unwrap();
     let mut again: Vec<u64> = joined.events.iter().map(|event| event.seq).collect();
-    again.extend(seqs(&second));
+    again.extend(seqs(&handle, &second));
     assert_eq!(again, (4..=*again.last().unwrap()).collect::<Vec<_>>(), "no gap and no repeat");
     assert!(!joined.is_reset);
     assert_eq!(joined.snapshots.len(), 1);
@@ -248,7 +262,7 @@ fn stuck_reader_slows_nobody_and_is_told_what_it_missed() {
     for number in 0..50 {
         ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();
     }
-    let all = seqs(&healthy);
+    let all = seqs(&handle, &healthy);
     assert_eq!(all, (1..=all.len() as u64).collect::<Vec<_>>());
     let mut events = 0;
     let mut missed = 0;
@@ -326,7 +340,7 @@ impl Driver for Reading {
 #[test]
 fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
     let folder = tempfile::tempdir().unwrap();
-    let store = || Box::new(Sqlite::open(folder.path(), Access::Write, "rules", 1).unwrap());
+    let store = || Box::new(sqlite(folder.path()));
     let options = || HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
     let hub = Hub::start(Box::new(Nothing), store(), options()).unwrap();
     let late = Ingest { received_ms: Some(5_000), ..hook("s", "t1", "PreToolUse") };
@@ -344,4 +358,49 @@ fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
         .map(|event| event.data["tool_use_id"].clone())
         .collect();
     assert_eq!(calls, ["t1", "t0"]);
+}
+
+/// Opens the store that a process left behind which was killed now, while the first goes on with its own.
+fn killed(folder: &Path) -> (tempfile::TempDir, Sqlite) {
+    let copy = tempfile::tempdir().unwrap();
+    for file in ["store.db", "store.db-wal"] {
+        std::fs::copy(folder.join(file), copy.path().join(file)).unwrap();
+    }
+    let store = sqlite(copy.path());
+    (copy, store)
+}
+
+fn sqlite(folder: &Path) -> Sqlite {
+    Sqlite::open(folder, Access::Write, "1", 1_000_000).unwrap()
+}
+
+#[test]
+fn acknowledged_and_not_yet_concluded_is_concluded_by_the_next_hub_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = hub(sqlite(folder.path()));
+    let handle = first.handle();
+    ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
+    ingest(&handle, hook("other", "o1", "PreToolUse")).unwrap();
+    // Sums are made of kept rows: asking for them keeps them.
+    assert_eq!(answer(|reply| handle.stats(reply)).unwrap().total.tool_calls, 2);
+    let mut told = HashSet::new();
+    for number in 2..30 {
+        ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();
+        if number % 3 == 0 {
+            figures(&handle);
+        }
+        let (_copy, store) = killed(folder.path());
+        let kept = store.tree(&SessionId::from("s")).unwrap().map_or(0, |tree| tree.summary.tool_calls);
+        told.insert(number - kept);
+        let next = hub(store);
+        let handle = next.handle();
+        assert_eq!(tree(&handle, "s").unwrap().summary.tool_calls, number);
+        assert_eq!(tree(&handle, "other").unwrap().summary.tool_calls, 1);
+        let log = answer(|reply| handle.events_after(0, None, 1_000, reply)).unwrap();
+        let ids: HashSet<&Text> = log.iter().map(|event| &event.id).collect();
+        assert_eq!(ids.len(), log.len(), "told twice");
+        let calls = log.iter().filter(|event| event.kind == EventKind::ToolPre).count();
+        assert_eq!(calls, number as usize + 1, "each call told");
+    }
+    assert!(told.len() > 3, "rows lagged behind what was acknowledged: {told:?}");
 }

@@ -1,5 +1,7 @@
 //! Sessions as a list shows them, and figures over many of them.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{MicroUsd, Millis, SessionId, Text, Tree, Usage};
@@ -74,6 +76,16 @@ impl SessionRow {
             usage: summary.usage,
             cost_micro_usd: summary.cost_micro_usd,
         }
+    }
+
+    /// Returns where it stands in a list: the newest first by the last event, then by id.
+    pub fn place(&self) -> (Reverse<Millis>, SessionId) {
+        (Reverse(self.last_event_at_ms.unwrap_or(0)), self.id.clone())
+    }
+
+    /// Whether it stands behind the row with this last event and id.
+    pub fn is_behind(&self, at: Millis, id: &SessionId) -> bool {
+        self.place() > (Reverse(at), id.clone())
     }
 }
 

@@ -15,11 +15,11 @@ mod sqlite;
 mod texts;
 mod word;
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf};
 
 pub use memory::Memory;
 pub use sqlite::{Access, OpenError, Sqlite};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Text, Tree};
 pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
 pub use word::{Vocabulary, words};
 
@@ -28,6 +28,9 @@ pub use word::{Vocabulary, words};
 pub struct Commit {
     /// Changed sessions, whole.
     pub trees: Vec<Tree>,
+    /// Whether they may lack something, because their files are still being read or are read as they grow: then the next
+    /// index makes them anew, whether or not it finds the files changed.
+    pub is_draft: bool,
     /// When time alone may change a session's rows, for those of `trees` of which that is so.
     pub deadlines: Vec<(SessionId, Millis)>,
     /// What happened, in order; `seq` is given by the commit.
@@ -79,6 +82,17 @@ pub struct Received {
     pub sessions: Vec<SessionId>,
 }
 
+/// What was received before, for whoever goes on with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recalled {
+    /// What was received, in order.
+    pub received: Vec<Received>,
+    /// How many of them, from the first on, came before anything that has no rows yet.
+    pub settled: usize,
+    /// Sessions of which something was received since their rows were last kept.
+    pub unsettled: Vec<SessionId>,
+}
+
 /// Why something could not be kept or asked. Nothing of a failed commit is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -100,7 +114,7 @@ pub trait Ledger: Send {
 
     /// Returns the newest of what was received, as much as about so many bytes hold, in the order in which it came; what a
     /// process of before has kept too.
-    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError>;
+    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError>;
 }
 
 /// Which sessions a list shows.
@@ -122,6 +136,9 @@ pub trait History: Send {
     /// Returns a session's tree as last committed.
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError>;
 
+    /// Returns the files that a session's rows were made from; none where it has none, or they are not kept.
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError>;
+
     /// Returns the agents whose id begins so, with their sessions, at most `limit`; the root is none of them.
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;
 
@@ -139,6 +156,9 @@ pub trait History: Send {
         session: Option<&SessionId>,
         limit: usize,
     ) -> Result<Option<Vec<Event>>, LedgerError>;
+
+    /// Returns the ids of the last events in the change log of a session, at most `limit`.
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError>;
 }
 
 /// What both keeps and answers: one that is written is the one that is asked.

@@ -1,14 +1,14 @@
 //! The ledger in memory: for path TARGETs, demos and `--no-store`.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    path::PathBuf,
 };
 
-use subscope_model::{AgentId, Event, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
+use subscope_model::{AgentId, Event, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree};
 
 use crate::{
-    Commit, History, Ledger, LedgerError, ListQuery, Received,
+    Commit, History, Ledger, LedgerError, ListQuery, Recalled,
     days::{self, By},
 };
 
@@ -54,18 +54,17 @@ impl Ledger for Memory {
         Ok(self.received.contains(&(source.to_owned(), key.to_owned())))
     }
 
-    fn received_last(&self, _: u64) -> Result<Vec<Received>, LedgerError> {
-        Ok(Vec::new())
+    fn recall(&self, _: u64) -> Result<Recalled, LedgerError> {
+        Ok(Recalled::default())
     }
 }
 
 impl History for Memory {
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
         let mut all: Vec<SessionRow> = self.trees.values().map(SessionRow::of).collect();
-        let key = |row: &SessionRow| (Reverse(row.last_event_at_ms.unwrap_or(0)), row.id.clone());
-        all.sort_by_cached_key(key);
+        all.sort_by_cached_key(SessionRow::place);
         if let Some((at, id)) = &query.after {
-            all.retain(|row| key(row) > (Reverse(*at), id.clone()));
+            all.retain(|row| row.is_behind(*at, id));
         }
         all.retain(|row| !query.only_live || row.status == SessionStatus::Live);
         all.truncate(query.limit);
@@ -74,6 +73,10 @@ impl History for Memory {
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
         Ok(self.trees.get(session).cloned())
+    }
+
+    fn files_of(&self, _: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+        Ok(Vec::new())
     }
 
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
@@ -125,6 +128,11 @@ impl History for Memory {
             |event: &&Event| event.seq > seq && session.is_none_or(|session| *session == event.session_id);
         let reaches = seq == 0 || seq.saturating_add(1) >= first;
         Ok(reaches.then(|| self.log.iter().filter(is_asked).take(limit).cloned().collect()))
+    }
+
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+        let own = self.log.iter().rev().filter(|event| event.session_id == *session);
+        Ok(own.take(limit).map(|event| event.id.clone()).collect())
     }
 }
 

@@ -205,4 +205,3 @@ pub(crate) fn wait_for_tree(serving: &Serving, session: &str, expected: &Value) 
         thread::sleep(Duration::from_millis(20));
     }
 }
-

@@ -137,5 +137,7 @@ fn index_after_any_kill_is_that_of_an_undisturbed_one() {
         assert_eq!(difference(&indexed(&env, &WORDS), &expected), None);
         assert_eq!(index(&env)["bytes"], 0, "nothing is left to read");
     }
-    println!("{kills} kills while indexing, cold and warm ({in_vain} came too late): the same rows, figures and words; every store whole");
+    println!(
+        "{kills} kills while indexing, cold and warm ({in_vain} came too late): the same rows, figures and words; every store whole"
+    );
 }

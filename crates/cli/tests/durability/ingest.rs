@@ -216,8 +216,7 @@ fn is_there_once(serving: &Serving, sent: &[Sent], round: u64) {
     };
     let twice: Vec<_> = found.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "twice in round {round}: {twice:?}");
-    let known: Vec<String> =
-        sent.iter().filter(|sent| sent.round == round).flat_map(Sent::names).collect();
+    let known: Vec<String> = sent.iter().filter(|sent| sent.round == round).flat_map(Sent::names).collect();
     assert!(found.keys().all(|name| known.contains(name)), "nobody handed that over");
     if expected.is_empty() {
         return;
@@ -236,8 +235,7 @@ fn is_there_once(serving: &Serving, sent: &[Sent], round: u64) {
         .filter(|sent| sent.round == round && sent.body().contains("SessionStart"))
         .map(|sent| sent.name.clone())
         .collect();
-    let logged: Vec<&str> =
-        found.keys().filter(|name| !starts.contains(name)).map(String::as_str).collect();
+    let logged: Vec<&str> = found.keys().filter(|name| !starts.contains(name)).map(String::as_str).collect();
     assert_eq!(calls, logged, "the rows have what the log has");
 }
 

@@ -65,7 +65,9 @@ pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
                 .find(&query)
                 .unwrap()
                 .iter()
-                .map(|hit| format!("{} {} {:?} {:?} {:?}", hit.session, hit.agent, hit.kind, hit.path, hit.span))
+                .map(|hit| {
+                    format!("{} {} {:?} {:?} {:?}", hit.session, hit.agent, hit.kind, hit.path, hit.span)
+                })
                 .collect();
             hits.sort();
             (*word, hits)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use subscope_model::{Agent, AgentId, Event, Session, SessionId, Tree, Update};
+use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Tree, Update};
 use subscope_store::{Access, ListQuery, Texts};
 
 use super::{Loop, Next};
@@ -22,8 +22,11 @@ const MOST_BEHIND: usize = 50_000;
 const MOST_NAMESAKES: usize = 100;
 
 impl Loop {
-    /// Does what a command says.
+    /// Does what a command says. Whoever asks is answered with all that was acknowledged before.
     pub(super) fn obey(&mut self, command: Command) -> Next {
+        if self.owes && !matches!(command, Command::Ingest(..) | Command::Wake | Command::Stop) {
+            self.conclude_pending(false);
+        }
         match command {
             Command::Ingest(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
             Command::Ingest(ingest, reply) => self.waiting.push(*ingest, reply),
@@ -42,12 +45,16 @@ impl Loop {
                 self.add(subscriber);
             }
             Command::Tree(session, reply) => reply(self.tree(&session)),
-            Command::Sessions(query, reply) => reply(self.keeper.list(&query).unwrap_or_default()),
+            Command::Sessions(query, reply) => reply(self.list(&query)),
             Command::Agents(session, agent, reply) => reply(self.agents(session.as_ref(), &agent)),
             Command::EventsAfter(seq, session, limit, reply) => {
                 reply(self.events_after(seq, session.as_ref(), limit));
             }
-            Command::Stats(reply) => reply(self.keeper.stats().ok()),
+            Command::Stats(reply) => {
+                // Sums are made of kept rows. Where they cannot be kept, those of before are told.
+                let _ = self.settle_rows();
+                reply(self.keeper.stats().ok());
+            }
             Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
             Command::Figures(reply) => reply(self.figures()),
             Command::Expect => {
@@ -67,18 +74,21 @@ impl Loop {
         }
     }
 
-    /// A session's rows as last committed. What cannot be read is as good as not there to whoever asks.
+    /// A session's rows as last shown. What cannot be read is as good as not there to whoever asks.
     fn tree(&self, session: &SessionId) -> Option<Tree> {
-        self.keeper.tree(session).ok().flatten()
+        self.rows.tree(session, &*self.keeper)
+    }
+
+    fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
+        self.rows.list(query, &*self.keeper)
     }
 
     /// The sessions that live readers are shown: those that changed since this hub began, and those that are at work. The
     /// oldest first, so that the newest is what comes last.
     fn current(&self) -> Vec<Tree> {
         let query = ListQuery { limit: MOST_LIVE, after: None, only_live: true };
-        let live = self.keeper.list(&query).unwrap_or_default();
-        let mut ids: BTreeSet<SessionId> = live.into_iter().map(|row| row.id).collect();
-        ids.extend(self.published.keys().cloned());
+        let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
+        ids.extend(self.rows.sessions().cloned());
         let mut trees: Vec<Tree> = ids.iter().filter_map(|id| self.tree(id)).collect();
         trees.sort_by_key(|tree| (tree.session.ended_at_ms, tree.session.id.clone()));
         trees
@@ -109,10 +119,10 @@ impl Loop {
             // Every session has one: some show that it has to be named.
             None if agent.is_root() => {
                 let query = ListQuery { limit: MOST_NAMESAKES, after: None, only_live: false };
-                self.keeper.list(&query).unwrap_or_default().into_iter().map(|row| row.id).collect()
+                self.list(&query).into_iter().map(|row| row.id).collect()
             }
             None => {
-                let begin = self.keeper.agents(agent.as_str(), MOST_NAMESAKES).unwrap_or_default();
+                let begin = self.rows.agents(agent.as_str(), MOST_NAMESAKES, &*self.keeper);
                 begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
             }
         };
@@ -138,10 +148,9 @@ impl Loop {
     }
 
     fn figures(&self) -> Figures {
-        let rows = self.published.values().flat_map(|rows| rows.values());
         Figures {
-            sessions: self.published.len() as u64,
-            running: rows.filter(|row| !row.id.is_root() && row.status.is_live()).count() as u64,
+            sessions: self.rows.sessions().count() as u64,
+            running: self.rows.running(),
             subscribers: self.subscribers.len() as u64,
             ..self.figures
         }

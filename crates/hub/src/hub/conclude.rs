@@ -1,17 +1,21 @@
-//! Rows from facts, one commit, and what subscribers are told of it.
+//! Rows from facts, what is kept of them, and what subscribers are told.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeSet, HashSet},
     error::Error,
     time::{Duration, Instant},
 };
 
 use subscope_fold::{Events, Now, next_deadline};
-use subscope_model::{Agent, AgentId, Change, Event, Problem, SessionId, Tree, Update};
-use subscope_store::{Commit, LedgerError, Received};
+use subscope_model::{Event, Millis, Problem, SessionId, Text, Tree, Update};
+use subscope_store::{Commit, Keeper, LedgerError};
 
 use super::Loop;
-use crate::clock;
+use crate::{clock, driver::Driver, hub::HubOptions};
+
+/// How many of a session's last events are looked through for those that a hub of before has told: far more than come
+/// between two writings of its rows.
+const TOLD_EVENTS: usize = 20_000;
 
 /// How long after a failed commit it is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -21,7 +25,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// answered with it again, and as a repeat once the commit went through.
 pub(super) struct Unkept {
     commit: Commit,
-    changes: Vec<Update>,
+    /// What is shown once it is kept.
+    trees: Vec<Tree>,
     error: String,
     tried: Option<Instant>,
 }
@@ -33,41 +38,82 @@ impl Unkept {
     }
 }
 
+/// What a hub of before has told of a session.
+pub(super) struct Told {
+    /// The last event that its rows know.
+    until: Option<Millis>,
+    /// The last events that it told, read when they are needed: events are kept before rows.
+    last: Option<HashSet<Text>>,
+    /// Dialects of which only the part is read again that its rows do not know: their events may be of any time.
+    fresh: BTreeSet<Text>,
+}
+
+impl Told {
+    pub(super) fn of(session: &SessionId, keeper: &dyn Keeper) -> Self {
+        let rows = keeper.tree(session).ok().flatten();
+        let until = rows.and_then(|tree| tree.session.ended_at_ms);
+        Self { until, last: None, fresh: BTreeSet::new() }
+    }
+
+    /// Of these dialects only what is new is read.
+    pub(super) fn fresh(&mut self, dialects: &BTreeSet<Text>) {
+        self.fresh.extend(dialects.iter().cloned());
+    }
+
+    fn is_told(&mut self, event: &Event, keeper: &dyn Keeper) -> bool {
+        let is_fresh = self.fresh.contains(&event.source);
+        let until = self.until.filter(|_| !is_fresh);
+        if event.at_ms.zip(until).is_some_and(|(at, until)| at < until) {
+            return true;
+        }
+        let read = || keeper.told_last(&event.session_id, TOLD_EVENTS).unwrap_or_default();
+        let last = self.last.get_or_insert_with(read);
+        // Where the log no longer reaches back to the session, its last event was told too.
+        last.contains(&event.id) || (last.is_empty() && until.is_some() && event.at_ms == until)
+    }
+}
+
+/// The moment that rows are concluded for.
+fn now<'o>(driver: &dyn Driver, options: &'o HubOptions, has_ended: bool) -> Now<'o> {
+    Now {
+        at: driver.now(),
+        has_ended,
+        is_growing: !has_ended,
+        prices: &options.prices,
+        limits: options.limits,
+    }
+}
+
 impl Loop {
-    /// Concludes what is pending and measures how long it takes.
+    /// Concludes what is pending and measures how long it takes. Not while something is unkept.
     pub(super) fn conclude_pending(&mut self, has_ended: bool) {
+        if self.unkept.is_some() {
+            return;
+        }
         let began = clock::tick();
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
+        self.owes = false;
         // A failed commit is tried again before the next turn reads anything.
-        let _ = self.conclude(&sessions, Vec::new(), has_ended);
+        let _ = self.conclude(&sessions, has_ended);
         self.last_derived = clock::tick();
         self.derive_cost = self.last_derived.duration_since(began);
     }
 
-    /// Concludes these sessions and keeps rows, events and received bytes in one commit. Only for when nothing is unkept.
-    pub(super) fn conclude(
-        &mut self,
-        sessions: &[SessionId],
-        received: Vec<Received>,
-        has_ended: bool,
-    ) -> Result<(), String> {
-        let now = Now {
-            at: self.driver.now(),
-            has_ended,
-            is_growing: !has_ended,
-            prices: &self.options.prices,
-            limits: self.options.limits,
-        };
+    /// Concludes these sessions, keeps their events with the rows that are due, and shows both.
+    fn conclude(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
+        let now = now(&*self.driver, &self.options, has_ended);
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
-        if !self.is_announced {
-            // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
-            for session in sessions {
-                self.told_until.entry(session.clone()).or_insert_with(|| {
-                    self.keeper.tree(session).ok().flatten().and_then(|tree| tree.session.ended_at_ms)
-                });
+        // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
+        let (keeper, told, is_reading) = (&*self.keeper, &mut self.told, !self.is_announced);
+        events.retain(|event| {
+            let session = &event.session_id;
+            if is_reading && !told.contains_key(session) {
+                told.insert(session.clone(), Told::of(session, keeper));
             }
-            let until = |event: &Event| self.told_until.get(&event.session_id).copied().flatten();
-            events.retain(|event| event.at_ms.is_none_or(|at| until(event).is_none_or(|until| at > until)));
+            told.get_mut(session).is_none_or(|told| !told.is_told(event, keeper))
+        });
+        if self.is_announced {
+            self.told.clear();
         }
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
@@ -76,15 +122,55 @@ impl Loop {
                 None => self.deadlines.remove(&tree.session.id),
             };
         }
+        let mut due = self.written(&self.rows.due(clock::tick()));
+        for row in &mut due {
+            if let Some(fresh) = trees.iter().find(|tree| tree.session.id == row.session.id) {
+                row.clone_from(fresh);
+            }
+        }
+        if events.is_empty() && due.is_empty() {
+            self.show(trees);
+            return Ok(());
+        }
+        let outcome = self.keep(Commit { events, ..self.commit_of(due) }, trees);
+        self.tell_failure(outcome)
+    }
+
+    /// Keeps all rows as they were last shown.
+    pub(super) fn settle_rows(&mut self) -> Result<(), String> {
+        self.keep_again()?;
+        self.conclude_pending(self.has_ended);
+        let rows = self.written(&self.rows.unwritten());
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.keep(self.commit_of(rows), Vec::new());
+        self.tell_failure(outcome)
+    }
+
+    fn written(&self, sessions: &[SessionId]) -> Vec<Tree> {
+        sessions.iter().filter_map(|session| self.rows.tree(session, &*self.keeper)).collect()
+    }
+
+    /// A commit of these rows.
+    fn commit_of(&self, trees: Vec<Tree>) -> Commit {
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
-        let changes: Vec<Update> = trees.iter().filter_map(|tree| self.change(tree)).collect();
-        let outcome = self.keep(Commit { trees, deadlines, events, received, ..Commit::default() }, changes);
+        Commit { trees, is_draft: true, deadlines, ..Commit::default() }
+    }
+
+    fn tell_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {
         if let Err(error) = &outcome {
             let problem = Problem { at: "store".to_owned(), what: error.clone() };
             self.publish(&Update::Event(Box::new(Events::problem(&problem))));
         }
         outcome
+    }
+
+    /// Takes what is known of these sessions as told.
+    pub(super) fn pass_over(&mut self, sessions: &[SessionId]) {
+        let now = now(&*self.driver, &self.options, false);
+        let _ = self.events.advance(&mut self.fold, sessions, &now);
     }
 
     /// Tries again what could not be kept, if it is time.
@@ -95,25 +181,17 @@ impl Loop {
             self.unkept = Some(unkept);
             return Err(error);
         }
-        self.keep(unkept.commit, unkept.changes)
+        self.keep(unkept.commit, unkept.trees)
     }
 
-    fn keep(&mut self, commit: Commit, changes: Vec<Update>) -> Result<(), String> {
+    /// Keeps a commit, and shows these trees and its events once that is done.
+    pub(super) fn keep(&mut self, commit: Commit, trees: Vec<Tree>) -> Result<(), String> {
         match self.keeper.commit(&commit) {
             Ok(events) => {
                 self.figures.commits += 1;
                 self.figures.events += events.len() as u64;
-                for change in changes {
-                    let session = match &change {
-                        Update::Snapshot(tree) => Some(&tree.session.id),
-                        Update::Change(change) => Some(&change.session.id),
-                        Update::Event(_) | Update::Missed(_) | Update::CaughtUp => None,
-                    };
-                    if let Some(session) = session {
-                        self.moved.insert(session.clone(), self.figures.seq);
-                    }
-                    self.publish(&change);
-                }
+                self.show(trees);
+                self.rows.wrote(&commit.trees);
                 for event in events {
                     self.figures.seq = self.figures.seq.max(event.seq);
                     self.publish(&Update::Event(Box::new(event)));
@@ -124,31 +202,27 @@ impl Loop {
                 self.figures.failed_commits += 1;
                 let error = describe(&error);
                 let tried = Some(clock::tick());
-                self.unkept = Some(Unkept { commit, changes, error: error.clone(), tried });
+                self.unkept = Some(Unkept { commit, trees, error: error.clone(), tried });
                 Err(error)
             }
         }
     }
 
-    /// What of a tree differs from what was published; a snapshot for a new session.
-    fn change(&mut self, tree: &Tree) -> Option<Update> {
-        let rows: BTreeMap<AgentId, Agent> =
-            tree.agents.iter().map(|row| (row.id.clone(), row.clone())).collect();
-        let known = self.published.insert(tree.session.id.clone(), rows);
-        let Some(known) = known else { return Some(Update::Snapshot(Box::new(tree.clone()))) };
-        let agents: Vec<Agent> =
-            tree.agents.iter().filter(|row| known.get(&row.id) != Some(row)).cloned().collect();
-        let removed: Vec<AgentId> =
-            known.keys().filter(|id| !tree.agents.iter().any(|row| row.id == **id)).cloned().collect();
-        if agents.is_empty() && removed.is_empty() {
-            return None;
+    /// Shows trees: whoever listens is told what of them changed.
+    fn show(&mut self, trees: Vec<Tree>) {
+        let at = clock::tick();
+        for tree in trees {
+            let session = tree.session.id.clone();
+            if let Some(change) = self.rows.show(tree, at) {
+                self.moved.insert(session, self.figures.seq);
+                self.publish(&change);
+            }
         }
-        Some(Update::Change(Box::new(Change { session: tree.session.clone(), agents, removed })))
     }
 
     pub(super) fn publish(&mut self, update: &Update) {
-        let keeper = &self.keeper;
-        let tree = |session: &SessionId| keeper.tree(session).ok().flatten();
+        let (rows, keeper) = (&self.rows, &*self.keeper);
+        let tree = |session: &SessionId| rows.tree(session, keeper);
         let missed = &mut self.figures.missed;
         self.subscribers.retain_mut(|subscriber| {
             let is_there = subscriber.send(update.clone(), &tree);
@@ -159,8 +233,8 @@ impl Loop {
 
     /// Tells subscribers that have room again what they missed, although nothing new happens.
     pub(super) fn catch_up_subscribers(&mut self) {
-        let keeper = &self.keeper;
-        let tree = |session: &SessionId| keeper.tree(session).ok().flatten();
+        let (rows, keeper) = (&self.rows, &*self.keeper);
+        let tree = |session: &SessionId| rows.tree(session, keeper);
         self.subscribers.retain_mut(|subscriber| !subscriber.is_behind() || subscriber.catch_up(&tree));
     }
 

@@ -3,11 +3,11 @@
 //! All that wait in a turn share one commit. Each partition (source and dialect) is one source of the fold and stays
 //! open, so that order within it counts and what it said before is known.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use subscope_fold::{Fold, Now};
-use subscope_model::{Millis, Problem, SessionId};
-use subscope_store::Received;
+use subscope_fold::Fold;
+use subscope_model::{Millis, Problem, SessionId, Text};
+use subscope_store::{Commit, Recalled, Received};
 
 use super::{Loop, conclude::describe};
 use crate::{
@@ -50,25 +50,25 @@ impl Waiting {
 #[derive(Default)]
 pub(super) struct Handed {
     partitions: Partitions,
-    again: VecDeque<(Told, Box<[u8]>)>,
+    again: VecDeque<(About, Box<[u8]>)>,
     again_bytes: usize,
     /// Whether ingests were dropped from `again`.
     is_incomplete: bool,
 }
 
 /// What is known of some bytes.
-struct Told {
+struct About {
     partition: Partition,
     session: Option<String>,
     received_ms: Millis,
 }
 
 impl Handed {
-    fn push(&mut self, fold: &mut Fold, told: &Told, body: &[u8]) {
+    fn push(&mut self, fold: &mut Fold, told: &About, body: &[u8]) {
         self.partitions.push(fold, &told.partition, told.session.as_deref(), told.received_ms, body);
     }
 
-    fn remember(&mut self, told: Told, body: &[u8]) {
+    fn remember(&mut self, told: About, body: &[u8]) {
         if body.len() > AGAIN_BYTES {
             self.is_incomplete = true;
             return;
@@ -84,7 +84,7 @@ impl Handed {
 }
 
 impl Loop {
-    /// Folds what waits, keeps it in one commit with the rows and events that come of it, and answers.
+    /// Folds what waits, keeps it in one commit, and answers.
     pub(super) fn settle_ingests(&mut self) {
         let Waiting { all, .. } = std::mem::take(&mut self.waiting);
         if all.is_empty() {
@@ -121,12 +121,8 @@ impl Loop {
             answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
             return;
         }
-        let sessions: Vec<SessionId> = sessions.into_iter().collect();
-        for session in &sessions {
-            self.pending.remove(session);
-        }
         let (count, bytes) = (received.len(), received.iter().map(|it| it.body.len()).sum::<usize>());
-        match self.conclude(&sessions, received, false) {
+        match self.keep(Commit { received, ..Commit::default() }, Vec::new()) {
             Ok(()) => {
                 self.figures.ingests += count as u64;
                 self.figures.ingest_bytes += bytes as u64;
@@ -139,6 +135,10 @@ impl Loop {
                 }
             }
         }
+        // Concluded behind the answer: whoever hands something over waits for its keeping alone.
+        self.owes |= !sessions.is_empty();
+        self.make_whole(&sessions);
+        self.pending.extend(sessions.into_keys());
     }
 
     /// Whether that key was received before, also in this turn.
@@ -157,7 +157,7 @@ impl Loop {
         let received_ms = received_ms.unwrap_or_else(clock::now_ms);
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         group.keys.insert((source.clone(), key.clone()));
-        let told = Told { partition: (source.clone(), dialect), session: session.clone(), received_ms };
+        let told = About { partition: (source.clone(), dialect), session: session.clone(), received_ms };
         // What was wrong in files before is not told to whoever hands this over.
         let _ = self.fold.take_problems();
         self.handed.push(&mut self.fold, &told, &body);
@@ -166,32 +166,41 @@ impl Loop {
         let (problems, problem_count) = self.fold.take_problems();
         self.figures.problems += problem_count;
         let sessions = self.fold.take_changed();
-        group.sessions.extend(sessions.iter().cloned());
+        for session in &sessions {
+            group.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
+        }
         let touched = sessions.clone();
         group.received.push(Received { source, session, dialect, key, received_ms, body, sessions: touched });
         Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count }
     }
 
     /// Folds what a process of before was handed, as far as it is held to be folded again: sessions that go on are then whole.
-    /// It was told then, so nobody is told again.
+    /// What that process told is not told again; what it acknowledged and did not come to conclude is concluded now.
     pub(super) fn recall(&mut self) {
-        let Ok(received) = self.keeper.received_last(AGAIN_BYTES as u64) else { return };
-        for one in received {
+        let Ok(Recalled { received, settled, unsettled }) = self.keeper.recall(AGAIN_BYTES as u64) else {
+            return;
+        };
+        let mut changed: BTreeSet<SessionId> = BTreeSet::new();
+        let fresh: BTreeSet<Text> =
+            received.iter().skip(settled).map(|one| Text::from(one.dialect.as_str())).collect();
+        for (place, one) in received.into_iter().enumerate() {
+            if place == settled {
+                changed.extend(self.fold.take_changed());
+                self.pass_over(&changed.iter().cloned().collect::<Vec<_>>());
+            }
             let partition = partition_of(&one);
-            let told = Told { partition, session: one.session, received_ms: one.received_ms };
+            let told = About { partition, session: one.session, received_ms: one.received_ms };
             self.handed.push(&mut self.fold, &told, &one.body);
             self.handed.remember(told, &one.body);
         }
-        let sessions = self.fold.take_changed();
+        changed.extend(self.fold.take_changed());
+        changed.retain(|session| !unsettled.contains(session));
+        self.pass_over(&changed.into_iter().collect::<Vec<_>>());
+        self.owes |= !unsettled.is_empty();
+        let unsettled = unsettled.into_iter().map(|session| (session, fresh.clone())).collect();
+        self.make_whole(&unsettled);
+        self.pending.extend(unsettled.into_keys());
         let _ = self.fold.take_problems();
-        let now = Now {
-            at: self.driver.now(),
-            has_ended: false,
-            is_growing: true,
-            prices: &self.options.prices,
-            limits: self.options.limits,
-        };
-        let _ = self.events.advance(&mut self.fold, &sessions, &now);
     }
 
     /// Folds again what was handed over, for a fold that knows nothing.
@@ -202,6 +211,9 @@ impl Loop {
             self.handed.push(&mut self.fold, told, body);
         }
         self.handed.again = again;
+        let sessions = self.fold.take_changed();
+        self.make_whole(&sessions.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
+        self.pending.extend(sessions);
         if self.handed.is_incomplete {
             self.publish_problem(Problem {
                 at: "ingest".to_owned(),
@@ -219,6 +231,7 @@ impl Loop {
 struct Group {
     keys: HashSet<(String, String)>,
     received: Vec<Received>,
-    sessions: BTreeSet<SessionId>,
+    /// The sessions that it tells of, with the dialects.
+    sessions: BTreeMap<SessionId, BTreeSet<Text>>,
     answers: Vec<(Answer, Taken)>,
 }

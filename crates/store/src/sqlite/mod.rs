@@ -1,19 +1,22 @@
 //! The ledger and the history in SQLite.
 
+mod pack;
 mod query;
 mod schema;
 mod write;
 
 use std::{
+    collections::HashSet,
     fs::{self, File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{Event, Millis, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{Event, Millis, SessionId, SessionRow, Stats, Text, Tree};
 
-use crate::{Commit, History, Ledger, LedgerError, ListQuery, Received, Source};
+use self::pack::Packer;
+use crate::{Commit, History, Ledger, LedgerError, ListQuery, Recalled, Received, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -71,6 +74,7 @@ pub struct Sqlite {
     /// What the rows are made by: rows made by other rules are due for a rebuild.
     rules: String,
     next_seq: u64,
+    packer: Packer,
     /// Held as long as this lives; the system frees it when the process ends, however it ends.
     _lock: Option<File>,
 }
@@ -112,7 +116,13 @@ impl Sqlite {
         }
         let next_seq = db.query_row("SELECT value FROM meta WHERE key = 'next_seq'", [], |row| row.get(0));
         let next_seq: i64 = next_seq.map_err(wrong)?;
-        Ok(Self { db, rules: rules.to_owned(), next_seq: next_seq.unsigned_abs(), _lock: lock })
+        Ok(Self {
+            db,
+            rules: rules.to_owned(),
+            next_seq: next_seq.unsigned_abs(),
+            packer: Packer::default(),
+            _lock: lock,
+        })
     }
 
     /// Returns all files that rows were made from.
@@ -120,7 +130,8 @@ impl Sqlite {
         query::sources(&self.db).map_err(wrong)
     }
 
-    /// Returns the sessions whose rows are due: made by other rules, or with a deadline that has passed. Frozen ones, whose
+    /// Returns the sessions whose rows are due: made by other rules, older than what was received, or with a deadline that
+    /// has passed. Frozen ones, whose
     /// files are gone, are never due.
     pub fn due(&self, now_ms: Millis) -> Result<Vec<SessionId>, LedgerError> {
         query::due(&self.db, &self.rules, now_ms).map_err(wrong)
@@ -209,7 +220,7 @@ impl Ledger for Sqlite {
             event.seq = seq;
             seq += 1;
         }
-        write::commit(&mut self.db, &self.rules, commit, &events, seq).map_err(wrong)?;
+        write::commit(&mut self.db, &mut self.packer, &self.rules, commit, &events, seq).map_err(wrong)?;
         self.next_seq = seq;
         Ok(events)
     }
@@ -218,8 +229,8 @@ impl Ledger for Sqlite {
         query::has_received(&self.db, source, key).map_err(wrong)
     }
 
-    fn received_last(&self, bytes: u64) -> Result<Vec<Received>, LedgerError> {
-        query::received_last(&self.db, bytes)
+    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError> {
+        query::recall(&self.db, bytes)
     }
 }
 
@@ -240,6 +251,10 @@ impl History for Sqlite {
         query::agents(&self.db, prefix, limit).map_err(wrong)
     }
 
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+        query::files_of(&self.db, session).map_err(wrong)
+    }
+
     fn stats(&self) -> Result<Stats, LedgerError> {
         query::stats(&self.db).map_err(wrong)
     }
@@ -255,5 +270,9 @@ impl History for Sqlite {
         limit: usize,
     ) -> Result<Option<Vec<Event>>, LedgerError> {
         query::events_after(&self.db, seq, session, limit, self.next_seq)
+    }
+
+    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+        query::told_last(&self.db, session, limit)
     }
 }

@@ -1,13 +1,19 @@
 //! Asking: each question is one statement over an index, or one row that is unpacked.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    collections::HashSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::{Connection, OptionalExtension, params};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, StatsRow, Tree, Usage};
+use serde::Deserialize;
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, StatsRow, Text, Tree, Usage};
 
 use super::wrong;
 use crate::{
-    Identity, LedgerError, ListQuery, Received, Source,
+    Identity, LedgerError, ListQuery, Recalled, Received, Source,
     days::{self, By},
 };
 
@@ -127,9 +133,19 @@ pub(super) fn sources(db: &Connection) -> rusqlite::Result<Vec<Source>> {
     rows.collect()
 }
 
+pub(super) fn files_of(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<PathBuf>> {
+    let mut statement = db.prepare_cached(
+        "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path",
+    )?;
+    let rows = statement.query_map([session.as_str()], |row| row.get::<_, Vec<u8>>(0))?;
+    rows.map(|row| row.map(|path| PathBuf::from(OsStr::from_bytes(&path)))).collect()
+}
+
 pub(super) fn due(db: &Connection, rules: &str, now_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {
-    let mut statement = db
-        .prepare_cached("SELECT id FROM sessions WHERE is_frozen = 0 AND is_forgotten = 0 AND (rules <> ?1 OR deadline_ms <= ?2)")?;
+    let mut statement = db.prepare_cached(
+        "SELECT id FROM sessions WHERE is_frozen = 0 AND is_forgotten = 0
+             AND (rules <> ?1 OR deadline_ms <= ?2 OR id IN (SELECT session FROM unsettled))",
+    )?;
     let rows = statement.query_map(params![rules, now_ms], |row| row.get::<_, String>(0))?;
     rows.map(|row| row.map(|id| session_id(&id))).collect()
 }
@@ -180,24 +196,54 @@ pub(super) fn events_after(
     events.map(Some).map_err(|error| LedgerError::Storage(Box::new(error)))
 }
 
+pub(super) fn told_last(
+    db: &Connection,
+    session: &SessionId,
+    limit: usize,
+) -> Result<HashSet<Text>, LedgerError> {
+    #[derive(Deserialize)]
+    struct Id {
+        id: Text,
+    }
+    let read = || -> rusqlite::Result<Vec<String>> {
+        let mut statement =
+            db.prepare_cached("SELECT body FROM changes WHERE session = ?1 ORDER BY seq DESC LIMIT ?2")?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        statement.query_map(params![session.as_str(), limit], |row| row.get(0))?.collect()
+    };
+    let ids = read().map_err(wrong)?;
+    let ids = ids.iter().map(|text| serde_json::from_str(text).map(|Id { id }| id)).collect::<Result<_, _>>();
+    ids.map_err(|error| LedgerError::Storage(Box::new(error)))
+}
+
 /// Returns the newest of what was received, as much as the given bytes hold, in the order in which it came.
-pub(super) fn received_last(db: &Connection, bytes: u64) -> Result<Vec<Received>, LedgerError> {
-    let read = || -> rusqlite::Result<Vec<Packed>> {
+pub(super) fn recall(db: &Connection, bytes: u64) -> Result<Recalled, LedgerError> {
+    let read = || -> rusqlite::Result<_> {
+        let mut unsettled = Vec::new();
+        let mut since = i64::MAX;
+        let mut statement = db.prepare_cached("SELECT session, since FROM unsettled")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            unsettled.push(session_id(&row.get::<_, String>(0)?));
+            since = since.min(row.get(1)?);
+        }
         let mut statement = db.prepare_cached(
-            "SELECT source, session, key, dialect, received_ms, body FROM inbox ORDER BY no DESC",
+            "SELECT source, session, key, dialect, received_ms, body, no FROM inbox ORDER BY no DESC",
         )?;
         let mut rows = statement.query([])?;
-        let (mut all, mut room) = (Vec::new(), bytes);
+        let (mut all, mut room, mut settled) = (Vec::new(), bytes, 0);
         while let Some(row) = rows.next()? {
             let one = packed(row)?;
             let Some(rest) = room.checked_sub(one.1.len() as u64) else { break };
             room = rest;
+            settled += usize::from(row.get::<_, i64>(6)? < since);
             all.push(one);
         }
         all.reverse();
-        Ok(all)
+        Ok((all, settled, unsettled))
     };
-    unpack(read().map_err(wrong)?)
+    let (all, settled, unsettled) = read().map_err(wrong)?;
+    Ok(Recalled { received: unpack(all)?, settled, unsettled })
 }
 
 /// Returns what was received of a session, in the order in which it came.

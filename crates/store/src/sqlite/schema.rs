@@ -9,7 +9,8 @@ use rusqlite::Connection;
 pub(crate) const VERSION: i64 = 1;
 
 /// A tree is kept whole, compressed: it is asked for whole, and its rows are rebuilt whole. What is asked for across
-/// sessions (the list, agents by id, figures by day) stands in tables of its own.
+/// sessions (the list, agents by id, figures by day) stands in tables of its own. `unsettled` names the sessions that
+/// are told more of in the inbox, from a place on, than their rows know.
 const TABLES: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE sessions(
@@ -35,6 +36,7 @@ CREATE TABLE inbox(
     no INTEGER PRIMARY KEY, source TEXT NOT NULL, session TEXT, key TEXT NOT NULL, dialect TEXT NOT NULL,
     received_ms INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE(source, key));
 CREATE TABLE inbox_of(session TEXT NOT NULL, no INTEGER NOT NULL, PRIMARY KEY(session, no)) WITHOUT ROWID;
+CREATE TABLE unsettled(session TEXT PRIMARY KEY, since INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE changes(seq INTEGER PRIMARY KEY, session TEXT NOT NULL, body TEXT NOT NULL);
 CREATE INDEX changes_session ON changes(session, seq);
 ";

@@ -5,10 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 
+use super::pack::Packer;
 use crate::{Commit, Received, Source, days::days};
 
-/// How hard trees are compressed: the first level is several times faster than the disk and saves two thirds.
-const LEVEL: i32 = 1;
 /// How many events the change log holds; older ones are cut off. At some hundred bytes each this bounds the log to some
 /// hundred megabytes.
 const LOG_EVENTS: u64 = 1_000_000;
@@ -18,21 +17,25 @@ const LOG_SLACK: u64 = 10_000;
 /// Writes a commit, with its events numbered.
 pub(super) fn commit(
     db: &mut Connection,
+    packer: &mut Packer,
     rules: &str,
     commit: &Commit,
     events: &[Event],
     next_seq: u64,
 ) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    // Rows that come with it know of it.
+    for row in &commit.received {
+        received(&transaction, packer, row)?;
+    }
+    // Rules that nobody has make rows due.
+    let rules = if commit.is_draft { "" } else { rules };
     for tree in &commit.trees {
         let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
-        session(&transaction, rules, tree, due.map(|(_, deadline)| *deadline))?;
+        session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline))?;
     }
     for row in &commit.sources {
         source(&transaction, row)?;
-    }
-    for row in &commit.received {
-        received(&transaction, row)?;
     }
     if !events.is_empty() {
         log(&transaction, events, next_seq)?;
@@ -46,7 +49,13 @@ fn number(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<
         .optional()
 }
 
-fn session(db: &Transaction<'_>, rules: &str, tree: &Tree, deadline: Option<Millis>) -> rusqlite::Result<()> {
+fn session(
+    db: &Transaction<'_>,
+    packer: &mut Packer,
+    rules: &str,
+    tree: &Tree,
+    deadline: Option<Millis>,
+) -> rusqlite::Result<()> {
     let line = SessionRow::of(tree);
     let json = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let last = line.last_event_at_ms.unwrap_or(0);
@@ -61,10 +70,9 @@ fn session(db: &Transaction<'_>, rules: &str, tree: &Tree, deadline: Option<Mill
         )?
         .query_row(params![line.id.as_str(), last, is_live, deadline, rules, text], |row| row.get(0))?;
     let body = serde_json::to_vec(tree).map_err(json)?;
-    let packed = zstd::bulk::compress(&body, LEVEL);
-    let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
-        .execute(params![no, packed])?;
+        .execute(params![no, packer.pack(&body)?])?;
+    db.prepare_cached("DELETE FROM unsettled WHERE session = ?1")?.execute([line.id.as_str()])?;
     db.prepare_cached("DELETE FROM agents WHERE session_no = ?1")?.execute([no])?;
     let mut add = db.prepare_cached("INSERT OR IGNORE INTO agents(id, session_no) VALUES(?1, ?2)")?;
     for agent in tree.agents.iter().filter(|agent| !agent.id.is_root()) {
@@ -109,9 +117,8 @@ fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn received(db: &Transaction<'_>, row: &Received) -> rusqlite::Result<()> {
-    let packed = zstd::bulk::compress(&row.body, LEVEL);
-    let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+fn received(db: &Transaction<'_>, packer: &mut Packer, row: &Received) -> rusqlite::Result<()> {
+    let packed = packer.pack(&row.body)?;
     let is_new = db
         .prepare_cached(
             "INSERT OR IGNORE INTO inbox(source, session, key, dialect, received_ms, body)
@@ -122,8 +129,11 @@ fn received(db: &Transaction<'_>, row: &Received) -> rusqlite::Result<()> {
     if is_new == 1 {
         let no = db.last_insert_rowid();
         let mut add = db.prepare_cached("INSERT OR IGNORE INTO inbox_of(session, no) VALUES(?1, ?2)")?;
+        let mut behind =
+            db.prepare_cached("INSERT OR IGNORE INTO unsettled(session, since) VALUES(?1, ?2)")?;
         for session in &row.sessions {
             add.execute(params![session.as_str(), no])?;
+            behind.execute(params![session.as_str(), no])?;
         }
     }
     Ok(())
@@ -167,6 +177,7 @@ pub(super) fn forget(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::R
         for table in ["trees", "agents", "days"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
+        transaction.execute("DELETE FROM unsettled WHERE session = ?1", [session.as_str()])?;
         count += transaction.execute(
             "UPDATE sessions SET is_forgotten = 1, is_live = 0, deadline_ms = NULL, row = '' WHERE no = ?1",
             [no],

@@ -1,0 +1,139 @@
+//! Rows as they were last shown, and which of them are not kept yet.
+//!
+//! Rows can be made again from what is kept, so their keeping is not what anybody waits for: a session that changes all
+//! the time is written once a [`PACE`], and questions are answered from here meanwhile. What a process that dies has not
+//! written is told by the store ([`subscope_store::Recalled`]) and by the state of the files it was made from.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use subscope_model::{Agent, AgentId, Change, SessionId, SessionRow, SessionStatus, Tree, Update};
+use subscope_store::{Keeper, ListQuery};
+
+/// How long rows may wait to be kept.
+const PACE: Duration = Duration::from_secs(1);
+
+/// About how many agents and calls are written at once: some milliseconds, for which ingests wait.
+const SLICE: usize = 5_000;
+
+#[derive(Default)]
+pub(super) struct Rows {
+    shown: BTreeMap<SessionId, Tree>,
+    /// Since when these are not kept as they are shown.
+    unwritten: BTreeMap<SessionId, Instant>,
+}
+
+impl Rows {
+    pub(super) fn sessions(&self) -> impl Iterator<Item = &SessionId> {
+        self.shown.keys()
+    }
+
+    /// How many subagents are at work.
+    pub(super) fn running(&self) -> u64 {
+        self.shown.values().map(|tree| u64::from(tree.summary.running)).sum()
+    }
+
+    pub(super) fn tree(&self, session: &SessionId, keeper: &dyn Keeper) -> Option<Tree> {
+        self.shown.get(session).cloned().or_else(|| keeper.tree(session).ok().flatten())
+    }
+
+    /// Takes a tree as shown. Returns what of it is news; a snapshot for a new session.
+    pub(super) fn show(&mut self, tree: Tree, now: Instant) -> Option<Update> {
+        let session = tree.session.clone();
+        let Some(known) = self.shown.get(&session.id) else {
+            self.unwritten.insert(session.id.clone(), now);
+            self.shown.insert(session.id, tree.clone());
+            return Some(Update::Snapshot(Box::new(tree)));
+        };
+        if *known == tree {
+            return None;
+        }
+        self.unwritten.entry(session.id.clone()).or_insert(now);
+        let rows: BTreeMap<&AgentId, &Agent> = known.agents.iter().map(|row| (&row.id, row)).collect();
+        let agents: Vec<Agent> =
+            tree.agents.iter().filter(|row| rows.get(&row.id) != Some(row)).cloned().collect();
+        let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
+        let removed: Vec<AgentId> = rows.into_keys().filter(|id| !ids.contains(id)).cloned().collect();
+        let is_news = !agents.is_empty() || !removed.is_empty();
+        self.shown.insert(session.id.clone(), tree);
+        is_news.then(|| Update::Change(Box::new(Change { session, agents, removed })))
+    }
+
+    /// Whether some are to be written now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.due_in(now).is_some_and(|wait| wait.is_zero())
+    }
+
+    /// How long until some are.
+    pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
+        let oldest = self.unwritten.values().min()?;
+        Some(PACE.saturating_sub(now.duration_since(*oldest)))
+    }
+
+    /// Those that are to be written now, the longest waiting first, as many as one commit may hold.
+    pub(super) fn due(&self, now: Instant) -> Vec<SessionId> {
+        let mut due: Vec<(&Instant, &SessionId)> = self
+            .unwritten
+            .iter()
+            .filter(|(_, since)| now.duration_since(**since) >= PACE)
+            .map(|(session, since)| (since, session))
+            .collect();
+        due.sort_unstable();
+        let size = |session: &SessionId| {
+            self.shown.get(session).map_or(0, |tree| tree.agents.len() + tree.summary.tool_calls as usize)
+        };
+        let mut room = SLICE;
+        let fits = |(_, session): &(&Instant, &SessionId)| {
+            let is_first = room == SLICE;
+            let rest = room.checked_sub(size(session).max(1));
+            room = rest.unwrap_or(0);
+            is_first || rest.is_some()
+        };
+        due.into_iter().take_while(fits).map(|(_, session)| session.clone()).collect()
+    }
+
+    /// All that are not written.
+    pub(super) fn unwritten(&self) -> Vec<SessionId> {
+        self.unwritten.keys().cloned().collect()
+    }
+
+    /// They are written.
+    pub(super) fn wrote(&mut self, trees: &[Tree]) {
+        for tree in trees {
+            self.unwritten.remove(&tree.session.id);
+        }
+    }
+
+    /// Lines of a list, those that are not written among them.
+    pub(super) fn list(&self, query: &ListQuery, keeper: &dyn Keeper) -> Vec<SessionRow> {
+        let more = ListQuery { limit: query.limit.saturating_add(self.unwritten.len()), ..query.clone() };
+        let mut all = keeper.list(&more).unwrap_or_default();
+        all.retain(|row| !self.unwritten.contains_key(&row.id));
+        let own = self.unwritten.keys().filter_map(|session| self.shown.get(session)).map(SessionRow::of);
+        let own = own.filter(|row| !query.only_live || row.status == SessionStatus::Live);
+        all.extend(own.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
+        all.sort_by_cached_key(SessionRow::place);
+        all.truncate(query.limit);
+        all
+    }
+
+    /// Agents whose id begins so, those that are not written among them.
+    pub(super) fn agents(
+        &self,
+        prefix: &str,
+        limit: usize,
+        keeper: &dyn Keeper,
+    ) -> Vec<(SessionId, AgentId)> {
+        let fresh = self.unwritten.keys().filter_map(|session| self.shown.get(session));
+        let fresh = fresh.flat_map(|tree| tree.agents.iter().map(|row| (&tree.session.id, &row.id)));
+        let fresh = fresh.filter(|(_, agent)| !agent.is_root() && agent.starts_with(prefix));
+        let mut all: Vec<(SessionId, AgentId)> =
+            fresh.map(|(session, agent)| (session.clone(), agent.clone())).collect();
+        let kept = keeper.agents(prefix, limit).unwrap_or_default();
+        all.extend(kept.into_iter().filter(|(session, _)| !self.unwritten.contains_key(session)));
+        all.truncate(limit);
+        all
+    }
+}
