@@ -70,9 +70,12 @@ pub(crate) async fn read(
     let reading = async {
         let (mut bytes, mut permit) = (Vec::new(), None);
         let mut frames = body.into_data_stream();
-        while let Some(frame) =
-            timeout(app.patience.body_idle, frames.next()).await.map_err(|_| too_slow())?
-        {
+        loop {
+            let frame = tokio::select! {
+                frame = timeout(app.patience.body_idle, frames.next()) => frame.map_err(|_| too_slow())?,
+                () = app.crowd.is_sent_away() => return Err(too_slow()),
+            };
+            let Some(frame) = frame else { break };
             let frame = frame.map_err(|_| Refusal::bad("the body broke off"))?;
             if bytes.len() + frame.len() > cap {
                 return Err(too_large());
