@@ -1,4 +1,4 @@
-//! `serve` as people run it: the real program over loopback, with files, posts and hooks in any order.
+//! `serve` as people run it: the real program over loopback, with files, posts and hooks.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -7,22 +7,18 @@ mod common;
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::Write,
     os::unix::{fs::PermissionsExt, net::UnixStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
 
-use common::env;
+use common::{
+    env,
+    serving::{LIMIT, Serving, Sources, exchange, posting},
+};
 use serde_json::Value;
 use subscope_hub::clock;
-use subscope_testkit::{
-    env::TestEnv,
-    fixtures::{self, Recording, recording},
-};
 
 #[test]
 fn hooks_appear_in_tree_and_feed_and_deliveries_count_once() {
@@ -219,4 +215,42 @@ fn what_only_hooks_know_stays_when_files_are_read_again() {
     let index = env.run(&["index", "--json"]).success();
     assert!(index.contains("\"sessions\":1"), "{index}");
     assert_eq!(shown()["tools"][0]["basis"], "wire");
+}
+
+#[test]
+fn other_addresses_need_a_token_and_secrets_stay_out_of_what_is_said() {
+    let env = env();
+    let refused = env.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
+    assert!(
+        refused.stderr.contains("needs a token") && refused.stderr.contains("--token-file"),
+        "{}",
+        refused.stderr
+    );
+    env.write("work/weak", "secret");
+    fs::set_permissions(env.path("work/weak"), fs::Permissions::from_mode(0o600)).unwrap();
+    let weak = env.run(&["serve", "--listen", "127.0.0.1:0", "--token-file", "weak"]);
+    assert!(weak.code == Some(1) && weak.stderr.contains("32 characters"), "{}", weak.stderr);
+    let serving = Serving::start(&env, "--token-file token");
+    let token = fs::read_to_string(env.path("work/token")).unwrap().trim().to_owned();
+    assert_eq!(serving.get("/healthz").0, 401);
+    let own = format!("authorization: Bearer {token}\r\n");
+    let secret = "sk-ant-api03-very-secret";
+    for body in [
+        format!(r#"{{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt":"{secret}"}}"#),
+        format!("{{{secret}"),
+        format!(r#"{{"session_id":"s","hook_event_name":7,"{secret}":"{secret}"}}"#),
+    ] {
+        for path in ["/hooks/claude", "/subagent-events", "/api/v1/ingest/claude.hook", &format!("/{secret}")]
+        {
+            let headers = format!("{own}x-api-key: {secret}\r\nx-subscope-delivery: {secret}{path}\r\n");
+            let request = posting(&serving.address, path, &headers, body.as_bytes());
+            exchange(serving.connect(), &request);
+            // The hook's own way says nothing of it either.
+            let ran = env.run_with_stdin(&["hook"], body.as_bytes());
+            assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
+        }
+    }
+    let errors = serving.end("-TERM");
+    assert!(!errors.contains(secret) && !errors.contains(&token), "{errors}");
 }

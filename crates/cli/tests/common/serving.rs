@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -164,15 +164,6 @@ impl Sources {
         let bytes = fixtures::bytes(&main_file(&self.recording).ancestors().nth(3).unwrap().join(file));
         bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
     }
-
-    /// What `tree` says of the recording's files.
-    pub(crate) fn tree(&self, env: &TestEnv, others: &[&str]) -> Value {
-        let folder = main_file(&self.recording).ancestors().nth(3).unwrap().to_owned();
-        let mut paths: Vec<PathBuf> = others.iter().map(|file| folder.join(file)).collect();
-        paths.push(main_file(&self.recording));
-        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        serde_json::from_str(&super::run(env, "tree --json", &paths).success()).unwrap()
-    }
 }
 
 pub(crate) fn main_file(recording: &Recording) -> PathBuf {
@@ -181,27 +172,4 @@ pub(crate) fn main_file(recording: &Recording) -> PathBuf {
         path.extension().is_some_and(|it| it == "jsonl") && !path.to_string_lossy().contains("subagents")
     });
     main.next().unwrap()
-}
-
-/// A tree without when each agent was last heard of: that is when it was handed over, where it is handed over now.
-pub(crate) fn timeless(mut tree: Value) -> Value {
-    for row in tree["agents"].as_array_mut().unwrap() {
-        row["last_event_at_ms"] = Value::Null;
-    }
-    tree
-}
-
-/// Waits until the tree is this one.
-pub(crate) fn wait_for_tree(serving: &Serving, session: &str, expected: &Value) {
-    let began = clock::tick();
-    loop {
-        let found = serving.tree(session).map(timeless);
-        if found.as_ref() == Some(expected) {
-            return;
-        }
-        if began.elapsed() > LIMIT {
-            assert_eq!(found.as_ref(), Some(expected));
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
 }
