@@ -1,6 +1,5 @@
 //! When something was received counts only where nothing better tells a time: a slow or early receiver moves nothing that
 //! the transcript knows.
-#![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
 
 use subscope_fold::Fold;
 use subscope_model::{Millis, Tree};

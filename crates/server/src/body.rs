@@ -66,6 +66,7 @@ pub(crate) async fn read(
     if length.is_some_and(|length| length > cap as u64) {
         return Err(too_large());
     }
+    let most = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(cap);
     let too_slow = || Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body comes too slowly");
     let reading = async {
         let (mut bytes, mut permit) = (Vec::new(), None);
@@ -80,7 +81,13 @@ pub(crate) async fn read(
             if bytes.len() + frame.len() > cap {
                 return Err(too_large());
             }
-            grow(&app.budget, &mut permit, bytes.len() + frame.len())?;
+            let needed = bytes.len() + frame.len();
+            if needed > bytes.capacity() {
+                // What is reserved is what is held, so that is what is taken from the budget.
+                let room = needed.max(most.min(bytes.capacity() * 2));
+                grow(&app.budget, &mut permit, room)?;
+                bytes.reserve_exact(room - bytes.len());
+            }
             bytes.extend_from_slice(&frame);
         }
         Ok(Held { bytes, share: Share { _permit: permit } })

@@ -4,6 +4,10 @@
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
+#![expect(
+    clippy::print_stdout,
+    reason = "a run of a hundred rounds says what it did, and where its randomness began"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -25,7 +29,7 @@ fn rounds(fair: u64) -> u64 {
 /// printed.
 fn random() -> Random {
     let seed = std::env::var("SUBSCOPE_SEED").ok().map(|seed| seed.parse().unwrap());
-    let seed = seed.unwrap_or_else(|| subscope_hub::clock::now_ns());
+    let seed = seed.unwrap_or_else(subscope_hub::clock::now_ns);
     println!("SUBSCOPE_SEED={seed}");
     Random::new(seed)
 }
