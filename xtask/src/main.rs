@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask ci | test | tidy | truth | stalls | bench | fuzz`.
+//! Chores of the repository: `cargo xtask ci | test | tidy | truth | stalls | bench | fuzz | kills`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -7,6 +7,7 @@ mod bench;
 mod ci;
 mod edges;
 mod fuzz;
+mod kills;
 mod stalls;
 mod step;
 mod tidy;
@@ -25,7 +26,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
   fuzz [SECONDS [TARGET]]
-                  runs each fuzz target, or one, for so long (60)";
+                  runs each fuzz target, or one, for so long (60)
+  kills [TIMES]   kills the program so often (100) while it is handed things and while it indexes; nothing may be lost";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -50,6 +52,11 @@ fn run(arguments: &[String]) -> Result<()> {
         ["fuzz", seconds, target @ ..] if target.len() < 2 => match seconds.parse() {
             Ok(seconds) => fuzz::run(seconds, target.first().copied()),
             Err(_) => bail!("{seconds:?} is no number of seconds\n\n{USAGE}"),
+        },
+        ["kills"] => kills::run(100),
+        ["kills", times] => match times.parse() {
+            Ok(times) => kills::run(times),
+            Err(_) => bail!("{times:?} is no number of kills\n\n{USAGE}"),
         },
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

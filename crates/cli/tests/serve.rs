@@ -1,4 +1,4 @@
-//! `serve` as people run it: the real program over loopback, with files, posts and hooks in any order.
+//! `serve` as people run it: the real program over loopback, with files, posts and hooks.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -7,266 +7,18 @@ mod common;
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    io::Write,
     os::unix::{fs::PermissionsExt, net::UnixStream},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
 
-use common::env;
+use common::{
+    env,
+    serving::{LIMIT, Serving, Sources, exchange, posting},
+};
 use serde_json::Value;
 use subscope_hub::clock;
-use subscope_testkit::{
-    env::TestEnv,
-    fixtures::{self, Recording, recording},
-};
-
-/// Far more than any wait of these tests takes: a slow machine is no failure.
-const LIMIT: Duration = Duration::from_secs(30);
-
-/// A running `serve`.
-struct Serving {
-    child: Child,
-    address: String,
-    errors: Option<thread::JoinHandle<String>>,
-}
-
-impl Serving {
-    fn start(env: &TestEnv, words: &str) -> Self {
-        let mut command = env.command();
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(words.split_whitespace());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let errors = child.stderr.take().unwrap();
-        let errors = thread::spawn(move || std::io::read_to_string(errors).unwrap_or_default());
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        let address = url.trim().strip_prefix("http://").unwrap_or_else(|| panic!("{url:?}")).to_owned();
-        Self { child, address, errors: Some(errors) }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        stream
-    }
-
-    fn get(&self, path: &str) -> (u16, String) {
-        exchange(
-            self.connect(),
-            format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address).as_bytes(),
-        )
-    }
-
-    fn json(&self, path: &str) -> Value {
-        let (status, body) = self.get(path);
-        assert_eq!(status, 200, "{path} {body}");
-        serde_json::from_str(&body).unwrap()
-    }
-
-    fn tree(&self, session: &str) -> Option<Value> {
-        let (status, body) = self.get(&format!("/api/v1/sessions/{session}/tree"));
-        (status == 200).then(|| serde_json::from_str(&body).unwrap())
-    }
-
-    fn post(&self, path: &str, headers: &str, body: &[u8]) -> String {
-        let (status, answer) = exchange(self.connect(), &posting(&self.address, path, headers, body));
-        assert_eq!(status, 200, "{path} {answer}");
-        answer
-    }
-
-    /// Opens the live feed and reads it on a thread, until the server ends it or as many blocks have come.
-    fn live(&self, headers: &str, blocks: usize) -> thread::JoinHandle<Vec<String>> {
-        let mut stream = self.connect();
-        write!(stream, "GET /api/v1/live HTTP/1.1\r\nhost: {}\r\n{headers}\r\n", self.address).unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        while reader.read_line(&mut line).unwrap() > 2 {
-            line.clear();
-        }
-        thread::spawn(move || {
-            let (mut all, mut block) = (Vec::new(), String::new());
-            for line in reader.lines().map_while(Result::ok) {
-                match line.split_once(": ") {
-                    Some(("id" | "event" | "data", _)) => block += &format!("{line}\n"),
-                    _ if line.is_empty() && !block.is_empty() => {
-                        all.push(std::mem::take(&mut block));
-                        if all.len() == blocks {
-                            return all;
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            all
-        })
-    }
-
-    /// Ends it by a signal; returns what it said on stderr.
-    fn end(mut self, signal: &str) -> String {
-        let killed = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
-        assert!(killed.success());
-        let began = clock::tick();
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None => assert!(began.elapsed() < LIMIT, "it does not end"),
-            }
-            thread::sleep(Duration::from_millis(5));
-        };
-        let errors = self.errors.take().unwrap().join().unwrap();
-        assert_eq!(status.code(), Some(0), "{errors}");
-        assert!(!errors.contains("panicked"), "{errors}");
-        errors
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // It has ended already where the test went well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn posting(host: &str, path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let kind = if path.contains("/ingest/") { "application/x-ndjson" } else { "application/json" };
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n{headers}\r\n"
-    );
-    [head.as_bytes(), body].concat()
-}
-
-fn exchange(mut stream: impl Read + Write, request: &[u8]) -> (u16, String) {
-    stream.write_all(request).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
-}
-
-/// A session's own sources, as pieces to hand over in any order between them.
-struct Sources {
-    recording: Recording,
-    session: String,
-}
-
-impl Sources {
-    fn nested() -> Self {
-        let recording = recording("2.1.330", "c-nested");
-        let main = main_file(&recording);
-        let session = main.file_stem().unwrap().to_string_lossy().into_owned();
-        Self { recording, session }
-    }
-
-    fn lines(&self, file: &str) -> Vec<Vec<u8>> {
-        let bytes = fixtures::bytes(&main_file(&self.recording).ancestors().nth(3).unwrap().join(file));
-        bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
-    }
-
-    /// What `tree` says of the recording's files.
-    fn tree(&self, env: &TestEnv, others: &[&str]) -> Value {
-        let folder = main_file(&self.recording).ancestors().nth(3).unwrap().to_owned();
-        let mut paths: Vec<PathBuf> = others.iter().map(|file| folder.join(file)).collect();
-        paths.push(main_file(&self.recording));
-        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
-        serde_json::from_str(&common::run(env, "tree --json", &paths).success()).unwrap()
-    }
-}
-
-fn main_file(recording: &Recording) -> PathBuf {
-    let files = recording.conversation().into_iter();
-    let mut main = files.filter(|path| {
-        path.extension().is_some_and(|it| it == "jsonl") && !path.to_string_lossy().contains("subagents")
-    });
-    main.next().unwrap()
-}
-
-/// A tree without when each agent was last heard of: that is when it was handed over, where it is handed over now. And
-/// without the revs that rows have where they are kept.
-fn timeless(mut tree: Value) -> Value {
-    tree["session"].as_object_mut().unwrap().remove("rev");
-    for row in tree["agents"].as_array_mut().unwrap() {
-        row["last_event_at_ms"] = Value::Null;
-        row.as_object_mut().unwrap().remove("rev");
-    }
-    tree
-}
-
-/// Waits until the tree is this one.
-fn wait_for_tree(serving: &Serving, session: &str, expected: &Value) {
-    let began = clock::tick();
-    loop {
-        let found = serving.tree(session).map(timeless);
-        if found.as_ref() == Some(expected) {
-            return;
-        }
-        if began.elapsed() > LIMIT {
-            assert_eq!(found.as_ref(), Some(expected));
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// In which order a session's sources come.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    FilesFirst,
-    HooksFirst,
-    StreamFirst,
-    Alternating,
-}
-
-#[test]
-fn session_by_files_stream_and_hooks_is_one_tree_in_any_order() {
-    let sources = Sources::nested();
-    let expected = timeless(sources.tree(&env(), &["hooks.jsonl", "stream.jsonl"]));
-    for order in [Order::FilesFirst, Order::HooksFirst, Order::StreamFirst, Order::Alternating] {
-        let env = env();
-        let serving = Serving::start(&env, "");
-        let hook = |line: &Vec<u8>| drop(serving.post("/hooks/claude", "", line));
-        let stream = |line: &Vec<u8>| drop(serving.post("/api/v1/ingest/claude.stream?source=p", "", line));
-        let (hooks, lines) = (sources.lines("hooks.jsonl"), sources.lines("stream.jsonl"));
-        match order {
-            Order::FilesFirst => {
-                env.adopt(&sources.recording);
-                thread::sleep(Duration::from_millis(300));
-                hooks.iter().for_each(hook);
-                lines.iter().for_each(stream);
-            }
-            Order::HooksFirst => {
-                hooks.iter().for_each(hook);
-                env.adopt(&sources.recording);
-                lines.iter().for_each(stream);
-            }
-            Order::StreamFirst => {
-                lines.iter().for_each(stream);
-                hooks.iter().for_each(hook);
-                env.adopt(&sources.recording);
-            }
-            Order::Alternating => {
-                for at in 0..hooks.len().max(lines.len()) {
-                    hooks.get(at).iter().for_each(|line| hook(line));
-                    lines.get(at).iter().for_each(|line| stream(line));
-                    if at == 20 {
-                        env.adopt(&sources.recording);
-                    }
-                }
-            }
-        }
-        wait_for_tree(&serving, &sources.session, &expected);
-        // Everything again changes nothing.
-        stream(&lines.concat());
-        lines.iter().for_each(stream);
-        wait_for_tree(&serving, &sources.session, &expected);
-        println!("{order:?} agrees");
-        serving.end("-TERM");
-    }
-}
 
 #[test]
 fn hooks_appear_in_tree_and_feed_and_deliveries_count_once() {
@@ -403,74 +155,6 @@ fn folder_is_private_and_one_hub_has_it() {
     assert!(!env.path("work/store/hub.sock").exists());
 }
 
-/// How often a server is killed at some moment. A multiple of it was run by hand.
-const KILLS: u64 = 12;
-
-#[test]
-fn what_was_acknowledged_survives_any_kill() {
-    let sources = Sources::nested();
-    let lines = sources.lines("hooks.jsonl");
-    let env = env();
-    let post = |serving: &Serving, number: usize| {
-        let headers =
-            format!("x-subscope-delivery: d{number}\r\nx-subscope-received-ms: {}\r\n", 1_000 + number);
-        let stream = TcpStream::connect(&serving.address);
-        let Ok(mut stream) = stream else { return false };
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        let request = posting(&serving.address, "/hooks/claude", &headers, &lines[number]);
-        let mut answer = String::new();
-        stream.write_all(&request).is_ok()
-            && stream.read_to_string(&mut answer).is_ok()
-            && answer.starts_with("HTTP/1.1 200")
-    };
-    let mut next = 0;
-    for round in 0..KILLS {
-        let mut serving = Serving::start(&env, "");
-        thread::scope(|scope| {
-            let (serving, post, count) = (&serving, &post, lines.len());
-            let poster = scope.spawn(move || {
-                let mut acknowledged = next;
-                // Until the server is gone, or half a round's share is through.
-                while acknowledged < lines_of_round(round, count) && post(serving, acknowledged) {
-                    acknowledged += 1;
-                }
-                acknowledged
-            });
-            thread::sleep(Duration::from_millis(round * 3));
-            let pid = serving.child.id().to_string();
-            Command::new("kill").args(["-KILL", &pid]).status().unwrap();
-            next = poster.join().unwrap();
-        });
-        serving.child.wait().unwrap();
-    }
-    let serving = Serving::start(&env, "");
-    // Those that were not acknowledged come again, and so do some that were.
-    for number in next.saturating_sub(5)..lines.len() {
-        assert!(post(&serving, number));
-    }
-    let folder = main_file(&sources.recording).ancestors().nth(3).unwrap().join("hooks.jsonl");
-    let cold: Value = serde_json::from_str(&common::run(&env, "tree --json", &[&folder]).success()).unwrap();
-    let tree = serving.tree(&sources.session).unwrap();
-    for figure in ["agents", "completed", "tool_calls", "tool_errors", "max_depth", "by_type"] {
-        assert_eq!(tree["summary"][figure], cold["summary"][figure], "{figure}");
-    }
-    let log = serving.json(&format!("/api/v1/sessions/{}/events?limit=10000", sources.session));
-    let ids: Vec<&str> =
-        log["events"].as_array().unwrap().iter().map(|event| event["id"].as_str().unwrap()).collect();
-    let distinct: std::collections::BTreeSet<&&str> = ids.iter().collect();
-    assert_eq!(distinct.len(), ids.len(), "each event is there once");
-    let feed = common::run(&env, "export --as feed", &[&folder]).success();
-    let wanted = feed.lines().filter(|line| line.contains("\"tool.p")).count();
-    let kept = log["events"].as_array().unwrap().iter();
-    assert_eq!(kept.filter(|event| event["kind"].as_str().unwrap().starts_with("tool.p")).count(), wanted);
-    serving.end("-TERM");
-}
-
-/// Up to which line a round may come.
-fn lines_of_round(round: u64, all: usize) -> usize {
-    (all - 1).min((round as usize + 1) * all / KILLS as usize)
-}
-
 #[test]
 fn hooks_that_found_no_hub_are_taken_in_once_by_the_next() {
     let sources = Sources::nested();
@@ -531,4 +215,42 @@ fn what_only_hooks_know_stays_when_files_are_read_again() {
     let index = env.run(&["index", "--json"]).success();
     assert!(index.contains("\"sessions\":1"), "{index}");
     assert_eq!(shown()["tools"][0]["basis"], "wire");
+}
+
+#[test]
+fn other_addresses_need_a_token_and_secrets_stay_out_of_what_is_said() {
+    let env = env();
+    let refused = env.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""));
+    assert!(
+        refused.stderr.contains("needs a token") && refused.stderr.contains("--token-file"),
+        "{}",
+        refused.stderr
+    );
+    env.write("work/weak", "secret");
+    fs::set_permissions(env.path("work/weak"), fs::Permissions::from_mode(0o600)).unwrap();
+    let weak = env.run(&["serve", "--listen", "127.0.0.1:0", "--token-file", "weak"]);
+    assert!(weak.code == Some(1) && weak.stderr.contains("32 characters"), "{}", weak.stderr);
+    let serving = Serving::start(&env, "--token-file token");
+    let token = fs::read_to_string(env.path("work/token")).unwrap().trim().to_owned();
+    assert_eq!(serving.get("/healthz").0, 401);
+    let own = format!("authorization: Bearer {token}\r\n");
+    let secret = "sk-ant-api03-very-secret";
+    for body in [
+        format!(r#"{{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt":"{secret}"}}"#),
+        format!("{{{secret}"),
+        format!(r#"{{"session_id":"s","hook_event_name":7,"{secret}":"{secret}"}}"#),
+    ] {
+        for path in ["/hooks/claude", "/subagent-events", "/api/v1/ingest/claude.hook", &format!("/{secret}")]
+        {
+            let headers = format!("{own}x-api-key: {secret}\r\nx-subscope-delivery: {secret}{path}\r\n");
+            let request = posting(&serving.address, path, &headers, body.as_bytes());
+            exchange(serving.connect(), &request);
+            // The hook's own way says nothing of it either.
+            let ran = env.run_with_stdin(&["hook"], body.as_bytes());
+            assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""));
+        }
+    }
+    let errors = serving.end("-TERM");
+    assert!(!errors.contains(secret) && !errors.contains(&token), "{errors}");
 }

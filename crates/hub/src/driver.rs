@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use subscope_fold::Fold;
-use subscope_model::{Millis, Problem};
+use subscope_model::{Millis, Problem, SessionId};
 
 use crate::{clock, handle::Waker};
 
@@ -38,6 +38,11 @@ pub trait Driver: Send {
     /// How long its world has been awake: unlike [`Driver::now`], this stands still while the machine sleeps.
     fn awake_ms(&self) -> Millis {
         clock::awake_ms()
+    }
+
+    /// Whether it reads the files of this session by itself.
+    fn follows(&self, _session: &SessionId) -> bool {
+        false
     }
 
     /// Waits on a thread of its own from now on and wakes the hub when there is something, so that turns need not wait.

@@ -10,6 +10,7 @@ mod copies;
 mod ingest;
 mod rows;
 mod stop;
+mod whole;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -168,6 +169,10 @@ struct Loop {
     deadlines: BTreeMap<SessionId, Millis>,
     /// What a hub of before has told of the sessions that this one reads from their beginning.
     told: BTreeMap<SessionId, Told>,
+    /// Sessions whose files have been looked for, if they were told of.
+    whole: BTreeSet<SessionId>,
+    /// Of which the files were read since the last conclusion.
+    reread: BTreeSet<SessionId>,
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
     /// Whether some of these changes were acknowledged: the next answer must know them.
@@ -219,6 +224,8 @@ impl Loop {
             has_new_order: false,
             deadlines: BTreeMap::new(),
             told: BTreeMap::new(),
+            whole: BTreeSet::new(),
+            reread: BTreeSet::new(),
             pending: BTreeSet::new(),
             owes: false,
             waiting: Waiting::default(),
@@ -369,6 +376,7 @@ impl Loop {
     fn restart(&mut self) {
         self.fold = new_fold();
         self.copies.restart();
+        self.whole.clear();
         if let Err(problem) = self.driver.restart() {
             self.publish_problem(problem);
         }

@@ -7,7 +7,7 @@ use subscope_collect::{
     follow::{FileEvent, FileId, Follow, FollowOptions},
 };
 use subscope_fold::{Dialect, Fold, SourceSpec};
-use subscope_model::{Millis, Problem, SourceId};
+use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{
     beside::Beside,
@@ -140,6 +140,10 @@ impl Driver for Live {
 
     fn now(&self) -> Millis {
         clock::now_ms()
+    }
+
+    fn follows(&self, session: &SessionId) -> bool {
+        self.files.groups.contains_key(session.as_str())
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {

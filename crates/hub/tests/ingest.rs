@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashSet,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -14,13 +14,14 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Limits};
+use subscope_fold::{Dialect, Fold, Limits};
 use subscope_hub::{
-    AskError, Asks, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined,
-    Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
+    AskError, Asks, Commit, Driver, Fed, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError,
+    Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
 };
 use subscope_model::{
-    AgentId, Event, EventKind, Holdings, PriceTable, SessionId, SessionRow, Stats, Text, Tree, Update,
+    AgentId, Event, EventKind, Holdings, Millis, PriceTable, Problem, SessionId, SessionRow, Stats, Text,
+    Tree, Update,
 };
 use subscope_store::{Access, Keys, Sqlite};
 use subscope_testkit::fixtures::recording;
@@ -173,6 +174,10 @@ impl History for Failing {
 
     fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
         self.memory.holdings(session)
+    }
+
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+        self.memory.files_of(session)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {
@@ -330,6 +335,47 @@ fn replaced_file_keeps_what_was_handed_over() {
     ingest(&handle, hook("s", "t2", "PreToolUse")).unwrap();
     assert_eq!(calls(&SessionId::from("s")), 2);
     assert!(ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap().is_repeat);
+}
+
+/// A driver that is still reading what it found.
+struct Reading;
+
+impl Driver for Reading {
+    fn turn(&mut self, wait: Duration, _fold: &mut Fold) -> Fed {
+        thread::sleep(wait);
+        Fed::default()
+    }
+
+    fn restart(&mut self) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    fn now(&self) -> Millis {
+        subscope_hub::clock::now_ms()
+    }
+}
+
+#[test]
+fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = || Box::new(sqlite(folder.path()));
+    let options = || HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let hub = Hub::start(Box::new(Nothing), store(), options()).unwrap();
+    let late = Ingest { received_ms: Some(5_000), ..hook("s", "t1", "PreToolUse") };
+    ingest(&hub.handle(), late).unwrap();
+    drop(hub);
+    // One that came before it could be handed over to nobody then. Files are still being read, and of those nothing is
+    // told that a hub of before has told.
+    let hub = Hub::start(Box::new(Reading), store(), options()).unwrap();
+    let handle = hub.handle();
+    ingest(&handle, hook("s", "t0", "PreToolUse")).unwrap();
+    let log = answer(|reply| handle.events_after(0, None, 100, reply)).unwrap();
+    let calls: Vec<_> = log
+        .iter()
+        .filter(|event| event.kind == EventKind::ToolPre)
+        .map(|event| event.data["tool_use_id"].clone())
+        .collect();
+    assert_eq!(calls, ["t1", "t0"]);
 }
 
 /// Opens the store that a process left behind which was killed now, while the first goes on with its own.

@@ -66,18 +66,28 @@ pub(crate) async fn read(
     if length.is_some_and(|length| length > cap as u64) {
         return Err(too_large());
     }
+    let most = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(cap);
     let too_slow = || Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body comes too slowly");
     let reading = async {
         let (mut bytes, mut permit) = (Vec::new(), None);
         let mut frames = body.into_data_stream();
-        while let Some(frame) =
-            timeout(app.patience.body_idle, frames.next()).await.map_err(|_| too_slow())?
-        {
+        loop {
+            let frame = tokio::select! {
+                frame = timeout(app.patience.body_idle, frames.next()) => frame.map_err(|_| too_slow())?,
+                () = app.crowd.is_sent_away() => return Err(too_slow()),
+            };
+            let Some(frame) = frame else { break };
             let frame = frame.map_err(|_| Refusal::bad("the body broke off"))?;
             if bytes.len() + frame.len() > cap {
                 return Err(too_large());
             }
-            grow(&app.budget, &mut permit, bytes.len() + frame.len())?;
+            let needed = bytes.len() + frame.len();
+            if needed > bytes.capacity() {
+                // What is reserved is what is held, so that is what is taken from the budget.
+                let room = needed.max(most.min(bytes.capacity() * 2));
+                grow(&app.budget, &mut permit, room)?;
+                bytes.reserve_exact(room - bytes.len());
+            }
             bytes.extend_from_slice(&frame);
         }
         Ok(Held { bytes, share: Share { _permit: permit } })

@@ -16,13 +16,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::{peer::Via, refusal::Refusal, state::App};
+use crate::{peer::Via, refusal::Refusal, state::App, token::Token};
 
 /// Lets a request in or refuses it, and says in every answer that no browser is to make anything of it.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let via = request.extensions().get::<Via>().copied();
     let judged = match via {
-        Some(via) => judge(via, request.headers(), request.uri().authority().map(|it| it.as_str())),
+        Some(via) => judge(via, request.headers(), request.uri().authority().map(|it| it.as_str()))
+            .and_then(|()| show(via, app.token.as_ref(), request.headers())),
         None => Err(Refusal::new(StatusCode::FORBIDDEN, "nobody knows where this comes from")),
     };
     let mut response = match judged {
@@ -40,6 +41,9 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
 fn judge(via: Via, headers: &HeaderMap, authority: Option<&str>) -> Result<(), Refusal> {
     let refuse = |why: &str| Err(Refusal::new(StatusCode::FORBIDDEN, why));
     let Via::Tcp(ours) = via else { return Ok(()) };
+    if !ours.ip().is_loopback() {
+        return judge_abroad(headers);
+    }
     let hosts: Vec<&HeaderValue> = headers.get_all(header::HOST).iter().collect();
     let is_ours = |host: &str| is_own_host(host, ours);
     match hosts.as_slice() {
@@ -56,12 +60,40 @@ fn judge(via: Via, headers: &HeaderMap, authority: Option<&str>) -> Result<(), R
             return refuse("the Origin header names another place");
         }
     }
-    for site in headers.get_all("sec-fetch-site") {
-        if !matches!(site.as_bytes(), b"none" | b"same-origin") {
-            return refuse("another site is behind this request");
+    check_site(headers)
+}
+
+/// Refuses who does not show the token, where there is one.
+fn show(via: Via, token: Option<&Token>, headers: &HeaderMap) -> Result<(), Refusal> {
+    match (via, token) {
+        (Via::Tcp(_), Some(token)) if !token.is_shown(headers) => {
+            Err(Refusal::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed"))
         }
+        (Via::Tcp(_), _) | (Via::Socket, _) => Ok(()),
     }
-    Ok(())
+}
+
+/// The same where nobody knows by what names the listener is reached: the token keeps pages of rebound names out, since no
+/// page of another origin can show it. What a browser says of its page must fit all the same.
+fn judge_abroad(headers: &HeaderMap) -> Result<(), Refusal> {
+    let refuse = |why: &str| Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Refusal::bad("one Host header is needed"));
+    };
+    let own = [b"http://".as_slice(), host.as_bytes()].concat();
+    if headers.get_all(header::ORIGIN).iter().any(|origin| origin.as_bytes() != own) {
+        return refuse("the Origin header names another place");
+    }
+    check_site(headers)
+}
+
+fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
+    let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
+    if headers.get_all("sec-fetch-site").iter().all(is_own) {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::FORBIDDEN, "another site is behind this request"))
 }
 
 /// Whether a `Host` is one of the names that this listener is reached by.

@@ -11,6 +11,7 @@ mod ask;
 mod board;
 mod body;
 mod counters;
+mod crowd;
 mod doors;
 mod listen;
 mod peer;
@@ -18,5 +19,8 @@ mod refusal;
 mod routes;
 mod slow;
 mod state;
+mod token;
 
 pub use listen::{Patience, ServeError, Server, ServerOptions};
+pub use peer::CAN_TELL as PEERS_ARE_KNOWN;
+pub use token::{Token, TokenError};

@@ -1,4 +1,4 @@
-//! The two listeners, TCP on the loopback and a Unix socket, and the life of a connection.
+//! The two listeners, TCP and a Unix socket, and the life of a connection.
 
 use std::{
     convert::Infallible,
@@ -23,14 +23,16 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
+    crowd::Open,
     peer::{self, Peer, Via},
     routes,
     slow::Impatient,
     state::{App, LIVE_FEEDS, ended},
+    token::Token,
 };
 
-/// How many connections there may be at once; the next waits in the system's queue until one ends.
-const CONNECTIONS: usize = 512;
+/// How many strangers are told at once that they are not let in; more are dropped without a word.
+const STRANGERS: usize = 32;
 
 /// The greatest head of a request.
 const HEAD_BYTES: usize = 64 << 10;
@@ -68,7 +70,7 @@ impl Default for Patience {
 /// Where and how to listen.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The address on the loopback; port 0 takes a free one.
+    /// The address; port 0 takes a free one. One that is not on the loopback needs a token.
     pub listen: SocketAddr,
     /// The Unix socket. Its folder is made if it is not there, and closed to other users.
     pub socket: PathBuf,
@@ -76,14 +78,16 @@ pub struct ServerOptions {
     pub heartbeat: Duration,
     /// How long peers are waited for.
     pub patience: Patience,
+    /// What callers by TCP must show. Without one a caller must be of the same user, which only Linux tells.
+    pub token: Option<Token>,
 }
 
 /// Why it cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Other machines could reach that address.
-    #[error("{0} is not on the loopback: other machines could reach it")]
-    NotLoopback(SocketAddr),
+    /// Other machines could reach that address, or nobody could tell who reaches it.
+    #[error("{0} needs a token: nothing else tells who its callers are")]
+    NeedsToken(SocketAddr),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}")]
     Address {
@@ -127,6 +131,7 @@ pub struct Server {
     socket: Socket,
     heartbeat: Duration,
     patience: Patience,
+    token: Option<Token>,
     hub: HubHandle,
 }
 
@@ -156,15 +161,15 @@ impl Server {
     ///
     /// See [`ServeError`].
     pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ServeError> {
-        let ServerOptions { listen, socket, heartbeat, patience } = options;
-        if !listen.ip().is_loopback() {
-            return Err(ServeError::NotLoopback(listen));
+        let ServerOptions { listen, socket, heartbeat, patience, token } = options;
+        if token.is_none() && !(listen.ip().is_loopback() && peer::CAN_TELL) {
+            return Err(ServeError::NeedsToken(listen));
         }
         let unable = |source| ServeError::Address { address: listen, source };
         let tcp = TcpListener::bind(listen).await.map_err(unable)?;
         let address = tcp.local_addr().map_err(unable)?;
         let socket = bind_socket(&socket).await?;
-        Ok(Self { tcp, address, socket, heartbeat, patience, hub })
+        Ok(Self { tcp, address, socket, heartbeat, patience, token, hub })
     }
 
     /// Where it is reached.
@@ -174,13 +179,14 @@ impl Server {
 
     /// Serves until `end` comes; then nothing more is accepted, what is open may end, and the socket is removed.
     pub async fn run(self, end: impl Future<Output = ()>) {
-        let Self { tcp, address, socket, heartbeat, patience, hub } = self;
+        let Self { tcp, address, socket, heartbeat, patience, token, hub } = self;
         let (ending, is_ending) = watch::channel(false);
-        let app = App::new(hub, heartbeat, patience, is_ending.clone());
+        let app = App::new(hub, heartbeat, patience, token, is_ending.clone());
         let router = routes::router(app.clone());
-        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        let strangers = Arc::new(Semaphore::new(STRANGERS));
+        let crowd = app.crowd.clone();
         let feeds = Arc::clone(&app.feeds);
-        let serving = Serving { app, router, address, slots: Arc::clone(&slots), is_ending };
+        let serving = Serving { app, router, address, strangers, is_ending };
         tokio::select! {
             () = end => {}
             () = serving.accept_tcp(&tcp) => {}
@@ -190,7 +196,7 @@ impl Server {
         // Nobody listens where nothing is open.
         let _ = ending.send(true);
         let _ = timeout(DRAIN, async {
-            let _connections = slots.acquire_many(CONNECTIONS as u32).await;
+            crowd.is_empty().await;
             // A WebSocket is no connection of HTTP any more.
             let _feeds = feeds.acquire_many(LIVE_FEEDS as u32).await;
         })
@@ -204,16 +210,18 @@ struct Serving {
     app: App,
     router: Router,
     address: SocketAddr,
-    slots: Arc<Semaphore>,
+    strangers: Arc<Semaphore>,
     is_ending: watch::Receiver<bool>,
 }
 
 impl Serving {
     async fn accept_tcp(&self, listener: &TcpListener) {
         loop {
-            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, from)) => drop(tokio::spawn(self.clone().greet_tcp(stream, from, slot))),
+                Ok((stream, from)) => {
+                    let Some(slot) = self.app.crowd.place().await else { return };
+                    drop(tokio::spawn(self.clone().greet_tcp(stream, from, slot)));
+                }
                 Err(_) => sleep(AFTER_FAILED_ACCEPT).await,
             }
         }
@@ -221,13 +229,15 @@ impl Serving {
 
     async fn accept_socket(&self, listener: Option<&UnixListener>) {
         loop {
-            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return };
             let accepted = match listener {
                 Some(listener) => listener.accept().await,
                 None => return,
             };
             match accepted {
-                Ok((stream, _)) => drop(tokio::spawn(self.clone().greet_socket(stream, slot))),
+                Ok((stream, _)) => {
+                    let Some(slot) = self.app.crowd.place().await else { return };
+                    drop(tokio::spawn(self.clone().greet_socket(stream, slot)));
+                }
                 Err(_) => sleep(AFTER_FAILED_ACCEPT).await,
             }
         }
@@ -235,24 +245,32 @@ impl Serving {
 
     async fn greet_tcp(self, stream: TcpStream, from: SocketAddr, slot: OwnedSemaphorePermit) {
         let ours = self.address;
+        if self.app.token.is_some() {
+            // Judged by each request.
+            let _ = stream.set_nodelay(true);
+            return self.serve(stream, Via::Tcp(ours), slot).await;
+        }
         let uid = tokio::task::spawn_blocking(move || peer::tcp_uid(from, ours)).await;
         // Small answers must not wait for more; where that cannot be had they come a little later.
         let _ = stream.set_nodelay(true);
         match peer::of_uid(uid.ok().flatten()) {
             Peer::Own => self.serve(stream, Via::Tcp(ours), slot).await,
-            Peer::Stranger => self.turn_away(stream).await,
+            Peer::Stranger => self.turn_away(stream, slot).await,
         }
     }
 
     async fn greet_socket(self, stream: UnixStream, slot: OwnedSemaphorePermit) {
         match peer::of_uid(stream.peer_cred().ok().map(|peer| peer.uid())) {
             Peer::Own => self.serve(stream, Via::Socket, slot).await,
-            Peer::Stranger => self.turn_away(stream).await,
+            Peer::Stranger => self.turn_away(stream, slot).await,
         }
     }
 
-    async fn turn_away(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn turn_away(self, mut stream: impl AsyncRead + AsyncWrite + Unpin, slot: OwnedSemaphorePermit) {
         self.app.counters.turned_away();
+        // A stranger holds no place of those who may come in.
+        drop(slot);
+        let Ok(_one) = self.strangers.try_acquire() else { return };
         let answer = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         // A connection that is closed with something unread loses what was written; a stranger's request is not looked
         // at. Whether the stranger hears the answer in the end does not matter.
@@ -274,11 +292,17 @@ impl Serving {
     ) {
         self.app.counters.connected();
         let router = self.router;
+        let open = Open::default();
+        let answering = open.clone();
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();
+            let answering = answering.one();
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(via);
-            async move { Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {})) }
+            async move {
+                let response = router.call(request).await.unwrap_or_else(|never| match never {});
+                Ok::<_, Infallible>(answering.until_sent(response))
+            }
         });
         let io = TokioIo::new(Impatient::new(stream, self.app.patience.write));
         let connection = http1::Builder::new()
@@ -288,12 +312,17 @@ impl Serving {
             .serve_connection(io, service)
             .with_upgrades();
         tokio::pin!(connection);
-        // How a connection ended concerns its peer alone.
-        tokio::select! {
-            _ = connection.as_mut() => {}
-            () = ended(&mut self.is_ending) => {
-                connection.as_mut().graceful_shutdown();
-                let _ = timeout(DRAIN, connection.as_mut()).await;
+        loop {
+            // How a connection ended concerns its peer alone.
+            tokio::select! {
+                _ = connection.as_mut() => break,
+                () = ended(&mut self.is_ending) => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = timeout(DRAIN, connection.as_mut()).await;
+                    break;
+                }
+                () = open.has_changed() => {}
+                () = self.app.crowd.is_sent_away(), if open.is_idle() => break,
             }
         }
         drop(slot);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use subscope_hub::HubHandle;
 use tokio::sync::{Semaphore, watch};
 
-use crate::{counters::Counters, listen::Patience, routes::chains::Chains};
+use crate::{counters::Counters, crowd::Crowd, listen::Patience, routes::chains::Chains, token::Token};
 
 /// How many live feeds there may be at once: each costs a queue and a copy of the rows of running sessions.
 pub(crate) const LIVE_FEEDS: usize = 64;
@@ -25,8 +25,11 @@ pub(crate) struct Shared {
     pub(crate) hub: HubHandle,
     pub(crate) counters: Counters,
     pub(crate) chains: Chains,
+    pub(crate) crowd: Crowd,
     pub(crate) heartbeat: Duration,
     pub(crate) patience: Patience,
+    /// What callers by TCP must show, where their user is not what lets them in.
+    pub(crate) token: Option<Token>,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
     /// Becomes true when the server is to end.
@@ -38,14 +41,17 @@ impl App {
         hub: HubHandle,
         heartbeat: Duration,
         patience: Patience,
+        token: Option<Token>,
         ending: watch::Receiver<bool>,
     ) -> Self {
         Self(Arc::new(Shared {
             hub,
             counters: Counters::default(),
             chains: Chains::default(),
+            crowd: Crowd::default(),
             heartbeat,
             patience,
+            token,
             budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_PIECE)),
             feeds: Arc::new(Semaphore::new(LIVE_FEEDS)),
             ending,

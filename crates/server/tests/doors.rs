@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use common::{Running, call, event, exchange, start, start_agent, start_with};
-use subscope_server::{Patience, ServeError, Server, ServerOptions};
+use common::{Running, call, event, exchange, start, start_agent, start_at, start_with};
+use subscope_server::{Patience, ServeError, Server, ServerOptions, Token};
 use subscope_store::Memory;
 
 /// Nothing was taken.
@@ -199,6 +199,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ServeError> {
         socket: socket.to_owned(),
         heartbeat: Duration::from_secs(10),
         patience: Patience::default(),
+        token: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }
@@ -209,7 +210,7 @@ fn other_addresses_and_taken_sockets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let refused = bind(listen, &folder.path().join("a.sock"));
-        assert!(matches!(refused, Err(ServeError::NotLoopback(_))), "{listen} {refused:?}");
+        assert!(matches!(refused, Err(ServeError::NeedsToken(_))), "{listen} {refused:?}");
     }
     assert!(matches!(bind("127.0.0.1:0", &server.socket), Err(ServeError::Taken { .. })));
     let file = folder.path().join("file");
@@ -250,6 +251,147 @@ fn programs_of_other_users_are_turned_away() {
     assert_eq!((other.as_str(), get(&url, &by_socket, Some(65_534)).as_deref()), ("403", Some("403")));
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("subscope_connections_refused_total 2"), "{metrics}");
+}
+
+/// A server for callers who show a token, and the token.
+fn start_for_token(listen: &str) -> (Running, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    let token = Token::of_file(&path).unwrap();
+    let word = std::fs::read_to_string(&path).unwrap().trim().to_owned();
+    let patience = Patience::default();
+    let server =
+        start_at(listen.parse().unwrap(), Some(token), Memory::new(), patience, Duration::from_secs(10));
+    (server, word)
+}
+
+#[test]
+fn where_a_token_is_needed_nothing_else_lets_in() {
+    // On the loopback it stands in where no system tells whose a caller is.
+    for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
+        let (server, token) = start_for_token(listen);
+        let port = server.address.port();
+        let host = format!("127.0.0.1:{port}");
+        let send = |request: String| {
+            let stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            exchange(stream, request.as_bytes())
+        };
+        let get = |path: &str, headers: &str| {
+            send(format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n"))
+        };
+        let post = |headers: &str| {
+            let body = call("s", "t");
+            let length = body.len();
+            send(format!(
+                "POST /hooks/claude HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+            ))
+        };
+        let wrong = "0".repeat(token.len());
+        for headers in [
+            String::new(),
+            format!("authorization: Bearer {wrong}\r\n"),
+            format!("authorization: Basic {token}\r\n"),
+            format!("authorization: Bearer {token}x\r\n"),
+            format!("authorization: Bearer\r\nx-token: {token}\r\n"),
+            format!("cookie: token={token}\r\n"),
+        ] {
+            for path in
+                ["/api/v1/sessions", "/healthz", "/metrics", "/openapi.json", "/api/v1/live", "/ws", "/x"]
+            {
+                let answer = get(&format!("{path}?token={token}"), &headers);
+                assert_eq!(
+                    (answer.status, answer.header("www-authenticate")),
+                    (401, Some("Bearer")),
+                    "{path}"
+                );
+                assert!(!format!("{answer:?}").contains(&token));
+            }
+            assert_eq!(post(&headers).status, 401, "{headers}");
+        }
+        let own = format!("authorization: Bearer {token}\r\n");
+        let sessions = get("/api/v1/sessions", &own);
+        assert_eq!((sessions.status, sessions.json()["sessions"].as_array().unwrap().len()), (200, 0));
+        // The token lets no page in.
+        for foreign in
+            ["origin: http://evil.example\r\n", "origin: null\r\n", "sec-fetch-site: cross-site\r\n"]
+        {
+            assert_eq!(post(&format!("{own}{foreign}")).status, 403, "{foreign}");
+        }
+        assert_eq!(post(&format!("{own}origin: http://{host}\r\n")).status, 200);
+        // The Unix socket tells whose a caller is, everywhere.
+        let request = "GET /healthz HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
+        assert_eq!(exchange(server.connect_socket(), request.as_bytes()).status, 200);
+    }
+}
+
+#[test]
+fn paths_in_payloads_are_names_and_never_opened() {
+    let server = start();
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let secret = folder.path().join("secret.jsonl");
+    std::fs::write(&secret, call("stolen", "t").replace("PreToolUse", "PostToolUse")).unwrap();
+    let link = folder.path().join("link.jsonl");
+    std::os::unix::fs::symlink(&secret, &link).unwrap();
+    // Whoever opened the pipe would wait for ever, and so would this test.
+    for path in [pipe.as_path(), &secret, &link, "/dev/zero".as_ref(), "/etc/passwd".as_ref(), folder.path()]
+    {
+        let path = path.display();
+        let body = format!(
+            r#"{{"session_id":"s","transcript_path":"{path}","agent_transcript_path":"{path}","cwd":"{path}","hook_event_name":"SubagentStop","agent_id":"a1","prompt_id":"p"}}"#
+        );
+        assert_eq!(server.post("/hooks/claude", body).status, 200, "{path}");
+    }
+    let sessions = server.get("/api/v1/sessions").json();
+    let ids: Vec<_> = sessions["sessions"].as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(ids, ["s"]);
+}
+
+#[test]
+fn memory_for_bodies_is_one_and_bounded() {
+    let server = start();
+    let address = server.address;
+    // Bodies of 200 MiB that stay unfinished: two fit into the memory that all share, and the third does not.
+    let head = format!(
+        "POST /api/v1/ingest/claude.hook HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        200 << 20
+    );
+    let piece = vec![b' '; 1 << 20];
+    let mut held = Vec::new();
+    let mut refused = None;
+    for _ in 0..3 {
+        let mut stream = server.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        // All but the last bytes.
+        if (0..199).try_for_each(|_| stream.write_all(&piece)).is_err() {
+            refused = Some(stream);
+            break;
+        }
+        held.push(stream);
+    }
+    // It may have been refused with its last bytes on their way.
+    let mut refused = refused.or_else(|| held.pop()).unwrap();
+    let mut answer = Vec::new();
+    let _ = refused.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert_eq!(held.len(), 2);
+    let resident = |field: &str| -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default().to_owned();
+        line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+    };
+    assert!(resident("VmHWM:") < 900 << 10, "{} KiB", resident("VmHWM:"));
+    // What they held is given back, and everybody is served again.
+    drop(held);
+    let mut tries = 0;
+    while server.post("/api/v1/ingest/claude.hook", vec![b' '; 200 << 20]).status != 200 {
+        tries += 1;
+        assert!(tries < 300);
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub use word::{Vocabulary, words};
 pub struct Commit {
     /// Changed sessions, whole, their changed rows stamped with a new rev ([`Ledger::reserve_revs`]).
     pub trees: Vec<Tree>,
+    /// Whether they may lack something, because their files are still being read or are read as they grow: then the next
+    /// index makes them anew, whether or not it finds the files changed.
+    pub is_draft: bool,
     /// When time alone may change a session's rows, for those of `trees` of which that is so.
     pub deadlines: Vec<(SessionId, Millis)>,
     /// What happened, in order; `seq` is given by the commit.
@@ -150,6 +153,9 @@ pub trait History: Send {
 
     /// Returns a session's tree as last committed.
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError>;
+
+    /// Returns the files that a session's rows were made from; none where it has none, or they are not kept.
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError>;
 
     /// Returns the agents whose id begins so, with their sessions, at most `limit`; the root is none of them.
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;

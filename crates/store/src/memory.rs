@@ -1,6 +1,9 @@
 //! The ledger in memory: for path TARGETs, demos and `--no-store`.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    path::PathBuf,
+};
 
 use subscope_model::{
     AgentId, Event, Holdings, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree,
@@ -94,6 +97,10 @@ impl History for Memory {
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
         Ok(self.trees.get(session).cloned())
+    }
+
+    fn files_of(&self, _: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+        Ok(Vec::new())
     }
 
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {

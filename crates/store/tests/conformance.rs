@@ -381,3 +381,29 @@ fn a_migration_that_was_cut_off_begins_again_and_a_newer_store_is_left_alone() {
     drop(db);
     assert!(matches!(Sqlite::open(folder.path(), Access::Write, "1", 1), Err(OpenError::Newer(_))));
 }
+
+#[test]
+fn drafts_are_due_whatever_their_files_are_and_a_sessions_files_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap();
+    let tree = real("c-nested");
+    let session = tree.session.id.clone();
+    let source = |path: &str| Source {
+        path: PathBuf::from(path),
+        session: session.clone(),
+        identity: Identity::default(),
+    };
+    let whole = Commit {
+        trees: vec![tree.clone()],
+        sources: vec![source("/p/b.jsonl"), source("/p/a.jsonl")],
+        ..Commit::default()
+    };
+    store.commit(&whole).unwrap();
+    assert_eq!(store.due(i64::MAX).unwrap(), []);
+    assert_eq!(store.files_of(&session).unwrap(), [PathBuf::from("/p/a.jsonl"), PathBuf::from("/p/b.jsonl")]);
+    assert!(store.files_of(&SessionId::from("other")).unwrap().is_empty());
+    store.commit(&Commit { trees: vec![tree.clone()], is_draft: true, ..Commit::default() }).unwrap();
+    assert_eq!(store.due(0).unwrap(), [session]);
+    store.commit(&whole).unwrap();
+    assert_eq!(store.due(i64::MAX).unwrap(), []);
+}

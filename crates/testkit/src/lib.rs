@@ -11,7 +11,7 @@ pub mod env;
 pub mod fixtures;
 pub mod folding;
 pub mod lines;
-mod random;
+pub mod random;
 pub mod strategies;
 pub mod truth;
 pub mod waits;

@@ -2,17 +2,20 @@
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, fast, and good enough for made-up sessions.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 /// What base58 leaves of letters and digits; the harness's ids look like it.
 const LETTERS: &[u8; 57] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Begins at a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "numbers without an end are no iterator's")]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,21 +24,22 @@ impl Random {
     }
 
     /// A number below `limit`; 0 where `limit` is 0. The small bias of the method does not matter here.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.
-    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    /// One of these, which must not be empty.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 
     /// A UUID of version 4.
-    pub(crate) fn uuid(&mut self) -> String {
+    pub fn uuid(&mut self) -> String {
         let (high, low) = (self.next(), self.next());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
@@ -48,7 +52,7 @@ impl Random {
     }
 
     /// `prefix` and 22 letters and digits.
-    pub(crate) fn id(&mut self, prefix: &str) -> String {
+    pub fn id(&mut self, prefix: &str) -> String {
         let mut id = String::with_capacity(prefix.len() + 22);
         id.push_str(prefix);
         for _ in 0..2 {

@@ -336,7 +336,8 @@ fn join_response(known: &mut ResponseFacts, told: ResponseFacts) {
 }
 
 impl Span {
-    fn join(&mut self, other: &Self) {
+    /// Each clock's span covers what either has by that clock.
+    pub(crate) fn join(&mut self, other: &Self) {
         for (own, other) in self.0.iter_mut().zip(other.0) {
             *own = match (*own, other) {
                 (Some(one), Some(two)) => Some((one.0.min(two.0), one.1.max(two.1))),

@@ -148,7 +148,7 @@ fn pre_order(case: &Case<'_>) -> Vec<No> {
 /// By what siblings are sorted: when they started, else when they were asked for, then by id.
 fn start_key(case: &Case<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
     let Some(person) = case.people.all.get(number) else { return (true, 0, None, AgentId::from("")) };
-    let first = case.tellings(person).filter_map(|agent| agent.span.get().map(|(from, _)| from)).min();
+    let first = case.span(person).get().map(|(from, _)| from);
     let asked =
         person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.order().1);
     let trigger =

@@ -13,8 +13,7 @@ use crate::{
 /// Returns an agent's stretches of activity in order. A resume opens a new one where times tell.
 pub(crate) fn intervals(case: &Case<'_>, number: No, calls: &[u32]) -> Vec<[Millis; 2]> {
     let Some(person) = case.people.all.get(number) else { return Vec::new() };
-    let span = case.tellings(person).filter_map(|agent| agent.span.get()).fold(None, join);
-    let Some((from, to)) = span else { return Vec::new() };
+    let Some((from, to)) = case.span(person).get() else { return Vec::new() };
     let origin =
         person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.id.clone());
     let mut borders: Vec<Millis> = case
@@ -60,10 +59,8 @@ fn points(
 ) -> Vec<Millis> {
     let mut points: Vec<Millis> =
         case.tellings(person).flat_map(|agent| agent.marks.iter().copied()).collect();
-    for agent in case.tellings(person) {
-        if let Some((from, to)) = agent.span.get() {
-            points.extend([from, to]);
-        }
+    if let Some((from, to)) = case.span(person).get() {
+        points.extend([from, to]);
     }
     for call in calls {
         let Some(told) = facts.calls.get(*call as usize) else { continue };

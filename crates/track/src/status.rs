@@ -7,7 +7,7 @@ use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, Spaw
 
 use crate::{
     Now,
-    facts::{AgentFacts, CallFacts, EndFact, Facts, Order, StopFact, Tail, Trigger, value},
+    facts::{AgentFacts, CallFacts, EndFact, Facts, Order, Span, StopFact, Tail, Trigger, value},
     hooks::HookLog,
     owners::Owners,
     people::{No, People, Person},
@@ -99,6 +99,14 @@ impl Case<'_> {
 
     pub(crate) fn tellings<'p>(&'p self, person: &'p Person) -> impl Iterator<Item = &'p AgentFacts> {
         person.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize))
+    }
+
+    /// When the agent did something, by the best clock that tells any of it, under whichever name.
+    pub(crate) fn span(&self, person: &Person) -> Span {
+        self.tellings(person).fold(Span::default(), |mut span, agent| {
+            span.join(&agent.span);
+            span
+        })
     }
 
     /// The ids that sources have for an agent.
@@ -362,9 +370,13 @@ pub(crate) fn call_end(case: &Case<'_>, number: u32, call: &CallFacts) -> Option
     let counted = || call.ends.iter().filter(|end| is_owners(end.by()));
     // A denial is told beside the error that the model gets to see.
     let denied = counted().find(|end| end.outcome == Outcome::Denied);
-    let best =
-        denied.or_else(|| counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time)))?;
-    let known = || counted().filter_map(|end| end.time.get().map(|time| (end.kind, time))).min();
-    let time = best.time.get().or_else(|| known().map(|(_, time)| time));
-    Some((best.outcome, time))
+    let known = || {
+        let times = counted().filter_map(|end| end.time.get().map(|time| (end.kind, time)));
+        times.min().map(|(_, time)| time)
+    };
+    if let Some(denied) = denied {
+        return Some((denied.outcome, known()));
+    }
+    let best = counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time))?;
+    Some((best.outcome, best.time.get().or_else(known)))
 }

@@ -17,15 +17,20 @@ Examples:
   curl -s http://127.0.0.1:7337/api/v1/sessions
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 
-Only programs of the same user on the same machine are let in. What is handed over is kept in memory, until it ends.";
+Only programs of the same user on the same machine are let in, unless --token-file says otherwise. What is handed over is kept
+before it is acknowledged.";
 
 /// Serves an HTTP API and live feeds on this machine, over every live session and what programs hand over.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// Listens on this address of the loopback; port 0 takes a free one.
+    /// Listens on this address; port 0 takes a free one. One that is not on the loopback needs --token-file.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7337", value_parser = parse_address)]
     pub(crate) listen: SocketAddr,
+    /// Lets in by TCP who shows the token of this file (Authorization: Bearer TOKEN), from whatever user or machine. The
+    /// file is made with a random one where there is none.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Says so often on live feeds how active agents stand: 1s to 60s. [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
     pub(crate) heartbeat: Option<Duration>,
@@ -60,18 +65,12 @@ impl ServeArgs {
     }
 }
 
-/// Reads an address on the loopback; `:PORT` alone is one of 127.0.0.1.
+/// Reads an address; `:PORT` alone is one of 127.0.0.1.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').map(str::parse);
     let address = match port {
         Some(Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         Some(Err(_)) | None => text.parse::<SocketAddr>(),
     };
-    let address =
-        address.map_err(|_| format!("{text:?} is no address: write 127.0.0.1:7337 or [::1]:7337"))?;
-    if address.ip().is_loopback() {
-        Ok(address)
-    } else {
-        Err(format!("{text:?} is not on the loopback, and other machines are not served"))
-    }
+    address.map_err(|_| format!("{text:?} is no address: write 127.0.0.1:7337 or [::1]:7337"))
 }

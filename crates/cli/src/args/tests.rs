@@ -88,7 +88,6 @@ fn refuse_wrong_usage_with_code_two() {
         "watch --heartbeat 2m",
         "watch --stall 0s",
         "watch --stall ten",
-        "serve --listen 0.0.0.0:7337",
         "serve --listen 7337",
         "demo --speed 0",
         "completions tcl",
@@ -110,7 +109,7 @@ fn refuse_wrong_usage_with_code_two() {
 }
 
 #[test]
-fn read_addresses_of_the_loopback() {
+fn read_addresses() {
     for (word, listen) in [("127.0.0.1:0", "127.0.0.1:0"), (":0", "127.0.0.1:0"), ("[::1]:80", "[::1]:80")] {
         match parse(&format!("serve --listen {word}")).unwrap().command {
             Command::Serve(args) => assert_eq!(args.listen.to_string(), listen),

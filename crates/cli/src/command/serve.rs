@@ -12,7 +12,7 @@ use subscope_hub::{
     index::{IndexOptions, index, index_texts},
     take_spool,
 };
-use subscope_server::{Patience, ServeError, Server, ServerOptions};
+use subscope_server::{PEERS_ARE_KNOWN, Patience, ServeError, Server, ServerOptions, Token, TokenError};
 use subscope_store::{Access, OpenError, Sqlite, Texts};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -44,10 +44,14 @@ const TEXTS_EVERY: Duration = Duration::from_secs(10);
 /// The socket in the folder for data.
 const SOCKET: &str = "hub.sock";
 
+/// The token in the folder for data, where the system does not tell whose a caller is.
+const TOKEN: &str = "token";
+
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     let root = projects_folder(context);
     let data = context.data_folder()?;
+    let token = token(args, &data)?;
     let mut store = open(context)?;
     let past = history::index_options(vec![root.clone()], context)?;
     let report = index(&mut store, None, &past, &mut |_| {});
@@ -67,6 +71,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         socket: data.join(SOCKET),
         heartbeat: context.settings().watch.heartbeat.value,
         patience: Patience::default(),
+        token,
     };
     let failed = |error: std::io::Error| CliError::caused(Kind::Failed, error);
     // Only this command has a runtime; every other one is done without.
@@ -75,6 +80,9 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     let hub = Hub::start(Box::new(Live::projects(root.clone())?), Box::new(store), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
+    if !args.listen.ip().is_loopback() {
+        context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
+    }
     let (ending, ended) = sync_channel::<()>(1);
     let outcome = std::thread::scope(|scope| {
         let rules = history::rules(context)?;
@@ -87,6 +95,23 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     runtime.shutdown_timeout(FAREWELL);
     drop(hub);
     outcome
+}
+
+/// The token of callers by TCP: that of the file that was named, else none where the system tells whose a caller is.
+fn token(args: &ServeArgs, data: &Path) -> Result<Option<Token>, CliError> {
+    let wrong = |error: TokenError| CliError::caused(Kind::Failed, error);
+    if let Some(path) = &args.token_file {
+        return Token::of_file(path).map(Some).map_err(wrong);
+    }
+    if !args.listen.ip().is_loopback() {
+        return Err(refused(ServeError::NeedsToken(args.listen)));
+    }
+    if PEERS_ARE_KNOWN {
+        return Ok(None);
+    }
+    let unable = |error: std::io::Error| CliError::caused(Kind::Failed, error);
+    std::fs::create_dir_all(data).map_err(unable)?;
+    Token::of_file(&data.join(TOKEN)).map(Some).map_err(wrong)
 }
 
 /// Opens the store as its one writer.
@@ -166,12 +191,13 @@ async fn first_of(mut one: Signal, mut other: Signal) {
 
 fn refused(error: ServeError) -> CliError {
     let hint = match &error {
-        ServeError::NotLoopback(_) => "use 127.0.0.1 or [::1]",
+        ServeError::NeedsToken(_) => "name a file with --token-file, or use 127.0.0.1",
         ServeError::Address { .. } => "--listen 127.0.0.1:0 takes a free port",
         ServeError::Folder { .. } | ServeError::Socket { .. } => {
             "--store or SUBSCOPE_DATA_DIR names another folder"
         }
         ServeError::Taken { .. } => "end it, or name another folder with --store",
     };
-    CliError::caused(Kind::Failed, error).hint(hint)
+    let kind = if matches!(error, ServeError::NeedsToken(_)) { Kind::Usage } else { Kind::Failed };
+    CliError::caused(kind, error).hint(hint)
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, dead_code, reason = "each test program uses its own part of this module")]
 
+pub(crate) mod serving;
+
 use std::path::Path;
 
 use serde_json::Value;

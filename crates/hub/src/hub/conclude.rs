@@ -59,8 +59,9 @@ impl Told {
         Self { until, last: None, fresh: BTreeSet::new() }
     }
 
-    pub(super) fn with_fresh(self, fresh: BTreeSet<Text>) -> Self {
-        Self { fresh, ..self }
+    /// Of these dialects only what is new is read.
+    pub(super) fn fresh(&mut self, dialects: &BTreeSet<Text>) {
+        self.fresh.extend(dialects.iter().cloned());
     }
 
     /// Whether its rows knew it.
@@ -108,14 +109,15 @@ impl Loop {
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
         // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
-        let (told, keeper, is_announced) = (&mut self.told, &*self.keeper, self.is_announced);
+        let (keeper, told, reread) = (&*self.keeper, &mut self.told, std::mem::take(&mut self.reread));
         events.retain(|event| {
-            if is_announced && !is_late(event) {
+            let session = &event.session_id;
+            let is_reading = !self.is_announced || reread.contains(session);
+            if !is_reading && !is_late(event) {
                 return true;
             }
-            let session = &event.session_id;
             let told = told.entry(session.clone()).or_insert_with(|| Told::of(session, keeper));
-            let is_past = !is_announced && told.is_past(event);
+            let is_past = is_reading && told.is_past(event);
             !is_past && !told.has(event, keeper)
         });
         for tree in &trees {
@@ -162,7 +164,8 @@ impl Loop {
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
         let held = self.copies.told_of(sessions);
-        let outcome = self.keep(Commit { trees, deadlines, held, ..Commit::default() }, Vec::new());
+        let outcome =
+            self.keep(Commit { trees, is_draft: true, deadlines, held, ..Commit::default() }, Vec::new());
         self.tell_failure(outcome)
     }
 

@@ -3,17 +3,13 @@
 //! All that wait in a turn share one commit. Each partition (source and dialect) is one source of the fold and stays
 //! open, so that order within it counts and what it said before is known.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use subscope_fold::{Fold, Limits, Now};
 use subscope_model::{Millis, Problem, SessionId, Text};
 use subscope_store::{Commit, Recalled, Received};
 
-use super::{
-    Loop,
-    conclude::{Told, describe},
-    stop::Asked,
-};
+use super::{Loop, conclude::describe, stop::Asked};
 use crate::{
     clock,
     command::{Ingest, IngestError, Reply, Taken},
@@ -144,7 +140,8 @@ impl Loop {
         }
         // Concluded behind the answer: whoever hands something over waits for its keeping alone.
         self.owes |= !sessions.is_empty();
-        self.pending.extend(sessions);
+        self.make_whole(&sessions);
+        self.pending.extend(sessions.into_keys());
     }
 
     /// Whether that key was received before, also in this turn.
@@ -172,9 +169,11 @@ impl Loop {
         let (problems, problem_count) = self.fold.take_problems();
         self.figures.problems += problem_count;
         let sessions = self.fold.take_changed();
-        group.sessions.extend(sessions.iter().cloned());
         let answer = self.answer(asks, &Asked { dialect, key: &key, body: &body }, group);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
+        for session in &sessions {
+            group.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
+        }
         let touched = sessions.clone();
         group.received.push(Received { source, session, dialect, key, received_ms, body, sessions: touched });
         Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer }
@@ -204,11 +203,9 @@ impl Loop {
         self.recalled = changed.into_iter().collect();
         self.pass_over(&self.recalled.clone());
         self.owes |= !unsettled.is_empty();
-        for session in &unsettled {
-            let told = Told::of(session, &*self.keeper).with_fresh(fresh.clone());
-            self.told.insert(session.clone(), told);
-        }
-        self.pending.extend(unsettled);
+        let unsettled = unsettled.into_iter().map(|session| (session, fresh.clone())).collect();
+        self.make_whole(&unsettled);
+        self.pending.extend(unsettled.into_keys());
         let _ = self.fold.take_problems();
     }
 
@@ -237,6 +234,9 @@ impl Loop {
             self.handed.push(&mut self.fold, told, body);
         }
         self.handed.again = again;
+        let sessions = self.fold.take_changed();
+        self.make_whole(&sessions.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
+        self.pending.extend(sessions);
         if self.handed.is_incomplete {
             self.publish_problem(Problem {
                 at: "ingest".to_owned(),
@@ -254,6 +254,7 @@ impl Loop {
 pub(super) struct Group {
     keys: HashSet<(String, String)>,
     received: Vec<Received>,
-    sessions: BTreeSet<SessionId>,
+    /// The sessions that it tells of, with the dialects.
+    sessions: BTreeMap<SessionId, BTreeSet<Text>>,
     answers: Vec<(Answer, Taken)>,
 }

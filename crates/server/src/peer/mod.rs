@@ -10,6 +10,9 @@ mod diag;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+/// Whether this system tells whose the other end of a TCP connection is. Where it does not, callers show a token.
+pub const CAN_TELL: bool = cfg!(target_os = "linux");
+
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {

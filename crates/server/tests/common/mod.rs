@@ -14,7 +14,7 @@ use std::{
 use serde_json::Value;
 use subscope_hub::{Hub, HubHandle, HubOptions, Keeper, Nothing};
 use subscope_model::PriceTable;
-use subscope_server::{Patience, Server, ServerOptions};
+use subscope_server::{Patience, Server, ServerOptions, Token};
 use subscope_store::Memory;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -56,18 +56,24 @@ pub(crate) fn start() -> Running {
 }
 
 pub(crate) fn start_with(keeper: impl Keeper + 'static, patience: Patience, heartbeat: Duration) -> Running {
+    start_at(([127, 0, 0, 1], 0).into(), None, keeper, patience, heartbeat)
+}
+
+/// On this address, for callers with this token.
+pub(crate) fn start_at(
+    listen: SocketAddr,
+    token: Option<Token>,
+    keeper: impl Keeper + 'static,
+    patience: Patience,
+    heartbeat: Duration,
+) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("data/hub.sock");
     let options =
         HubOptions { prices: PriceTable::default(), limits: subscope_fold::Limits::default(), texts: None };
     let hub = Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap();
     let handle = hub.handle();
-    let options = ServerOptions {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        socket: socket.clone(),
-        heartbeat,
-        patience,
-    };
+    let options = ServerOptions { listen, socket: socket.clone(), heartbeat, patience, token };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();
     let own = handle.clone();

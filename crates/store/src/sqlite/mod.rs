@@ -306,6 +306,10 @@ impl History for Sqlite {
         held::holdings(&self.db, session).map_err(wrong)
     }
 
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+        query::files_of(&self.db, session).map_err(wrong)
+    }
+
     fn stats(&self) -> Result<Stats, LedgerError> {
         query::stats(&self.db).map_err(wrong)
     }

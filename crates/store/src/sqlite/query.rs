@@ -1,6 +1,11 @@
 //! Asking: each question is one statement over an index, or one row that is unpacked.
 
-use std::{collections::HashSet, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    collections::HashSet,
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
@@ -126,6 +131,14 @@ pub(super) fn sources(db: &Connection) -> rusqlite::Result<Vec<Source>> {
         })
     })?;
     rows.collect()
+}
+
+pub(super) fn files_of(db: &Connection, session: &SessionId) -> rusqlite::Result<Vec<PathBuf>> {
+    let mut statement = db.prepare_cached(
+        "SELECT path FROM sources WHERE session_no = (SELECT no FROM sessions WHERE id = ?1) ORDER BY path",
+    )?;
+    let rows = statement.query_map([session.as_str()], |row| row.get::<_, Vec<u8>>(0))?;
+    rows.map(|row| row.map(|path| PathBuf::from(OsStr::from_bytes(&path)))).collect()
 }
 
 pub(super) fn due(db: &Connection, rules: &str, now_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {

@@ -1,0 +1,102 @@
+//! What a store holds, read beside whoever writes it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use subscope_store::{Access, History, ListQuery, Sqlite, TextQuery, Texts};
+use subscope_testkit::env::TestEnv;
+
+/// The folder for data.
+pub(crate) fn data(env: &TestEnv) -> PathBuf {
+    env.path("data/subscope")
+}
+
+/// Checks the databases of a folder as a process left them that was killed. Copies are looked at, since opening one
+/// brings it up to date: that is for the next process to do.
+pub(crate) fn is_whole(folder: &Path) {
+    let copies = tempfile::tempdir().unwrap();
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        // What one process shares with another is made anew where its owner is gone.
+        if path.to_string_lossy().contains(".db") && !path.to_string_lossy().ends_with("-shm") {
+            fs::copy(&path, copies.path().join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    for entry in fs::read_dir(copies.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "db") {
+            continue;
+        }
+        let db = Connection::open(&path).unwrap();
+        let told: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(told, "ok", "{}", path.display());
+    }
+}
+
+/// Everything that an index makes: rows, figures, the files they were made from, and what words find. Independent of
+/// where the environment stands.
+pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
+    let store = Sqlite::open(&data(env), Access::Read, "", 0).unwrap();
+    let rows = store.list(&ListQuery { limit: 10_000, after: None, only_live: false }).unwrap();
+    let trees: Vec<_> = rows.iter().map(|row| store.tree(&row.id).unwrap().unwrap()).collect();
+    let mut files: Vec<_> = store
+        .sources()
+        .unwrap()
+        .into_iter()
+        .map(|source| json!([source.path, source.session, source.identity.bytes]))
+        .collect();
+    files.sort_by_key(Value::to_string);
+    let texts = Texts::open(&data(env), Access::Read).unwrap();
+    let mut read: Vec<_> =
+        texts.files().unwrap().into_iter().map(|(path, identity)| json!([path, identity.bytes])).collect();
+    read.sort_by_key(Value::to_string);
+    let found: BTreeMap<_, _> = words
+        .iter()
+        .map(|word| {
+            let query = TextQuery { words: vec![(*word).to_owned()], session: None, limit: 10_000 };
+            // Their times are left out: where a second is full, the next entry goes to a second with room, and which is
+            // the next depends on the order of writing.
+            let mut hits: Vec<_> = texts
+                .find(&query)
+                .unwrap()
+                .iter()
+                .map(|hit| {
+                    format!("{} {} {:?} {:?} {:?}", hit.session, hit.agent, hit.kind, hit.path, hit.span)
+                })
+                .collect();
+            hits.sort();
+            (*word, hits)
+        })
+        .collect();
+    let all = json!({
+        "rows": rows, "trees": trees, "stats": store.stats().unwrap(), "files": files, "read": read, "found": found,
+    });
+    serde_json::from_str(&all.to_string().replace(&*env.root().to_string_lossy(), "[ROOT]")).unwrap()
+}
+
+/// The first place where two values differ, and how: all of both would be pages.
+pub(crate) fn difference(one: &Value, other: &Value) -> Option<String> {
+    let children = |value: &Value| -> BTreeMap<String, Value> {
+        match value {
+            Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, value)| (format!("{at:06}"), value.clone())).collect()
+            }
+            _ => BTreeMap::new(),
+        }
+    };
+    if one == other {
+        return None;
+    }
+    let (ones, others) = (children(one), children(other));
+    let inner = ones.keys().chain(others.keys()).find(|key| ones.get(*key) != others.get(*key));
+    let Some(key) = inner else { return Some(format!(": {one} is not {other}")) };
+    let (null, at) = (Value::Null, key.clone());
+    let below = difference(ones.get(key).unwrap_or(&null), others.get(key).unwrap_or(&null));
+    Some(format!("/{at}{}", below.unwrap_or_default()))
+}

@@ -1,0 +1,108 @@
+//! Clients that hold connections open and say or read nothing: however many they are, others are served.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    io::{Read, Write},
+    time::Duration,
+};
+
+use common::{Running, call, exchange, start_with};
+use subscope_server::Patience;
+use subscope_store::Memory;
+
+/// More than there are places for.
+const MANY: usize = 450;
+
+/// A server that would wait for its peers for ever.
+fn start() -> Running {
+    let for_ever = Duration::from_secs(100_000);
+    let patience = Patience { head: for_ever, body_idle: for_ever, body: for_ever, write: for_ever };
+    start_with(Memory::new(), patience, Duration::from_secs(10))
+}
+
+/// Somebody else reads, posts and hands over hooks, several times.
+fn is_served(server: &Running) {
+    for number in 0..5 {
+        assert_eq!(server.get("/healthz").status, 200);
+        assert_eq!(server.post("/hooks/claude", call("s", &format!("t{number}"))).status, 200);
+        let request = "GET /api/v1/sessions HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
+        assert_eq!(exchange(server.connect_socket(), request.as_bytes()).status, 200);
+    }
+}
+
+#[test]
+fn heads_that_never_end_keep_nobody_out() {
+    let server = start();
+    let slow: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: ").unwrap();
+            stream
+        })
+        .collect();
+    is_served(&server);
+    drop(slow);
+}
+
+#[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    let server = start();
+    let by_tcp: Vec<_> = (0..MANY / 2).map(|_| server.connect()).collect();
+    let by_socket: Vec<_> = (0..MANY / 2).map(|_| server.connect_socket()).collect();
+    is_served(&server);
+    drop((by_tcp, by_socket));
+}
+
+#[test]
+fn bodies_that_stop_keep_nobody_out_and_are_told_so() {
+    let server = start();
+    let head = format!(
+        "POST /hooks/claude HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{",
+        server.address
+    );
+    let mut slow: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    is_served(&server);
+    // Those that had to go, the longest waiting first, are told why.
+    let told = slow.iter_mut().filter_map(|stream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).ok().map(|()| answer)
+    });
+    let told: Vec<_> = told.collect();
+    assert!(told.len() >= MANY - 384 && told.iter().all(|answer| answer == b"HTTP/1.1 408"), "{told:?}");
+}
+
+#[test]
+fn readers_that_do_not_read_keep_nobody_out() {
+    let server = start();
+    let address = server.address;
+    let stuck: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut stream = server.connect();
+            write!(stream, "GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    is_served(&server);
+    // A connection at work is left alone: one that asks the next thing in time is served on and on.
+    let mut kept = server.connect();
+    for _ in 0..3 {
+        write!(kept, "GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+        let mut answer = [0; 12];
+        kept.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        // The rest of the answer is read with the next bytes: its length is not this test's matter.
+        let mut rest = [0; 4096];
+        assert!(kept.read(&mut rest).unwrap() > 0);
+    }
+    drop(stuck);
+}
