@@ -20,8 +20,8 @@ use std::path::PathBuf;
 pub use memory::Memory;
 pub use sqlite::{Access, OpenError, Sqlite};
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Tree};
-pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
-pub use word::{Vocabulary, words};
+pub use texts::{Hit, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
+pub use word::words;
 
 /// One commit: the rows of changed sessions, and what happened.
 #[derive(Clone, Debug, Default)]
