@@ -38,5 +38,5 @@ pub use live::Live;
 pub use piped::Piped;
 pub use replay::{Recording, Replay};
 pub use spooled::{SpoolStop, delivery_key, hook_ingest, take_spool};
-pub use subscope_store::{Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Received};
+pub use subscope_store::{Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Named, Received};
 pub use subscription::{Inlet, Offered, Subscription};

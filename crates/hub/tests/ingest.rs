@@ -15,7 +15,7 @@ use std::{
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
     AskError, Commit, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError, Joined, Keeper,
-    Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Received, Taken,
+    Ledger, LedgerError, ListQuery, Live, Memory, Named, Nothing, Received, Taken,
 };
 use subscope_model::{AgentId, Event, PriceTable, SessionId, SessionRow, Stats, Tree, Update};
 use subscope_testkit::fixtures::recording;
@@ -151,6 +151,10 @@ impl History for Failing {
 
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         self.memory.agents(prefix, limit)
+    }
+
+    fn named(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
+        self.memory.named(session, agent)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 pub use memory::Memory;
 pub use sqlite::{Access, OpenError, Sqlite};
-use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Text, Tree};
 pub use texts::{Hit, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
 pub use word::words;
 
@@ -114,6 +114,17 @@ pub struct ListQuery {
     pub only_live: bool,
 }
 
+/// Who an agent is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its id.
+    pub id: AgentId,
+    /// The harness's type of agent.
+    pub agent_type: Option<Text>,
+    /// What it was asked to do, in a few words.
+    pub description: Option<Text>,
+}
+
 /// The seam of what is asked.
 pub trait History: Send {
     /// Returns lines of a list of sessions, the newest first by their last event.
@@ -124,6 +135,9 @@ pub trait History: Send {
 
     /// Returns the agents whose id begins so, with their sessions, at most `limit`; the root is none of them.
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;
+
+    /// Returns who an agent of a session is, by its id or by the call that started it; `None` where no row tells.
+    fn named(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError>;
 
     /// Returns figures over everything.
     fn stats(&self) -> Result<Stats, LedgerError>;

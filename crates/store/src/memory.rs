@@ -5,10 +5,10 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
 };
 
-use subscope_model::{AgentId, Event, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
+use subscope_model::{Agent, AgentId, Event, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Tree};
 
 use crate::{
-    Commit, History, Ledger, LedgerError, ListQuery, Received,
+    Commit, History, Ledger, LedgerError, ListQuery, Named, Received,
     days::{self, By},
 };
 
@@ -82,6 +82,18 @@ impl History for Memory {
             own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
         });
         Ok(found.take(limit).collect())
+    }
+
+    fn named(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
+        let agents = self.trees.get(session).into_iter().flat_map(|tree| &tree.agents);
+        let by_id = agents.clone().find(|row| row.id.as_str() == agent);
+        let started_by = |row: &&Agent| row.spawned_by.as_ref().is_some_and(|call| call.as_str() == agent);
+        let row = by_id.or_else(|| agents.clone().find(started_by));
+        Ok(row.map(|row| Named {
+            id: row.id.clone(),
+            agent_type: row.agent_type.clone(),
+            description: row.description.clone(),
+        }))
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

@@ -84,9 +84,20 @@ fn lists_and_figures_are_the_same() {
         assert_eq!(stats.by_tool.iter().map(|row| row.tool_calls).sum::<u64>(), u64::from(calls), "{which}");
         let agent = trees[2].agents.last().unwrap().id.clone();
         let found = keeper.agents(agent.as_str().get(..6).unwrap(), 5).unwrap();
-        assert_eq!(found, [(trees[2].session.id.clone(), agent)], "{which}");
+        assert_eq!(found, [(trees[2].session.id.clone(), agent.clone())], "{which}");
         assert!(keeper.agents("root", 5).unwrap().is_empty(), "{which}");
         assert!(keeper.agents("a%", 5).unwrap().is_empty(), "{which}: a prefix is no pattern");
+        let nested = &trees[2];
+        for row in &nested.agents {
+            let named = keeper.named(&nested.session.id, row.id.as_str()).unwrap().unwrap();
+            let told = (&named.id, &named.agent_type, &named.description);
+            assert_eq!(told, (&row.id, &row.agent_type, &row.description), "{which}");
+            let call = row.spawned_by.as_ref().map_or("root", |call| call.as_str());
+            assert_eq!(keeper.named(&nested.session.id, call).unwrap(), Some(named), "{which}");
+        }
+        assert_eq!(keeper.named(&nested.session.id, "").unwrap(), None, "{which}");
+        assert_eq!(keeper.named(&trees[0].session.id, agent.as_str()).unwrap(), None, "{which}");
+        assert_eq!(keeper.named(&SessionId("none".into()), "root").unwrap(), None, "{which}");
         answers.push((rows, stats));
     });
     let [memory, sqlite] = answers.as_slice() else { panic!("two") };

@@ -13,7 +13,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use subscope_model::{Event, Millis, SessionId, SessionRow, Stats, Tree};
 
-use crate::{Commit, History, Ledger, LedgerError, ListQuery, Received, Source};
+use crate::{Commit, History, Ledger, LedgerError, ListQuery, Named, Received, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -238,6 +238,10 @@ impl History for Sqlite {
         limit: usize,
     ) -> Result<Vec<(SessionId, subscope_model::AgentId)>, LedgerError> {
         query::agents(&self.db, prefix, limit).map_err(wrong)
+    }
+
+    fn named(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
+        query::named(&self.db, session, agent).map_err(wrong)
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

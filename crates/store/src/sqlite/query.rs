@@ -7,7 +7,7 @@ use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Stats
 
 use super::wrong;
 use crate::{
-    Identity, LedgerError, ListQuery, Received, Source,
+    Identity, LedgerError, ListQuery, Named, Received, Source,
     days::{self, By},
 };
 
@@ -61,6 +61,32 @@ pub(super) fn agents(
         Ok((session_id(&session), AgentId::from(agent.as_str())))
     })?;
     rows.collect()
+}
+
+pub(super) fn named(db: &Connection, session: &SessionId, agent: &str) -> rusqlite::Result<Option<Named>> {
+    let no: Option<i64> = db
+        .prepare_cached("SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(no) = no else { return Ok(None) };
+    if AgentId::from(agent).is_root() {
+        return Ok(Some(Named { id: agent.into(), agent_type: None, description: None }));
+    }
+    let ask = |column: &str| {
+        let of = format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
+        db.prepare_cached(&of)?
+            .query_row(params![no, agent], |row| {
+                let text =
+                    |at: usize| row.get::<_, Option<String>>(at).map(|it| it.map(|it| it.as_str().into()));
+                let id: String = row.get(0)?;
+                Ok(Named { id: id.as_str().into(), agent_type: text(1)?, description: text(2)? })
+            })
+            .optional()
+    };
+    match ask("id")? {
+        Some(named) => Ok(Some(named)),
+        None => ask("spawned_by"),
+    }
 }
 
 /// The summed columns of `days`, in the order in which [`sum_row`] reads them.

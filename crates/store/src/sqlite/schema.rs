@@ -5,8 +5,11 @@
 
 use rusqlite::Connection;
 
-/// The version of the tables below.
-pub(crate) const VERSION: i64 = 1;
+/// The version of the tables: how many of [`STEPS`] made them.
+pub(crate) const VERSION: i64 = STEPS.len() as i64;
+
+/// What makes the tables of each version from those of the one before it.
+const STEPS: [&str; 2] = [TABLES, NAMES];
 
 /// A tree is kept whole, compressed: it is asked for whole, and its rows are rebuilt whole. What is asked for across
 /// sessions (the list, agents by id, figures by day) stands in tables of its own.
@@ -39,18 +42,57 @@ CREATE TABLE changes(seq INTEGER PRIMARY KEY, session TEXT NOT NULL, body TEXT N
 CREATE INDEX changes_session ON changes(session, seq);
 ";
 
+/// Who an agent is, beside its id: hits of a search are many sessions', and unpacking as many trees took most of its time.
+/// Rows are made anew for it; those of sessions whose files are gone go without.
+const NAMES: &str = "
+ALTER TABLE agents ADD COLUMN spawned_by TEXT;
+ALTER TABLE agents ADD COLUMN type TEXT;
+ALTER TABLE agents ADD COLUMN description TEXT;
+DROP INDEX agents_session;
+CREATE INDEX agents_session ON agents(session_no, spawned_by);
+UPDATE sessions SET rules = '';
+";
+
 /// Makes or updates the tables. Returns `None` where they are of a newer version than this program knows.
 pub(crate) fn migrate(db: &mut Connection, first_seq: i64) -> rusqlite::Result<Option<()>> {
     let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version > VERSION {
         return Ok(None);
     }
-    if version == 0 {
+    if version < VERSION {
         let transaction = db.transaction()?;
-        transaction.execute_batch(TABLES)?;
-        transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1)", [first_seq])?;
+        for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
+            transaction.execute_batch(step)?;
+        }
+        if version == 0 {
+            transaction.execute("INSERT INTO meta(key, value) VALUES('next_seq', ?1)", [first_seq])?;
+        }
         transaction.pragma_update(None, "user_version", VERSION)?;
         transaction.commit()?;
     }
     Ok(Some(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_of_the_first_version_keeps_its_rows_and_is_due() {
+        let mut db = Connection::open_in_memory().unwrap();
+        db.execute_batch(TABLES).unwrap();
+        db.execute_batch(
+            "INSERT INTO meta VALUES('next_seq', 7); PRAGMA user_version = 1;
+             INSERT INTO sessions(id, last_ms, is_live, rules, row) VALUES('s', 1, 0, 'r', '{}');
+             INSERT INTO agents VALUES('a1', 1);",
+        )
+        .unwrap();
+        assert!(migrate(&mut db, 1).unwrap().is_some());
+        let row = |query: &str| db.query_row(query, [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(row("SELECT id || ifnull(type, '?') FROM agents"), "a1?");
+        assert_eq!(row("SELECT id || rules FROM sessions"), "s");
+        assert_eq!(row("SELECT value || '' FROM meta"), "7");
+        db.pragma_update(None, "user_version", VERSION + 1).unwrap();
+        assert!(migrate(&mut db, 1).unwrap().is_none());
+    }
 }

@@ -66,9 +66,18 @@ fn session(db: &Transaction<'_>, rules: &str, tree: &Tree, deadline: Option<Mill
     db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
         .execute(params![no, packed])?;
     db.prepare_cached("DELETE FROM agents WHERE session_no = ?1")?.execute([no])?;
-    let mut add = db.prepare_cached("INSERT OR IGNORE INTO agents(id, session_no) VALUES(?1, ?2)")?;
+    let mut add = db.prepare_cached(
+        "INSERT OR IGNORE INTO agents(id, session_no, spawned_by, type, description) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )?;
     for agent in tree.agents.iter().filter(|agent| !agent.id.is_root()) {
-        add.execute(params![agent.id.as_str(), no])?;
+        let spawn = agent.spawned_by.as_ref().map(|call| call.as_str());
+        add.execute(params![
+            agent.id.as_str(),
+            no,
+            spawn,
+            agent.agent_type.as_deref(),
+            agent.description.as_deref()
+        ])?;
     }
     db.prepare_cached("DELETE FROM days WHERE session_no = ?1")?.execute([no])?;
     let mut add = db.prepare_cached(
