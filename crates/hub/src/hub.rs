@@ -1,12 +1,14 @@
 //! The one thread that owns sessions, what keeps them, and subscribers.
 //!
-//! A turn: obey what waits → take the ingests among it in one commit → let the driver read → conclude what changed. Where
+//! A turn: obey what waits → take the ingests among it in one commit → let the driver read → conclude what changed → keep a
+//! slice of what an index made. Where
 //! somebody holds a handle and the driver can wake the hub, the wait between turns is for either of them; otherwise it
 //! is the driver's.
 
 mod answers;
 mod conclude;
 mod ingest;
+mod past;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,6 +25,7 @@ use subscope_store::Keeper;
 use self::{
     conclude::Unkept,
     ingest::{Handed, Waiting},
+    past::Past,
 };
 use crate::{
     clock,
@@ -41,6 +44,9 @@ pub struct HubOptions {
     pub limits: Limits,
     /// The folder with the full text, where there is one.
     pub texts: Option<PathBuf>,
+    /// What files tell of sessions that were never kept is no news until this moment. `None` where nothing is known before
+    /// the hub has read it.
+    pub told_until: Option<Millis>,
 }
 
 /// Why a hub could not be started.
@@ -148,6 +154,7 @@ struct Loop {
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
     waiting: Waiting,
+    past: Past,
     handed: Handed,
     unkept: Option<Unkept>,
     figures: Figures,
@@ -186,6 +193,7 @@ impl Loop {
             told_until: BTreeMap::new(),
             pending: BTreeSet::new(),
             waiting: Waiting::default(),
+            past: Past::default(),
             handed: Handed::default(),
             unkept: None,
             figures,
@@ -210,6 +218,7 @@ impl Loop {
             if !self.has_ended {
                 self.turn();
             }
+            self.keep_past();
             next = self.rest();
         }
         // What could not be kept gets its last chance.
@@ -241,7 +250,7 @@ impl Loop {
                 Err(_) => Next::Stop,
             };
         }
-        if !self.is_woken {
+        if !self.is_woken || !self.past.is_empty() {
             return Next::GoOn;
         }
         match self.inbox.recv_timeout(self.woken_wait()) {

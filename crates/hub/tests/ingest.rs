@@ -24,7 +24,12 @@ use subscope_testkit::fixtures::recording;
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Keeper + 'static) -> Hub {
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions {
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
 }
 
@@ -278,7 +283,12 @@ fn replaced_file_keeps_what_was_handed_over() {
     let file = folder.path().join("session.jsonl");
     std::fs::write(&file, &bytes).unwrap();
     let driver = Live::targets(vec![file.clone()], None).unwrap();
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions {
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
     let handle = hub.handle();
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();

@@ -36,6 +36,8 @@ pub struct Commit {
     pub received: Vec<Received>,
     /// Files as they stood when the rows were made from them.
     pub sources: Vec<Source>,
+    /// Sessions of which a file is gone: their rows stay as they are.
+    pub gone: Vec<SessionId>,
 }
 
 /// A file that rows were made from.

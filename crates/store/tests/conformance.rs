@@ -174,7 +174,7 @@ fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
     drop(writer);
     let mut writer = open(Access::Write, "2").unwrap();
     assert_eq!(writer.due(0).unwrap(), std::slice::from_ref(&one.session.id), "rows of other rules are due");
-    writer.freeze(std::slice::from_ref(&one.session.id)).unwrap();
+    writer.commit(&Commit { gone: vec![one.session.id.clone()], ..Commit::default() }).unwrap();
     assert!(writer.due(i64::MAX).unwrap().is_empty(), "but not those whose files are gone");
     writer.commit(&Commit { trees: vec![one.clone()], ..commit.clone() }).unwrap();
     assert_eq!(writer.due(500).unwrap().len(), 1, "until they are there again");

@@ -27,6 +27,8 @@ impl Loop {
         match command {
             Command::Ingest(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
             Command::Ingest(ingest, reply) => self.waiting.push(*ingest, reply),
+            Command::KeepPast(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
+            Command::KeepPast(commit, reply) => self.past.push_back((*commit, reply)),
             Command::Subscribe(mut subscriber) => {
                 let tree = |session: &SessionId| self.tree(session);
                 for snapshot in self.current() {

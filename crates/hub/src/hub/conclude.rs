@@ -63,7 +63,10 @@ impl Loop {
             // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
             for session in sessions {
                 self.told_until.entry(session.clone()).or_insert_with(|| {
-                    self.keeper.tree(session).ok().flatten().and_then(|tree| tree.session.ended_at_ms)
+                    // What was handed over is news, whenever it came.
+                    let unknown = self.options.told_until.filter(|_| received.is_empty());
+                    let kept = self.keeper.tree(session).ok().flatten();
+                    kept.map_or(unknown, |tree| tree.session.ended_at_ms)
                 });
             }
             let until = |event: &Event| self.told_until.get(&event.session_id).copied().flatten();

@@ -15,9 +15,9 @@ use subscope_fold::{
     texts::{Passage as Seen, Said, Texts as Reader},
 };
 use subscope_model::{Millis, SessionId};
-use subscope_store::{Identity, LedgerError, PassageKind, Segment, Source, Span, TextBatch, TextFile, Texts};
+use subscope_store::{Identity, PassageKind, Segment, Source, Span, TextBatch, TextFile, Texts};
 
-use super::{IndexOptions, Progress, workers};
+use super::{IndexError, Run, workers};
 
 /// How many sealed segments may wait for the writer, which puts one down in less time than a reader fills one: tens of
 /// megabytes each.
@@ -25,27 +25,25 @@ const QUEUE: usize = 1;
 
 /// Reads the words of files and keeps them.
 pub(super) fn write(
+    run: &mut Run<'_>,
     texts: &mut Texts,
     files: &[(Found, Identity)],
     sources: &[Source],
-    options: &IndexOptions,
-    progress: &mut Progress,
-    told: &mut dyn FnMut(Progress),
-) -> Result<(), LedgerError> {
+) -> Result<(), IndexError> {
     let sessions: HashMap<&Path, &SessionId> =
         sources.iter().map(|source| (source.path.as_path(), &source.session)).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (sender, sealed) = sync_channel::<Segment>(QUEUE);
-        for _ in 0..workers(options).min(files.len()) {
+        for _ in 0..workers(run.options).min(files.len()) {
             let (sender, next, sessions) = (sender.clone(), &next, &sessions);
             scope.spawn(move || read_all(files, next, sessions, &sender));
         }
         drop(sender);
         for segment in sealed {
             texts.put(&segment)?;
-            progress.done_bytes += segment.read_bytes();
-            told(*progress);
+            run.progress.done_bytes += segment.read_bytes();
+            run.tell()?;
         }
         Ok(())
     })

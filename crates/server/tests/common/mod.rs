@@ -58,8 +58,12 @@ pub(crate) fn start() -> Running {
 pub(crate) fn start_with(keeper: impl Keeper + 'static, patience: Patience, heartbeat: Duration) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("data/hub.sock");
-    let options =
-        HubOptions { prices: PriceTable::default(), limits: subscope_fold::Limits::default(), texts: None };
+    let options = HubOptions {
+        prices: PriceTable::default(),
+        limits: subscope_fold::Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     let hub = Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap();
     let handle = hub.handle();
     let options = ServerOptions {

@@ -131,11 +131,6 @@ impl Sqlite {
         query::received_of(&self.db, session)
     }
 
-    /// Says that files of these sessions are gone: their rows stay as they are.
-    pub fn freeze(&mut self, sessions: &[SessionId]) -> Result<(), LedgerError> {
-        write::freeze(&mut self.db, sessions).map_err(wrong)
-    }
-
     /// Removes sessions with everything that was made from them. Their files are not touched. Returns how many there were.
     pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, LedgerError> {
         write::forget(&mut self.db, sessions).map_err(wrong)

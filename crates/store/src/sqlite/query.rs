@@ -23,7 +23,7 @@ pub(super) fn list(db: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<S
     };
     let mut statement = db.prepare_cached(
         "SELECT row FROM sessions
-         WHERE is_forgotten = 0 AND (last_ms < ?1 OR (last_ms = ?1 AND id > ?2)) AND (?3 = 0 OR is_live = 1)
+         WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
          ORDER BY last_ms DESC, id LIMIT ?4",
     )?;
     let rows =

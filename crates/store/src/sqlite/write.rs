@@ -34,6 +34,10 @@ pub(super) fn commit(
     for row in &commit.received {
         received(&transaction, row)?;
     }
+    for session in &commit.gone {
+        let mut freeze = transaction.prepare_cached("UPDATE sessions SET is_frozen = 1 WHERE id = ?1")?;
+        freeze.execute([session.as_str()])?;
+    }
     if !events.is_empty() {
         log(&transaction, events, next_seq)?;
     }
@@ -154,16 +158,6 @@ fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Resul
         db.execute("DELETE FROM changes WHERE seq < ?1", [(next_seq - LOG_EVENTS).cast_signed()])?;
     }
     Ok(())
-}
-
-pub(super) fn freeze(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
-    let transaction = db.transaction()?;
-    for session in sessions {
-        transaction
-            .prepare_cached("UPDATE sessions SET is_frozen = 1 WHERE id = ?1")?
-            .execute([session.as_str()])?;
-    }
-    transaction.commit()
 }
 
 /// Removes what was made from sessions' files. That there are such files stays known, so that only those that change are
