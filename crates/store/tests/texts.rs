@@ -132,19 +132,19 @@ fn many_small_segments_are_merged_and_nothing_is_lost_or_void() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
     // Files that are read again and again while they grow, as a live session's.
-    for round in 0..200i64 {
+    for round in 0..400i64 {
         let name = format!("f{}", round % 10);
         let said: Vec<(i64, String)> =
             (0..=round / 10).map(|at| (at * 1000, format!("grown w{at} only{round}"))).collect();
         let said: Vec<(i64, &str)> = said.iter().map(|(at, text)| (*at, text.as_str())).collect();
         texts.put(&segment(&name, &name, &said)).unwrap();
     }
-    assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 200);
+    assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 400);
     assert_eq!(hits(&texts, &["w3"], None, usize::MAX), [3; 10]);
     assert_eq!(hits(&texts, &["only5"], None, 10), [0; 0], "an older reading is void");
-    assert_eq!(hits(&texts, &["only199", "w19"], None, 10), [19]);
+    assert_eq!(hits(&texts, &["only399", "w39"], None, 10), [39]);
     texts.forget(&[SessionId::from("f3"), SessionId::from("f4")]).unwrap();
-    assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 160);
+    assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 320);
     assert_eq!(texts.files().unwrap().len(), 10);
 }
 

@@ -14,9 +14,9 @@ use super::{
     number, write_block,
 };
 
-/// How many segments of about one size stand side by side. Looking into that many costs a search less than people notice, and
-/// a first index of some gigabytes ends with a merge or two.
-const SEGMENTS: usize = 32;
+/// How many segments of about one size stand side by side. Looking into one costs a search some ten microseconds; a first index
+/// of some gigabytes ends with a merge at most.
+const SEGMENTS: usize = 64;
 /// How many passages are merged at once: some 50 bytes each are held meanwhile.
 const MOST_PASSAGES: i64 = 1 << 20;
 
@@ -72,7 +72,7 @@ pub(super) fn merge(db: &Transaction<'_>, segments: &[i64]) -> rusqlite::Result<
         renumbered.push(vec![u32::MAX; count as usize]);
     }
     // Segments that were written later come first among what is tied, as in a search.
-    kept.sort_by_key(|(place, rank, number)| {
+    kept.sort_unstable_by_key(|(place, rank, number)| {
         (Reverse(place.at_s), Reverse(segments.get(*rank as usize)), *number)
     });
     for (new, (_, rank, old)) in kept.iter().enumerate() {
@@ -90,11 +90,11 @@ pub(super) fn merge(db: &Transaction<'_>, segments: &[i64]) -> rusqlite::Result<
                 &**agent
             ])?;
         }
-        let places: Vec<Place> = kept.iter().map(|(place, ..)| *place).collect();
-        drop(kept);
-        for (at, block) in places.chunks(PLACES).enumerate() {
-            add_body(db, "places", number(segment, at as u32), &pack_places(block))?;
+        for (at, block) in kept.chunks(PLACES).enumerate() {
+            let places: Vec<Place> = block.iter().map(|(place, ..)| *place).collect();
+            add_body(db, "places", number(segment, at as u32), &pack_places(&places))?;
         }
+        drop(kept);
         merge_words(db, segments, &renumbered, segment)?;
     }
     for segment in segments {
@@ -148,7 +148,8 @@ fn merge_words(
         }
         let goes_on = next.peek().is_some_and(|Reverse((coming, _))| *coming == word);
         if !goes_on && !numbers.is_empty() {
-            numbers.sort_unstable();
+            // Each segment's are in order already: this sort merges such runs.
+            numbers.sort();
             writer.push(&String::from_utf8_lossy(&word), &numbers);
             numbers.clear();
             for block in writer.take_full() {
