@@ -2,7 +2,7 @@
 //! the order of what is newest in them. Nothing older than what is shown is read.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
 };
 
@@ -41,12 +41,18 @@ pub(super) fn asked(query: &TextQuery) -> Vec<Asked> {
 /// Returns the newest passages that have all the words.
 pub(super) fn find(db: &Connection, asked: &[Asked], query: &TextQuery) -> rusqlite::Result<Vec<Hit>> {
     let mut lanes = lanes(db)?;
+    let only = query.session.as_ref().map(|session| owners_of(db, session)).transpose()?;
+    if let Some(only) = &only {
+        // Most segments have nothing of a session.
+        lanes
+            .retain(|lane| only.range(number(lane.segment, 0)..number(lane.segment + 1, 0)).next().is_some());
+    }
     let mut hits = Vec::new();
     while hits.len() < query.limit {
         // What is tied is shown as it was read: the segment that was written last comes first.
         let Some(lane) = lanes.iter_mut().max_by_key(|lane| (lane.newest_s, lane.segment)) else { break };
         hits.extend(lane.hit.take());
-        if !lane.step(db, asked, query.session.as_ref())? {
+        if !lane.step(db, asked, only.as_ref())? {
             let segment = lane.segment;
             lanes.retain(|lane| lane.segment != segment);
         }
@@ -75,6 +81,14 @@ struct Owner {
     session: SessionId,
 }
 
+/// The numbers of all owners of passages of a session.
+fn owners_of(db: &Connection, session: &SessionId) -> rusqlite::Result<BTreeSet<i64>> {
+    let mut statement =
+        db.prepare_cached("SELECT o.no FROM files f JOIN owners o ON o.file_no = f.no WHERE f.session = ?1")?;
+    let rows = statement.query_map([session.as_str()], |row| row.get(0))?;
+    rows.collect()
+}
+
 fn lanes(db: &Connection) -> rusqlite::Result<Vec<Lane>> {
     let mut statement = db.prepare_cached("SELECT no, newest_s FROM segments")?;
     let rows = statement.query_map([], |row| {
@@ -92,12 +106,12 @@ fn lanes(db: &Connection) -> rusqlite::Result<Vec<Lane>> {
 }
 
 impl Lane {
-    /// Goes to the next hit. Returns whether there is one.
+    /// Goes to the next hit, of these owners where they are given. Returns whether there is one.
     fn step(
         &mut self,
         db: &Connection,
         asked: &[Asked],
-        session: Option<&SessionId>,
+        only: Option<&BTreeSet<i64>>,
     ) -> rusqlite::Result<bool> {
         let mut walks = match self.walks.take() {
             Some(walks) => walks,
@@ -107,8 +121,10 @@ impl Lane {
         while let Some(passage) = common(db, &mut walks, self.next)? {
             self.next = passage.saturating_add(1);
             let Some(place) = self.place(db, passage)? else { continue };
-            let Some(owner) = self.owner(db, place.owner)? else { continue };
-            if session.is_none_or(|session| *session == owner.session) {
+            if only.is_some_and(|only| !only.contains(&number(self.segment, place.owner))) {
+                continue;
+            }
+            if let Some(owner) = self.owner(db, place.owner)? {
                 found = Some((place, owner));
                 break;
             }
