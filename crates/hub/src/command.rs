@@ -2,7 +2,7 @@
 
 use subscope_fold::Dialect;
 use subscope_model::{Agent, AgentId, Event, Millis, Problem, Session, SessionId, SessionRow, Stats, Tree};
-use subscope_store::ListQuery;
+use subscope_store::{Commit, ListQuery};
 
 use crate::{
     search::Found,
@@ -128,6 +128,8 @@ pub struct Figures {
 pub(crate) enum Command {
     /// Takes bytes and answers when they are kept.
     Ingest(Box<Ingest>, Reply<Result<Taken, IngestError>>),
+    /// Keeps what an index made, when nothing that is live waits.
+    KeepPast(Box<Commit>, Reply<Result<(), IngestError>>),
     /// Adds a reader; what it begins with goes through its queue.
     Subscribe(Subscriber),
     /// Adds a reader; what it begins with is the answer.

@@ -3,11 +3,11 @@
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
-    mpsc::{SyncSender, TrySendError},
+    mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
 use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Stats, Tree};
-use subscope_store::ListQuery;
+use subscope_store::{Commit, ListQuery};
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
@@ -16,7 +16,7 @@ use crate::{
     subscription::{Inlet, Subscriber},
 };
 
-/// Asks the hub. Never waits: an answer comes through the [`Reply`], and a full queue is [`AskError::Busy`].
+/// Asks the hub. A question never waits: its answer comes through the [`Reply`], and a full queue is [`AskError::Busy`].
 #[derive(Clone)]
 pub struct HubHandle {
     commands: SyncSender<Command>,
@@ -53,6 +53,19 @@ impl HubHandle {
         reply: Reply<Joined>,
     ) -> Result<(), AskError> {
         self.ask(Command::Join(Subscriber::new(inlet), after, reply))
+    }
+
+    /// Hands over what an index made, and waits until it is kept: that is when nothing that is live waits. What the hub has
+    /// read of itself stays.
+    pub(crate) fn keep_past(&self, commit: Commit) -> Result<(), IngestError> {
+        let (reply, answer) = sync_channel(1);
+        let told = move |outcome| {
+            // Whoever asked waits below.
+            let _ = reply.send(outcome);
+        };
+        let command = Command::KeepPast(Box::new(commit), Box::new(told));
+        self.commands.send(command).map_err(|_| IngestError::Ended)?;
+        answer.recv().map_err(|_| IngestError::Ended)?
     }
 
     /// Asks for sessions, the newest first.

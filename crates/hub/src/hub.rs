@@ -1,13 +1,14 @@
 //! The one thread that owns sessions, what keeps them, and subscribers.
 //!
 //! A turn: obey what waits → keep the ingests among it in one commit and answer them → let the driver read → conclude
-//! what changed: events are kept at once, rows now and then ([`rows`]). Where somebody holds a handle and the driver can
-//! wake the hub, the wait between turns is for either of them; otherwise it is the driver's.
+//! what changed: events are kept at once, rows now and then ([`rows`]) → keep a slice of what an index made. Where somebody
+//! holds a handle and the driver can wake the hub, the wait between turns is for either of them; otherwise it is the driver's.
 
 mod answers;
 mod conclude;
 mod copies;
 mod ingest;
+mod past;
 mod rows;
 mod stop;
 mod whole;
@@ -30,6 +31,7 @@ use self::{
     conclude::{Told, Unkept},
     copies::Copies,
     ingest::{Handed, Waiting},
+    past::Past,
     rows::Rows,
 };
 use crate::{
@@ -50,6 +52,9 @@ pub struct HubOptions {
     pub limits: Limits,
     /// Where passages are found, where they are.
     pub texts: Option<TextsAt>,
+    /// What files tell of sessions that were never kept is no news until this moment. `None` where nothing is known before
+    /// the hub has read it.
+    pub told_until: Option<Millis>,
 }
 
 /// Where passages are found.
@@ -178,6 +183,7 @@ struct Loop {
     /// Whether some of these changes were acknowledged: the next answer must know them.
     owes: bool,
     waiting: Waiting,
+    past: Past,
     handed: Handed,
     copies: Copies,
     /// Revs that are reserved and not given.
@@ -229,6 +235,7 @@ impl Loop {
             pending: BTreeSet::new(),
             owes: false,
             waiting: Waiting::default(),
+            past: Past::default(),
             handed: Handed::default(),
             copies: Copies::default(),
             revs: 0..0,
@@ -258,6 +265,7 @@ impl Loop {
             if !self.has_ended {
                 self.turn();
             }
+            self.keep_past();
             next = self.rest();
         }
         // What could not be kept gets its last chance.
@@ -290,7 +298,7 @@ impl Loop {
                 Err(_) => Next::Stop,
             };
         }
-        if !self.is_woken {
+        if !self.is_woken || !self.past.is_empty() {
             return Next::GoOn;
         }
         match self.inbox.recv_timeout(self.woken_wait()) {

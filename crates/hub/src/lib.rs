@@ -43,6 +43,6 @@ pub use replay::{Recording, Replay};
 pub use spooled::{SpoolStop, delivery_key, hook_ingest, take_spool};
 pub use stop::{StopError, Stopping};
 pub use subscope_store::{
-    Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Recalled, Received,
+    Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Named, Recalled, Received,
 };
 pub use subscription::{Inlet, Offered, Subscription};

@@ -1,11 +1,11 @@
-//! Finds passages and says whose they are: the index knows words and places, the files know what was said, the trees know
+//! Finds passages and says whose they are: the index knows words and places, the files know what was said, the rows know
 //! the agents.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 use subscope_collect::archive::Archive;
-use subscope_model::{Millis, Raw, SessionId, Text, Tree};
+use subscope_model::{Millis, Raw, SessionId, Text};
 use subscope_store::{History, Hit, LedgerError, TextQuery, Texts, words};
 
 /// The version word of hits as JSON.
@@ -54,7 +54,7 @@ pub fn search(
         terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
     let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
     let query = TextQuery { words: terms.to_vec(), session, limit: limit.saturating_mul(factor) };
-    let mut names = Names { history, trees: HashMap::new() };
+    let mut names = Names { history, known: HashMap::new() };
     let mut all = Vec::new();
     for hit in texts.find(&query)? {
         let text = text_of(&hit, archive);
@@ -104,34 +104,29 @@ fn snippet(text: &str, terms: &[String]) -> String {
     if from > 0 { format!("…{line}") } else { line }
 }
 
-/// Agents' names, by the trees that they stand in.
+/// Agents by their sessions and what passages call them: many hits are of few agents.
 struct Names<'h> {
     history: &'h dyn History,
-    trees: HashMap<SessionId, Option<Tree>>,
+    known: HashMap<(SessionId, Text), (Text, String)>,
 }
 
 impl Names<'_> {
     /// The id of the agent that a passage names, and what people call it.
     fn of(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
         let history = self.history;
-        let tree = self.trees.entry(session.clone()).or_insert_with(|| history.tree(session).ok().flatten());
-        let agents = tree.iter().flat_map(|tree| &tree.agents);
-        let row = agents.into_iter().find(|row| {
-            row.id.as_str() == &**agent
-                || row.spawned_by.as_ref().is_some_and(|call| call.as_str() == &**agent)
-        });
-        match row {
-            Some(row) if row.id.is_root() => (row.id.0.clone(), "main".to_owned()),
+        let look_up = || match history.who(session, agent).ok().flatten() {
+            Some(row) if row.id.is_root() => (row.id.0, "main".to_owned()),
             Some(row) => {
                 let kind = row.agent_type.as_deref().unwrap_or("agent");
                 let name = match row.description.as_deref() {
                     Some(words) => format!("{kind}: {words}"),
                     None => format!("{kind} {}", row.id),
                 };
-                (row.id.0.clone(), name)
+                (row.id.0, name)
             }
             None if agent.is_empty() => (agent.clone(), "a subagent".to_owned()),
             None => (agent.clone(), agent.to_string()),
-        }
+        };
+        self.known.entry((session.clone(), agent.clone())).or_insert_with(look_up).clone()
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
 use std::{fs, path::PathBuf};
 
 use subscope_collect::archive::Archive;
@@ -59,23 +60,23 @@ fn a_session_that_came_and_went_while_no_index_ran_is_taken_from_the_archive() {
         options.archive.take(&path.canonicalize().unwrap()).unwrap();
     }
     fs::remove_dir_all(folder.path().join("projects/-home-user-shop")).unwrap();
-    index(&mut store, None, &options, &mut |_| {}).unwrap();
+    index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(figures(&store), expected);
-    let report = index(&mut store, None, &options, &mut |_| {}).unwrap();
+    let report = index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.sessions, figures(&store)), (0, expected), "once is enough");
 }
 
 #[test]
 fn a_session_of_which_one_file_is_left_is_whole_with_what_the_archive_has() {
     let (folder, options, mut store) = place();
-    index(&mut store, None, &options, &mut |_| {}).unwrap();
+    index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     let before = figures(&store);
     let mains = fs_walk(folder.path().join("projects"));
     let main = mains.iter().find(|path| !path.to_string_lossy().contains("subagents")).unwrap();
     fs::remove_file(main).unwrap();
     drop(store);
     let mut store = Sqlite::open(&folder.path().join("data"), Access::Write, "2", 1).unwrap();
-    let report = index(&mut store, None, &options, &mut |_| {}).unwrap();
+    let report = index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.sessions, figures(&store)), (1, before), "made anew by other rules");
     // Without the archive's part it stays as it was.
     options
@@ -84,7 +85,7 @@ fn a_session_of_which_one_file_is_left_is_whole_with_what_the_archive_has() {
         .unwrap();
     drop(store);
     let mut store = Sqlite::open(&folder.path().join("data"), Access::Write, "3", 1).unwrap();
-    let report = index(&mut store, None, &options, &mut |_| {}).unwrap();
+    let report = index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.sessions, figures(&store)), (0, before));
 }
 

@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::mpsc::sync_channel,
     thread,
@@ -127,7 +128,7 @@ impl Place {
             archives: false,
             keep_ms: None,
         };
-        let report = index(store, None, &options, &mut |_| {}).unwrap();
+        let report = index(store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
 }
@@ -246,7 +247,12 @@ fn what_was_settled_is_not_done_again() {
 
 /// What a hub shows once all sessions have come and nothing changes any more, or after a long time.
 fn live(place: &Place, order: &[String], keeper: impl Keeper + 'static, truth: Sum) -> Sum {
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions {
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     let driver = Live::targets(vec![place.folder.path().join("projects")], None).unwrap();
     let hub = Hub::start(Box::new(driver), Box::new(keeper), options).unwrap();
     let handle = hub.handle();

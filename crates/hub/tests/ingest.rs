@@ -17,7 +17,7 @@ use std::{
 use subscope_fold::{Dialect, Fold, Limits};
 use subscope_hub::{
     AskError, Asks, Commit, Driver, Fed, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError,
-    Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
+    Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Named, Nothing, Recalled, Taken,
 };
 use subscope_model::{
     AgentId, Event, EventKind, Holdings, Millis, PriceTable, Problem, SessionId, SessionRow, Stats, Text,
@@ -30,7 +30,12 @@ use subscope_testkit::fixtures::recording;
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Keeper + 'static) -> Hub {
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions {
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
 }
 
@@ -180,6 +185,10 @@ impl History for Failing {
         self.memory.files_of(session)
     }
 
+    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
+        self.memory.who(session, agent)
+    }
+
     fn stats(&self) -> Result<Stats, LedgerError> {
         self.memory.stats()
     }
@@ -309,7 +318,12 @@ fn replaced_file_keeps_what_was_handed_over() {
     let file = folder.path().join("session.jsonl");
     std::fs::write(&file, &bytes).unwrap();
     let driver = Live::targets(vec![file.clone()], None).unwrap();
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions {
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
     let handle = hub.handle();
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
@@ -359,7 +373,12 @@ impl Driver for Reading {
 fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let store = || Box::new(sqlite(folder.path()));
-    let options = || HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = || HubOptions {
+        prices: PriceTable::default(),
+        limits: Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     let hub = Hub::start(Box::new(Nothing), store(), options()).unwrap();
     let late = Ingest { received_ms: Some(5_000), ..hook("s", "t1", "PreToolUse") };
     ingest(&hub.handle(), late).unwrap();

@@ -20,8 +20,8 @@ use std::{collections::HashSet, path::PathBuf};
 pub use memory::Memory;
 pub use sqlite::{Access, Kin, OpenError, Sqlite};
 use subscope_model::{AgentId, Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
-pub use texts::{FilePassages, Hit, Passage, PassageKind, Span, TextQuery, Texts};
-pub use word::{Vocabulary, words};
+pub use texts::{Hit, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
+pub use word::words;
 
 /// One commit: the rows of changed sessions, and what happened.
 #[derive(Clone, Debug, Default)]
@@ -41,10 +41,23 @@ pub struct Commit {
     pub sources: Vec<Source>,
     /// What sessions of `trees` hold that a copy would hold too.
     pub held: Vec<Held>,
+    /// Sessions of which a file is gone: their rows stay as they are.
+    pub gone: Vec<SessionId>,
+    /// That the rows of all sessions rest on who holds what.
+    pub compared: Option<Compared>,
 }
 
 /// Keys that are looked for among all that is held: many, and asked for very often.
 pub type Keys = hashbrown::HashSet<u64>;
+
+/// Sessions that were compared with all others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Which.
+    pub sessions: Vec<SessionId>,
+    /// All that they share with others.
+    pub kin: Vec<Kin>,
+}
 
 /// What a session is known to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,6 +159,17 @@ pub struct ListQuery {
     pub only_live: bool,
 }
 
+/// Who an agent is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its id.
+    pub id: AgentId,
+    /// The harness's type of agent.
+    pub agent_type: Option<Text>,
+    /// What it was asked to do, in a few words.
+    pub description: Option<Text>,
+}
+
 /// The seam of what is asked.
 pub trait History: Send {
     /// Returns lines of a list of sessions, the newest first by their last event.
@@ -168,6 +192,9 @@ pub trait History: Send {
 
     /// Returns what a session holds, its keys sorted and each once; `None` where nothing is known of it.
     fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError>;
+
+    /// Returns who an agent of a session is, by its id or by the call that started it; `None` where no row tells.
+    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError>;
 
     /// Returns figures over everything.
     fn stats(&self) -> Result<Stats, LedgerError>;

@@ -6,11 +6,11 @@ use std::{
 };
 
 use subscope_model::{
-    AgentId, Event, Holdings, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree,
+    Agent, AgentId, Event, Holdings, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree,
 };
 
 use crate::{
-    Commit, Held, History, Keys, Ledger, LedgerError, ListQuery, Recalled,
+    Commit, Held, History, Keys, Ledger, LedgerError, ListQuery, Named, Recalled,
     days::{self, By},
 };
 
@@ -122,6 +122,18 @@ impl History for Memory {
 
     fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
         Ok(self.held.get(session).cloned())
+    }
+
+    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
+        let agents = self.trees.get(session).into_iter().flat_map(|tree| &tree.agents);
+        let by_id = agents.clone().find(|row| row.id.as_str() == agent);
+        let started_by = |row: &&Agent| row.spawned_by.as_ref().is_some_and(|call| call.as_str() == agent);
+        let row = by_id.or_else(|| agents.clone().find(started_by));
+        Ok(row.map(|row| Named {
+            id: row.id.clone(),
+            agent_type: row.agent_type.clone(),
+            description: row.description.clone(),
+        }))
     }
 
     fn stats(&self) -> Result<Stats, LedgerError> {

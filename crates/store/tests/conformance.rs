@@ -6,8 +6,8 @@ use std::{fs, path::PathBuf};
 
 use subscope_model::{Event, Holdings, SessionId, Tree};
 use subscope_store::{
-    Access, Commit, Held, History, Identity, Kin, Ledger, ListQuery, Memory, OpenError, Received, Source,
-    Sqlite,
+    Access, Commit, Compared, Held, History, Identity, Kin, Ledger, ListQuery, Memory, OpenError, Received,
+    Source, Sqlite,
 };
 use subscope_testkit::{
     fixtures::recording,
@@ -85,9 +85,20 @@ fn lists_and_figures_are_the_same() {
         assert_eq!(stats.by_tool.iter().map(|row| row.tool_calls).sum::<u64>(), u64::from(calls), "{which}");
         let agent = trees[2].agents.last().unwrap().id.clone();
         let found = keeper.agents(agent.as_str().get(..6).unwrap(), 5).unwrap();
-        assert_eq!(found, [(trees[2].session.id.clone(), agent)], "{which}");
+        assert_eq!(found, [(trees[2].session.id.clone(), agent.clone())], "{which}");
         assert!(keeper.agents("root", 5).unwrap().is_empty(), "{which}");
         assert!(keeper.agents("a%", 5).unwrap().is_empty(), "{which}: a prefix is no pattern");
+        let nested = &trees[2];
+        for row in &nested.agents {
+            let named = keeper.who(&nested.session.id, row.id.as_str()).unwrap().unwrap();
+            let told = (&named.id, &named.agent_type, &named.description);
+            assert_eq!(told, (&row.id, &row.agent_type, &row.description), "{which}");
+            let call = row.spawned_by.as_ref().map_or("root", |call| call.as_str());
+            assert_eq!(keeper.who(&nested.session.id, call).unwrap(), Some(named), "{which}");
+        }
+        assert_eq!(keeper.who(&nested.session.id, "").unwrap(), None, "{which}");
+        assert_eq!(keeper.who(&trees[0].session.id, agent.as_str()).unwrap(), None, "{which}");
+        assert_eq!(keeper.who(&SessionId("none".into()), "root").unwrap(), None, "{which}");
         answers.push((rows, stats));
     });
     let [memory, sqlite] = answers.as_slice() else { panic!("two") };
@@ -164,7 +175,7 @@ fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
     drop(writer);
     let mut writer = open(Access::Write, "2").unwrap();
     assert_eq!(writer.due(0).unwrap(), std::slice::from_ref(&one.session.id), "rows of other rules are due");
-    writer.freeze(std::slice::from_ref(&one.session.id)).unwrap();
+    writer.commit(&Commit { gone: vec![one.session.id.clone()], ..Commit::default() }).unwrap();
     assert!(writer.due(i64::MAX).unwrap().is_empty(), "but not those whose files are gone");
     writer.commit(&Commit { trees: vec![one.clone()], ..commit.clone() }).unwrap();
     assert_eq!(writer.due(500).unwrap().len(), 1, "until they are there again");
@@ -238,6 +249,11 @@ fn what_sessions_hold_is_found_by_key() {
     });
 }
 
+fn compared(sessions: &[SessionId], kin: &[Kin]) -> Commit {
+    let compared = Compared { sessions: sessions.to_vec(), kin: kin.to_vec() };
+    Commit { compared: Some(compared), ..Commit::default() }
+}
+
 #[test]
 fn sessions_are_compared_again_when_they_hold_more() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,7 +268,7 @@ fn sessions_are_compared_again_when_they_hold_more() {
     both.sort();
     assert_eq!(asked, both.iter().map(|session| (session.clone(), true)).collect::<Vec<_>>());
     let kin = Kin { later: one.session.id.clone(), earlier: other.session.id.clone(), shared: 1 };
-    store.set_compared(&both, std::slice::from_ref(&kin)).unwrap();
+    store.commit(&compared(&both, std::slice::from_ref(&kin))).unwrap();
     assert_eq!((store.uncompared().unwrap(), store.kin().unwrap()), (vec![], vec![kin.clone()]));
     store.commit(&commit(vec![held(&one, &[1], &[3], false)])).unwrap();
     assert_eq!(store.uncompared().unwrap(), [(one.session.id.clone(), false)], "only keys are new");
@@ -261,7 +277,7 @@ fn sessions_are_compared_again_when_they_hold_more() {
     assert_eq!(store.kin().unwrap(), [kin], "until then what was known stands");
     store.forget(std::slice::from_ref(&other.session.id)).unwrap();
     assert!(store.holdings(&other.session.id).unwrap().is_some(), "what was copied from it stays a copy");
-    store.set_compared(std::slice::from_ref(&one.session.id), &[]).unwrap();
+    store.commit(&compared(std::slice::from_ref(&one.session.id), &[])).unwrap();
     assert!(store.kin().unwrap().is_empty());
 }
 

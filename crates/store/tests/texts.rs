@@ -5,22 +5,22 @@
 use std::path::PathBuf;
 
 use subscope_model::SessionId;
-use subscope_store::{
-    Access, FilePassages, Identity, Passage, PassageKind, Span, TextQuery, Texts, Vocabulary,
-};
+use subscope_store::{Access, Identity, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
 
-fn file(name: &str, session: &str, said: &[(i64, &str)]) -> FilePassages {
-    let mut vocabulary = Vocabulary::default();
-    let passages = said
-        .iter()
-        .enumerate()
-        .map(|(number, (at, text))| {
-            let span = Span { start: number as u64, bytes: text.len() as u64 };
-            Passage::new("root".into(), PassageKind::Message, *at, span, text, &mut vocabulary)
-        })
-        .collect();
+fn add(batch: &mut TextBatch, name: &str, session: &str, said: &[(i64, &str)]) {
     let identity = Identity { inode: 1, bytes: 2, modified_ns: 3 };
-    FilePassages { path: PathBuf::from(name), session: SessionId(session.into()), identity, passages }
+    batch.begin(TextFile { path: PathBuf::from(name), session: SessionId(session.into()), identity });
+    for (number, (at, text)) in said.iter().enumerate() {
+        let span = Span { start: number as u64, bytes: text.len() as u64 };
+        batch.add("root", PassageKind::Message, *at, span, text);
+    }
+    batch.end();
+}
+
+fn segment(name: &str, session: &str, said: &[(i64, &str)]) -> Segment {
+    let mut batch = TextBatch::default();
+    add(&mut batch, name, session, said);
+    batch.seal()
 }
 
 fn found(texts: &Texts, query: &[&str], session: Option<&str>) -> Vec<(String, u64)> {
@@ -37,16 +37,11 @@ fn found(texts: &Texts, query: &[&str], session: Option<&str>) -> Vec<(String, u
 fn words_are_found_newest_first_and_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
-    texts
-        .put(&[
-            file("b", "two", &[(9_000, "Round half cents UP, please"), (5_000, "größe 東京 src/main.rs")]),
-            file(
-                "a",
-                "one",
-                &[(1_000, "round\nround"), (20_000, "rounding OR \"cents\" -x*"), (0, "no time cents")],
-            ),
-        ])
-        .unwrap();
+    let mut batch = TextBatch::default();
+    add(&mut batch, "b", "two", &[(9_000, "Round half cents UP, please"), (5_000, "größe 東京 src/main.rs")]);
+    let one = [(1_000, "round\nround"), (20_000, "rounding OR \"cents\" -x*"), (0, "no time cents")];
+    add(&mut batch, "a", "one", &one);
+    texts.put(&batch.seal()).unwrap();
     let path = |name: &str, at: u64| (name.to_owned(), at);
     assert_eq!(found(&texts, &["round"], None), [path("b", 0), path("a", 0)]);
     assert_eq!(found(&texts, &["round*"], None), [path("a", 1), path("b", 0), path("a", 0)]);
@@ -59,7 +54,7 @@ fn words_are_found_newest_first_and_forgotten() {
         let _ = found(&texts, &[word], None);
     }
     assert_eq!(found(&texts, &["*"], None), []);
-    texts.put(&[file("b", "two", &[(9_000, "all other now")])]).unwrap();
+    texts.put(&segment("b", "two", &[(9_000, "all other now")])).unwrap();
     assert_eq!(found(&texts, &["half"], None), [], "a file is replaced whole");
     assert_eq!(found(&texts, &["other"], None), [path("b", 0)]);
     texts.forget(&[SessionId("one".into())]).unwrap();
@@ -72,7 +67,104 @@ fn many_passages_of_one_second_all_stay() {
     let folder = tempfile::tempdir().unwrap();
     let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
     let said: Vec<(i64, &str)> = (0..500).map(|number| (1_000 + number % 3, "same")).collect();
-    texts.put(&[file("a", "one", &said), file("b", "one", &said)]).unwrap();
+    texts.put(&segment("a", "one", &said)).unwrap();
+    texts.put(&segment("b", "one", &said)).unwrap();
     let query = TextQuery { words: vec!["same".into()], session: None, limit: 5_000 };
-    assert_eq!(texts.find(&query).unwrap().len(), 1_000);
+    let hits = texts.find(&query).unwrap();
+    assert_eq!(hits.len(), 1_000);
+    assert!(hits.is_sorted_by_key(|hit| std::cmp::Reverse(hit.at_ms)));
+}
+
+/// Texts that share words at different distances, so that walks of several blocks pass each other.
+fn numbered(number: usize) -> String {
+    let mut text = format!("all w{number}");
+    for step in [2, 3, 7, 50, 997] {
+        if number.is_multiple_of(step) {
+            text += &format!(" by{step}");
+        }
+    }
+    text
+}
+
+fn hits(texts: &Texts, words: &[&str], session: Option<&str>, limit: usize) -> Vec<i64> {
+    let words = words.iter().map(|word| (*word).to_owned()).collect();
+    let query = TextQuery { words, session: session.map(SessionId::from), limit };
+    texts.find(&query).unwrap().iter().map(|hit| hit.at_ms / 1000).collect()
+}
+
+#[test]
+fn any_words_of_many_passages_give_what_a_scan_gives() {
+    const COUNT: usize = 30_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
+    // Three segments whose passages interleave in time.
+    for part in 0..3 {
+        let said: Vec<(usize, String)> =
+            (0..COUNT).filter(|number| number % 3 == part).map(|number| (number, numbered(number))).collect();
+        let said: Vec<(i64, &str)> =
+            said.iter().map(|(at, text)| (*at as i64 * 1000, text.as_str())).collect();
+        texts.put(&segment(&format!("f{part}"), &format!("s{part}"), &said)).unwrap();
+    }
+    let scan = |is_one: &dyn Fn(usize) -> bool, limit: usize| -> Vec<i64> {
+        (0..COUNT).rev().filter(|number| is_one(*number)).map(|number| number as i64).take(limit).collect()
+    };
+    let all = usize::MAX;
+    assert_eq!(hits(&texts, &["all"], None, 50), scan(&|_| true, 50));
+    assert_eq!(hits(&texts, &["all"], None, all), scan(&|_| true, all));
+    assert_eq!(hits(&texts, &["by7", "all", "by2"], None, all), scan(&|number| number % 14 == 0, all));
+    assert_eq!(hits(&texts, &["by50", "by997"], None, all), scan(&|number| number % 49_850 == 0, all));
+    assert_eq!(hits(&texts, &["by997", "by3"], None, all), scan(&|number| number % 2991 == 0, all));
+    let of_one = |number: usize| number % 3 == 1 && number.is_multiple_of(50);
+    assert_eq!(hits(&texts, &["by50"], Some("s1"), 20), scan(&of_one, 20));
+    let begins = |number: usize| number.to_string().starts_with("123");
+    assert_eq!(hits(&texts, &["w123*"], None, all), scan(&begins, all));
+    assert_eq!(hits(&texts, &["w123*", "by2"], None, all), scan(&|it| begins(it) && it % 2 == 0, all));
+    for number in [0, 1, COUNT / 2, COUNT - 1] {
+        assert_eq!(hits(&texts, &[&format!("w{number}")], None, all), [number as i64]);
+    }
+    assert_eq!(hits(&texts, &["by5"], None, all), [0; 0]);
+    assert_eq!(hits(&texts, &["zzz"], None, all), [0; 0]);
+    assert_eq!(hits(&texts, &["a"], None, all), [0; 0]);
+}
+
+#[test]
+fn many_small_segments_are_merged_and_nothing_is_lost_or_void() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
+    // Files that are read again and again while they grow, as a live session's.
+    for round in 0..400i64 {
+        let name = format!("f{}", round % 10);
+        let said: Vec<(i64, String)> =
+            (0..=round / 10).map(|at| (at * 1000, format!("grown w{at} only{round}"))).collect();
+        let said: Vec<(i64, &str)> = said.iter().map(|(at, text)| (*at, text.as_str())).collect();
+        texts.put(&segment(&name, &name, &said)).unwrap();
+    }
+    assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 400);
+    assert_eq!(hits(&texts, &["w3"], None, usize::MAX), [3; 10]);
+    assert_eq!(hits(&texts, &["only5"], None, 10), [0; 0], "an older reading is void");
+    assert_eq!(hits(&texts, &["only399", "w39"], None, 10), [39]);
+    texts.forget(&[SessionId::from("f3"), SessionId::from("f4")]).unwrap();
+    assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 320);
+    assert_eq!(texts.files().unwrap().len(), 10);
+}
+
+#[test]
+fn a_file_in_several_segments_is_known_once_it_is_read_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
+    let identity = Identity { inode: 1, bytes: 2, modified_ns: 3 };
+    let mut batch = TextBatch::default();
+    batch.begin(TextFile { path: "big".into(), session: SessionId::from("one"), identity });
+    let span = Span { start: 0, bytes: 1 };
+    batch.add("root", PassageKind::Prompt, 1_000, span, "first part");
+    texts.put(&batch.seal()).unwrap();
+    assert_ne!(texts.files().unwrap()[0].1, identity);
+    batch.add("root", PassageKind::Prompt, 2_000, span, "second part");
+    batch.end();
+    texts.put(&batch.seal()).unwrap();
+    assert!(batch.is_empty());
+    assert_eq!(texts.files().unwrap(), [(PathBuf::from("big"), identity)]);
+    assert_eq!(hits(&texts, &["part"], None, 10), [2, 1]);
+    texts.put(&segment("big", "one", &[(3_000, "part")])).unwrap();
+    assert_eq!(hits(&texts, &["part"], None, 10), [3]);
 }

@@ -1,15 +1,16 @@
 //! `subscope serve`: a hub and its HTTP server in the foreground, until a signal ends it.
 
 use std::{
+    ops::ControlFlow,
     path::Path,
     sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
     Figures, Hub, HubHandle, HubOptions, Live, TextsAt, clock,
-    index::{IndexOptions, index, index_texts},
+    index::{IndexError, IndexOptions, Told, index_beside, index_texts},
     take_spool,
 };
 use subscope_server::{PEERS_ARE_KNOWN, Patience, ServeError, Server, ServerOptions, Token, TokenError};
@@ -41,6 +42,10 @@ const SPOOL_EVERY: Duration = Duration::from_secs(1);
 /// of files a look at all of them takes some 60 ms.
 const TEXTS_EVERY: Duration = Duration::from_secs(10);
 
+/// How much reading of the past gives way, of 19: it still goes on beside something that takes all it can get.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
 /// The socket in the folder for data.
 const SOCKET: &str = "hub.sock";
 
@@ -54,17 +59,16 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     let token = token(args, &data)?;
     let mut store = open(context)?;
     let past = history::index_options(vec![root.clone()], context)?;
-    let report = index(&mut store, None, &past, &mut |_| {});
-    let report = report.map_err(|error| CliError::caused(Kind::Failed, error))?;
-    context.note(&format!("{} sessions were new or had changed", report.sessions));
+    let past = IndexOptions { workers: Some(readers()), ..past };
     let forgotten = history::index::retired(&mut store, None, &past, context)?;
     if forgotten > 0 {
         context.note(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
     }
     let options = HubOptions {
-        prices: context.prices()?.table.clone(),
+        prices: past.prices.clone(),
         limits: limits(context),
         texts: Some(TextsAt { folder: data.clone(), archive: past.archive.clone() }),
+        told_until: Some(past.now_ms),
     };
     let server = ServerOptions {
         listen: args.listen,
@@ -83,13 +87,15 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     if !args.listen.ip().is_loopback() {
         context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
+    let rules = history::rules(context)?;
     let (ending, ended) = sync_channel::<()>(1);
+    let (past_ending, past_ended) = sync_channel::<()>(1);
     let outcome = std::thread::scope(|scope| {
-        let rules = history::rules(context)?;
-        let (handle, data) = (hub.handle(), data.as_path());
-        scope.spawn(move || tend(&handle, data, &rules, past, &ended));
+        let (spooling, reading, data) = (hub.handle(), hub.handle(), data.as_path());
+        scope.spawn(move || take_in(&spooling, data, &ended));
+        scope.spawn(move || Shelf { hub: reading, data, rules: &rules, options: past }.tend(&past_ended));
         let outcome = runtime.block_on(serve(server, hub.handle()));
-        drop(ending);
+        drop((ending, past_ending));
         outcome
     });
     runtime.shutdown_timeout(FAREWELL);
@@ -127,10 +133,26 @@ fn open(context: &Context) -> Result<Sqlite, CliError> {
     })
 }
 
-/// Takes the spool in as it fills, and keeps the full text up to date while something happens, until the server ends.
-fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, ended: &Receiver<()>) {
+/// How many threads read what stood on disk before: half of the cores, since agents work on the same machine.
+fn readers() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
+}
+
+/// Lets other threads and processes go first, from this thread on and those that it starts.
+fn give_way() {
+    // Elsewhere than on Linux this would be the whole process: then half of the cores is all that is given way.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
+/// Waits for the given time. Returns whether the server has ended meanwhile.
+fn has_ended(ended: &Receiver<()>, wait: Duration) -> bool {
+    !matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Timeout))
+}
+
+/// Takes the spool in as it fills, until the server ends.
+fn take_in(hub: &HubHandle, data: &Path, ended: &Receiver<()>) {
     let spool = spool::folder(data);
-    let mut indexed: Option<(u64, Instant)> = None;
     loop {
         if let Ok(waiting) = Spool::open(&spool) {
             waiting.sweep(clock::now_ms());
@@ -138,20 +160,57 @@ fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, en
             let _ =
                 take_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
         }
-        let seq = place(hub);
-        let is_due = |(known, at): (u64, Instant)| known != seq && at.elapsed() >= TEXTS_EVERY;
-        if indexed.is_none_or(is_due) {
-            options.now_ms = clock::now_ms();
-            // Words that could not be read are read in the next round; nothing waits for them.
-            if let Err(error) = texts(data, rules, &options) {
-                output::complain(&format!("warning: the full text is not up to date: {error}\n"));
+        if has_ended(ended, SPOOL_EVERY) {
+            return;
+        }
+    }
+}
+
+/// What stands on disk beside what is live.
+struct Shelf<'a> {
+    hub: HubHandle,
+    data: &'a Path,
+    rules: &'a str,
+    options: IndexOptions,
+}
+
+impl Shelf<'_> {
+    /// Takes in what was written while nobody followed it, then keeps the full text up to date while something happens, until
+    /// the server ends.
+    fn tend(mut self, ended: &Receiver<()>) {
+        give_way();
+        let (mut indexed, mut is_behind) = (None, true);
+        loop {
+            let seq = place(&self.hub);
+            if is_behind || indexed != Some(seq) {
+                self.options.now_ms = clock::now_ms();
+                let mut told = |_| match has_ended(ended, Duration::ZERO) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                };
+                match self.read(is_behind, &mut told) {
+                    Ok(()) => (indexed, is_behind) = (Some(seq), false),
+                    Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
+                    // What could not be read or kept is tried again in the next round; nothing waits for it.
+                    Err(error) => {
+                        output::complain(&format!("warning: past sessions are not up to date: {error}\n"));
+                    }
+                }
             }
-            indexed = Some((seq, clock::tick()));
+            if has_ended(ended, TEXTS_EVERY) {
+                return;
+            }
         }
-        match ended.recv_timeout(SPOOL_EVERY) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+    }
+
+    fn read(&self, is_behind: bool, told: Told<'_>) -> anyhow::Result<()> {
+        let store = Sqlite::open(self.data, Access::Read, self.rules, 0)?;
+        let mut texts = Texts::open(self.data, Access::Write)?;
+        if is_behind {
+            index_beside(&self.hub, &store, &mut texts, &self.options, told)?;
+            return Ok(());
         }
+        Ok(index_texts(&store, &mut texts, &self.options, told)?)
     }
 }
 
@@ -163,12 +222,6 @@ fn place(hub: &HubHandle) -> u64 {
         let _ = reply.send(figures.seq);
     }));
     asked.ok().and_then(|()| answer.recv().ok()).unwrap_or(0)
-}
-
-fn texts(data: &Path, rules: &str, options: &IndexOptions) -> anyhow::Result<u64> {
-    let store = Sqlite::open(data, Access::Read, rules, 0)?;
-    let mut texts = Texts::open(data, Access::Write)?;
-    Ok(index_texts(&store, &mut texts, options)?)
 }
 
 async fn serve(options: ServerOptions, hub: HubHandle) -> Result<(), CliError> {

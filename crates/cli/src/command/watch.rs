@@ -26,8 +26,12 @@ const WAIT: Duration = Duration::from_millis(500);
 /// Runs the command.
 pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     let driver = driver(args, context)?;
-    let options =
-        HubOptions { prices: context.prices()?.table.clone(), limits: limits(context), texts: None };
+    let options = HubOptions {
+        prices: context.prices()?.table.clone(),
+        limits: limits(context),
+        texts: None,
+        told_until: None,
+    };
     let hub = Hub::start(driver, Box::new(Memory::new()), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     let mut feed = hub.subscribe();

@@ -25,12 +25,16 @@ pub(super) const MOST_NAMESAKES: usize = 100;
 impl Loop {
     /// Does what a command says. Whoever asks is answered with all that was acknowledged before.
     pub(super) fn obey(&mut self, command: Command) -> Next {
-        if self.owes && !matches!(command, Command::Ingest(..) | Command::Wake | Command::Stop) {
+        if self.owes
+            && !matches!(command, Command::Ingest(..) | Command::KeepPast(..) | Command::Wake | Command::Stop)
+        {
             self.conclude_pending(false);
         }
         match command {
             Command::Ingest(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
             Command::Ingest(ingest, reply) => self.waiting.push(*ingest, reply),
+            Command::KeepPast(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
+            Command::KeepPast(commit, reply) => self.past.push_back((*commit, reply)),
             Command::Subscribe(mut subscriber) => {
                 let tree = |session: &SessionId| self.tree(session);
                 for snapshot in self.current() {

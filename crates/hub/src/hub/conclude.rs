@@ -53,9 +53,10 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn of(session: &SessionId, keeper: &dyn Keeper) -> Self {
+    /// `unknown` is until when it counts as told what files tell of a session without rows.
+    pub(super) fn of(session: &SessionId, unknown: Option<Millis>, keeper: &dyn Keeper) -> Self {
         let rows = keeper.tree(session).ok().flatten();
-        let until = rows.and_then(|tree| tree.session.ended_at_ms);
+        let until = rows.map_or(unknown, |tree| tree.session.ended_at_ms);
         Self { until, last: None, fresh: BTreeSet::new() }
     }
 
@@ -109,6 +110,7 @@ impl Loop {
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
         // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
+        let unknown = self.options.told_until;
         let (keeper, told, reread) = (&*self.keeper, &mut self.told, std::mem::take(&mut self.reread));
         events.retain(|event| {
             let session = &event.session_id;
@@ -116,7 +118,7 @@ impl Loop {
             if !is_reading && !is_late(event) {
                 return true;
             }
-            let told = told.entry(session.clone()).or_insert_with(|| Told::of(session, keeper));
+            let told = told.entry(session.clone()).or_insert_with(|| Told::of(session, unknown, keeper));
             let is_past = is_reading && told.is_past(event);
             !is_past && !told.has(event, keeper)
         });
@@ -222,7 +224,7 @@ impl Loop {
 
     /// A rev that no row was given. Where none can be reserved, rows are not kept either, and what is shown meanwhile gets
     /// the numbers that follow.
-    fn next_rev(&mut self) -> u64 {
+    pub(super) fn next_rev(&mut self) -> u64 {
         if self.revs.is_empty() {
             let first = self.keeper.reserve_revs(REVS).unwrap_or(self.revs.end);
             self.revs = first..first + REVS;

@@ -37,6 +37,14 @@ impl Copies {
         own
     }
 
+    /// Learns what was kept beside the hub.
+    pub(super) fn kept(&mut self, held: &[Held]) {
+        let Some(heads) = &mut self.heads else { return };
+        for Held { holdings, .. } in held {
+            heads.add(&holdings.session, &holdings.heads);
+        }
+    }
+
     /// Forgets live sessions: they are read anew.
     pub(super) fn restart(&mut self) {
         self.live.clear();

@@ -28,8 +28,9 @@ impl Loop {
             };
             if !files.is_empty() || !self.is_announced {
                 // What files tell is old. What is handed over is new, of whatever time it is.
-                let keeper = &*self.keeper;
-                let told = self.told.entry(session.clone()).or_insert_with(|| Told::of(session, keeper));
+                let (keeper, unknown) = (&*self.keeper, self.options.told_until);
+                let told = self.told.entry(session.clone());
+                let told = told.or_insert_with(|| Told::of(session, unknown, keeper));
                 told.fresh(dialects);
                 self.reread.insert(session.clone());
             }

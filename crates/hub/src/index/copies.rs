@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashSet;
 use subscope_fold::Elsewhere;
 use subscope_model::{Holdings, SessionId};
-use subscope_store::{History, Keys, Kin, LedgerError, Sqlite};
+use subscope_store::{Commit, Compared, History, Keys, Kin, LedgerError, Sqlite};
 
 use crate::copies::{Heads, in_order, joined};
 
@@ -68,9 +68,9 @@ impl Comparison {
         Ok(Some(Self { fresh, kin: kin.into_iter().collect(), wrong }))
     }
 
-    /// Says that all rows rest on what was looked up.
-    pub(super) fn finish(self, store: &mut Sqlite) -> Result<(), LedgerError> {
-        store.set_compared(&self.fresh, &self.kin)
+    /// What says that all rows rest on what was looked up.
+    pub(super) fn finish(self) -> Commit {
+        Commit { compared: Some(Compared { sessions: self.fresh, kin: self.kin }), ..Commit::default() }
     }
 }
 

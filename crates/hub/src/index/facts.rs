@@ -9,19 +9,19 @@ use std::{
 };
 
 use subscope_collect::read;
-use subscope_fold::{Fold, FoldOptions, Keep, Now, Told, next_deadline};
+use subscope_fold::{Fold, FoldOptions, Keep as Depth, Now, Told, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
-use subscope_store::{Commit, Held, Ledger, LedgerError, Source, Sqlite};
+use subscope_store::{Commit, Held, Source};
 
-use super::{IndexOptions, Progress, QUEUE, Report, plan::Work, workers};
+use super::{IndexError, IndexOptions, Keep, Run, plan::Work, workers};
 use crate::{
     clock,
     live::spec,
     partitions::{Partitions, partition_of},
 };
 
-/// How many sessions are one commit at most: enough that commits cost little, few enough that the first are seen at once.
-const BATCH: usize = 64;
+/// How many folded sessions may wait for the writer: enough that neither waits for the other's bursts.
+const QUEUE: usize = 8;
 /// How long a batch may wait for more.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
@@ -35,21 +35,14 @@ struct Folded {
     bytes: u64,
 }
 
-/// Folds all sessions and commits their rows.
+/// Folds all sessions and keeps their rows, some `most_rows` at once.
 pub(super) fn write(
-    store: &mut Sqlite,
+    run: &mut Run<'_>,
     groups: &[Work],
-    options: &IndexOptions,
-    report: &mut Report,
-    progress: &mut Progress,
-    told: &mut dyn FnMut(Progress),
-) -> Result<(), LedgerError> {
-    if groups.is_empty() {
-        return Ok(());
-    }
-    // A pass replaces each row once at most.
-    let rev = store.reserve_revs(1)?;
-    let next = AtomicUsize::new(0);
+    most_rows: usize,
+    keep: Keep<'_>,
+) -> Result<(), IndexError> {
+    let (next, options) = (AtomicUsize::new(0), run.options);
     std::thread::scope(|scope| {
         let (sender, folded) = sync_channel::<Folded>(QUEUE);
         for _ in 0..workers(options).min(groups.len()) {
@@ -57,35 +50,62 @@ pub(super) fn write(
             scope.spawn(move || fold_all(groups, next, options, &sender));
         }
         drop(sender);
-        let mut commit = Commit::default();
-        let mut since: Option<Instant> = None;
+        let mut batch = Batch::default();
         for one in folded {
-            report.bytes += one.bytes;
-            report.sessions += one.trees.len() as u64;
-            report.problems.extend(one.problems);
-            progress.done_bytes += one.bytes;
-            progress.sessions += one.trees.len() as u64;
-            for (tree, deadline) in one.trees {
-                commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
-                commit.trees.push(tree);
+            let rows = one.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
+            if batch.rows > 0 && batch.rows + rows > most_rows {
+                batch.keep(run, keep)?;
             }
-            commit.held.extend(one.held);
-            commit.sources.extend(one.sources);
-            let is_late = since.get_or_insert_with(clock::tick).elapsed() >= BATCH_WAIT;
-            if commit.trees.len() >= BATCH || is_late {
-                keep(store, rev, commit)?;
-                commit = Commit::default();
-                since = None;
-                told(*progress);
+            batch.rows += rows;
+            batch.add(run, one);
+            let is_late = batch.since.get_or_insert_with(clock::tick).elapsed() >= BATCH_WAIT;
+            if batch.rows >= most_rows || is_late {
+                batch.keep(run, keep)?;
             }
         }
-        keep(store, rev, commit)
+        batch.keep(run, keep)
     })
 }
 
-fn keep(store: &mut Sqlite, rev: u64, mut commit: Commit) -> Result<(), LedgerError> {
-    commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
-    store.commit(&commit).map(|_| ())
+/// What becomes one commit.
+#[derive(Default)]
+struct Batch {
+    commit: Commit,
+    rows: usize,
+    sessions: u64,
+    bytes: u64,
+    since: Option<Instant>,
+}
+
+impl Batch {
+    fn add(&mut self, run: &mut Run<'_>, one: Folded) {
+        self.bytes += one.bytes;
+        self.sessions += one.trees.len() as u64;
+        run.report.problems.extend(one.problems);
+        for (tree, deadline) in one.trees {
+            self.commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
+            self.commit.trees.push(tree);
+        }
+        self.commit.held.extend(one.held);
+        self.commit.sources.extend(one.sources);
+    }
+
+    fn keep(&mut self, run: &mut Run<'_>, keep: Keep<'_>) -> Result<(), IndexError> {
+        let Self { commit, sessions, bytes, .. } = std::mem::take(self);
+        if !commit.trees.is_empty() || !commit.sources.is_empty() {
+            keep(commit)?;
+        }
+        run.report.bytes += bytes;
+        run.report.sessions += sessions;
+        run.progress.done_bytes += bytes;
+        run.progress.sessions += sessions;
+        run.tell()
+    }
+}
+
+/// How many rows a tree has.
+fn rows(tree: &Tree) -> usize {
+    tree.agents.len() + tree.agents.iter().map(|agent| agent.tools.len()).sum::<usize>()
 }
 
 /// Takes sessions until none is left. The writer's going away ends it early.
@@ -99,7 +119,7 @@ fn fold_all(groups: &[Work], next: &AtomicUsize, options: &IndexOptions, sender:
 }
 
 fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
-    let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
+    let mut fold = Fold::new(FoldOptions { keep: Depth::Rows, cutoff: None, events: false });
     let mut folded = Folded::default();
     for (found, _) in &work.files {
         let source = fold.open(spec(found, 0, None));

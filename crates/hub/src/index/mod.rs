@@ -9,19 +9,25 @@ mod facts;
 mod plan;
 mod words;
 
+use std::{collections::HashSet, ops::ControlFlow, path::PathBuf, time::Duration};
+
 pub use copies::elsewhere;
-
-use std::{collections::HashSet, path::PathBuf, time::Duration};
-
 use subscope_collect::{CollectError, archive::Archive};
 use subscope_fold::Limits;
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
-use subscope_store::{LedgerError, Sqlite, Texts};
+use subscope_store::{Commit, Ledger, LedgerError, Sqlite, Texts};
 
-use crate::clock;
+use self::{
+    copies::Comparison,
+    plan::{Plan, Work},
+};
+use crate::{clock, command::IngestError, handle::HubHandle};
 
-/// How many files' or sessions' results may wait for the writer: enough that neither waits for the other's bursts.
-const QUEUE: usize = 32;
+/// How many rows (agents and calls) are one commit at most, of several sessions, where nobody else writes: enough that
+/// commits cost little, few enough that the first are seen at once.
+const ALONE: usize = 50_000;
+/// The same beside a hub: what is live waits for one of these, for some milliseconds. A session is not cut.
+const BESIDE: usize = 2_000;
 
 /// What an index is made with.
 #[derive(Clone, Debug)]
@@ -86,40 +92,71 @@ pub enum IndexError {
     /// Something could not be removed from the archive.
     #[error("cannot remove it from the archive")]
     Archive(#[source] std::io::Error),
+    /// The hub could not keep something.
+    #[error(transparent)]
+    Hub(#[from] IngestError),
+    /// Whoever is told of the progress wants no more.
+    #[error("the index was stopped")]
+    Stopped,
 }
+
+/// Who is told how far it is, and says whether it goes on.
+pub type Told<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+/// Keeps a commit, whoever writes.
+type Keep<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
 
 /// Brings a store up to date with what stands on disk. `texts` is left out where only rows are wanted.
 pub fn index(
     store: &mut Sqlite,
     texts: Option<&mut Texts>,
     options: &IndexOptions,
-    told: &mut dyn FnMut(Progress),
+    told: Told<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    let mut report = Report::default();
-    let plan = plan::plan(store, texts.as_deref(), options, &mut report)?;
-    let mut progress = Progress { total_bytes: plan.fact_bytes() + plan.text_bytes(), ..Progress::default() };
-    told(progress);
-    store.freeze(&plan.gone)?;
-    facts::write(store, &plan.groups, options, &mut report, &mut progress, told)?;
-    compare(store, options)?;
-    report.facts = began.elapsed();
-    progress.has_facts = true;
-    told(progress);
-    if let Some(texts) = texts {
-        let sessions = store.sources()?;
-        words::write(texts, &plan.files, &sessions, options, &mut progress, told)?;
+    let mut run = Run::new(store, texts.as_deref(), options, told)?;
+    // A pass replaces each row once at most.
+    let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
+    run.rows(ALONE, &mut |commit| keep(store, rev, commit))?;
+    if let Some(comparison) = Comparison::look(store)? {
+        let again = plan::again(store, options, &comparison)?;
+        let rev = if again.is_empty() { 0 } else { store.reserve_revs(1)? };
+        run.compared(&again, comparison, ALONE, &mut |commit| keep(store, rev, commit))?;
     }
-    report.total = began.elapsed();
-    Ok(report)
+    run.report.facts = began.elapsed();
+    if let Some(texts) = texts {
+        run.words(store, texts)?;
+    }
+    run.report.total = began.elapsed();
+    Ok(run.report)
 }
 
-/// Folds sessions once more whose copies were not known as such.
-fn compare(store: &mut Sqlite, options: &IndexOptions) -> Result<(), IndexError> {
-    let Some(mut comparison) = copies::Comparison::look(store)? else { return Ok(()) };
-    let again = plan::again(store, options, std::mem::take(&mut comparison.wrong))?;
-    facts::write(store, &again, options, &mut Report::default(), &mut Progress::default(), &mut |_| {})?;
-    Ok(comparison.finish(store)?)
+/// Does the same beside a hub, which writes the rows when nothing that is live waits. `store` is only read.
+pub fn index_beside(
+    hub: &HubHandle,
+    store: &Sqlite,
+    texts: &mut Texts,
+    options: &IndexOptions,
+    told: Told<'_>,
+) -> Result<Report, IndexError> {
+    let began = clock::tick();
+    let mut run = Run::new(store, Some(texts), options, told)?;
+    let mut keep = |commit| Ok(hub.keep_past(commit)?);
+    run.rows(BESIDE, &mut keep)?;
+    if let Some(comparison) = Comparison::look(store)? {
+        let again = plan::again(store, options, &comparison)?;
+        run.compared(&again, comparison, BESIDE, &mut keep)?;
+    }
+    run.report.facts = began.elapsed();
+    run.words(store, texts)?;
+    run.report.total = began.elapsed();
+    Ok(run.report)
+}
+
+fn keep(store: &mut Sqlite, rev: u64, mut commit: Commit) -> Result<(), IndexError> {
+    commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
+    store.commit(&commit)?;
+    Ok(())
 }
 
 /// Removes sessions from rows, full text and archive, and returns how many there were. Their files are not touched.
@@ -149,12 +186,79 @@ pub fn retire(store: &mut Sqlite, texts: &mut Texts, options: &IndexOptions) -> 
 }
 
 /// Brings the full text alone up to date, beside whoever writes the rows.
-pub fn index_texts(store: &Sqlite, texts: &mut Texts, options: &IndexOptions) -> Result<u64, IndexError> {
-    let mut report = Report::default();
-    let plan = plan::plan(store, Some(texts), options, &mut report)?;
-    let sessions = store.sources()?;
-    words::write(texts, &plan.files, &sessions, options, &mut Progress::default(), &mut |_| {})?;
-    Ok(plan.files.len() as u64)
+pub fn index_texts(
+    store: &Sqlite,
+    texts: &mut Texts,
+    options: &IndexOptions,
+    told: Told<'_>,
+) -> Result<(), IndexError> {
+    Run::new(store, Some(texts), options, told)?.words(store, texts)
+}
+
+/// An index under way.
+struct Run<'a> {
+    plan: Plan,
+    options: &'a IndexOptions,
+    report: Report,
+    progress: Progress,
+    told: Told<'a>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        store: &Sqlite,
+        texts: Option<&Texts>,
+        options: &'a IndexOptions,
+        told: Told<'a>,
+    ) -> Result<Self, IndexError> {
+        let mut report = Report::default();
+        let plan = plan::plan(store, texts, options, &mut report)?;
+        let total_bytes = plan.fact_bytes() + plan.text_bytes();
+        let mut run =
+            Self { plan, options, report, progress: Progress { total_bytes, ..Progress::default() }, told };
+        run.tell()?;
+        Ok(run)
+    }
+
+    fn tell(&mut self) -> Result<(), IndexError> {
+        match (self.told)(self.progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(IndexError::Stopped),
+        }
+    }
+
+    /// The first pass.
+    fn rows(&mut self, most_rows: usize, keep: Keep<'_>) -> Result<(), IndexError> {
+        let gone = std::mem::take(&mut self.plan.gone);
+        if !gone.is_empty() {
+            keep(Commit { gone, ..Commit::default() })?;
+        }
+        let groups = std::mem::take(&mut self.plan.groups);
+        facts::write(self, &groups, most_rows, keep)?;
+        self.progress.has_facts = true;
+        self.tell()
+    }
+
+    /// Behind the first pass: what has to be folded once more, since not all of its copies were known as such.
+    fn compared(
+        &mut self,
+        again: &[Work],
+        comparison: Comparison,
+        most_rows: usize,
+        keep: Keep<'_>,
+    ) -> Result<(), IndexError> {
+        // Nothing new is read by it.
+        let before = (self.report.clone(), self.progress);
+        facts::write(self, again, most_rows, keep)?;
+        (self.report, self.progress) = before;
+        keep(comparison.finish())
+    }
+
+    /// The second pass.
+    fn words(&mut self, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
+        let files = std::mem::take(&mut self.plan.files);
+        words::write(self, texts, &files, &store.sources()?)
+    }
 }
 
 /// How many threads read.

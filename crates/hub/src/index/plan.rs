@@ -242,12 +242,12 @@ fn in_order(files: &mut [(Found, Identity)]) {
 pub(super) fn again(
     store: &Sqlite,
     options: &IndexOptions,
-    wrong: BTreeMap<SessionId, Elsewhere>,
+    comparison: &copies::Comparison,
 ) -> Result<Vec<Work>, LedgerError> {
-    if wrong.is_empty() {
+    if comparison.wrong.is_empty() {
         return Ok(Vec::new());
     }
-    let elsewhere = Arc::new(wrong);
+    let elsewhere = Arc::new(comparison.wrong.clone());
     let mut files: BTreeMap<SessionId, Vec<(Found, Identity)>> = BTreeMap::new();
     let mut gone: HashSet<SessionId> = HashSet::new();
     for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {

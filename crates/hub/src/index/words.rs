@@ -15,75 +15,76 @@ use subscope_fold::{
     texts::{Passage as Seen, Said, Texts as Reader},
 };
 use subscope_model::{Millis, SessionId};
-use subscope_store::{
-    FilePassages, Identity, LedgerError, Passage, PassageKind, Source, Span, Texts, Vocabulary,
-};
+use subscope_store::{Identity, PassageKind, Segment, Source, Span, TextBatch, TextFile, Texts};
 
-use super::{IndexOptions, Progress, QUEUE, workers};
+use super::{IndexError, Run, workers};
 
-/// How many passages are one transaction, and one segment of the index: bigger ones are merged less, and take some tens of
-/// megabytes until they are written.
-const BATCH: usize = 50_000;
+/// How many sealed segments may wait for the writer, which puts one down in less time than a reader fills one: tens of
+/// megabytes each.
+const QUEUE: usize = 1;
 
 /// Reads the words of files and keeps them.
 pub(super) fn write(
+    run: &mut Run<'_>,
     texts: &mut Texts,
     files: &[(Found, Identity)],
     sources: &[Source],
-    options: &IndexOptions,
-    progress: &mut Progress,
-    told: &mut dyn FnMut(Progress),
-) -> Result<(), LedgerError> {
+) -> Result<(), IndexError> {
     let sessions: HashMap<&Path, &SessionId> =
         sources.iter().map(|source| (source.path.as_path(), &source.session)).collect();
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        let (sender, read) = sync_channel::<FilePassages>(QUEUE);
-        for _ in 0..workers(options).min(files.len()) {
+        let (sender, sealed) = sync_channel::<Segment>(QUEUE);
+        for _ in 0..workers(run.options).min(files.len()) {
             let (sender, next, sessions) = (sender.clone(), &next, &sessions);
             scope.spawn(move || read_all(files, next, sessions, &sender));
         }
         drop(sender);
-        let (mut batch, mut count) = (Vec::new(), 0);
-        for one in read {
-            progress.done_bytes += one.identity.bytes;
-            count += one.passages.len();
-            batch.push(one);
-            if count >= BATCH {
-                texts.put(&batch)?;
-                batch.clear();
-                count = 0;
-                told(*progress);
-            }
+        for segment in sealed {
+            texts.put(&segment)?;
+            run.progress.done_bytes += segment.read_bytes();
+            run.tell()?;
         }
-        texts.put(&batch)
+        Ok(())
     })
 }
 
+/// Takes files until none is left. The writer's going away ends it early.
 fn read_all(
     files: &[(Found, Identity)],
     next: &AtomicUsize,
     sessions: &HashMap<&Path, &SessionId>,
-    sender: &SyncSender<FilePassages>,
+    sender: &SyncSender<Segment>,
 ) {
-    let (mut chunk, mut vocabulary) = (Vec::new(), Vocabulary::default());
+    let (mut chunk, mut batch) = (Vec::new(), TextBatch::default());
+    let mut is_heard = true;
     while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
         // A file that no row was made from yet is its path's session's.
         let named = found.session.as_deref().map(SessionId::from);
         let Some(session) = sessions.get(found.path.as_path()).map(|id| (*id).clone()).or(named) else {
             continue;
         };
-        let passages = passages(found, &mut chunk, &mut vocabulary);
-        let one = FilePassages { path: found.path.clone(), session, identity: *identity, passages };
-        if sender.send(one).is_err() {
+        batch.begin(TextFile { path: found.path.clone(), session, identity: *identity });
+        let mut full = |batch: &mut TextBatch| is_heard = is_heard && sender.send(batch.seal()).is_ok();
+        read_file(found, &mut chunk, &mut batch, &mut full);
+        batch.end();
+        if !is_heard {
             return;
         }
     }
+    if !batch.is_empty() {
+        let _ = sender.send(batch.seal());
+    }
 }
 
-fn passages(found: &Found, chunk: &mut Vec<u8>, vocabulary: &mut Vocabulary) -> Vec<Passage> {
+/// Adds the words of a file to a batch; `full` is called when it is full.
+fn read_file(
+    found: &Found,
+    chunk: &mut Vec<u8>,
+    batch: &mut TextBatch,
+    full: &mut dyn FnMut(&mut TextBatch),
+) {
     let mut reader = Reader::new(Dialect::ClaudeTranscript, found.agent.clone());
-    let mut passages = Vec::new();
     let mut last: Millis = 0;
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
@@ -95,10 +96,12 @@ fn passages(found: &Found, chunk: &mut Vec<u8>, vocabulary: &mut Vocabulary) -> 
             Said::ToolResult => PassageKind::ToolResult,
         };
         let span = Span { start: said.offset, bytes: said.bytes };
-        passages.push(Passage::new(said.agent.into(), kind, last, span, &said.text, vocabulary));
+        batch.add(said.agent, kind, last, span, &said.text);
+        if batch.is_full() {
+            full(batch);
+        }
     };
     // What cannot be read has no words; the first pass has told of it.
     let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
     reader.flush(&mut keep);
-    passages
 }

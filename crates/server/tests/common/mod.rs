@@ -69,8 +69,12 @@ pub(crate) fn start_at(
 ) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("data/hub.sock");
-    let options =
-        HubOptions { prices: PriceTable::default(), limits: subscope_fold::Limits::default(), texts: None };
+    let options = HubOptions {
+        prices: PriceTable::default(),
+        limits: subscope_fold::Limits::default(),
+        texts: None,
+        told_until: None,
+    };
     let hub = Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap();
     let handle = hub.handle();
     let options = ServerOptions { listen, socket: socket.clone(), heartbeat, patience, token };

@@ -4,7 +4,7 @@ use hashbrown::HashSet;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Holdings, SessionId};
 
-use crate::{Held, Keys};
+use crate::{Compared, Held, Keys};
 
 /// Two sessions that hold the same: what both have is the earlier one's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,22 +109,17 @@ pub(super) fn uncompared(db: &Connection) -> rusqlite::Result<Vec<(SessionId, bo
     rows.collect()
 }
 
-pub(super) fn compared(db: &mut Connection, sessions: &[SessionId], kin: &[Kin]) -> rusqlite::Result<()> {
-    let transaction = db.transaction()?;
-    for session in sessions {
-        let Some(no) = super::write::number(&transaction, session)? else { continue };
-        transaction.execute("DELETE FROM kin WHERE later_no = ?1 OR earlier_no = ?1", [no])?;
-        transaction.execute("UPDATE held SET is_compared = 1 WHERE session_no = ?1", [no])?;
+pub(super) fn compared(db: &Transaction<'_>, compared: &Compared) -> rusqlite::Result<()> {
+    for session in &compared.sessions {
+        let Some(no) = super::write::number(db, session)? else { continue };
+        db.execute("DELETE FROM kin WHERE later_no = ?1 OR earlier_no = ?1", [no])?;
+        db.execute("UPDATE held SET is_compared = 1 WHERE session_no = ?1", [no])?;
     }
-    for Kin { later, earlier, shared } in kin {
-        let (later, earlier) =
-            (super::write::number(&transaction, later)?, super::write::number(&transaction, earlier)?);
-        transaction.execute(
-            "INSERT OR REPLACE INTO kin VALUES(?1, ?2, ?3)",
-            params![later, earlier, *shared as i64],
-        )?;
+    for Kin { later, earlier, shared } in &compared.kin {
+        let (later, earlier) = (super::write::number(db, later)?, super::write::number(db, earlier)?);
+        db.execute("INSERT OR REPLACE INTO kin VALUES(?1, ?2, ?3)", params![later, earlier, *shared as i64])?;
     }
-    transaction.commit()
+    Ok(())
 }
 
 fn session_id(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<SessionId> {

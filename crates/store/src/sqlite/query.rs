@@ -13,7 +13,7 @@ use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Stats
 
 use super::{pack, wrong};
 use crate::{
-    Identity, LedgerError, ListQuery, Recalled, Received, Source,
+    Identity, LedgerError, ListQuery, Named, Recalled, Received, Source,
     days::{self, By},
 };
 
@@ -29,7 +29,7 @@ pub(super) fn list(db: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<S
     };
     let mut statement = db.prepare_cached(
         "SELECT row FROM sessions
-         WHERE is_forgotten = 0 AND (last_ms < ?1 OR (last_ms = ?1 AND id > ?2)) AND (?3 = 0 OR is_live = 1)
+         WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
          ORDER BY last_ms DESC, id LIMIT ?4",
     )?;
     let rows =
@@ -67,6 +67,32 @@ pub(super) fn agents(
         Ok((session_id(&session), AgentId::from(agent.as_str())))
     })?;
     rows.collect()
+}
+
+pub(super) fn who(db: &Connection, session: &SessionId, agent: &str) -> rusqlite::Result<Option<Named>> {
+    let no: Option<i64> = db
+        .prepare_cached("SELECT no FROM sessions WHERE id = ?1 AND is_forgotten = 0")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    let Some(no) = no else { return Ok(None) };
+    if AgentId::from(agent).is_root() {
+        return Ok(Some(Named { id: agent.into(), agent_type: None, description: None }));
+    }
+    let ask = |column: &str| {
+        let of = format!("SELECT id, type, description FROM agents WHERE session_no = ?1 AND {column} = ?2");
+        db.prepare_cached(&of)?
+            .query_row(params![no, agent], |row| {
+                let text =
+                    |at: usize| row.get::<_, Option<String>>(at).map(|it| it.map(|it| it.as_str().into()));
+                let id: String = row.get(0)?;
+                Ok(Named { id: id.as_str().into(), agent_type: text(1)?, description: text(2)? })
+            })
+            .optional()
+    };
+    match ask("id")? {
+        Some(named) => Ok(Some(named)),
+        None => ask("spawned_by"),
+    }
 }
 
 /// The summed columns of `days`, in the order in which [`sum_row`] reads them.

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 /// What makes the tables of each version of those of the one before, the first of none. A new store takes all of them, so
 /// that there is one way to today's tables. What a release has shipped is never edited.
-const STEPS: &[&str] = &[KEPT, HELD];
+const STEPS: &[&str] = &[KEPT, HELD, NAMES];
 
 /// The version of the tables.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
@@ -62,6 +62,17 @@ INSERT INTO meta(key, value) SELECT 'next_rev', value FROM meta WHERE key = 'nex
 UPDATE sessions SET rules = '';
 ";
 
+/// Who an agent is, beside its id: hits of a search are many sessions', and unpacking as many trees took most of its time.
+/// Rows are made anew for it; those of sessions whose files are gone go without.
+const NAMES: &str = "
+ALTER TABLE agents ADD COLUMN spawned_by TEXT;
+ALTER TABLE agents ADD COLUMN type TEXT;
+ALTER TABLE agents ADD COLUMN description TEXT;
+DROP INDEX agents_session;
+CREATE INDEX agents_session ON agents(session_no, spawned_by);
+UPDATE sessions SET rules = '';
+";
+
 /// Makes or updates the tables, each step in a transaction of its own: whatever ends it, the next process goes on from
 /// there. Returns `None` where they are of a newer version than this program knows.
 pub(crate) fn migrate(db: &mut Connection, first_seq: i64) -> rusqlite::Result<Option<()>> {
@@ -83,4 +94,28 @@ pub(crate) fn migrate(db: &mut Connection, first_seq: i64) -> rusqlite::Result<O
         transaction.commit()?;
     }
     Ok(Some(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_of_the_first_version_keeps_its_rows_and_is_due() {
+        let mut db = Connection::open_in_memory().unwrap();
+        db.execute_batch(KEPT).unwrap();
+        db.execute_batch(
+            "INSERT INTO meta VALUES('next_seq', 7); PRAGMA user_version = 1;
+             INSERT INTO sessions(id, last_ms, is_live, rules, row) VALUES('s', 1, 0, 'r', '{}');
+             INSERT INTO agents VALUES('a1', 1);",
+        )
+        .unwrap();
+        assert!(migrate(&mut db, 1).unwrap().is_some());
+        let row = |query: &str| db.query_row(query, [], |row| row.get::<_, String>(0)).unwrap();
+        assert_eq!(row("SELECT id || ifnull(type, '?') FROM agents"), "a1?");
+        assert_eq!(row("SELECT id || rules FROM sessions"), "s");
+        assert_eq!(row("SELECT value || '' FROM meta"), "7");
+        db.pragma_update(None, "user_version", VERSION + 1).unwrap();
+        assert!(migrate(&mut db, 1).unwrap().is_none());
+    }
 }

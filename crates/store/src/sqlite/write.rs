@@ -40,6 +40,13 @@ pub(super) fn commit(
     for row in &commit.sources {
         source(&transaction, row)?;
     }
+    for session in &commit.gone {
+        let mut freeze = transaction.prepare_cached("UPDATE sessions SET is_frozen = 1 WHERE id = ?1")?;
+        freeze.execute([session.as_str()])?;
+    }
+    if let Some(compared) = &commit.compared {
+        held::compared(&transaction, compared)?;
+    }
     if !events.is_empty() {
         log(&transaction, events, next_seq)?;
     }
@@ -83,9 +90,18 @@ fn session(
         .execute(params![no, packer.pack(&body)?])?;
     db.prepare_cached("DELETE FROM unsettled WHERE session = ?1")?.execute([line.id.as_str()])?;
     db.prepare_cached("DELETE FROM agents WHERE session_no = ?1")?.execute([no])?;
-    let mut add = db.prepare_cached("INSERT OR IGNORE INTO agents(id, session_no) VALUES(?1, ?2)")?;
+    let mut add = db.prepare_cached(
+        "INSERT OR IGNORE INTO agents(id, session_no, spawned_by, type, description) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )?;
     for agent in tree.agents.iter().filter(|agent| !agent.id.is_root()) {
-        add.execute(params![agent.id.as_str(), no])?;
+        let spawn = agent.spawned_by.as_ref().map(|call| call.as_str());
+        add.execute(params![
+            agent.id.as_str(),
+            no,
+            spawn,
+            agent.agent_type.as_deref(),
+            agent.description.as_deref()
+        ])?;
     }
     db.prepare_cached("DELETE FROM days WHERE session_no = ?1")?.execute([no])?;
     let mut add = db.prepare_cached(
@@ -164,14 +180,4 @@ fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Resul
         db.execute("DELETE FROM changes WHERE seq < ?1", [(next_seq - LOG_EVENTS).cast_signed()])?;
     }
     Ok(())
-}
-
-pub(super) fn freeze(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<()> {
-    let transaction = db.transaction()?;
-    for session in sessions {
-        transaction
-            .prepare_cached("UPDATE sessions SET is_frozen = 1 WHERE id = ?1")?
-            .execute([session.as_str()])?;
-    }
-    transaction.commit()
 }

@@ -27,9 +27,5 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
         None => args.sessions.iter().map(|prefix| one_of(&rows, prefix)).collect::<Result<_, _>>()?,
     };
     let count = forget(&mut store, &mut texts, &options.archive, &sessions).map_err(failed)?;
-    if count > 0 {
-        // Words that were only marked as removed are written over.
-        texts.compact().map_err(failed)?;
-    }
     output::print(&format!("{count} sessions forgotten\n"))
 }

@@ -9,6 +9,8 @@ pub(super) mod show;
 pub(super) mod stats;
 pub(super) mod status;
 
+use std::ops::ControlFlow;
+
 use subscope_collect::{Found, Group, archive::Archive};
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
@@ -101,7 +103,10 @@ fn run_index(
     context: &Context,
 ) -> Result<Report, CliError> {
     let bar = index::bar(context);
-    let mut told = |progress: Progress| index::advance(&bar, progress);
+    let mut told = |progress: Progress| {
+        index::advance(&bar, progress);
+        ControlFlow::Continue(())
+    };
     let report = take_in(store, texts, options, &mut told);
     bar.finish_and_clear();
     report.map_err(failed)

@@ -1,0 +1,50 @@
+//! What an index made beside the hub: kept in slices, one a turn, after all that is live.
+
+use std::collections::VecDeque;
+
+use subscope_model::{SessionId, SessionRow, SessionStatus, Update};
+use subscope_store::Commit;
+
+use super::{Loop, conclude::describe};
+use crate::command::{IngestError, Reply};
+
+/// Slices that wait. Whoever makes them waits for each before the next, so that they are few.
+pub(super) type Past = VecDeque<(Commit, Reply<Result<(), IngestError>>)>;
+
+impl Loop {
+    /// Keeps the next slice. Sessions that the hub has read of itself are its own: what it knows of them is newer, and what
+    /// their files tell is taken in by the index of a later time.
+    pub(super) fn keep_past(&mut self) {
+        let Some((mut commit, reply)) = self.past.pop_front() else { return };
+        if let Err(error) = self.keep_again() {
+            return reply(Err(IngestError::Store(error)));
+        }
+        let is_own = |session: &SessionId| self.rows.has(session) || self.pending.contains(session);
+        commit.trees.retain(|tree| !is_own(&tree.session.id));
+        commit.deadlines.retain(|(session, _)| !is_own(session));
+        commit.sources.retain(|source| !is_own(&source.session));
+        commit.held.retain(|held| !is_own(&held.holdings.session));
+        if !commit.trees.is_empty() {
+            let rev = self.next_rev();
+            commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
+        }
+        if let Err(error) = self.keeper.commit(&commit) {
+            self.figures.failed_commits += 1;
+            return reply(Err(IngestError::Store(describe(&error))));
+        }
+        self.figures.commits += 1;
+        self.copies.kept(&commit.held);
+        if commit.compared.is_some() {
+            // What is live may hold what was not known when it was concluded.
+            self.copies.restart();
+            self.pending.extend(self.rows.sessions().cloned());
+        }
+        // Readers were shown the sessions at work that were known when they came.
+        for tree in commit.trees {
+            if SessionRow::of(&tree).status == SessionStatus::Live {
+                self.publish(&Update::Snapshot(Box::new(tree)));
+            }
+        }
+        reply(Ok(()));
+    }
+}

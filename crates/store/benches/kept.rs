@@ -1,0 +1,176 @@
+//! What is asked of a store that holds a million calls and as many messages: one session's tree, the list, the newest hits
+//! of a word, figures over everything. Budgets, as medians, in process: 3 ms, 2 ms, 3 ms.
+//!
+//! One session of a thousand calls is made and folded as any is, and kept a thousand times under other ids and at other
+//! times; its messages are words of which some are in every second message and others in one of a hundred thousand.
+#![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
+#![expect(clippy::disallowed_methods, reason = "nothing below the hub reads a clock but what measures it")]
+
+use std::{io::Write, path::Path, time::Instant};
+
+use subscope_model::{Actor, AgentId, SessionId, Tree};
+use subscope_store::{
+    Access, Commit, History, Identity, Ledger, ListQuery, PassageKind, Span, Sqlite, TextBatch, TextFile,
+    TextQuery, Texts,
+};
+use subscope_testkit::{
+    corpus::{self, Options},
+    folding::{Telling, parts_of_memory, tree},
+};
+
+/// Asks, and says how many rows the answer has.
+type Question<'a> = Box<dyn FnMut() -> usize + 'a>;
+
+/// How often the session is kept.
+const SESSIONS: usize = 1_000;
+/// Sessions of one commit.
+const BATCH: usize = 50;
+/// Messages of a session.
+const MESSAGES: usize = 2_000;
+/// Words of a message.
+const WORDS: u64 = 40;
+/// Different words; the n-th is in about one of n messages.
+const DIFFERENT: u64 = 100_000;
+/// How often each question is asked.
+const ROUNDS: usize = 201;
+
+fn main() {
+    // `cargo test --benches` and nextest ask for a list; there is nothing to list.
+    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut out = std::io::stdout().lock();
+    let mut say = |text: String| writeln!(out, "{text}").expect("stdout");
+    let tree = session();
+    let calls: usize = tree.agents.iter().map(|agent| agent.tools.len()).sum();
+    say(format!("{} calls and {} passages are kept", calls * SESSIONS, MESSAGES * SESSIONS));
+    keep_rows(folder.path(), &tree);
+    keep_words(folder.path());
+    // Others ask with connections of their own.
+    let store = Sqlite::open(folder.path(), Access::Read, "1", 0).expect("the store");
+    let texts = Texts::open(folder.path(), Access::Read).expect("the full text");
+    let sizes = [store.bytes(), texts.bytes()].map(|bytes| bytes.expect("its size") >> 20);
+    say(format!("rows take {} MB, words {} MB", sizes[0], sizes[1]));
+    let mut number = 0;
+    let mut next = move || {
+        number = (number * 7 + 13) % SESSIONS;
+        id(number)
+    };
+    let page = |limit, only_live| ListQuery { limit, after: None, only_live };
+    let hits = |words: &[&str], session: Option<SessionId>| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        texts.find(&TextQuery { words, session, limit: 50 }).expect("hits")
+    };
+    let find = |words: &[&str], session: Option<SessionId>| hits(words, session).len();
+    let named = |words: &[&str]| {
+        let of = |hit: &subscope_store::Hit| store.who(&hit.session, &hit.agent).expect("a row").is_some();
+        hits(words, None).iter().filter(|hit| of(hit)).count()
+    };
+    let (frequent, middling, rare) = (word(2), word(200), word(DIFFERENT - 2));
+    let deep = {
+        let rows = store.list(&page(SESSIONS / 2, false)).expect("rows");
+        let last = rows.last().expect("a row");
+        ListQuery {
+            after: Some((last.last_event_at_ms.expect("a time"), last.id.clone())),
+            ..page(100, false)
+        }
+    };
+    let questions: Vec<(&str, Question<'_>)> = vec![
+        ("one session's tree", Box::new(|| store.tree(&next()).expect("a tree").expect("it").agents.len())),
+        ("the list, 100 sessions", Box::new(|| store.list(&page(100, false)).expect("rows").len())),
+        ("the list, 100 from the middle", Box::new(|| store.list(&deep).expect("rows").len())),
+        ("the list of what is live", Box::new(|| store.list(&page(100, true)).expect("rows").len())),
+        ("50 hits of a frequent word", Box::new(|| find(&[&frequent], None))),
+        ("50 hits of a middling word", Box::new(|| find(&[&middling], None))),
+        ("50 hits of a rare word", Box::new(|| find(&[&rare], None))),
+        ("50 hits of two words", Box::new(|| find(&[&frequent, &middling], None))),
+        ("50 hits of a word in one old session", Box::new(|| find(&[&frequent], Some(id(3))))),
+        ("50 hits of a rare word with their agents", Box::new(|| named(&[&rare]))),
+        ("figures over everything", Box::new(|| store.stats().expect("figures").by_tool.len())),
+    ];
+    for (what, mut ask) in questions {
+        let mut spans: Vec<f64> = (0..ROUNDS)
+            .map(|_| {
+                let began = Instant::now();
+                std::hint::black_box(ask());
+                began.elapsed().as_secs_f64() * 1000.0
+            })
+            .collect();
+        spans.sort_by(f64::total_cmp);
+        let [p50, p99] = [ROUNDS / 2, ROUNDS * 99 / 100].map(|at| spans[at]);
+        say(format!("{what}: p50 {p50:.2} ms, p99 {p99:.2} ms ({} rows)", ask()));
+    }
+}
+
+/// A session of about a thousand calls by eleven agents, as it is kept.
+fn session() -> Tree {
+    let options = Options { agents: 10, turns: 90, root_turns: 90, ..Options::default() };
+    let (_, memory) = corpus::in_memory(&Options { dialects: corpus::Dialects::Transcripts, ..options });
+    tree(&parts_of_memory(&memory, &[Telling::Transcript]))
+}
+
+fn id(number: usize) -> SessionId {
+    SessionId::from(format!("{number:08x}-0000-4000-8000-000000000000").as_str())
+}
+
+fn keep_rows(folder: &Path, tree: &Tree) {
+    let mut store = Sqlite::open(folder, Access::Write, "1", 1).expect("the store");
+    for first in (0..SESSIONS).step_by(BATCH) {
+        let trees = (first..first + BATCH).map(|number| copy(tree, number)).collect();
+        store.commit(&Commit { trees, ..Commit::default() }).expect("a commit");
+    }
+}
+
+/// The session again, an hour later each, with agents of its own.
+fn copy(tree: &Tree, number: usize) -> Tree {
+    let mut tree = tree.clone();
+    let later = |at: &mut Option<i64>| *at = at.map(|at| at + number as i64 * 3_600_000);
+    tree.session.id = id(number);
+    later(&mut tree.session.started_at_ms);
+    later(&mut tree.session.ended_at_ms);
+    for agent in &mut tree.agents {
+        if !agent.id.is_root() {
+            agent.id = AgentId::from(format!("{}{number:06x}", agent.id).as_str());
+            agent.actor_id = Actor(agent.id.clone());
+        }
+        later(&mut agent.started_at_ms);
+        later(&mut agent.ended_at_ms);
+        later(&mut agent.last_event_at_ms);
+    }
+    tree
+}
+
+fn word(rank: u64) -> String {
+    format!("w{rank:x}")
+}
+
+fn keep_words(folder: &Path) {
+    let mut texts = Texts::open(folder, Access::Write).expect("the full text");
+    let (mut batch, mut seed) = (TextBatch::default(), 7u64);
+    let mut random = || {
+        // The generator of Knuth's MMIX; its high bits are good enough for words.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 11) as f64 / (1u64 << 53) as f64
+    };
+    for number in 0..SESSIONS {
+        let identity = Identity { inode: number as u64, bytes: 1, modified_ns: 1 };
+        batch.begin(TextFile { path: format!("/none/{number}.jsonl").into(), session: id(number), identity });
+        for message in 0..MESSAGES as u64 {
+            let mut text = String::new();
+            for _ in 0..WORDS {
+                // Ranks whose logarithm is even: the n-th word is about one n-th as frequent as the first.
+                text += &word((DIFFERENT as f64).powf(random()) as u64);
+                text.push(' ');
+            }
+            let at = corpus::Options::default().start + number as i64 * 3_600_000 + message as i64 * 1_500;
+            let span = Span { start: message * 500, bytes: text.len() as u64 };
+            batch.add("root", PassageKind::Message, at, span, &text);
+            if batch.is_full() {
+                texts.put(&batch.seal()).expect("a segment");
+            }
+        }
+        batch.end();
+    }
+    texts.put(&batch.seal()).expect("a segment");
+}
