@@ -1,10 +1,10 @@
 //! What others ask of the hub, and what they are told.
 
 use subscope_fold::Dialect;
-use subscope_model::{Agent, AgentId, Event, Millis, Problem, Session, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{
+    Agent, AgentId, Event, Found, Millis, Names, Problem, Session, SessionId, SessionRow, Stats, Tree,
+};
 use subscope_store::ListQuery;
-
-use crate::search::Found;
 
 use crate::subscription::Subscriber;
 
@@ -76,6 +76,8 @@ pub struct Joined {
     pub events: Vec<Event>,
     /// The place in the log at which the queue begins.
     pub seq: u64,
+    /// Whether everything that stood in files when the hub began is read.
+    pub is_caught_up: bool,
 }
 
 /// Figures of the hub itself, since it began.
@@ -120,6 +122,8 @@ pub(crate) enum Command {
     Tree(SessionId, Reply<Option<Tree>>),
     Sessions(ListQuery, Reply<Vec<SessionRow>>),
     Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
+    /// The beginning of ids, and how many of each kind at most.
+    Names(String, usize, Reply<Names>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
     Stats(Reply<Option<Stats>>),
     /// Terms, the session, and how many hits at most.

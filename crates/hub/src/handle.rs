@@ -6,12 +6,11 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError},
 };
 
-use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{Agent, AgentId, Event, Found, Names, Session, SessionId, SessionRow, Stats, Tree};
 use subscope_store::ListQuery;
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
-    search::Found,
     subscription::{Inlet, Subscriber},
 };
 
@@ -88,6 +87,11 @@ impl HubHandle {
         reply: Reply<Vec<(Session, Agent)>>,
     ) -> Result<(), AskError> {
         self.ask(Command::Agents(session, agent, reply))
+    }
+
+    /// Asks which sessions' and subagents' ids begin so, at most `limit` of each.
+    pub fn names(&self, prefix: String, limit: usize, reply: Reply<Names>) -> Result<(), AskError> {
+        self.ask(Command::Names(prefix, limit, reply))
     }
 
     /// Asks for at most `limit` events behind a place in the change log, of one session or of all. `None` where the log

@@ -8,6 +8,7 @@ mod answers;
 mod conclude;
 mod ingest;
 mod rows;
+mod told;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,9 +23,10 @@ use subscope_model::{Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
-    conclude::{Told, Unkept},
+    conclude::Unkept,
     ingest::{Handed, Waiting},
     rows::Rows,
+    told::Told,
 };
 use crate::{
     clock,
@@ -144,10 +146,12 @@ struct Loop {
     moved: BTreeMap<SessionId, u64>,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
-    /// What a hub of before has told of the sessions that this one reads from their beginning.
-    told: BTreeMap<SessionId, Told>,
+    /// What hubs of before have told of what this one reads from its beginning.
+    told: Told,
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
+    /// Sessions whose files are still read for the first time, and whose rows are of before.
+    half_read: BTreeSet<SessionId>,
     /// Whether some of these changes were acknowledged: the next answer must know them.
     owes: bool,
     waiting: Waiting,
@@ -172,6 +176,7 @@ impl Loop {
         inbox: Receiver<Command>,
         waker: Waker,
     ) -> Self {
+        let told = Told::before(driver.now(), &*keeper);
         let figures = Figures { seq: keeper.last_seq(), ..Figures::default() };
         Self {
             driver,
@@ -186,8 +191,9 @@ impl Loop {
             rows: Rows::default(),
             moved: BTreeMap::new(),
             deadlines: BTreeMap::new(),
-            told: BTreeMap::new(),
+            told,
             pending: BTreeSet::new(),
+            half_read: BTreeSet::new(),
             owes: false,
             waiting: Waiting::default(),
             handed: Handed::default(),
@@ -269,7 +275,7 @@ impl Loop {
         if fed.must_restart {
             return self.restart();
         }
-        self.pending.extend(self.fold.take_changed());
+        self.take_changed();
         for problem in fed.problems {
             self.publish_problem(problem);
         }
@@ -281,6 +287,7 @@ impl Loop {
             .map(|(session, _)| session.clone());
         self.pending.extend(due);
         if fed.has_ended {
+            self.pending.append(&mut self.half_read);
             // That nothing more will come settles what was left open, in all of them.
             self.pending.extend(self.rows.sessions().cloned());
         }
@@ -290,11 +297,12 @@ impl Loop {
         }
         self.write_due();
         if fed.is_caught_up && !self.is_announced {
+            self.pending.append(&mut self.half_read);
             if !self.pending.is_empty() {
                 self.conclude_pending(fed.has_ended);
             }
             self.is_announced = true;
-            self.told.clear();
+            self.told = Told::default();
             self.publish(&Update::CaughtUp);
         }
         self.catch_up_subscribers();
@@ -303,6 +311,19 @@ impl Loop {
             let _ = self.settle_rows();
             // Readers learn that nothing more will come by the end of their queue.
             self.subscribers.clear();
+        }
+    }
+
+    /// Notes which sessions the driver changed. One that has rows is concluded when it is read to its end: until then its rows
+    /// are better than what was read of it.
+    fn take_changed(&mut self) {
+        for session in self.fold.take_changed() {
+            let is_half_read = !self.is_announced && self.told.has_rows(&session, &*self.keeper);
+            if is_half_read {
+                self.half_read.insert(session)
+            } else {
+                self.pending.insert(session)
+            };
         }
     }
 

@@ -20,7 +20,7 @@ use subscope_hub::{
     Ledger, LedgerError, ListQuery, Live, Memory, Nothing, Recalled, Taken,
 };
 use subscope_model::{
-    AgentId, Event, EventKind, PriceTable, SessionId, SessionRow, Stats, Text, Tree, Update,
+    AgentId, Event, EventKind, Millis, PriceTable, SessionId, SessionRow, Stats, Text, Tree, Update,
 };
 use subscope_store::{Access, Sqlite};
 use subscope_testkit::fixtures::recording;
@@ -154,6 +154,10 @@ impl History for Failing {
         self.memory.tree(session)
     }
 
+    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
+        self.memory.named(prefix, limit)
+    }
+
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         self.memory.agents(prefix, limit)
     }
@@ -175,7 +179,11 @@ impl History for Failing {
         self.memory.events_after(seq, session, limit)
     }
 
-    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+    fn told_last(
+        &self,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
         self.memory.told_last(session, limit)
     }
 }

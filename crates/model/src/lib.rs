@@ -9,6 +9,7 @@
 mod basis;
 mod event;
 mod feed;
+mod hub;
 mod id;
 mod list;
 mod observation;
@@ -22,6 +23,10 @@ mod usage;
 pub use basis::Basis;
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};
+pub use hub::{
+    AGENT_SCHEMA, AgentName, Found, HITS_SCHEMA, Health, Hits, HubMode, NAMES_SCHEMA, Names, OLDEST_PROTOCOL,
+    OneAgent, PROTOCOL, STATUS_SCHEMA, SessionPage, Status,
+};
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
 pub use observation::{

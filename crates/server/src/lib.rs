@@ -12,6 +12,7 @@ mod board;
 mod body;
 mod counters;
 mod doors;
+mod guests;
 mod listen;
 mod peer;
 mod refusal;
@@ -19,4 +20,5 @@ mod routes;
 mod slow;
 mod state;
 
-pub use listen::{Patience, ServeError, Server, ServerOptions};
+pub use guests::Guests;
+pub use listen::{Identity, Patience, ServeError, Server, ServerOptions};

@@ -14,6 +14,7 @@ use axum::{Router, extract::Request};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use subscope_hub::HubHandle;
+use subscope_model::HubMode;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
@@ -23,6 +24,7 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
+    guests::Guests,
     peer::{self, Peer, Via},
     routes,
     slow::Impatient,
@@ -65,6 +67,15 @@ impl Default for Patience {
     }
 }
 
+/// What a server says of its hub to whoever asks it.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// The program's version.
+    pub version: &'static str,
+    /// How the hub runs.
+    pub mode: HubMode,
+}
+
 /// Where and how to listen.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -76,6 +87,8 @@ pub struct ServerOptions {
     pub heartbeat: Duration,
     /// How long peers are waited for.
     pub patience: Patience,
+    /// What the hub says of itself.
+    pub identity: Identity,
 }
 
 /// Why it cannot listen.
@@ -127,7 +140,9 @@ pub struct Server {
     socket: Socket,
     heartbeat: Duration,
     patience: Patience,
+    identity: Identity,
     hub: HubHandle,
+    guests: Guests,
 }
 
 /// The Unix socket; its file is removed when dropped.
@@ -156,7 +171,7 @@ impl Server {
     ///
     /// See [`ServeError`].
     pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ServeError> {
-        let ServerOptions { listen, socket, heartbeat, patience } = options;
+        let ServerOptions { listen, socket, heartbeat, patience, identity } = options;
         if !listen.ip().is_loopback() {
             return Err(ServeError::NotLoopback(listen));
         }
@@ -164,7 +179,7 @@ impl Server {
         let tcp = TcpListener::bind(listen).await.map_err(unable)?;
         let address = tcp.local_addr().map_err(unable)?;
         let socket = bind_socket(&socket).await?;
-        Ok(Self { tcp, address, socket, heartbeat, patience, hub })
+        Ok(Self { tcp, address, socket, heartbeat, patience, identity, hub, guests: Guests::default() })
     }
 
     /// Where it is reached.
@@ -172,17 +187,25 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Serves until `end` comes; then nothing more is accepted, what is open may end, and the socket is removed.
+    /// Returns what tells whether anybody is there.
+    pub fn guests(&self) -> Guests {
+        self.guests.clone()
+    }
+
+    /// Serves until `end` comes, or somebody asks the hub to leave; then nothing more is accepted, what is open may end, and the socket is removed.
     pub async fn run(self, end: impl Future<Output = ()>) {
-        let Self { tcp, address, socket, heartbeat, patience, hub } = self;
+        let url = self.url();
+        let Self { tcp, address, socket, heartbeat, patience, identity, hub, guests } = self;
         let (ending, is_ending) = watch::channel(false);
-        let app = App::new(hub, heartbeat, patience, is_ending.clone());
+        let app = App::new(hub, (identity, url), heartbeat, patience, is_ending.clone());
         let router = routes::router(app.clone());
         let slots = Arc::new(Semaphore::new(CONNECTIONS));
         let feeds = Arc::clone(&app.feeds);
-        let serving = Serving { app, router, address, slots: Arc::clone(&slots), is_ending };
+        let serving =
+            Serving { app: app.clone(), router, address, slots: Arc::clone(&slots), guests, is_ending };
         tokio::select! {
             () = end => {}
+            () = app.drain.notified() => {}
             () = serving.accept_tcp(&tcp) => {}
             () = serving.accept_socket(socket.listener.as_ref()) => {}
         }
@@ -205,6 +228,7 @@ struct Serving {
     router: Router,
     address: SocketAddr,
     slots: Arc<Semaphore>,
+    guests: Guests,
     is_ending: watch::Receiver<bool>,
 }
 
@@ -273,6 +297,7 @@ impl Serving {
         slot: OwnedSemaphorePermit,
     ) {
         self.app.counters.connected();
+        let _guest = self.guests.enter();
         let router = self.router;
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();

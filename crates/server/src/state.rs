@@ -3,9 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use subscope_hub::HubHandle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::{counters::Counters, listen::Patience, routes::chains::Chains};
+use crate::{
+    counters::Counters,
+    listen::{Identity, Patience},
+    routes::chains::Chains,
+};
 
 /// How many live feeds there may be at once: each costs a queue and a copy of the rows of running sessions.
 pub(crate) const LIVE_FEEDS: usize = 64;
@@ -29,6 +33,11 @@ pub(crate) struct Shared {
     pub(crate) patience: Patience,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
+    pub(crate) identity: Identity,
+    /// Where TCP is listened on.
+    pub(crate) url: String,
+    /// Told when somebody asks the hub to leave.
+    pub(crate) drain: Notify,
     /// Becomes true when the server is to end.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -36,6 +45,7 @@ pub(crate) struct Shared {
 impl App {
     pub(crate) fn new(
         hub: HubHandle,
+        (identity, url): (Identity, String),
         heartbeat: Duration,
         patience: Patience,
         ending: watch::Receiver<bool>,
@@ -48,6 +58,9 @@ impl App {
             patience,
             budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_PIECE)),
             feeds: Arc::new(Semaphore::new(LIVE_FEEDS)),
+            identity,
+            url,
+            drain: Notify::new(),
             ending,
         }))
     }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-use subscope_model::{AgentId, Event, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree};
+use subscope_model::{
+    AgentId, Event, Millis, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree,
+};
 
 use crate::{
     Commit, History, Ledger, LedgerError, ListQuery, Recalled,
@@ -72,6 +74,11 @@ impl History for Memory {
         Ok(self.trees.get(session).cloned())
     }
 
+    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
+        let all = self.list(&ListQuery { limit: usize::MAX, after: None, only_live: false })?;
+        Ok(all.into_iter().map(|row| row.id).filter(|id| id.starts_with(prefix)).take(limit).collect())
+    }
+
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         let found = self.trees.values().flat_map(|tree| {
             let own = tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.id.starts_with(prefix));
@@ -123,9 +130,13 @@ impl History for Memory {
         Ok(reaches.then(|| self.log.iter().filter(is_asked).take(limit).cloned().collect()))
     }
 
-    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+    fn told_last(
+        &self,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
         let own = self.log.iter().rev().filter(|event| event.session_id == *session);
-        Ok(own.take(limit).map(|event| event.id.clone()).collect())
+        Ok(own.take(limit).map(|event| (event.id.clone(), event.at_ms)).collect())
     }
 }
 

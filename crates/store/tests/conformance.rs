@@ -171,3 +171,21 @@ fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
     assert!(writer.list(&all()).unwrap().is_empty() && writer.tree(&one.session.id).unwrap().is_none());
     assert_eq!(writer.sources().unwrap().len(), 1, "a forgotten session's files are still known");
 }
+
+#[test]
+fn names_are_found_by_how_they_begin() {
+    let trees: Vec<Tree> = ["a-single", "c-nested", "k-big"].map(real).into();
+    each(|which, keeper| {
+        keeper.commit(&Commit { trees: trees.clone(), ..Commit::default() }).unwrap();
+        let newest: Vec<SessionId> = keeper.list(&all()).unwrap().into_iter().map(|row| row.id).collect();
+        assert_eq!(keeper.named("", usize::MAX).unwrap(), newest, "{which}");
+        assert_eq!(keeper.named("", 2).unwrap(), newest[..2], "{which}");
+        for id in &newest {
+            assert_eq!(keeper.named(id, 2).unwrap(), [id.clone()], "{which}");
+            assert_eq!(keeper.named(&id[..13], 2).unwrap(), [id.clone()], "{which}");
+        }
+        for prefix in ["nobody", "%", "_", "\u{10ffff}", "'"] {
+            assert!(keeper.named(prefix, 2).unwrap().is_empty(), "{which} {prefix}");
+        }
+    });
+}

@@ -20,7 +20,11 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
   verbose = false
   heartbeat = \"10s\"
   stall = \"180s\"
-  stall_subagents = \"600s\"";
+  stall_subagents = \"600s\"
+
+  [hub]
+  listen = \"127.0.0.1:7337\"
+  idle = \"15m\"                          # how long a hub that a command started stays when nobody needs it";
 
 /// Shows settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]

@@ -1,31 +1,34 @@
 //! `subscope serve`.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::config::{Raw, Sourced, parse_heartbeat, parse_limit};
+use crate::config::{Raw, Sourced, parse_heartbeat, parse_limit, parse_listen};
 
 const EXAMPLES: &str = "\
 Examples:
   subscope serve                                 prints http://127.0.0.1:7337 and serves until Ctrl-C
   subscope serve --listen 127.0.0.1:0            takes a free port and prints which
+  subscope serve --stop                          ends it, or the one that a command started in the background
   curl -s http://127.0.0.1:7337/api/v1/sessions
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 
-Only programs of the same user on the same machine are let in. What is handed over is kept in memory, until it ends.";
+Only programs of the same user on the same machine are let in.";
 
 /// Serves an HTTP API and live feeds on this machine, over every live session and what programs hand over.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// Listens on this address of the loopback; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7337", value_parser = parse_address)]
-    pub(crate) listen: SocketAddr,
+    /// Listens on this address of the loopback; port 0 takes a free one. [default: 127.0.0.1:7337]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Ends the hub that runs, whoever started it: what it has begun is finished. The next command that needs one starts one.
+    #[arg(long)]
+    pub(crate) stop: bool,
+    /// Runs as commands start it: detached, and only as long as somebody needs it.
+    #[arg(long, hide = true, conflicts_with = "stop")]
+    pub(crate) background: bool,
     /// Says so often on live feeds how active agents stand: 1s to 60s. [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
     pub(crate) heartbeat: Option<Duration>,
@@ -44,26 +47,11 @@ impl ServeArgs {
     /// Returns the settings that these options set.
     pub(super) fn settings(&self) -> Raw {
         let mut raw = Raw::default();
+        raw.hub.listen = Sourced::flag("--listen", self.listen);
         raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
         raw.watch.stall = Sourced::flag("--stall", self.stall);
         raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());
         raw
-    }
-}
-
-/// Reads an address on the loopback; `:PORT` alone is one of 127.0.0.1.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.strip_prefix(':').map(str::parse);
-    let address = match port {
-        Some(Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        Some(Err(_)) | None => text.parse::<SocketAddr>(),
-    };
-    let address =
-        address.map_err(|_| format!("{text:?} is no address: write 127.0.0.1:7337 or [::1]:7337"))?;
-    if address.ip().is_loopback() {
-        Ok(address)
-    } else {
-        Err(format!("{text:?} is not on the loopback, and other machines are not served"))
     }
 }

@@ -116,6 +116,8 @@ mod tests {
         watch.heartbeat = "10s"               # default
         watch.stall = "1m"                    # environment (SUBSCOPE_WATCH_STALL)
         watch.stall_subagents = "10m"         # default
+        hub.listen = "127.0.0.1:7337"         # default
+        hub.idle = "15m"                      # default
         "#);
     }
 

@@ -5,13 +5,13 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
-mod history;
+pub(crate) mod history;
 pub(crate) mod hook;
 mod hooks;
 mod import;
 mod man;
-mod serve;
-mod target;
+pub(crate) mod serve;
+pub(crate) mod target;
 mod tree;
 mod watch;
 

@@ -1,21 +1,30 @@
-//! `subscope serve`: a hub and its HTTP server in the foreground, until a signal ends it.
+//! `subscope serve`: a hub and its HTTP server. In the foreground until a signal ends it, in the background until nobody needs
+//! it, in another command as long as that runs; each also until somebody asks it to leave.
+
+mod background;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
+    pin::Pin,
     sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
     time::{Duration, Instant},
 };
 
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
-    Figures, Hub, HubHandle, HubOptions, Live, clock,
+    Hub, HubHandle, HubOptions, Live, clock,
     index::{IndexOptions, index, index_texts},
     take_spool,
 };
-use subscope_server::{Patience, ServeError, Server, ServerOptions};
+use subscope_model::HubMode;
+use subscope_server::{Identity, Patience, ServeError, Server, ServerOptions};
 use subscope_store::{Access, OpenError, Sqlite, Texts};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
 
+use self::background::Idle;
 use super::{
     history,
     target::{limits, projects_folder},
@@ -24,7 +33,7 @@ use crate::{
     args::ServeArgs,
     context::Context,
     error::{CliError, Kind},
-    output,
+    output, reach,
 };
 
 /// Threads that serve: the hub has its own, and answers are short.
@@ -40,65 +49,190 @@ const SPOOL_EVERY: Duration = Duration::from_secs(1);
 /// of files a look at all of them takes some 60 ms.
 const TEXTS_EVERY: Duration = Duration::from_secs(10);
 
-/// The socket in the folder for data.
-const SOCKET: &str = "hub.sock";
-
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
-    let root = projects_folder(context);
-    let data = context.data_folder()?;
-    let mut store = open(context)?;
-    let past = history::index_options(vec![root.clone()], context)?;
-    let report = index(&mut store, None, &past, &mut |_| {});
-    let report = report.map_err(|error| CliError::caused(Kind::Failed, error))?;
-    context.note(&format!("{} sessions were new or had changed", report.sessions));
-    let options = HubOptions {
-        prices: context.prices()?.table.clone(),
-        limits: limits(context),
-        texts: Some(data.clone()),
+    if args.stop {
+        reach::stop(&context.data_folder()?)?;
+        context.say("the hub has left");
+        return Ok(());
+    }
+    if args.background {
+        return in_background(context);
+    }
+    let hosting = Hosting::prepare(HubMode::Foreground, context)?.map_err(|error| match error {
+        OpenError::Locked(_) => history::failed(error)
+            .hint("another hub runs: `subscope serve --stop` ends it; --store names another folder"),
+        error => history::failed(error),
+    })?;
+    context.say(&format!("following live sessions below {} (Ctrl-C ends)", hosting.root.display()));
+    hosting.run(End::Signal, |url| output::print(&format!("{url}\n")))
+}
+
+/// Runs as commands start it. That somebody else is the hub is no failure: whoever started this one asks that one.
+fn in_background(context: &Context) -> Result<(), CliError> {
+    background::detach();
+    let hosting = match Hosting::prepare(HubMode::Background, context)? {
+        Ok(hosting) => hosting,
+        Err(OpenError::Locked(_)) => return Ok(()),
+        Err(error) => return Err(history::failed(error)),
     };
-    let server = ServerOptions {
-        listen: args.listen,
-        socket: data.join(SOCKET),
-        heartbeat: context.settings().watch.heartbeat.value,
-        patience: Patience::default(),
-    };
-    let failed = |error: std::io::Error| CliError::caused(Kind::Failed, error);
-    // Only this command has a runtime; every other one is done without.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
-    let runtime = runtime.map_err(failed)?;
-    let hub = Hub::start(Box::new(Live::projects(root.clone())?), Box::new(store), options)
-        .map_err(|error| CliError::caused(Kind::Failed, error))?;
-    context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
-    let (ending, ended) = sync_channel::<()>(1);
-    let outcome = std::thread::scope(|scope| {
-        let rules = history::rules(context)?;
-        let (handle, data) = (hub.handle(), data.as_path());
-        scope.spawn(move || tend(&handle, data, &rules, past, &ended));
-        let outcome = runtime.block_on(serve(server, hub.handle()));
-        drop(ending);
-        outcome
+    let (pid, data) = (std::process::id(), hosting.data.clone());
+    let outcome = hosting.run(End::Signal, |url| {
+        let text = format!("hub {pid} of {} answers on {url} for {}", reach::VERSION, data.display());
+        log(&text);
+        Ok(())
     });
-    runtime.shutdown_timeout(FAREWELL);
-    drop(hub);
+    log(&format!("hub {pid} leaves"));
     outcome
 }
 
-/// Opens the store as its one writer.
-fn open(context: &Context) -> Result<Sqlite, CliError> {
-    history::open_rows(Access::Write, context)?.map_err(|error| {
-        let is_locked = matches!(error, OpenError::Locked(_));
-        let error = CliError::caused(Kind::Failed, error);
-        if is_locked {
-            error.hint("another `subscope serve` runs, or --store names another folder")
-        } else {
-            error
-        }
-    })
+/// Writes a line with the time, which the log of hubs in the background is made of.
+fn log(text: &str) {
+    output::complain(&format!("{} {text}\n", crate::clock::stamp(clock::now_ms())));
 }
 
-/// Takes the spool in as it fills, and keeps the full text up to date while something happens, until the server ends.
-fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, ended: &Receiver<()>) {
+/// What ends a hub, besides being asked to leave.
+pub(crate) enum End {
+    /// SIGINT or SIGTERM.
+    Signal,
+    /// That the other end is dropped.
+    Command(oneshot::Receiver<()>),
+}
+
+/// A hub that is about to begin. It holds the store.
+pub(crate) struct Hosting {
+    mode: HubMode,
+    root: PathBuf,
+    data: PathBuf,
+    store: Sqlite,
+    rules: String,
+    past: IndexOptions,
+    options: HubOptions,
+    server: ServerOptions,
+    /// How long it stays when nobody needs it; `None` where its owner ends it.
+    idle: Option<Duration>,
+    log: PathBuf,
+}
+
+impl Hosting {
+    /// Takes the store, and takes in what is new.
+    pub(crate) fn prepare(mode: HubMode, context: &Context) -> Result<Result<Self, OpenError>, CliError> {
+        let root = projects_folder(context);
+        let data = context.data_folder()?;
+        let mut store = match history::open_rows(Access::Write, context)? {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error)),
+        };
+        let past = history::index_options(vec![root.clone()], context)?;
+        let report = index(&mut store, None, &past, &mut |_| {}).map_err(history::failed)?;
+        context.note(&format!("{} sessions were new or had changed", report.sessions));
+        let (hub, watch) = (&context.settings().hub, &context.settings().watch);
+        Ok(Ok(Self {
+            mode,
+            store,
+            rules: history::rules(context)?,
+            past,
+            options: HubOptions {
+                prices: context.prices()?.table.clone(),
+                limits: limits(context),
+                texts: Some(data.clone()),
+            },
+            server: ServerOptions {
+                listen: hub.listen.value,
+                socket: data.join(reach::SOCKET),
+                heartbeat: watch.heartbeat.value,
+                patience: Patience::default(),
+                identity: Identity { version: reach::VERSION, mode },
+            },
+            idle: (mode == HubMode::Background).then_some(hub.idle.value),
+            log: reach::log_file(&data, context),
+            root,
+            data,
+        }))
+    }
+
+    /// Serves until the end; `ready` is told where once it answers.
+    pub(crate) fn run(
+        self,
+        end: End,
+        ready: impl FnOnce(&str) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let Self { mode, root, data, store, rules, past, options, server, idle, log } = self;
+        // Only a hub has a runtime; every other command is done without.
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
+        let runtime = runtime.map_err(history::failed)?;
+        let hub = Hub::start(Box::new(Live::projects(root)?), Box::new(store), options);
+        let hub = hub.map_err(history::failed)?;
+        let end = runtime.block_on(armed(end))?;
+        let server = runtime.block_on(bind(server, mode, &hub))?;
+        ready(&server.url())?;
+        let (ending, ended) = sync_channel::<()>(1);
+        let (leave, left) = oneshot::channel::<()>();
+        std::thread::scope(|scope| {
+            let (handle, guests, data) = (hub.handle(), server.guests(), data.as_path());
+            let mut idle = idle.map(|limit| (Idle::new(limit), log));
+            scope.spawn(move || {
+                tend(&handle, data, &rules, past, &ended, |hub| {
+                    let Some((idle, log)) = &mut idle else { return false };
+                    reach::bound_log(log);
+                    idle.is_over(hub, &guests)
+                });
+                drop(leave);
+            });
+            runtime.block_on(server.run(async {
+                tokio::select! {
+                    () = end => {}
+                    _ = left => {}
+                }
+            }));
+            drop(ending);
+        });
+        runtime.shutdown_timeout(FAREWELL);
+        drop(hub);
+        Ok(())
+    }
+}
+
+/// Listens. A hub that nobody waits for at a certain port takes a free one where its own is taken.
+async fn bind(options: ServerOptions, mode: HubMode, hub: &Hub) -> Result<Server, CliError> {
+    let mut elsewhere = options.clone();
+    elsewhere.listen.set_port(0);
+    match Server::bind(options, hub.handle()).await {
+        Err(ServeError::Address { .. }) if mode != HubMode::Foreground => {
+            Server::bind(elsewhere, hub.handle()).await.map_err(refused)
+        }
+        bound => bound.map_err(refused),
+    }
+}
+
+/// Begins to wait for the end: from here on a signal ends a hub in order.
+async fn armed(end: End) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> {
+    match end {
+        End::Signal => {
+            let mut interrupt = signal(SignalKind::interrupt()).map_err(history::failed)?;
+            let mut terminate = signal(SignalKind::terminate()).map_err(history::failed)?;
+            Ok(Box::pin(async move {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+            }))
+        }
+        End::Command(ended) => Ok(Box::pin(async move { drop(ended.await) })),
+    }
+}
+
+/// Takes the spool in as it fills, and keeps the full text up to date while something happens, until the server ends or the hub
+/// is to leave.
+fn tend(
+    hub: &HubHandle,
+    data: &Path,
+    rules: &str,
+    mut options: IndexOptions,
+    ended: &Receiver<()>,
+    mut is_to_leave: impl FnMut(&HubHandle) -> bool,
+) {
     let spool = spool::folder(data);
     let mut indexed: Option<(u64, Instant)> = None;
     loop {
@@ -108,7 +242,8 @@ fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, en
             let _ =
                 take_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
         }
-        let seq = place(hub);
+        // Where the hub does not answer nothing has happened.
+        let seq = background::figures(hub).map_or(0, |figures| figures.seq);
         let is_due = |(known, at): (u64, Instant)| known != seq && at.elapsed() >= TEXTS_EVERY;
         if indexed.is_none_or(is_due) {
             options.now_ms = clock::now_ms();
@@ -118,6 +253,9 @@ fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, en
             }
             indexed = Some((seq, clock::tick()));
         }
+        if is_to_leave(hub) {
+            return;
+        }
         match ended.recv_timeout(SPOOL_EVERY) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
@@ -125,38 +263,10 @@ fn tend(hub: &HubHandle, data: &Path, rules: &str, mut options: IndexOptions, en
     }
 }
 
-/// The last place in the change log; 0 where the hub does not answer.
-fn place(hub: &HubHandle) -> u64 {
-    let (reply, answer) = sync_channel(1);
-    let asked = hub.figures(Box::new(move |figures: Figures| {
-        // Whoever asked has gone.
-        let _ = reply.send(figures.seq);
-    }));
-    asked.ok().and_then(|()| answer.recv().ok()).unwrap_or(0)
-}
-
 fn texts(data: &Path, rules: &str, options: &IndexOptions) -> anyhow::Result<u64> {
     let store = Sqlite::open(data, Access::Read, rules, 0)?;
     let mut texts = Texts::open(data, Access::Write)?;
     Ok(index_texts(&store, &mut texts, options)?)
-}
-
-async fn serve(options: ServerOptions, hub: HubHandle) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| CliError::caused(Kind::Failed, error);
-    // From here on a signal ends it in order.
-    let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let server = Server::bind(options, hub).await.map_err(refused)?;
-    output::print(&format!("{}\n", server.url()))?;
-    server.run(first_of(interrupt, terminate)).await;
-    Ok(())
-}
-
-async fn first_of(mut one: Signal, mut other: Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
-    }
 }
 
 fn refused(error: ServeError) -> CliError {

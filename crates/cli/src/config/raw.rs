@@ -1,7 +1,7 @@
 //! One layer of settings: what one file, the environment or the flags set, and nothing else.
 
 use super::{
-    Origin, display, display::RawDisplay, given::Given, prices, prices::RawPrices, tracing,
+    Origin, display, display::RawDisplay, given::Given, hub, hub::RawHub, prices, prices::RawPrices, tracing,
     tracing::RawTracing, watch, watch::RawWatch,
 };
 use crate::environment::Environment;
@@ -17,6 +17,8 @@ pub(crate) struct Raw {
     pub(crate) prices: RawPrices,
     /// `[watch]`.
     pub(crate) watch: RawWatch,
+    /// `[hub]`.
+    pub(crate) hub: RawHub,
 }
 
 /// Whether a name is one of a setting.
@@ -30,11 +32,11 @@ pub(crate) enum Name {
 
 impl Raw {
     /// Sections that have a table of their own in the file.
-    pub(super) const TABLES: [&str; 1] = ["watch"];
+    pub(super) const TABLES: [&str; 2] = ["watch", "hub"];
 
     /// Returns the names of all settings; those of a table as `table.name`.
     pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
-        tracing::KEYS.into_iter().chain(display::KEYS).chain(prices::KEYS).chain(watch::KEYS)
+        tracing::KEYS.into_iter().chain(display::KEYS).chain(prices::KEYS).chain(watch::KEYS).chain(hub::KEYS)
     }
 
     /// Sets one setting. The error says what is wrong with the value, as a fragment that follows the name.
@@ -42,7 +44,8 @@ impl Raw {
         let is_known = self.tracing.set(key, given, origin)?
             || self.display.set(key, given, origin)?
             || self.prices.set(key, given, origin)?
-            || self.watch.set(key, given, origin)?;
+            || self.watch.set(key, given, origin)?
+            || self.hub.set(key, given, origin)?;
         Ok(if is_known { Name::Known } else { Name::Unknown })
     }
 
@@ -53,6 +56,7 @@ impl Raw {
             display: self.display.over(lower.display),
             prices: self.prices.over(lower.prices),
             watch: self.watch.over(lower.watch),
+            hub: self.hub.over(lower.hub),
         }
     }
 

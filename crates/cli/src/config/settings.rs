@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Display, Origin, Raw, prices::Prices, tracing::Tracing, watch::Watch};
+use super::{Display, Origin, Raw, hub::Hub, prices::Prices, tracing::Tracing, watch::Watch};
 
 /// All settings.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) prices: Prices,
     /// How `watch` prints and when it warns.
     pub(crate) watch: Watch,
+    /// How the hub is reached and when it leaves.
+    pub(crate) hub: Hub,
 }
 
 impl From<Raw> for Settings {
@@ -24,6 +26,7 @@ impl From<Raw> for Settings {
             display: raw.display.into(),
             prices: raw.prices.into(),
             watch: raw.watch.into(),
+            hub: raw.hub.into(),
         }
     }
 }
@@ -31,9 +34,9 @@ impl From<Raw> for Settings {
 impl Settings {
     /// Returns every setting for people and JSON, in a fixed order.
     pub(crate) fn rows(&self) -> Vec<Shown> {
-        let Self { tracing, display, prices, watch } = self;
-        let rows = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows()).chain(watch.rows());
-        rows.collect()
+        let Self { tracing, display, prices, watch, hub } = self;
+        let rows = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows());
+        rows.chain(watch.rows()).chain(hub.rows()).collect()
     }
 }
 

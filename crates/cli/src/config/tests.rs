@@ -96,7 +96,8 @@ fn flag_wins_over_variable_wins_over_files() {
 #[test]
 fn every_setting_is_read_from_a_file_and_from_a_variable() {
     let text = "subagent_tracing_detail = 'full'\ncode_tools = ['a', 'b']\ncolor = 'never'\nascii = false\n\
-                prices = 'p.toml'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n";
+                prices = 'p.toml'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
+                [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n";
     let folder = folders(Some(text), None);
     let settings = load_in(folder.path(), &[], Raw::default()).settings;
     let variables: Vec<(String, String)> = settings

@@ -1,21 +1,16 @@
 //! Rows from facts, what is kept of them, and what subscribers are told.
 
 use std::{
-    collections::{BTreeSet, HashSet},
     error::Error,
     time::{Duration, Instant},
 };
 
 use subscope_fold::{Events, Now, next_deadline};
-use subscope_model::{Event, Millis, Problem, SessionId, Text, Tree, Update};
-use subscope_store::{Commit, Keeper, LedgerError};
+use subscope_model::{Event, Problem, SessionId, Tree, Update};
+use subscope_store::{Commit, LedgerError};
 
 use super::Loop;
 use crate::{clock, driver::Driver, hub::HubOptions};
-
-/// How many of a session's last events are looked through for those that a hub of before has told: far more than come
-/// between two writings of its rows.
-const TOLD_EVENTS: usize = 20_000;
 
 /// How long after a failed commit it is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -35,40 +30,6 @@ impl Unkept {
     /// Lets the next try happen at once.
     pub(super) fn make_due(&mut self) {
         self.tried = None;
-    }
-}
-
-/// What a hub of before has told of a session.
-pub(super) struct Told {
-    /// The last event that its rows know.
-    until: Option<Millis>,
-    /// The last events that it told, read when they are needed: events are kept before rows.
-    last: Option<HashSet<Text>>,
-    /// Dialects of which only the part is read again that its rows do not know: their events may be of any time.
-    fresh: BTreeSet<Text>,
-}
-
-impl Told {
-    pub(super) fn of(session: &SessionId, keeper: &dyn Keeper) -> Self {
-        let rows = keeper.tree(session).ok().flatten();
-        let until = rows.and_then(|tree| tree.session.ended_at_ms);
-        Self { until, last: None, fresh: BTreeSet::new() }
-    }
-
-    pub(super) fn with_fresh(self, fresh: BTreeSet<Text>) -> Self {
-        Self { fresh, ..self }
-    }
-
-    fn is_told(&mut self, event: &Event, keeper: &dyn Keeper) -> bool {
-        let is_fresh = self.fresh.contains(&event.source);
-        let until = self.until.filter(|_| !is_fresh);
-        if event.at_ms.zip(until).is_some_and(|(at, until)| at < until) {
-            return true;
-        }
-        let read = || keeper.told_last(&event.session_id, TOLD_EVENTS).unwrap_or_default();
-        let last = self.last.get_or_insert_with(read);
-        // Where the log no longer reaches back to the session, its last event was told too.
-        last.contains(&event.id) || (last.is_empty() && until.is_some() && event.at_ms == until)
     }
 }
 
@@ -104,13 +65,7 @@ impl Loop {
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
         if !self.is_announced {
             // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
-            let keeper = &*self.keeper;
-            let told = &mut self.told;
-            events.retain(|event| {
-                let session = &event.session_id;
-                let told = told.entry(session.clone()).or_insert_with(|| Told::of(session, keeper));
-                !told.is_told(event, keeper)
-            });
+            self.told.retain(&mut events, &*self.keeper);
         }
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);

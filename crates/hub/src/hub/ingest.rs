@@ -9,10 +9,7 @@ use subscope_fold::Fold;
 use subscope_model::{Millis, Problem, SessionId, Text};
 use subscope_store::{Commit, Recalled, Received};
 
-use super::{
-    Loop,
-    conclude::{Told, describe},
-};
+use super::{Loop, conclude::describe};
 use crate::{
     clock,
     command::{Ingest, IngestError, Reply, Taken},
@@ -101,7 +98,7 @@ impl Loop {
             return;
         }
         // What the driver changed before is not these ingests' doing.
-        self.pending.extend(self.fold.take_changed());
+        self.take_changed();
         let mut group = Group::default();
         for (ingest, reply) in all {
             match self.is_known(&ingest, &group) {
@@ -198,8 +195,7 @@ impl Loop {
         self.pass_over(&changed.into_iter().collect::<Vec<_>>());
         self.owes |= !unsettled.is_empty();
         for session in &unsettled {
-            let told = Told::of(session, &*self.keeper).with_fresh(fresh.clone());
-            self.told.insert(session.clone(), told);
+            self.told.is_fresh(session, fresh.clone(), &*self.keeper);
         }
         self.pending.extend(unsettled);
         let _ = self.fold.take_problems();

@@ -13,14 +13,17 @@ use std::{
 
 use serde_json::Value;
 use subscope_hub::{Hub, HubHandle, HubOptions, Keeper, Nothing};
-use subscope_model::PriceTable;
-use subscope_server::{Patience, Server, ServerOptions};
+use subscope_model::{HubMode, PriceTable};
+use subscope_server::{Identity, Patience, Server, ServerOptions};
 use subscope_store::Memory;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 /// Far more than any wait of these tests takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// What these servers say of themselves.
+pub(crate) const IDENTITY: Identity = Identity { version: "0.0.1", mode: HubMode::Foreground };
 
 /// A running server; ends when dropped.
 pub(crate) struct Running {
@@ -67,6 +70,7 @@ pub(crate) fn start_with(keeper: impl Keeper + 'static, patience: Patience, hear
         socket: socket.clone(),
         heartbeat,
         patience,
+        identity: IDENTITY,
     };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();

@@ -1,27 +1,31 @@
 //! `subscope forget`.
 
 use subscope_model::SessionId;
-use subscope_store::{Access, History, ListQuery, Texts};
+use subscope_store::{Access, Texts};
 
-use super::{failed, one_of, open_rows};
-use crate::{args::ForgetArgs, context::Context, error::CliError, output};
+use super::{failed, open_alone};
+use crate::{
+    args::ForgetArgs,
+    context::Context,
+    error::CliError,
+    output,
+    reach::{Asker, Needs},
+};
 
 /// Runs the command.
 pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> {
-    let mut store = open_rows(Access::Write, context)?.map_err(failed)?;
-    let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
-    let sessions: Vec<SessionId> = match args.before {
-        Some(moment) => {
-            let limit = moment.resolve(context.now_ms());
-            let is_old = |last: i64| last < limit;
-            rows.into_iter()
-                .filter(|row| row.last_event_at_ms.is_some_and(is_old))
-                .map(|row| row.id)
-                .collect()
-        }
-        None => args.sessions.iter().map(|prefix| one_of(&rows, prefix)).collect::<Result<_, _>>()?,
-    };
-    let count = store.forget(&sessions).map_err(failed)?;
+    let sessions = named(args, context)?;
+    let count = open_alone(context)?.forget(&sessions).map_err(failed)?;
     Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?.forget(&sessions).map_err(failed)?;
     output::print(&format!("{count} sessions forgotten\n"))
+}
+
+fn named(args: &ForgetArgs, context: &Context) -> Result<Vec<SessionId>, CliError> {
+    let mut asker = Asker::open(Needs::Kept, context)?;
+    let Some(moment) = args.before else {
+        return args.sessions.iter().map(|prefix| asker.session(prefix)).collect();
+    };
+    let limit = moment.resolve(context.now_ms());
+    let rows = asker.sessions(usize::MAX, false)?.sessions.into_iter();
+    Ok(rows.filter(|row| row.last_event_at_ms.is_some_and(|last| last < limit)).map(|row| row.id).collect())
 }

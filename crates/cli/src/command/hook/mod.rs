@@ -29,7 +29,7 @@ use std::{
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_hub::clock;
 
-use crate::environment::Environment;
+use crate::{environment::Environment, reach::SOCKET};
 
 /// Until when a payload must be read, posted and answered. A hub answers after its commit, usually within a few
 /// milliseconds. Longer would let a hub that hangs slow every call of every agent by as much; shorter would miss the
@@ -39,8 +39,6 @@ const DEADLINE: Duration = Duration::from_millis(500);
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
 /// What is read at once. Most payloads have less.
 const CHUNK_BYTES: usize = 64 << 10;
-/// The hub's socket in the folder for data.
-pub(crate) const SOCKET: &str = "hub.sock";
 
 /// Whether the process was started as a hook, from its arguments without the program. A call for help was not.
 pub(crate) fn is_meant(words: &[OsString]) -> bool {

@@ -1,0 +1,95 @@
+//! What hubs of before have told, so that it is told neither again nor never.
+//!
+//! A hub reads the files of live sessions from their beginning. What was told is known by the change log alone: rows may
+//! know more, since an index brings them up to date before the hub reads, and less, since events are kept before rows. Of a
+//! session that the log knows, an event is told if the log does not have it and it is not older than what the log begins
+//! with. Of any other, what happened until the last hub stopped is past; where that is long ago, or there was none, so is
+//! all that the rows know.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use subscope_model::{Event, Millis, SessionId, Text};
+use subscope_store::Keeper;
+
+/// How many of a session's last events are looked through for those that were told: far more than come out of order.
+const TOLD_EVENTS: usize = 20_000;
+
+/// For how long a hub that begins takes up where the last one stopped. Readers come back within seconds; nobody waits for
+/// what happened on a machine that had no hub for hours.
+const TAKES_UP_MS: Millis = 15 * 60_000;
+
+/// How many of the log's last events are looked at for the moment at which the last hub stopped: some have no time.
+const LAST_EVENTS: u64 = 200;
+
+/// What was told before this hub began.
+#[derive(Default)]
+pub(super) struct Told {
+    /// When the last hub stopped, where that is not long ago.
+    stopped_ms: Option<Millis>,
+    sessions: HashMap<SessionId, OfSession>,
+}
+
+/// What was told of one session.
+struct OfSession {
+    /// What is older, or as old, is past.
+    until: Option<Millis>,
+    ids: HashSet<Text>,
+    /// Dialects of which only the part is read again that the rows do not know: their events may be of any time.
+    fresh: BTreeSet<Text>,
+    has_rows: bool,
+}
+
+impl Told {
+    /// Looks where the last hub stopped.
+    pub(super) fn before(now: Millis, keeper: &dyn Keeper) -> Self {
+        let last = keeper.last_seq();
+        let events = keeper.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX).ok().flatten();
+        let events = events.unwrap_or_default();
+        let stopped_ms = events.iter().filter_map(|event| event.at_ms).max();
+        Self {
+            stopped_ms: stopped_ms.filter(|stopped| now - stopped < TAKES_UP_MS),
+            sessions: HashMap::new(),
+        }
+    }
+
+    /// Says of which dialects only that part of a session is read again that its rows do not know.
+    pub(super) fn is_fresh(&mut self, session: &SessionId, dialects: BTreeSet<Text>, keeper: &dyn Keeper) {
+        self.of(session, keeper).fresh = dialects;
+    }
+
+    /// Whether a session had rows when this hub first heard of it: they know it whole, as far as an index read it.
+    pub(super) fn has_rows(&mut self, session: &SessionId, keeper: &dyn Keeper) -> bool {
+        self.of(session, keeper).has_rows
+    }
+
+    /// Keeps what was not told before.
+    pub(super) fn retain(&mut self, events: &mut Vec<Event>, keeper: &dyn Keeper) {
+        events.retain(|event| !self.of(&event.session_id, keeper).has(event));
+    }
+
+    fn of(&mut self, session: &SessionId, keeper: &dyn Keeper) -> &mut OfSession {
+        let stopped_ms = self.stopped_ms;
+        self.sessions.entry(session.clone()).or_insert_with(|| OfSession::look(session, stopped_ms, keeper))
+    }
+}
+
+impl OfSession {
+    fn look(session: &SessionId, stopped_ms: Option<Millis>, keeper: &dyn Keeper) -> Self {
+        let logged = keeper.told_last(session, TOLD_EVENTS).unwrap_or_default();
+        let rows = keeper.tree(session).ok().flatten();
+        // What is as old as the first is known by its id.
+        let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - 1);
+        let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
+        Self {
+            until: first.or(stopped_ms).or(known),
+            ids: logged.into_iter().map(|(id, _)| id).collect(),
+            fresh: BTreeSet::new(),
+            has_rows: rows.is_some(),
+        }
+    }
+
+    fn has(&self, event: &Event) -> bool {
+        let until = self.until.filter(|_| !self.fresh.contains(&event.source));
+        self.ids.contains(&event.id) || event.at_ms.zip(until).is_some_and(|(at, until)| at <= until)
+    }
+}
