@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Tells whether anybody is connected, or was. Cheap to clone.
+/// Tells whether anybody is connected or follows a live feed, or did. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Guests(Arc<Count>);
 
@@ -15,11 +15,11 @@ struct Count {
     ever: AtomicU64,
 }
 
-/// A connection, as long as it lives.
+/// A connection or a feed, as long as it lives.
 pub(crate) struct Guest(Arc<Count>);
 
 impl Guests {
-    /// How many connections are open.
+    /// How many connections and feeds are open.
     pub fn now(&self) -> usize {
         self.0.now.load(Ordering::Acquire)
     }

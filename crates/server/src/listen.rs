@@ -197,12 +197,11 @@ impl Server {
         let url = self.url();
         let Self { tcp, address, socket, heartbeat, patience, identity, hub, guests } = self;
         let (ending, is_ending) = watch::channel(false);
-        let app = App::new(hub, (identity, url), heartbeat, patience, is_ending.clone());
+        let app = App::new(hub, guests, (identity, url), heartbeat, patience, is_ending.clone());
         let router = routes::router(app.clone());
         let slots = Arc::new(Semaphore::new(CONNECTIONS));
         let feeds = Arc::clone(&app.feeds);
-        let serving =
-            Serving { app: app.clone(), router, address, slots: Arc::clone(&slots), guests, is_ending };
+        let serving = Serving { app: app.clone(), router, address, slots: Arc::clone(&slots), is_ending };
         tokio::select! {
             () = end => {}
             () = app.drain.notified() => {}
@@ -228,7 +227,6 @@ struct Serving {
     router: Router,
     address: SocketAddr,
     slots: Arc<Semaphore>,
-    guests: Guests,
     is_ending: watch::Receiver<bool>,
 }
 
@@ -297,7 +295,7 @@ impl Serving {
         slot: OwnedSemaphorePermit,
     ) {
         self.app.counters.connected();
-        let _guest = self.guests.enter();
+        let _guest = self.app.guests.enter();
         let router = self.router;
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();

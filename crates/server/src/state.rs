@@ -7,6 +7,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
     counters::Counters,
+    guests::Guests,
     listen::{Identity, Patience},
     routes::chains::Chains,
 };
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) patience: Patience,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
+    pub(crate) guests: Guests,
     pub(crate) identity: Identity,
     /// Where TCP is listened on.
     pub(crate) url: String,
@@ -45,6 +47,7 @@ pub(crate) struct Shared {
 impl App {
     pub(crate) fn new(
         hub: HubHandle,
+        guests: Guests,
         (identity, url): (Identity, String),
         heartbeat: Duration,
         patience: Patience,
@@ -58,6 +61,7 @@ impl App {
             patience,
             budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_PIECE)),
             feeds: Arc::new(Semaphore::new(LIVE_FEEDS)),
+            guests,
             identity,
             url,
             drain: Notify::new(),

@@ -6,7 +6,11 @@ mod background;
 use std::{
     path::{Path, PathBuf},
     pin::Pin,
-    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    },
     time::{Duration, Instant},
 };
 
@@ -95,8 +99,8 @@ fn log(text: &str) {
 pub(crate) enum End {
     /// SIGINT or SIGTERM.
     Signal,
-    /// That the other end is dropped.
-    Command(oneshot::Receiver<()>),
+    /// That the other end is dropped; also a signal, whose number is then left here.
+    Command(oneshot::Receiver<()>, Arc<AtomicI32>),
 }
 
 /// A hub that is about to begin. It holds the store.
@@ -208,18 +212,24 @@ async fn bind(options: ServerOptions, mode: HubMode, hub: &Hub) -> Result<Server
 
 /// Begins to wait for the end: from here on a signal ends a hub in order.
 async fn armed(end: End) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> {
-    match end {
-        End::Signal => {
-            let mut interrupt = signal(SignalKind::interrupt()).map_err(history::failed)?;
-            let mut terminate = signal(SignalKind::terminate()).map_err(history::failed)?;
-            Ok(Box::pin(async move {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                }
-            }))
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(history::failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(history::failed)?;
+    let signalled = async move {
+        tokio::select! {
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
         }
-        End::Command(ended) => Ok(Box::pin(async move { drop(ended.await) })),
+    };
+    match end {
+        End::Signal => Ok(Box::pin(async move {
+            signalled.await;
+        })),
+        End::Command(ended, number) => Ok(Box::pin(async move {
+            tokio::select! {
+                signal = signalled => number.store(signal.as_raw_value(), Ordering::Release),
+                _ = ended => {}
+            }
+        })),
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     ask::ask,
     board::Board,
+    guests::Guest,
     refusal::Refusal,
     state::{App, ended},
 };
@@ -52,6 +53,8 @@ pub(super) struct Feed {
     pub(super) beat: Interval,
     pub(super) ending: watch::Receiver<bool>,
     _slot: OwnedSemaphorePermit,
+    /// A WebSocket is no connection of HTTP any more.
+    _guest: Guest,
 }
 
 impl Feed {
@@ -66,7 +69,8 @@ impl Feed {
         joined.snapshots.iter().for_each(|tree| board.take_tree(tree));
         let mut beat = interval(app.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok((Self { updates, board, beat, ending: app.ending.clone(), _slot: slot }, joined))
+        let guest = app.guests.enter();
+        Ok((Self { updates, board, beat, ending: app.ending.clone(), _slot: slot, _guest: guest }, joined))
     }
 
     /// Returns what comes next; `None` at the end.

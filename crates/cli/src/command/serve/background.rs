@@ -37,7 +37,7 @@ impl Idle {
     pub(super) fn is_over(&mut self, hub: &HubHandle, guests: &Guests) -> bool {
         let Some(figures) = figures(hub) else { return false };
         let seen = (guests.ever(), figures.ingests + figures.repeats, figures.events);
-        if guests.now() > 0 || figures.subscribers > 0 || seen != self.seen {
+        if guests.now() > 0 || seen != self.seen {
             self.seen = seen;
             self.since = clock::tick();
         }

@@ -1,7 +1,11 @@
 //! Everything live on this machine: by the hub; where there is none and none is to be started, by one in this process.
 
 use std::{
-    sync::mpsc::{TrySendError, sync_channel},
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+        mpsc::{TrySendError, sync_channel},
+    },
     thread::JoinHandle,
 };
 
@@ -81,16 +85,22 @@ pub(super) fn everything(args: &WatchArgs, context: &Context) -> Result<Followed
 /// Hosts a hub in this process, and follows it as any other.
 fn host(hosting: Hosting, context: &Context) -> Result<Followed, CliError> {
     let (end, ended) = oneshot::channel();
+    let signal = Arc::new(AtomicI32::new(0));
     let (ready, is_ready) = sync_channel::<Result<(), CliError>>(1);
     let build = std::thread::Builder::new().name("serve".to_owned());
     let charset = context.style(None).charset();
     let thread = build.spawn(move || {
         let told = ready.clone();
-        let outcome = hosting.run(End::Command(ended), |_| {
+        let outcome = hosting.run(End::Command(ended, Arc::clone(&signal)), |_| {
             // Whoever started it waits for this.
             let _ = told.send(Ok(()));
             Ok(())
         });
+        // What a signal ends, ends as a whole, once all is kept.
+        match signal.load(Ordering::Acquire) {
+            0 => {}
+            number => std::process::exit(128 + number),
+        }
         let Err(error) = outcome else { return };
         if let Err(TrySendError::Full(unheard) | TrySendError::Disconnected(unheard)) =
             ready.try_send(Err(error))
