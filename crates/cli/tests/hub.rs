@@ -23,7 +23,6 @@ use std::{
 use common::{env, json};
 use serde_json::Value;
 use subscope_hub::clock;
-use subscope_model::parse_rfc3339;
 use subscope_testkit::{
     clock::rfc3339,
     env::{Ran, TestEnv, run},
@@ -207,13 +206,14 @@ fn of_many_commands_at_once_one_starts_the_hub_and_all_are_answered() {
     assert_eq!(by_hub, store);
 }
 
-/// A recorded session that comes to where the harness keeps it line by line, as if it happened now.
-struct Growing(Vec<(PathBuf, String)>);
+/// A recorded session that comes to where the harness keeps it line by line, as if it happened now: the times of its lines,
+/// their files, and what they say.
+struct Growing(Vec<(String, PathBuf, String)>);
 
 impl Growing {
     /// The lines of all of a session's files by their times.
     fn of(env: &TestEnv, recording: &Recording) -> Self {
-        let mut lines: Vec<(String, PathBuf, String)> = Vec::new();
+        let mut lines = Vec::new();
         for file in recording.conversation() {
             let relative = file.strip_prefix(recording.projects()).unwrap().to_owned();
             let path = env.home().join(".claude/projects").join(relative);
@@ -225,25 +225,19 @@ impl Growing {
             }
             let mut last = String::new();
             for line in text.lines() {
-                let at = json(line)["timestamp"].as_str().unwrap_or(&last).to_owned();
-                lines.push((at.clone(), path.clone(), format!("{line}\n")));
-                last = at;
+                last = json(line)["timestamp"].as_str().unwrap_or(&last).to_owned();
+                lines.push((last.clone(), path.clone(), format!("{line}\n")));
             }
         }
         lines.sort_by(|one, other| one.0.cmp(&other.0));
-        // What is silent for hours would count as lost.
-        let first = lines.iter().find_map(|(at, ..)| parse_rfc3339(at)).unwrap();
-        let shift = clock::now_ms() - first;
-        let now = |(at, path, line): (String, PathBuf, String)| match parse_rfc3339(&at) {
-            Some(ms) => (path, line.replace(&format!("\"timestamp\":\"{at}\""), &stamp(ms + shift))),
-            None => (path, line),
-        };
-        Self(lines.into_iter().map(now).collect())
+        Self(lines)
     }
 
     /// Writes that many further lines.
     fn write(&mut self, count: usize) {
-        for (path, line) in self.0.drain(..count.min(self.0.len())) {
+        for (at, path, line) in self.0.drain(..count.min(self.0.len())) {
+            let stamp = |at: &str| format!("\"timestamp\":\"{at}\"");
+            let line = line.replace(&stamp(&at), &stamp(&rfc3339(clock::now_ms())));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let file = fs::OpenOptions::new().create(true).append(true).open(path);
             file.unwrap().write_all(line.as_bytes()).unwrap();
@@ -310,10 +304,6 @@ fn watch_goes_on_without_gap_or_repeat_when_the_hub_is_killed() {
     let unknown: Vec<&String> = told.iter().filter(|id| !wanted.contains(*id)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     watching.end();
-}
-
-fn stamp(at_ms: i64) -> String {
-    format!("\"timestamp\":\"{}\"", rfc3339(at_ms))
 }
 
 /// How many live feeds the hub has open.

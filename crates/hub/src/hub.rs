@@ -176,7 +176,7 @@ impl Loop {
         inbox: Receiver<Command>,
         waker: Waker,
     ) -> Self {
-        let told = Told::before(driver.now(), &*keeper);
+        let told = Told::before(&*keeper);
         let figures = Figures { seq: keeper.last_seq(), ..Figures::default() };
         Self {
             driver,

@@ -2,9 +2,9 @@
 //!
 //! A hub reads the files of live sessions from their beginning. What was told is known by the change log alone: rows may
 //! know more, since an index brings them up to date before the hub reads, and less, since events are kept before rows. Of a
-//! session that the log knows, an event is told if the log does not have it and it is not older than what the log begins
-//! with. Of any other, what happened until the last hub stopped is past; where that is long ago, or there was none, so is
-//! all that the rows know.
+//! session that the log knows, an event is told if the log does not have it and it is not far older than what the log begins
+//! with. Nothing was ever told of any other: of that all is told that happened since the last hub stopped, which may have
+//! been its first moment; what was before is past.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,9 +14,9 @@ use subscope_store::Keeper;
 /// How many of a session's last events are looked through for those that were told: far more than come out of order.
 const TOLD_EVENTS: usize = 20_000;
 
-/// For how long a hub that begins takes up where the last one stopped. Readers come back within seconds; nobody waits for
-/// what happened on a machine that had no hub for hours.
-const TAKES_UP_MS: Millis = 15 * 60_000;
+/// How much older than what was told something may be that was not: files are read side by side, and some lines are
+/// understood by later ones. Far more than that takes; at most so much of what was past is told after all.
+const UNTOLD_MS: Millis = 10_000;
 
 /// How many of the log's last events are looked at for the moment at which the last hub stopped: some have no time.
 const LAST_EVENTS: u64 = 200;
@@ -24,7 +24,7 @@ const LAST_EVENTS: u64 = 200;
 /// What was told before this hub began.
 #[derive(Default)]
 pub(super) struct Told {
-    /// When the last hub stopped, where that is not long ago.
+    /// Until when the last hub had told everything; `None` where nothing tells.
     stopped_ms: Option<Millis>,
     sessions: HashMap<SessionId, OfSession>,
 }
@@ -41,15 +41,16 @@ struct OfSession {
 
 impl Told {
     /// Looks where the last hub stopped.
-    pub(super) fn before(now: Millis, keeper: &dyn Keeper) -> Self {
+    pub(super) fn before(keeper: &dyn Keeper) -> Self {
         let last = keeper.last_seq();
         let events = keeper.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX).ok().flatten();
         let events = events.unwrap_or_default();
-        let stopped_ms = events.iter().filter_map(|event| event.at_ms).max();
-        Self {
-            stopped_ms: stopped_ms.filter(|stopped| now - stopped < TAKES_UP_MS),
-            sessions: HashMap::new(),
-        }
+        let stopped_ms = match events.as_slice() {
+            // Places begin with the microsecond at which the store was made.
+            [] => Millis::try_from(last / 1000).ok(),
+            events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - UNTOLD_MS),
+        };
+        Self { stopped_ms, sessions: HashMap::new() }
     }
 
     /// Says of which dialects only that part of a session is read again that its rows do not know.
@@ -77,8 +78,7 @@ impl OfSession {
     fn look(session: &SessionId, stopped_ms: Option<Millis>, keeper: &dyn Keeper) -> Self {
         let logged = keeper.told_last(session, TOLD_EVENTS).unwrap_or_default();
         let rows = keeper.tree(session).ok().flatten();
-        // What is as old as the first is known by its id.
-        let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - 1);
+        let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
         Self {
             until: first.or(stopped_ms).or(known),
