@@ -168,12 +168,18 @@ impl Connection {
         out: &mut Vec<u8>,
         wait: Duration,
     ) -> io::Result<Heard> {
-        if self.bytes.is_empty() {
-            self.stream.set_read_timeout(wait)?;
-            match self.hear()? {
-                Heard::Bytes => {}
-                other => return Ok(other),
-            }
+        let had = out.len();
+        if body.take(&mut self.bytes, out)? {
+            return Ok(Heard::End);
+        }
+        if out.len() > had {
+            return Ok(Heard::Bytes);
+        }
+        // What is left is the beginning of something: more of it has to come.
+        self.stream.set_read_timeout(wait)?;
+        match self.hear()? {
+            Heard::Bytes => {}
+            other => return Ok(other),
         }
         Ok(if body.take(&mut self.bytes, out)? { Heard::End } else { Heard::Bytes })
     }

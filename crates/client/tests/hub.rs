@@ -346,3 +346,31 @@ fn nobody_somebody_else_and_nonsense_are_told_apart() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     assert!(matches!(connect(), Err(ClientError::Untrusted(_))));
 }
+
+#[test]
+fn feed_is_read_however_it_is_cut() {
+    let folder = folder();
+    let socket = folder.path().join("hub.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let messages = [": hi\n\n", "event: missed\ndata: {\"count\":7}\n\n", "event: caught-up\ndata: {}\n\n"];
+    let serving = std::thread::spawn(move || {
+        // One connection for questions, one for the feed.
+        let (_questions, _) = listener.accept().unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        let mut text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
+        for message in messages {
+            text += &format!("{:x}\r\n{message}\r\n", message.len());
+        }
+        for byte in text.as_bytes() {
+            stream.write_all(&[*byte]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stream
+    });
+    let mut feed = Live::open(Box::new(move || Client::connect(Address::Socket(socket.clone())))).unwrap();
+    let mut reader = Reader::default();
+    reader.until(&mut feed, |reader| reader.is_caught_up);
+    assert_eq!(reader.missed, Some(7));
+    drop(serving.join().unwrap());
+}

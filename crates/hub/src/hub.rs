@@ -302,7 +302,6 @@ impl Loop {
                 self.conclude_pending(fed.has_ended);
             }
             self.is_announced = true;
-            self.told = Told::default();
             self.publish(&Update::CaughtUp);
         }
         self.catch_up_subscribers();

@@ -181,8 +181,8 @@ fn names_are_found_by_how_they_begin() {
         assert_eq!(keeper.named("", usize::MAX).unwrap(), newest, "{which}");
         assert_eq!(keeper.named("", 2).unwrap(), newest[..2], "{which}");
         for id in &newest {
-            assert_eq!(keeper.named(id, 2).unwrap(), [id.clone()], "{which}");
-            assert_eq!(keeper.named(&id[..13], 2).unwrap(), [id.clone()], "{which}");
+            assert_eq!(keeper.named(id, 2).unwrap(), std::slice::from_ref(id), "{which}");
+            assert_eq!(keeper.named(&id[..13], 2).unwrap(), std::slice::from_ref(id), "{which}");
         }
         for prefix in ["nobody", "%", "_", "\u{10ffff}", "'"] {
             assert!(keeper.named(prefix, 2).unwrap().is_empty(), "{which} {prefix}");

@@ -63,10 +63,8 @@ impl Loop {
     fn conclude(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
         let now = now(&*self.driver, &self.options, has_ended);
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
-        if !self.is_announced {
-            // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
-            self.told.retain(&mut events, &*self.keeper);
-        }
+        // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
+        self.told.retain(&mut events, !self.is_announced, &*self.keeper);
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
             match next_deadline(tree, &now).into_iter().chain(due).min() {

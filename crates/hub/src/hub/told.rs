@@ -22,7 +22,6 @@ const UNTOLD_MS: Millis = 10_000;
 const LAST_EVENTS: u64 = 200;
 
 /// What was told before this hub began.
-#[derive(Default)]
 pub(super) struct Told {
     /// Until when the last hub had told everything; `None` where nothing tells.
     stopped_ms: Option<Millis>,
@@ -63,9 +62,13 @@ impl Told {
         self.of(session, keeper).has_rows
     }
 
-    /// Keeps what was not told before.
-    pub(super) fn retain(&mut self, events: &mut Vec<Event>, keeper: &dyn Keeper) {
-        events.retain(|event| !self.of(&event.session_id, keeper).has(event));
+    /// Keeps what was not told before. Only while what stands in files is read for the first time does the age of an event
+    /// say anything; some that were told come later, since they are told with a delay.
+    pub(super) fn retain(&mut self, events: &mut Vec<Event>, is_past_read: bool, keeper: &dyn Keeper) {
+        events.retain(|event| {
+            let told = self.of(&event.session_id, keeper);
+            !(told.ids.contains(&event.id) || (is_past_read && told.is_past(event)))
+        });
     }
 
     fn of(&mut self, session: &SessionId, keeper: &dyn Keeper) -> &mut OfSession {
@@ -81,15 +84,16 @@ impl OfSession {
         let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
         Self {
-            until: first.or(stopped_ms).or(known),
+            // What has no rows is in no file that an index has read: it was handed over just now.
+            until: first.or(rows.as_ref().and(stopped_ms.or(known))),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
             fresh: BTreeSet::new(),
             has_rows: rows.is_some(),
         }
     }
 
-    fn has(&self, event: &Event) -> bool {
+    fn is_past(&self, event: &Event) -> bool {
         let until = self.until.filter(|_| !self.fresh.contains(&event.source));
-        self.ids.contains(&event.id) || event.at_ms.zip(until).is_some_and(|(at, until)| at <= until)
+        event.at_ms.zip(until).is_some_and(|(at, until)| at <= until)
     }
 }
