@@ -132,7 +132,12 @@ impl Reach {
             let Some(starter) = &mut self.starter else { return Err(Nobody::NotWanted) };
             match starter.ended() {
                 Some(Ended::Locked) => is_locked = true,
-                Some(Ended::Failed) => return Err(Nobody::Failed(starter.why())),
+                Some(Ended::Failed) => {
+                    return Err(Nobody::Failed(format!(
+                        "the hub that was started has ended: {}",
+                        starter.why()
+                    )));
+                }
                 None => {}
             }
             if is_locked && began.elapsed() > LOCKED_LIMIT {
