@@ -22,6 +22,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("render", &[]),
     ("export", &[]),
     ("collect", &[]),
+    // What other programs embed: a hub is asked over its socket, never linked.
+    ("client", &[]),
     ("fold", &["decode", "track"]),
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.

@@ -1,4 +1,4 @@
-//! The machine's offset from UTC.
+//! Moments as people read them: the machine's offset from UTC, and stamps of a log.
 
 use jiff::{Timestamp, tz::TimeZone};
 use subscope_model::Millis;
@@ -10,6 +10,12 @@ pub(crate) fn offset_minutes(at_ms: Millis) -> i32 {
     TimeZone::system().to_offset(at).seconds() / 60
 }
 
+/// Returns a moment as RFC 3339 has it, to the second, in UTC; nothing for one that no calendar has.
+pub(crate) fn stamp(at_ms: Millis) -> String {
+    let second = Timestamp::from_second(at_ms.div_euclid(1000));
+    second.map(|at| at.to_string()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -18,5 +24,11 @@ mod tests {
     fn offset_is_one_of_this_earth() {
         assert!(offset_minutes(1_700_000_000_000).abs() <= 26 * 60);
         assert_eq!(offset_minutes(Millis::MAX), 0);
+    }
+
+    #[test]
+    fn stamp_is_a_moment_to_the_second() {
+        assert_eq!(stamp(1_795_293_690_987), "2026-11-21T20:41:30Z");
+        assert_eq!(stamp(Millis::MAX), "");
     }
 }

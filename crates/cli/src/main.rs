@@ -9,6 +9,7 @@ mod environment;
 mod error;
 mod output;
 mod prices;
+mod reach;
 mod redact;
 mod terminal;
 

@@ -1,11 +1,12 @@
 //! What others ask of the hub, and what they are told.
 
 use subscope_fold::Dialect;
-use subscope_model::{Agent, AgentId, Event, Millis, Problem, Session, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{
+    Agent, AgentId, Event, Found, Millis, Names, Problem, Session, SessionId, SessionRow, Stats, Tree,
+};
 use subscope_store::{Commit, ListQuery};
 
 use crate::{
-    search::Found,
     stop::{StopError, Stopping},
     subscription::Subscriber,
 };
@@ -91,6 +92,8 @@ pub struct Joined {
     pub events: Vec<Event>,
     /// The place in the log at which the queue begins.
     pub seq: u64,
+    /// Whether everything that stood in files when the hub began is read.
+    pub is_caught_up: bool,
 }
 
 /// Figures of the hub itself, since it began.
@@ -118,6 +121,8 @@ pub struct Figures {
     pub events: u64,
     /// Problems found in what was ingested.
     pub problems: u64,
+    /// Whether something that stands in files is not read yet: answers do not know it.
+    pub is_reading: bool,
     /// Readers now.
     pub subscribers: u64,
     /// Events that readers were too slow for.
@@ -137,6 +142,8 @@ pub(crate) enum Command {
     Tree(SessionId, Reply<Option<Tree>>),
     Sessions(ListQuery, Reply<Vec<SessionRow>>),
     Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
+    /// The beginning of ids, and how many of each kind at most.
+    Names(String, usize, Reply<Names>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
     Stats(Reply<Option<Stats>>),
     /// Session and agent, or beginnings of their ids.
@@ -146,6 +153,8 @@ pub(crate) enum Command {
     Figures(Reply<Figures>),
     /// Somebody holds a handle: be answerable at any time.
     Expect,
+    /// Whether sessions of before are still being read beside the hub.
+    ReadsPast(bool),
     /// The driver has something.
     Wake,
     Stop,

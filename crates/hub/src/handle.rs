@@ -6,12 +6,11 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
-use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{Agent, AgentId, Event, Found, Names, Session, SessionId, SessionRow, Stats, Tree};
 use subscope_store::{Commit, ListQuery};
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
-    search::Found,
     stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
@@ -68,6 +67,12 @@ impl HubHandle {
         answer.recv().map_err(|_| IngestError::Ended)?
     }
 
+    /// Says whether sessions of before are still being read beside the hub: who asks may want to wait.
+    pub fn reads_past(&self, is_reading: bool) {
+        // A hub that has ended answers nobody.
+        let _ = self.commands.send(Command::ReadsPast(is_reading));
+    }
+
     /// Asks for sessions, the newest first.
     pub fn sessions(&self, query: ListQuery, reply: Reply<Vec<SessionRow>>) -> Result<(), AskError> {
         self.ask(Command::Sessions(query, reply))
@@ -113,6 +118,11 @@ impl HubHandle {
         reply: Reply<Result<Stopping, StopError>>,
     ) -> Result<(), AskError> {
         self.ask(Command::StopAgent(session, agent, reply))
+    }
+
+    /// Asks which sessions' and subagents' ids begin so, at most `limit` of each.
+    pub fn names(&self, prefix: String, limit: usize, reply: Reply<Names>) -> Result<(), AskError> {
+        self.ask(Command::Names(prefix, limit, reply))
     }
 
     /// Asks for at most `limit` events behind a place in the change log, of one session or of all. `None` where the log

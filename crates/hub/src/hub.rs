@@ -11,6 +11,7 @@ mod ingest;
 mod past;
 mod rows;
 mod stop;
+mod told;
 mod whole;
 
 use std::{
@@ -28,11 +29,12 @@ use subscope_model::{AgentId, Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
-    conclude::{Told, Unkept},
+    conclude::Unkept,
     copies::Copies,
     ingest::{Handed, Waiting},
     past::Past,
     rows::Rows,
+    told::Told,
 };
 use crate::{
     awake::Wakefulness,
@@ -52,9 +54,6 @@ pub struct HubOptions {
     pub limits: Limits,
     /// Where passages are found, where they are.
     pub texts: Option<TextsAt>,
-    /// What files tell of sessions that were never kept is no news until this moment. `None` where nothing is known before
-    /// the hub has read it.
-    pub told_until: Option<Millis>,
 }
 
 /// Where passages are found.
@@ -172,14 +171,16 @@ struct Loop {
     has_new_order: bool,
     /// When time alone may change a session's rows.
     deadlines: BTreeMap<SessionId, Millis>,
-    /// What a hub of before has told of the sessions that this one reads from their beginning.
-    told: BTreeMap<SessionId, Told>,
+    /// What hubs of before have told of what this one reads from its beginning.
+    told: Told,
     /// Sessions whose files have been looked for, if they were told of.
     whole: BTreeSet<SessionId>,
     /// Of which the files were read since the last conclusion.
     reread: BTreeSet<SessionId>,
     /// Sessions with changes that are not concluded yet.
     pending: BTreeSet<SessionId>,
+    /// Sessions whose files are still read for the first time, and whose rows are of before.
+    half_read: BTreeSet<SessionId>,
     /// Whether some of these changes were acknowledged: the next answer must know them.
     owes: bool,
     waiting: Waiting,
@@ -196,6 +197,8 @@ struct Loop {
     derive_cost: Duration,
     has_ended: bool,
     is_announced: bool,
+    /// Whether sessions of before are still being read beside the hub.
+    reads_past: bool,
     /// Whether what stood there at first is still being read: no silence counts until then.
     is_behind: bool,
     wakefulness: Wakefulness,
@@ -213,6 +216,7 @@ impl Loop {
         inbox: Receiver<Command>,
         waker: Waker,
     ) -> Self {
+        let told = Told::before(&*keeper);
         let figures = Figures { seq: keeper.last_seq(), ..Figures::default() };
         Self {
             driver,
@@ -229,10 +233,11 @@ impl Loop {
             ordered: BTreeMap::new(),
             has_new_order: false,
             deadlines: BTreeMap::new(),
-            told: BTreeMap::new(),
+            told,
             whole: BTreeSet::new(),
             reread: BTreeSet::new(),
             pending: BTreeSet::new(),
+            half_read: BTreeSet::new(),
             owes: false,
             waiting: Waiting::default(),
             past: Past::default(),
@@ -246,6 +251,7 @@ impl Loop {
             derive_cost: Duration::ZERO,
             has_ended: false,
             is_announced: false,
+            reads_past: false,
             is_behind: true,
             wakefulness: Wakefulness::default(),
         }
@@ -321,7 +327,7 @@ impl Loop {
         if fed.must_restart {
             return self.restart();
         }
-        self.pending.extend(self.fold.take_changed());
+        self.take_changed();
         for problem in fed.problems {
             self.publish_problem(problem);
         }
@@ -338,6 +344,7 @@ impl Loop {
             .map(|(session, _)| session.clone());
         self.pending.extend(due);
         if fed.has_ended {
+            self.pending.append(&mut self.half_read);
             // That nothing more will come settles what was left open, in all of them.
             self.pending.extend(self.rows.sessions().cloned());
         }
@@ -347,6 +354,7 @@ impl Loop {
         }
         self.write_due();
         if fed.is_caught_up && !self.is_announced {
+            self.pending.append(&mut self.half_read);
             if !self.pending.is_empty() {
                 self.conclude_pending(fed.has_ended);
             }
@@ -377,6 +385,19 @@ impl Loop {
             return Limits::endless();
         }
         Limits { awake: self.wakefulness.awake(), ..self.options.limits.clone() }
+    }
+
+    /// Notes which sessions the driver changed. One that has rows is concluded when it is read to its end: until then its rows
+    /// are better than what was read of it.
+    fn take_changed(&mut self) {
+        for session in self.fold.take_changed() {
+            let is_half_read = !self.is_announced && self.told.has_rows(&session, &*self.keeper);
+            if is_half_read {
+                self.half_read.insert(session)
+            } else {
+                self.pending.insert(session)
+            };
+        }
     }
 
     /// Folds everything again: facts only grow, so what became void is forgotten with all the rest and read anew. Events

@@ -3,42 +3,15 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
 use subscope_collect::archive::Archive;
-use subscope_model::{Millis, Raw, SessionId, Text};
+use subscope_model::{Found, Raw, SessionId, Text};
 use subscope_store::{History, Hit, LedgerError, TextQuery, Texts, words};
-
-/// The version word of hits as JSON.
-pub const HITS_SCHEMA: &str = "subscope.hits/1";
 
 /// How many characters of a passage are shown in front of the first hit, and in all.
 const BEFORE: usize = 40;
 const SHOWN: usize = 240;
 /// How many more hits are looked at for a phrase than are asked for: the index knows words, not their order.
 const PHRASE_FACTOR: usize = 20;
-
-/// A passage that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
-    /// Its session.
-    pub session_id: SessionId,
-    /// Whose it is; empty where its wire does not tell.
-    pub agent_id: Text,
-    /// What people call that agent: type and description.
-    pub agent: String,
-    /// What the passage is: `prompt`, `message`, `thought`, `tool input`, `tool result`.
-    pub kind: &'static str,
-    /// When, to the second.
-    pub at_ms: Option<Millis>,
-    /// Some words around the first hit, in one line. The agents' own text: not safe for a terminal.
-    pub snippet: String,
-    /// The file that it stands in.
-    pub path: String,
-    /// The first byte of its JSON there.
-    pub offset: u64,
-    /// How many bytes that is.
-    pub bytes: u64,
-}
 
 /// Returns the newest passages that have all the words of all terms, at most `limit`. A term of several words is a phrase:
 /// it has to occur as it is, but for upper and lower case. One that ends in `*` stands for all that begin so.
@@ -83,7 +56,7 @@ fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>)
         session_id: hit.session.clone(),
         agent_id,
         agent,
-        kind: hit.kind.as_str(),
+        kind: hit.kind.as_str().into(),
         at_ms: (hit.at_ms > 0).then_some(hit.at_ms),
         snippet: text.map_or_else(|| "(its file is gone)".to_owned(), |text| snippet(text, terms)),
         path: hit.path.display().to_string(),

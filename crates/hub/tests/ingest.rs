@@ -30,12 +30,7 @@ use subscope_testkit::fixtures::recording;
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Keeper + 'static) -> Hub {
-    let options = HubOptions {
-        prices: PriceTable::default(),
-        limits: Limits::default(),
-        texts: None,
-        told_until: None,
-    };
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
     Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
 }
 
@@ -165,6 +160,10 @@ impl History for Failing {
         self.memory.tree(session)
     }
 
+    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
+        self.memory.named(prefix, limit)
+    }
+
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         self.memory.agents(prefix, limit)
     }
@@ -206,7 +205,11 @@ impl History for Failing {
         self.memory.events_after(seq, session, limit)
     }
 
-    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+    fn told_last(
+        &self,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
         self.memory.told_last(session, limit)
     }
 }
@@ -318,12 +321,7 @@ fn replaced_file_keeps_what_was_handed_over() {
     let file = folder.path().join("session.jsonl");
     std::fs::write(&file, &bytes).unwrap();
     let driver = Live::targets(vec![file.clone()], None).unwrap();
-    let options = HubOptions {
-        prices: PriceTable::default(),
-        limits: Limits::default(),
-        texts: None,
-        told_until: None,
-    };
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
     let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
     let handle = hub.handle();
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
@@ -373,12 +371,7 @@ impl Driver for Reading {
 fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let store = || Box::new(sqlite(folder.path()));
-    let options = || HubOptions {
-        prices: PriceTable::default(),
-        limits: Limits::default(),
-        texts: None,
-        told_until: None,
-    };
+    let options = || HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
     let hub = Hub::start(Box::new(Nothing), store(), options()).unwrap();
     let late = Ingest { received_ms: Some(5_000), ..hook("s", "t1", "PreToolUse") };
     ingest(&hub.handle(), late).unwrap();

@@ -25,7 +25,7 @@ use subscope_testkit::{
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn options() -> HubOptions {
-    HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None, told_until: None }
+    HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None }
 }
 
 /// The number of a source, and some bytes of it.

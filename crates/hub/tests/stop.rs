@@ -16,12 +16,7 @@ use subscope_store::{Access, Sqlite};
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Keeper + 'static) -> Hub {
-    let options = HubOptions {
-        prices: PriceTable::default(),
-        limits: Limits::default(),
-        texts: None,
-        told_until: None,
-    };
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
     Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
 }
 

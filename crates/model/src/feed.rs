@@ -27,7 +27,7 @@ pub enum Update {
     Change(Box<Change>),
     /// Something that happened.
     Event(Box<Event>),
-    /// This many events were dropped for this reader.
+    /// This many events were dropped for this reader; 0 where nobody knows how many.
     Missed(u64),
     /// Nothing more is to be read for now: what came before is what the sources held.
     CaughtUp,

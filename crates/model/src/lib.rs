@@ -10,6 +10,7 @@ mod basis;
 mod copies;
 mod event;
 mod feed;
+mod hub;
 mod id;
 mod list;
 mod observation;
@@ -25,6 +26,10 @@ pub use basis::Basis;
 pub use copies::Holdings;
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};
+pub use hub::{
+    AGENT_SCHEMA, AgentName, Found, HITS_SCHEMA, Health, Hits, HubMode, NAMES_SCHEMA, Names, OLDEST_PROTOCOL,
+    ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SessionPage, Status,
+};
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
 pub use observation::{

@@ -1,8 +1,6 @@
 //! What is shown of many sessions: the list, the figures, and what a search found.
 
-use subscope_model::{
-    AgentStatus, Flag, LivenessKind, Millis, SessionRow, SessionStatus, Stats, StatsRow, Tree,
-};
+use subscope_model::{AgentStatus, Millis, SessionRow, SessionStatus, Stats, StatsRow, Status};
 
 use crate::{
     style::{Ink, Line, Style},
@@ -111,39 +109,27 @@ fn short_id(id: &str, style: &Style) -> String {
 
 /// Returns one line without a line end for a prompt or a status line: how many subagents are at work, what they wait for from
 /// people or in vain, and what it cost so far.
-pub fn render_status(trees: &[Tree], now: Millis, style: &Style) -> String {
+pub fn render_status(status: &Status, style: &Style) -> String {
     let glyphs = style.glyphs();
-    let agents = || trees.iter().flat_map(|tree| &tree.agents);
-    let running = agents().filter(|agent| !agent.id.is_root() && agent.status.is_live()).count();
-    let mut parts = vec![match running {
+    let mut parts = vec![match status.running {
         0 => "no agents".to_owned(),
         1 => format!("{}1 agent", glyphs.current),
         count => format!("{}{count} agents", glyphs.current),
     }];
-    let mut tell = |since: Vec<Millis>, one: &str, several: &str| {
-        if let Some(first) = since.iter().min() {
-            let words = if since.len() == 1 { one } else { several };
-            parts.push(format!("{} {words} {}", since.len(), ago(now - first)));
+    let mut tell = |count: u64, since: Option<Millis>, one: &str, several: &str| {
+        if let Some(first) = since.filter(|_| count > 0) {
+            let words = if count == 1 { one } else { several };
+            parts.push(format!("{count} {words} {}", ago(status.at_ms - first)));
         }
     };
-    let live = || agents().filter(|agent| agent.status.is_live());
-    let asking = live().filter_map(|agent| {
-        let live = agent.liveness.as_ref().filter(|live| live.kind == LivenessKind::Permission)?;
-        Some(live.since_ms.unwrap_or(now))
-    });
-    tell(asking.collect(), "waits for permission", "wait for permission");
-    let stalled = live().filter(|agent| agent.has(Flag::Stalled));
-    tell(stalled.map(|agent| agent.last_event_at_ms.unwrap_or(now)).collect(), "stalled", "stalled");
-    match live().filter(|agent| agent.has(Flag::Stopping)).count() {
+    let (waiting, since) = (status.waiting_for_permission, status.waiting_since_ms);
+    tell(waiting, since, "waits for permission", "wait for permission");
+    tell(status.stalled, status.stalled_since_ms, "stalled", "stalled");
+    match status.stopping {
         0 => {}
         count => parts.push(format!("{count} stopping")),
     }
-    let costs = || trees.iter().filter_map(|tree| tree.summary.cost_micro_usd);
-    if costs().next().is_some() {
-        let is_floor =
-            trees.iter().any(|tree| tree.summary.cost_floor || tree.summary.cost_micro_usd.is_none());
-        parts.push(style.money(costs().sum(), is_floor));
-    }
+    parts.extend(status.cost_micro_usd.map(|cost| style.money(cost, status.cost_floor)));
     parts.join(&format!(" {} ", glyphs.dot))
 }
 
@@ -262,7 +248,7 @@ pub fn render_hits(hits: &[Found<'_>], style: &Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{SessionId, Usage};
+    use subscope_model::{Flag, SessionId, Usage};
 
     use super::*;
 
@@ -306,7 +292,7 @@ mod tests {
     #[test]
     fn status_counts_who_works_and_who_waits() {
         let style = Style { color: false, ascii: false, width: 80 };
-        assert_eq!(render_status(&[], 0, &style), "no agents");
+        assert_eq!(render_status(&Status::of(&[], 0), &style), "no agents");
         let mut tree = crate::sample::session();
         for agent in tree.agents.iter_mut().skip(1) {
             agent.status = AgentStatus::Running;
@@ -317,13 +303,13 @@ mod tests {
         tree.summary.cost_micro_usd = Some(1_200_000);
         tree.summary.cost_floor = false;
         let count = tree.agents.len() - 1;
-        let line = render_status(&[tree], 181_000, &style);
+        let line = render_status(&Status::of(&[tree], 181_000), &style);
         assert_eq!(line, format!("▸{count} agents · {count} stalled 3m · $1.20"));
         let mut tree = crate::sample::session();
         tree.agents.iter_mut().skip(1).for_each(|agent| agent.flags.clear());
         tree.agents[1].status = AgentStatus::Running;
         tree.agents[1].flags = vec![Flag::Stopping];
-        let line = render_status(&[tree], 181_000, &style);
+        let line = render_status(&Status::of(&[tree], 181_000), &style);
         assert!(line.contains(" · 1 stopping · "), "{line}");
     }
 

@@ -13,6 +13,7 @@ mod body;
 mod counters;
 mod crowd;
 mod doors;
+mod guests;
 mod listen;
 mod peer;
 mod refusal;
@@ -21,6 +22,7 @@ mod slow;
 mod state;
 mod token;
 
-pub use listen::{Patience, ServeError, Server, ServerOptions};
+pub use guests::Guests;
+pub use listen::{Identity, Patience, ServeError, Server, ServerOptions};
 pub use peer::CAN_TELL as PEERS_ARE_KNOWN;
 pub use token::{Token, TokenError};

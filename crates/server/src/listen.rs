@@ -14,6 +14,7 @@ use axum::{Router, extract::Request};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use subscope_hub::HubHandle;
+use subscope_model::HubMode;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
@@ -24,6 +25,7 @@ use tower_service::Service;
 
 use crate::{
     crowd::Open,
+    guests::Guests,
     peer::{self, Peer, Via},
     routes,
     slow::Impatient,
@@ -67,6 +69,15 @@ impl Default for Patience {
     }
 }
 
+/// What a server says of its hub to whoever asks it.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// The program's version.
+    pub version: &'static str,
+    /// How the hub runs.
+    pub mode: HubMode,
+}
+
 /// Where and how to listen.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -80,6 +91,8 @@ pub struct ServerOptions {
     pub patience: Patience,
     /// What callers by TCP must show. Without one a caller must be of the same user, which only Linux tells.
     pub token: Option<Token>,
+    /// What the hub says of itself.
+    pub identity: Identity,
 }
 
 /// Why it cannot listen.
@@ -132,7 +145,9 @@ pub struct Server {
     heartbeat: Duration,
     patience: Patience,
     token: Option<Token>,
+    identity: Identity,
     hub: HubHandle,
+    guests: Guests,
 }
 
 /// The Unix socket; its file is removed when dropped.
@@ -161,7 +176,7 @@ impl Server {
     ///
     /// See [`ServeError`].
     pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ServeError> {
-        let ServerOptions { listen, socket, heartbeat, patience, token } = options;
+        let ServerOptions { listen, socket, heartbeat, patience, token, identity } = options;
         if token.is_none() && !(listen.ip().is_loopback() && peer::CAN_TELL) {
             return Err(ServeError::NeedsToken(listen));
         }
@@ -169,7 +184,17 @@ impl Server {
         let tcp = TcpListener::bind(listen).await.map_err(unable)?;
         let address = tcp.local_addr().map_err(unable)?;
         let socket = bind_socket(&socket).await?;
-        Ok(Self { tcp, address, socket, heartbeat, patience, token, hub })
+        Ok(Self {
+            tcp,
+            address,
+            socket,
+            heartbeat,
+            patience,
+            token,
+            identity,
+            hub,
+            guests: Guests::default(),
+        })
     }
 
     /// Where it is reached.
@@ -177,18 +202,25 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Serves until `end` comes; then nothing more is accepted, what is open may end, and the socket is removed.
+    /// Returns what tells whether anybody is there.
+    pub fn guests(&self) -> Guests {
+        self.guests.clone()
+    }
+
+    /// Serves until `end` comes, or somebody asks the hub to leave; then nothing more is accepted, what is open may end, and the socket is removed.
     pub async fn run(self, end: impl Future<Output = ()>) {
-        let Self { tcp, address, socket, heartbeat, patience, token, hub } = self;
+        let url = self.url();
+        let Self { tcp, address, socket, heartbeat, patience, token, identity, hub, guests } = self;
         let (ending, is_ending) = watch::channel(false);
-        let app = App::new(hub, heartbeat, patience, token, is_ending.clone());
+        let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, is_ending.clone());
         let router = routes::router(app.clone());
         let strangers = Arc::new(Semaphore::new(STRANGERS));
         let crowd = app.crowd.clone();
         let feeds = Arc::clone(&app.feeds);
-        let serving = Serving { app, router, address, strangers, is_ending };
+        let serving = Serving { app: app.clone(), router, address, strangers, is_ending };
         tokio::select! {
             () = end => {}
+            () = app.drain.notified() => {}
             () = serving.accept_tcp(&tcp) => {}
             () = serving.accept_socket(socket.listener.as_ref()) => {}
         }
@@ -291,6 +323,7 @@ impl Serving {
         slot: OwnedSemaphorePermit,
     ) {
         self.app.counters.connected();
+        let _guest = self.app.guests.enter();
         let router = self.router;
         let open = Open::default();
         let answering = open.clone();

@@ -44,7 +44,10 @@ fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(queries::stats))
         .routes(routes!(live::get))
         .routes(routes!(status::get))
+        .routes(routes!(queries::names))
+        .routes(routes!(queries::status))
         .routes(routes!(own::health))
+        .routes(routes!(own::drain))
         .routes(routes!(own::metrics))
         .routes(routes!(own::description))
         .split_for_parts()
@@ -85,16 +88,19 @@ mod tests {
         let expected = [
             "GET /api/v1/agents/{id}",
             "GET /api/v1/live",
+            "GET /api/v1/names",
             "GET /api/v1/search",
             "GET /api/v1/sessions",
             "GET /api/v1/sessions/{id}/events",
             "GET /api/v1/sessions/{id}/tree",
             "GET /api/v1/stats",
+            "GET /api/v1/status",
             "GET /healthz",
             "GET /metrics",
             "GET /openapi.json",
             "GET /ws",
             "POST /api/v1/agents/{id}/stop",
+            "POST /api/v1/drain",
             "POST /api/v1/ingest/{dialect}",
             "POST /hooks/claude",
             "POST /subagent-events",

@@ -3,9 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use subscope_hub::HubHandle;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::{counters::Counters, crowd::Crowd, listen::Patience, routes::chains::Chains, token::Token};
+use crate::{
+    counters::Counters,
+    crowd::Crowd,
+    guests::Guests,
+    listen::{Identity, Patience},
+    routes::chains::Chains,
+    token::Token,
+};
 
 /// How many live feeds there may be at once: each costs a queue and a copy of the rows of running sessions.
 pub(crate) const LIVE_FEEDS: usize = 64;
@@ -32,6 +39,12 @@ pub(crate) struct Shared {
     pub(crate) token: Option<Token>,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
+    pub(crate) guests: Guests,
+    pub(crate) identity: Identity,
+    /// Where TCP is listened on.
+    pub(crate) url: String,
+    /// Told when somebody asks the hub to leave.
+    pub(crate) drain: Notify,
     /// Becomes true when the server is to end.
     pub(crate) ending: watch::Receiver<bool>,
 }
@@ -39,6 +52,8 @@ pub(crate) struct Shared {
 impl App {
     pub(crate) fn new(
         hub: HubHandle,
+        guests: Guests,
+        (identity, url): (Identity, String),
         heartbeat: Duration,
         patience: Patience,
         token: Option<Token>,
@@ -54,6 +69,10 @@ impl App {
             token,
             budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_PIECE)),
             feeds: Arc::new(Semaphore::new(LIVE_FEEDS)),
+            guests,
+            identity,
+            url,
+            drain: Notify::new(),
             ending,
         }))
     }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Running, call, event, exchange, start, start_agent, start_at, start_with};
+use common::{IDENTITY, Running, call, event, exchange, start, start_agent, start_at, start_with};
 use subscope_server::{Patience, ServeError, Server, ServerOptions, Token};
 use subscope_store::Memory;
 
@@ -200,6 +200,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ServeError> {
         heartbeat: Duration::from_secs(10),
         patience: Patience::default(),
         token: None,
+        identity: IDENTITY,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }
@@ -513,5 +514,30 @@ fn refusals_repeat_nothing_that_was_sent() {
         let answer = server.post_with(&path, order, body);
         assert!((400..500).contains(&answer.status), "{answer:?}");
         assert!(!format!("{answer:?}").contains(secret), "{answer:?}");
+    }
+}
+
+#[test]
+fn only_a_program_that_means_it_ends_the_hub() {
+    let server = start();
+    let json = "content-type: application/json\r\n";
+    let means = "x-subscope: 1\r\n";
+    for (headers, status) in [
+        (json.to_owned(), 403),
+        (format!("{json}x-subscope: yes\r\n"), 403),
+        (format!("content-type: text/plain\r\n{means}"), 415),
+        (means.to_owned(), 415),
+        (format!("{json}{means}origin: http://evil.example\r\n"), 403),
+        (format!("{json}{means}sec-fetch-site: cross-site\r\n"), 403),
+    ] {
+        assert_eq!(server.post_with("/api/v1/drain", &headers, "{}").status, status, "{headers}");
+    }
+    assert_eq!(server.get("/api/v1/drain").status, 405);
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.post_with("/api/v1/drain", &format!("{json}{means}"), "{}").status, 200);
+    let began = subscope_hub::clock::tick();
+    while server.socket.exists() {
+        assert!(began.elapsed() < common::LIMIT, "it does not leave");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -15,7 +15,7 @@ mod sqlite;
 mod texts;
 mod word;
 
-use std::{collections::HashSet, path::PathBuf};
+use std::path::PathBuf;
 
 pub use memory::Memory;
 pub use sqlite::{Access, Kin, OpenError, Sqlite};
@@ -181,6 +181,9 @@ pub trait History: Send {
     /// Returns the files that a session's rows were made from; none where it has none, or they are not kept.
     fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError>;
 
+    /// Returns the sessions whose id begins so, the newest first, at most `limit`.
+    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError>;
+
     /// Returns the agents whose id begins so, with their sessions, at most `limit`; the root is none of them.
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;
 
@@ -211,8 +214,12 @@ pub trait History: Send {
         limit: usize,
     ) -> Result<Option<Vec<Event>>, LedgerError>;
 
-    /// Returns the ids of the last events in the change log of a session, at most `limit`.
-    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError>;
+    /// Returns the ids and times of the last events in the change log of a session, the newest first, at most `limit`.
+    fn told_last(
+        &self,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError>;
 }
 
 /// What both keeps and answers: one that is written is the one that is asked.

@@ -6,7 +6,8 @@ use std::{
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, Holdings, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text, Tree,
+    Agent, AgentId, Event, Holdings, Millis, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text,
+    Tree,
 };
 
 use crate::{
@@ -103,6 +104,11 @@ impl History for Memory {
         Ok(Vec::new())
     }
 
+    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
+        let all = self.list(&ListQuery { limit: usize::MAX, after: None, only_live: false })?;
+        Ok(all.into_iter().map(|row| row.id).filter(|id| id.starts_with(prefix)).take(limit).collect())
+    }
+
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
         let found = self.trees.values().flat_map(|tree| {
             let own = tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.id.starts_with(prefix));
@@ -179,9 +185,13 @@ impl History for Memory {
         Ok(reaches.then(|| self.log.iter().filter(is_asked).take(limit).cloned().collect()))
     }
 
-    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+    fn told_last(
+        &self,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
         let own = self.log.iter().rev().filter(|event| event.session_id == *session);
-        Ok(own.take(limit).map(|event| event.id.clone()).collect())
+        Ok(own.take(limit).map(|event| (event.id.clone(), event.at_ms)).collect())
     }
 }
 

@@ -26,7 +26,11 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
 
   [store]
   archive = false                        # keeps transcripts that Claude Code deletes
-  keep_days = 365                        # forgets sessions that old; all stay where it is left out";
+  keep_days = 365                        # forgets sessions that old; all stay where it is left out
+
+  [hub]
+  listen = \"127.0.0.1:7337\"
+  idle = \"15m\"                          # how long a hub that a command started stays when nobody needs it";
 
 /// Shows settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]

@@ -1,19 +1,16 @@
 //! `subscope serve`.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::config::{Raw, Sourced, parse_days, parse_heartbeat, parse_limit};
+use crate::config::{Raw, Sourced, parse_days, parse_heartbeat, parse_limit, parse_listen};
 
 const EXAMPLES: &str = "\
 Examples:
   subscope serve                                 prints http://127.0.0.1:7337 and serves until Ctrl-C
   subscope serve --listen 127.0.0.1:0            takes a free port and prints which
+  subscope serve --stop                          ends it, or the one that a command started in the background
   curl -s http://127.0.0.1:7337/api/v1/sessions
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 
@@ -25,12 +22,19 @@ before it is acknowledged.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
     /// Listens on this address; port 0 takes a free one. One that is not on the loopback needs --token-file.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7337", value_parser = parse_address)]
-    pub(crate) listen: SocketAddr,
+    /// [default: 127.0.0.1:7337]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+    pub(crate) listen: Option<SocketAddr>,
     /// Lets in by TCP who shows the token of this file (Authorization: Bearer TOKEN), from whatever user or machine. The
     /// file is made with a random one where there is none.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Ends the hub that runs, whoever started it: what it has begun is finished. The next command that needs one starts one.
+    #[arg(long)]
+    pub(crate) stop: bool,
+    /// Runs as commands start it: detached, and only as long as somebody needs it.
+    #[arg(long, hide = true, conflicts_with = "stop")]
+    pub(crate) background: bool,
     /// Says so often on live feeds how active agents stand: 1s to 60s. [default: 10s]
     #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
     pub(crate) heartbeat: Option<Duration>,
@@ -55,6 +59,7 @@ impl ServeArgs {
     /// Returns the settings that these options set.
     pub(super) fn settings(&self) -> Raw {
         let mut raw = Raw::default();
+        raw.hub.listen = Sourced::flag("--listen", self.listen);
         raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
         raw.watch.stall = Sourced::flag("--stall", self.stall);
         raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
@@ -63,14 +68,4 @@ impl ServeArgs {
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());
         raw
     }
-}
-
-/// Reads an address; `:PORT` alone is one of 127.0.0.1.
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.strip_prefix(':').map(str::parse);
-    let address = match port {
-        Some(Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
-        Some(Err(_)) | None => text.parse::<SocketAddr>(),
-    };
-    address.map_err(|_| format!("{text:?} is no address: write 127.0.0.1:7337 or [::1]:7337"))
 }

@@ -112,7 +112,7 @@ fn refuse_wrong_usage_with_code_two() {
 fn read_addresses() {
     for (word, listen) in [("127.0.0.1:0", "127.0.0.1:0"), (":0", "127.0.0.1:0"), ("[::1]:80", "[::1]:80")] {
         match parse(&format!("serve --listen {word}")).unwrap().command {
-            Command::Serve(args) => assert_eq!(args.listen.to_string(), listen),
+            Command::Serve(args) => assert_eq!(args.listen.unwrap().to_string(), listen),
             other => panic!("{other:?}"),
         }
     }

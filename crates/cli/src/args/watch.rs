@@ -14,7 +14,9 @@ Examples:
   subscope watch last --verbose
   subscope watch session.jsonl --stall 2m
   subscope watch --json | jq 'select(.kind == \"subagent.stop\")'
-  claude -p --output-format stream-json --verbose … | subscope watch -";
+  claude -p --output-format stream-json --verbose … | subscope watch -
+
+Without a TARGET the hub tells, which concludes for everybody: with --stall, --stall-subagents or --prices the files are followed without it.";
 
 /// Follows sessions live and prints what happens, block by block.
 #[derive(Args, Clone, Debug, Default)]

@@ -120,6 +120,8 @@ mod tests {
         watch.limits = []                     # default
         store.archive = false                 # default
         store.keep_days = null                # default
+        hub.listen = "127.0.0.1:7337"         # default
+        hub.idle = "15m"                      # default
         "#);
     }
 

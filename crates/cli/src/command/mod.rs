@@ -5,14 +5,14 @@ mod config;
 mod demo;
 mod doctor;
 mod export;
-mod history;
+pub(crate) mod history;
 pub(crate) mod hook;
 mod hooks;
 mod import;
 mod man;
-mod serve;
+pub(crate) mod serve;
 mod stop;
-mod target;
+pub(crate) mod target;
 mod tree;
 mod watch;
 

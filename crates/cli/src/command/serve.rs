@@ -1,22 +1,38 @@
-//! `subscope serve`: a hub and its HTTP server in the foreground, until a signal ends it.
+//! `subscope serve`: a hub and its HTTP server. In the foreground until a signal ends it, in the background until nobody needs
+//! it, in another command as long as that runs; each also until somebody asks it to leave.
+
+mod background;
 
 use std::{
+    net::SocketAddr,
     ops::ControlFlow,
-    path::Path,
-    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    },
     time::Duration,
 };
 
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
-    Figures, Hub, HubHandle, HubOptions, Live, TextsAt, clock,
+    Hub, HubHandle, HubOptions, Live, TextsAt, clock,
     index::{IndexError, IndexOptions, Told, index_beside, index_texts},
     take_spool,
 };
-use subscope_server::{PEERS_ARE_KNOWN, Patience, ServeError, Server, ServerOptions, Token, TokenError};
+use subscope_model::HubMode;
+use subscope_server::{
+    Identity, PEERS_ARE_KNOWN, Patience, ServeError, Server, ServerOptions, Token, TokenError,
+};
 use subscope_store::{Access, OpenError, Sqlite, Texts};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
 
+use self::background::Idle;
 use super::{
     history,
     target::{limits, projects_folder},
@@ -26,7 +42,7 @@ use crate::{
     config::KEEP_DAYS,
     context::Context,
     error::{CliError, Kind},
-    output,
+    output, reach,
 };
 
 /// Threads that serve: the hub has its own, and answers are short.
@@ -46,71 +62,217 @@ const TEXTS_EVERY: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
-/// The socket in the folder for data.
-const SOCKET: &str = "hub.sock";
-
 /// The token in the folder for data, where the system does not tell whose a caller is.
 const TOKEN: &str = "token";
 
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
-    let root = projects_folder(context);
-    let data = context.data_folder()?;
-    let token = token(args, &data)?;
-    let mut store = open(context)?;
-    let past = history::index_options(vec![root.clone()], context)?;
-    let past = IndexOptions { workers: Some(readers()), ..past };
-    let forgotten = history::index::retired(&mut store, None, &past, context)?;
-    if forgotten > 0 {
-        context.note(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
+    if args.stop {
+        reach::stop(&context.data_folder()?)?;
+        context.say("the hub has left");
+        return Ok(());
     }
-    let options = HubOptions {
-        prices: past.prices.clone(),
-        limits: limits(context),
-        texts: Some(TextsAt { folder: data.clone(), archive: past.archive.clone() }),
-        told_until: Some(past.now_ms),
-    };
-    let server = ServerOptions {
-        listen: args.listen,
-        socket: data.join(SOCKET),
-        heartbeat: context.settings().watch.heartbeat.value,
-        patience: Patience::default(),
-        token,
-    };
-    let failed = |error: std::io::Error| CliError::caused(Kind::Failed, error);
-    // Only this command has a runtime; every other one is done without.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
-    let runtime = runtime.map_err(failed)?;
-    let hub = Hub::start(Box::new(Live::projects(root.clone())?), Box::new(store), options)
-        .map_err(|error| CliError::caused(Kind::Failed, error))?;
-    context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
-    if !args.listen.ip().is_loopback() {
+    if args.background {
+        return in_background(context);
+    }
+    let hosting =
+        Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)?.map_err(|error| {
+            match error {
+                OpenError::Locked(_) => history::failed(error)
+                    .hint("another hub runs: `subscope serve --stop` ends it; --store names another folder"),
+                error => history::failed(error),
+            }
+        })?;
+    context.say(&format!("following live sessions below {} (Ctrl-C ends)", hosting.root.display()));
+    if !hosting.server.listen.ip().is_loopback() {
         context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
-    let rules = history::rules(context)?;
-    let (ending, ended) = sync_channel::<()>(1);
-    let (past_ending, past_ended) = sync_channel::<()>(1);
-    let outcome = std::thread::scope(|scope| {
-        let (spooling, reading, data) = (hub.handle(), hub.handle(), data.as_path());
-        scope.spawn(move || take_in(&spooling, data, &ended));
-        scope.spawn(move || Shelf { hub: reading, data, rules: &rules, options: past }.tend(&past_ended));
-        let outcome = runtime.block_on(serve(server, hub.handle()));
-        drop((ending, past_ending));
-        outcome
+    hosting.run(End::Signal, |url| output::print(&format!("{url}\n")))
+}
+
+/// Runs as commands start it. That somebody else is the hub is no failure: whoever started this one asks that one.
+fn in_background(context: &Context) -> Result<(), CliError> {
+    background::detach();
+    let hosting = match Hosting::prepare(HubMode::Background, None, context)? {
+        Ok(hosting) => hosting,
+        Err(OpenError::Locked(_)) => return Ok(()),
+        Err(error) => return Err(history::failed(error)),
+    };
+    let (pid, data) = (std::process::id(), hosting.data.clone());
+    let outcome = hosting.run(End::Signal, |url| {
+        let text = format!("hub {pid} of {} answers on {url} for {}", reach::VERSION, data.display());
+        log(&text);
+        Ok(())
     });
-    runtime.shutdown_timeout(FAREWELL);
-    drop(hub);
+    log(&format!("hub {pid} leaves"));
     outcome
 }
 
+/// Writes a line with the time, which the log of hubs in the background is made of.
+fn log(text: &str) {
+    output::complain(&format!("{} {text}\n", crate::clock::stamp(clock::now_ms())));
+}
+
+/// What ends a hub, besides being asked to leave.
+pub(crate) enum End {
+    /// SIGINT or SIGTERM.
+    Signal,
+    /// That the other end is dropped; also a signal, whose number is then left here.
+    Command(oneshot::Receiver<()>, Arc<AtomicI32>),
+}
+
+/// A hub that is about to begin. It holds the store.
+pub(crate) struct Hosting {
+    mode: HubMode,
+    root: PathBuf,
+    data: PathBuf,
+    store: Sqlite,
+    rules: String,
+    past: IndexOptions,
+    options: HubOptions,
+    server: ServerOptions,
+    /// How long it stays when nobody needs it; `None` where its owner ends it.
+    idle: Option<Duration>,
+    log: PathBuf,
+}
+
+impl Hosting {
+    /// Takes the store. `token_file` is whose token callers by TCP have to show.
+    pub(crate) fn prepare(
+        mode: HubMode,
+        token_file: Option<&Path>,
+        context: &Context,
+    ) -> Result<Result<Self, OpenError>, CliError> {
+        let root = projects_folder(context);
+        let data = context.data_folder()?;
+        let mut store = match history::open_rows(Access::Write, context)? {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error)),
+        };
+        let past = history::index_options(vec![root.clone()], context)?;
+        let past = IndexOptions { workers: Some(readers()), ..past };
+        let forgotten = history::index::retired(&mut store, None, &past, context)?;
+        if forgotten > 0 {
+            context
+                .note(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
+        }
+        let (hub, watch) = (&context.settings().hub, &context.settings().watch);
+        Ok(Ok(Self {
+            mode,
+            store,
+            rules: history::rules(context)?,
+            options: HubOptions {
+                prices: past.prices.clone(),
+                limits: limits(context),
+                texts: Some(TextsAt { folder: data.clone(), archive: past.archive.clone() }),
+            },
+            past,
+            server: ServerOptions {
+                listen: hub.listen.value,
+                socket: data.join(reach::SOCKET),
+                heartbeat: watch.heartbeat.value,
+                patience: Patience::default(),
+                token: token(token_file, hub.listen.value, &data)?,
+                identity: Identity { version: reach::VERSION, mode },
+            },
+            idle: (mode == HubMode::Background).then_some(hub.idle.value),
+            log: reach::log_file(&data, context),
+            root,
+            data,
+        }))
+    }
+
+    /// Serves until the end; `ready` is told where once it answers.
+    pub(crate) fn run(
+        self,
+        end: End,
+        ready: impl FnOnce(&str) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let Self { mode, root, data, store, rules, past, options, server, idle, log } = self;
+        // Only a hub has a runtime; every other command is done without.
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
+        let runtime = runtime.map_err(history::failed)?;
+        let hub = Hub::start(Box::new(Live::projects(root)?), Box::new(store), options);
+        let hub = hub.map_err(history::failed)?;
+        // Whoever asks before that is read knows that there is more.
+        hub.handle().reads_past(true);
+        let end = runtime.block_on(armed(end))?;
+        let server = runtime.block_on(bind(server, mode, &hub))?;
+        ready(&server.url())?;
+        let (ending, ended) = sync_channel::<()>(1);
+        let (past_ending, past_ended) = sync_channel::<()>(1);
+        let (leave, left) = oneshot::channel::<()>();
+        std::thread::scope(|scope| {
+            let (handle, guests, data) = (hub.handle(), server.guests(), data.as_path());
+            let mut idle = idle.map(|limit| (Idle::new(limit), log));
+            scope.spawn(move || {
+                take_in(&handle, data, &ended, |hub| {
+                    let Some((idle, log)) = &mut idle else { return false };
+                    reach::bound_log(log);
+                    idle.is_over(hub, &guests)
+                });
+                drop(leave);
+            });
+            let reading = hub.handle();
+            scope.spawn(move || Shelf { hub: reading, data, rules: &rules, options: past }.tend(&past_ended));
+            runtime.block_on(server.run(async {
+                tokio::select! {
+                    () = end => {}
+                    _ = left => {}
+                }
+            }));
+            drop((ending, past_ending));
+        });
+        runtime.shutdown_timeout(FAREWELL);
+        drop(hub);
+        Ok(())
+    }
+}
+
+/// Listens. A hub that nobody waits for at a certain port takes a free one where its own is taken.
+async fn bind(options: ServerOptions, mode: HubMode, hub: &Hub) -> Result<Server, CliError> {
+    let mut elsewhere = options.clone();
+    elsewhere.listen.set_port(0);
+    match Server::bind(options, hub.handle()).await {
+        Err(ServeError::Address { .. }) if mode != HubMode::Foreground => {
+            Server::bind(elsewhere, hub.handle()).await.map_err(refused)
+        }
+        bound => bound.map_err(refused),
+    }
+}
+
+/// Begins to wait for the end: from here on a signal ends a hub in order.
+async fn armed(end: End) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(history::failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(history::failed)?;
+    let signalled = async move {
+        tokio::select! {
+            _ = interrupt.recv() => SignalKind::interrupt(),
+            _ = terminate.recv() => SignalKind::terminate(),
+        }
+    };
+    match end {
+        End::Signal => Ok(Box::pin(async move {
+            signalled.await;
+        })),
+        End::Command(ended, number) => Ok(Box::pin(async move {
+            tokio::select! {
+                signal = signalled => number.store(signal.as_raw_value(), Ordering::Release),
+                _ = ended => {}
+            }
+        })),
+    }
+}
+
 /// The token of callers by TCP: that of the file that was named, else none where the system tells whose a caller is.
-fn token(args: &ServeArgs, data: &Path) -> Result<Option<Token>, CliError> {
+fn token(file: Option<&Path>, listen: SocketAddr, data: &Path) -> Result<Option<Token>, CliError> {
     let wrong = |error: TokenError| CliError::caused(Kind::Failed, error);
-    if let Some(path) = &args.token_file {
+    if let Some(path) = file {
         return Token::of_file(path).map(Some).map_err(wrong);
     }
-    if !args.listen.ip().is_loopback() {
-        return Err(refused(ServeError::NeedsToken(args.listen)));
+    if !listen.ip().is_loopback() {
+        return Err(refused(ServeError::NeedsToken(listen)));
     }
     if PEERS_ARE_KNOWN {
         return Ok(None);
@@ -118,19 +280,6 @@ fn token(args: &ServeArgs, data: &Path) -> Result<Option<Token>, CliError> {
     let unable = |error: std::io::Error| CliError::caused(Kind::Failed, error);
     std::fs::create_dir_all(data).map_err(unable)?;
     Token::of_file(&data.join(TOKEN)).map(Some).map_err(wrong)
-}
-
-/// Opens the store as its one writer.
-fn open(context: &Context) -> Result<Sqlite, CliError> {
-    history::open_rows(Access::Write, context)?.map_err(|error| {
-        let is_locked = matches!(error, OpenError::Locked(_));
-        let error = CliError::caused(Kind::Failed, error);
-        if is_locked {
-            error.hint("another `subscope serve` runs, or --store names another folder")
-        } else {
-            error
-        }
-    })
 }
 
 /// How many threads read what stood on disk before: half of the cores, since agents work on the same machine.
@@ -150,8 +299,13 @@ fn has_ended(ended: &Receiver<()>, wait: Duration) -> bool {
     !matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Timeout))
 }
 
-/// Takes the spool in as it fills, until the server ends.
-fn take_in(hub: &HubHandle, data: &Path, ended: &Receiver<()>) {
+/// Takes the spool in as it fills, until the server ends or the hub is to leave.
+fn take_in(
+    hub: &HubHandle,
+    data: &Path,
+    ended: &Receiver<()>,
+    mut is_to_leave: impl FnMut(&HubHandle) -> bool,
+) {
     let spool = spool::folder(data);
     loop {
         if let Ok(waiting) = Spool::open(&spool) {
@@ -160,7 +314,7 @@ fn take_in(hub: &HubHandle, data: &Path, ended: &Receiver<()>) {
             let _ =
                 take_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
         }
-        if has_ended(ended, SPOOL_EVERY) {
+        if is_to_leave(hub) || has_ended(ended, SPOOL_EVERY) {
             return;
         }
     }
@@ -181,7 +335,8 @@ impl Shelf<'_> {
         give_way();
         let (mut indexed, mut is_behind) = (None, true);
         loop {
-            let seq = place(&self.hub);
+            // Where the hub does not answer nothing has happened.
+            let seq = background::figures(&self.hub).map_or(0, |figures| figures.seq);
             if is_behind || indexed != Some(seq) {
                 self.options.now_ms = clock::now_ms();
                 let mut told = |_| match has_ended(ended, Duration::ZERO) {
@@ -208,37 +363,10 @@ impl Shelf<'_> {
         let mut texts = Texts::open(self.data, Access::Write)?;
         if is_behind {
             index_beside(&self.hub, &store, &mut texts, &self.options, told)?;
+            self.hub.reads_past(false);
             return Ok(());
         }
         Ok(index_texts(&store, &mut texts, &self.options, told)?)
-    }
-}
-
-/// The last place in the change log; 0 where the hub does not answer.
-fn place(hub: &HubHandle) -> u64 {
-    let (reply, answer) = sync_channel(1);
-    let asked = hub.figures(Box::new(move |figures: Figures| {
-        // Whoever asked has gone.
-        let _ = reply.send(figures.seq);
-    }));
-    asked.ok().and_then(|()| answer.recv().ok()).unwrap_or(0)
-}
-
-async fn serve(options: ServerOptions, hub: HubHandle) -> Result<(), CliError> {
-    let failed = |error: std::io::Error| CliError::caused(Kind::Failed, error);
-    // From here on a signal ends it in order.
-    let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-    let server = Server::bind(options, hub).await.map_err(refused)?;
-    output::print(&format!("{}\n", server.url()))?;
-    server.run(first_of(interrupt, terminate)).await;
-    Ok(())
-}
-
-async fn first_of(mut one: Signal, mut other: Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
     }
 }
 

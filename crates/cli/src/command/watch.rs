@@ -1,5 +1,7 @@
 //! `subscope watch`: follows sessions live and prints what happens, block by block.
 
+mod live;
+
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -12,7 +14,7 @@ use subscope_model::{
 };
 use subscope_render::{BlockOptions, Blocks, activity, safe, text};
 
-use super::target::{Named, limits, projects_folder, resolve};
+use super::target::{Named, limits, resolve};
 use crate::{
     args::WatchArgs,
     context::Context,
@@ -25,20 +27,12 @@ const WAIT: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
-    let driver = driver(args, context)?;
-    let options = HubOptions {
-        prices: context.prices()?.table.clone(),
-        limits: limits(context),
-        texts: None,
-        told_until: None,
-    };
-    let hub = Hub::start(driver, Box::new(Memory::new()), options)
-        .map_err(|error| CliError::caused(Kind::Failed, error))?;
-    let mut feed = hub.subscribe();
+    let mut followed =
+        if args.targets.is_empty() { live::everything(args, context)? } else { targets(args, context)? };
     // With a TARGET everything it holds is shown; without one, what happens from now on.
     let mut watch = Watch::new(args, context, !args.targets.is_empty());
     loop {
-        match feed.next(WAIT) {
+        match followed.feed.next(WAIT) {
             Received::Update(update) => watch.take(update)?,
             Received::Idle => {}
             Received::Closed => break,
@@ -48,13 +42,27 @@ pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     watch.finish()
 }
 
+/// What is followed, and what has to live as long.
+struct Followed {
+    feed: Box<dyn Feed>,
+    _keeps: live::Keeps,
+}
+
+/// Follows what TARGETs name, in this process.
+fn targets(args: &WatchArgs, context: &Context) -> Result<Followed, CliError> {
+    in_process(driver(args, context)?, context)
+}
+
+/// Follows something in this process and keeps nothing of it.
+fn in_process(driver: Box<dyn Driver>, context: &Context) -> Result<Followed, CliError> {
+    let options =
+        HubOptions { prices: context.prices()?.table.clone(), limits: limits(context), texts: None };
+    let hub = Hub::start(driver, Box::new(Memory::new()), options)
+        .map_err(|error| CliError::caused(Kind::Failed, error))?;
+    Ok(Followed { feed: Box::new(hub.subscribe()), _keeps: live::Keeps::Hub(hub) })
+}
+
 fn driver(args: &WatchArgs, context: &Context) -> Result<Box<dyn Driver>, CliError> {
-    if args.targets.is_empty() {
-        let root = projects_folder(context);
-        let hint = format!("following live sessions below {} (Ctrl-C ends)", root.display());
-        context.say(&hint);
-        return Ok(Box::new(Live::projects(root)?));
-    }
     let named = resolve(&args.targets, context)?;
     let count = named.len();
     if named.iter().any(|target| matches!(target, Named::Kept(_))) {
@@ -134,7 +142,11 @@ impl<'c> Watch<'c> {
             }
             Update::Event(event) => self.show(&event)?,
             Update::Missed(count) => {
-                self.context.warn(&format!("{count} events were not shown: the output is too slow"));
+                self.context.warn(&match count {
+                    0 => "some events were not shown: the hub's log does not reach back to the last one"
+                        .to_owned(),
+                    count => format!("{count} events were not shown: the output is too slow"),
+                });
             }
             Update::CaughtUp => {
                 self.is_caught_up = true;

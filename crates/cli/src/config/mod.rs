@@ -9,6 +9,7 @@
 mod display;
 mod file;
 mod given;
+mod hub;
 mod limits;
 mod origin;
 mod places;
@@ -21,6 +22,7 @@ mod watch;
 
 pub(crate) use display::{AsciiChoice, Display};
 pub(crate) use file::{read_text, syntax_error};
+pub(crate) use hub::parse_listen;
 pub(crate) use origin::{Origin, Sourced};
 pub(crate) use places::Places;
 pub(crate) use raw::Raw;

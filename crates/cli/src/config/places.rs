@@ -52,6 +52,12 @@ impl Places {
         &self.all
     }
 
+    /// The user's file, where somebody named it.
+    pub(crate) fn chosen(&self) -> Option<&Path> {
+        let chosen = self.all.iter().find(|place| place.chosen_by.is_some());
+        chosen.map(|place| place.path.as_path())
+    }
+
     /// Whether the working folder belongs to a project that has a file.
     pub(crate) fn has_project(&self) -> bool {
         self.all.iter().any(|place| place.owner == Owner::Project)

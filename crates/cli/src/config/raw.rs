@@ -1,8 +1,8 @@
 //! One layer of settings: what one file, the environment or the flags set, and nothing else.
 
 use super::{
-    Origin, display, display::RawDisplay, given::Given, prices, prices::RawPrices, store, store::RawStore,
-    tracing, tracing::RawTracing, watch, watch::RawWatch,
+    Origin, display, display::RawDisplay, given::Given, hub, hub::RawHub, prices, prices::RawPrices, store,
+    store::RawStore, tracing, tracing::RawTracing, watch, watch::RawWatch,
 };
 use crate::environment::Environment;
 
@@ -19,6 +19,8 @@ pub(crate) struct Raw {
     pub(crate) watch: RawWatch,
     /// `[store]`.
     pub(crate) store: RawStore,
+    /// `[hub]`.
+    pub(crate) hub: RawHub,
 }
 
 /// Whether a name is one of a setting.
@@ -32,7 +34,7 @@ pub(crate) enum Name {
 
 impl Raw {
     /// Sections that have a table of their own in the file.
-    pub(super) const TABLES: [&str; 2] = ["watch", "store"];
+    pub(super) const TABLES: [&str; 3] = ["watch", "store", "hub"];
 
     /// Returns the names of all settings; those of a table as `table.name`.
     pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
@@ -42,6 +44,7 @@ impl Raw {
             .chain(prices::KEYS)
             .chain(watch::KEYS)
             .chain(store::KEYS)
+            .chain(hub::KEYS)
     }
 
     /// Sets one setting. The error says what is wrong with the value, as a fragment that follows the name.
@@ -50,7 +53,8 @@ impl Raw {
             || self.display.set(key, given, origin)?
             || self.prices.set(key, given, origin)?
             || self.watch.set(key, given, origin)?
-            || self.store.set(key, given, origin)?;
+            || self.store.set(key, given, origin)?
+            || self.hub.set(key, given, origin)?;
         Ok(if is_known { Name::Known } else { Name::Unknown })
     }
 
@@ -62,6 +66,7 @@ impl Raw {
             prices: self.prices.over(lower.prices),
             watch: self.watch.over(lower.watch),
             store: self.store.over(lower.store),
+            hub: self.hub.over(lower.hub),
         }
     }
 

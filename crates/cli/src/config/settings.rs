@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Display, Origin, Raw, prices::Prices, store::Store, tracing::Tracing, watch::Watch};
+use super::{Display, Origin, Raw, hub::Hub, prices::Prices, store::Store, tracing::Tracing, watch::Watch};
 
 /// All settings.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) watch: Watch,
     /// What of the store stays, and for how long.
     pub(crate) store: Store,
+    /// How the hub is reached and when it leaves.
+    pub(crate) hub: Hub,
 }
 
 impl From<Raw> for Settings {
@@ -27,6 +29,7 @@ impl From<Raw> for Settings {
             prices: raw.prices.into(),
             watch: raw.watch.into(),
             store: raw.store.into(),
+            hub: raw.hub.into(),
         }
     }
 }
@@ -34,9 +37,9 @@ impl From<Raw> for Settings {
 impl Settings {
     /// Returns every setting for people and JSON, in a fixed order.
     pub(crate) fn rows(&self) -> Vec<Shown> {
-        let Self { tracing, display, prices, watch, store } = self;
+        let Self { tracing, display, prices, watch, store, hub } = self;
         let looks = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows());
-        looks.chain(watch.rows()).chain(store.rows()).collect()
+        looks.chain(watch.rows()).chain(store.rows()).chain(hub.rows()).collect()
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use subscope_model::{Agent, AgentId, Event, Session, SessionId, SessionRow, Tree, Update};
+use subscope_model::{
+    Agent, AgentId, AgentName, Event, Found, NAMES_SCHEMA, Names, Session, SessionId, SessionRow, Tree,
+    Update,
+};
 use subscope_store::{Access, ListQuery, Texts};
 
 use super::{Loop, Next};
 use crate::{
     command::{Command, Figures, IngestError, Joined},
-    search::{Found, search},
+    search::search,
     stop::StopError,
     subscription::Subscriber,
 };
@@ -52,6 +55,7 @@ impl Loop {
             Command::Tree(session, reply) => reply(self.tree(&session)),
             Command::Sessions(query, reply) => reply(self.list(&query)),
             Command::Agents(session, agent, reply) => reply(self.agents(session.as_ref(), &agent)),
+            Command::Names(prefix, limit, reply) => reply(self.names(&prefix, limit)),
             Command::EventsAfter(seq, session, limit, reply) => {
                 reply(self.events_after(seq, session.as_ref(), limit));
             }
@@ -71,6 +75,7 @@ impl Loop {
                     self.is_woken = self.driver.wake_with(self.waker.clone());
                 }
             }
+            Command::ReadsPast(reads_past) => self.reads_past = reads_past,
             Command::Wake => self.waker.has_woken(),
             Command::Stop => return Next::Stop,
         }
@@ -107,7 +112,8 @@ impl Loop {
     fn join(&self, after: Option<u64>) -> Joined {
         let seq = self.figures.seq;
         let Some(place) = after else {
-            return Joined { snapshots: self.current(), seq, ..Joined::default() };
+            let is_caught_up = self.is_announced;
+            return Joined { snapshots: self.current(), seq, is_caught_up, ..Joined::default() };
         };
         // A place that was never given is of another log.
         let events = self.events_after(place, None, MOST_BEHIND + 1);
@@ -116,9 +122,15 @@ impl Loop {
             Some(events) => {
                 let since = self.moved.iter().filter(|(_, moved)| **moved >= place);
                 let snapshots: Vec<Tree> = since.filter_map(|(id, _)| self.tree(id)).collect();
-                Joined { is_reset: false, snapshots, events, seq }
+                Joined { is_reset: false, snapshots, events, seq, is_caught_up: self.is_announced }
             }
-            None => Joined { is_reset: true, snapshots: self.current(), events: Vec::new(), seq },
+            None => Joined {
+                is_reset: true,
+                snapshots: self.current(),
+                events: Vec::new(),
+                seq,
+                is_caught_up: self.is_announced,
+            },
         }
     }
 
@@ -142,6 +154,15 @@ impl Loop {
         of.collect()
     }
 
+    fn names(&self, prefix: &str, limit: usize) -> Names {
+        let agents = self.rows.agents(prefix, limit, &*self.keeper).into_iter();
+        Names {
+            schema: NAMES_SCHEMA.into(),
+            sessions: self.rows.named(prefix, limit, &*self.keeper),
+            agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
+        }
+    }
+
     fn events_after(&self, seq: u64, session: Option<&SessionId>, limit: usize) -> Option<Vec<Event>> {
         if seq > self.figures.seq {
             return None;
@@ -161,6 +182,7 @@ impl Loop {
         Figures {
             sessions: self.rows.sessions().count() as u64,
             running: self.rows.running(),
+            is_reading: self.reads_past || !self.is_announced,
             subscribers: self.subscribers.len() as u64,
             ..self.figures
         }

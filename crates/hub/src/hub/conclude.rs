@@ -1,21 +1,16 @@
 //! Rows from facts, what is kept of them, and what subscribers are told.
 
 use std::{
-    collections::{BTreeSet, HashSet},
     error::Error,
     time::{Duration, Instant},
 };
 
 use subscope_fold::{Events, Now, next_deadline};
-use subscope_model::{Event, EventKind, Millis, Problem, SessionId, Text, Tree, Update};
-use subscope_store::{Commit, Keeper, LedgerError};
+use subscope_model::{Event, Problem, SessionId, Tree, Update};
+use subscope_store::{Commit, LedgerError};
 
 use super::Loop;
 use crate::clock;
-
-/// How many of a session's last events are looked through for those that a hub of before has told: far more than come
-/// between two writings of its rows.
-const TOLD_EVENTS: usize = 20_000;
 
 /// How many revs are reserved at once: for some minutes of work. Those of a process that ends early are lost; revs begin at
 /// the microsecond in which a store was made, so that even then they never come before the clock.
@@ -42,50 +37,6 @@ impl Unkept {
     }
 }
 
-/// What a hub of before has told of a session.
-pub(super) struct Told {
-    /// The last event that its rows know.
-    until: Option<Millis>,
-    /// The last events that it told, read when they are needed: events are kept before rows.
-    last: Option<HashSet<Text>>,
-    /// Dialects of which only the part is read again that its rows do not know: their events may be of any time.
-    fresh: BTreeSet<Text>,
-}
-
-impl Told {
-    /// `unknown` is until when it counts as told what files tell of a session without rows.
-    pub(super) fn of(session: &SessionId, unknown: Option<Millis>, keeper: &dyn Keeper) -> Self {
-        let rows = keeper.tree(session).ok().flatten();
-        let until = rows.map_or(unknown, |tree| tree.session.ended_at_ms);
-        Self { until, last: None, fresh: BTreeSet::new() }
-    }
-
-    /// Of these dialects only what is new is read.
-    pub(super) fn fresh(&mut self, dialects: &BTreeSet<Text>) {
-        self.fresh.extend(dialects.iter().cloned());
-    }
-
-    /// Whether its rows knew it.
-    fn is_past(&self, event: &Event) -> bool {
-        let until = self.until.filter(|_| !self.fresh.contains(&event.source));
-        event.at_ms.zip(until).is_some_and(|(at, until)| at < until)
-    }
-
-    /// Whether the log has it.
-    fn has(&mut self, event: &Event, keeper: &dyn Keeper) -> bool {
-        let read = || keeper.told_last(&event.session_id, TOLD_EVENTS).unwrap_or_default();
-        let last = self.last.get_or_insert_with(read);
-        // Where the log no longer reaches back to the session, its last event was told too.
-        let is_last = || event.at_ms.is_some() && event.at_ms == self.until;
-        last.contains(&event.id) || (last.is_empty() && is_last() && !self.fresh.contains(&event.source))
-    }
-}
-
-/// Whether rows say it, which takes its time: then what a hub of before has told may be said again at any time.
-fn is_late(event: &Event) -> bool {
-    matches!(event.kind, EventKind::Stall | EventKind::SubagentStop | EventKind::RunEnd)
-}
-
 impl Loop {
     /// Concludes what is pending and measures how long it takes. Not while something is unkept.
     pub(super) fn conclude_pending(&mut self, has_ended: bool) {
@@ -110,18 +61,9 @@ impl Loop {
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
         // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
-        let unknown = self.options.told_until;
-        let (keeper, told, reread) = (&*self.keeper, &mut self.told, std::mem::take(&mut self.reread));
-        events.retain(|event| {
-            let session = &event.session_id;
-            let is_reading = !self.is_announced || reread.contains(session);
-            if !is_reading && !is_late(event) {
-                return true;
-            }
-            let told = told.entry(session.clone()).or_insert_with(|| Told::of(session, unknown, keeper));
-            let is_past = is_reading && told.is_past(event);
-            !is_past && !told.has(event, keeper)
-        });
+        let (is_announced, reread) = (self.is_announced, std::mem::take(&mut self.reread));
+        let is_read_again = |session: &SessionId| !is_announced || reread.contains(session);
+        self.told.retain(&mut events, &is_read_again, &*self.keeper);
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
             match next_deadline(tree, &now).into_iter().chain(due).min() {

@@ -101,7 +101,7 @@ impl Loop {
             self.conclude_pending(false);
         }
         // What the driver changed before is not these ingests' doing.
-        self.pending.extend(self.fold.take_changed());
+        self.take_changed();
         let mut group = Group::default();
         for (ingest, reply) in all {
             match self.is_known(&ingest, &group) {

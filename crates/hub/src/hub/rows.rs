@@ -160,6 +160,15 @@ impl Rows {
         all
     }
 
+    /// Sessions whose id begins so, the newest first, those that are not written among them.
+    pub(super) fn named(&self, prefix: &str, limit: usize, keeper: &dyn Keeper) -> Vec<SessionId> {
+        let kept = keeper.named(prefix, limit).unwrap_or_default();
+        // What is not kept at all has just begun.
+        let fresh = self.unwritten.keys().filter(|session| session.starts_with(prefix));
+        let fresh = fresh.filter(|session| !kept.contains(session)).cloned().collect::<Vec<_>>();
+        fresh.into_iter().chain(kept).take(limit).collect()
+    }
+
     /// Agents whose id begins so, those that are not written among them.
     pub(super) fn agents(
         &self,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use subscope_collect::{expand, read};
 use subscope_model::{SessionId, Text};
 
-use super::{Loop, conclude::Told};
+use super::Loop;
 use crate::live::spec;
 
 /// The groups of files that are read here begin there: those of followed files begin at 0, those of what is handed over at
@@ -28,10 +28,7 @@ impl Loop {
             };
             if !files.is_empty() || !self.is_announced {
                 // What files tell is old. What is handed over is new, of whatever time it is.
-                let (keeper, unknown) = (&*self.keeper, self.options.told_until);
-                let told = self.told.entry(session.clone());
-                let told = told.or_insert_with(|| Told::of(session, unknown, keeper));
-                told.fresh(dialects);
+                self.told.is_fresh(session, dialects, &*self.keeper);
                 self.reread.insert(session.clone());
             }
             if files.is_empty() {

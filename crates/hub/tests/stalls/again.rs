@@ -76,12 +76,7 @@ fn watch(folder: &Path, now: Millis) -> Watching {
     let clock = FakeClock::at(START + now);
     let turned = Arc::default();
     let store = Sqlite::open(folder, Access::Write, "rules", 0).unwrap();
-    let options = HubOptions {
-        prices: PriceTable::default(),
-        limits: Limits::default(),
-        texts: None,
-        told_until: None,
-    };
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
     let driver = Idle { clock: clock.clone(), turned: Arc::clone(&turned) };
     let hub = Hub::start(Box::new(driver), Box::new(store), options).unwrap();
     // The reader is there before anything is concluded: it is asked for first.

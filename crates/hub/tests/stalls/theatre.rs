@@ -293,12 +293,7 @@ pub(crate) fn play(acts: Vec<Act>, sleep: Option<Sleep>) -> Vec<Seen> {
         seen,
         done,
     };
-    let options = HubOptions {
-        prices: PriceTable::default(),
-        limits: Limits::default(),
-        texts: None,
-        told_until: None,
-    };
+    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
     let hub = Hub::start(Box::new(player), Box::new(Memory::new()), options).unwrap();
     let begin = Box::new(move |_| may_begin.store(true, Ordering::Release));
     hub.handle().subscribe(Box::new(Listener(world)), None, begin).unwrap();

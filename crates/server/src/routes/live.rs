@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     ask::ask,
     board::Board,
+    guests::Guest,
     refusal::Refusal,
     state::{App, ended},
 };
@@ -52,6 +53,8 @@ pub(super) struct Feed {
     pub(super) beat: Interval,
     pub(super) ending: watch::Receiver<bool>,
     _slot: OwnedSemaphorePermit,
+    /// A WebSocket is no connection of HTTP any more.
+    _guest: Guest,
 }
 
 impl Feed {
@@ -66,7 +69,8 @@ impl Feed {
         joined.snapshots.iter().for_each(|tree| board.take_tree(tree));
         let mut beat = interval(app.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok((Self { updates, board, beat, ending: app.ending.clone(), _slot: slot }, joined))
+        let guest = app.guests.enter();
+        Ok((Self { updates, board, beat, ending: app.ending.clone(), _slot: slot, _guest: guest }, joined))
     }
 
     /// Returns what comes next; `None` at the end.
@@ -99,7 +103,8 @@ pub(super) enum Next {
     responses(
         (status = 200, description = "text/event-stream. `event` (subscope.event/1, id is its seq), `change` \
             (subscope.change/1), `snapshot` (subscope.tree/1), `reset` (the place asked for is outside the log; snapshots \
-            follow), `missed` (the reader was too slow; count and the last seq before).", body = String,
+            follow), `caught-up` (what stood in files when the hub began is read), `missed` (the reader was too slow; \
+            count and the last seq before).", body = String,
             content_type = "text/event-stream"),
         (status = 400, description = "Last-Event-ID is no number."),
         (status = 503, description = "Too many live feeds are open."),
@@ -133,11 +138,12 @@ enum Item {
     Reset,
     Snapshot(Box<Tree>),
     Event(Box<Event>),
+    CaughtUp,
 }
 
 impl Writing {
     fn new(feed: Feed, joined: Joined, after: Option<u64>) -> Self {
-        let Joined { is_reset, snapshots, events, seq } = joined;
+        let Joined { is_reset, snapshots, events, seq, is_caught_up } = joined;
         let mut before = VecDeque::new();
         if is_reset {
             before.push_back(Item::Reset);
@@ -146,6 +152,7 @@ impl Writing {
         before.extend(events.into_iter().map(|event| Item::Event(Box::new(event))));
         // Whoever has read all of this returns to here, also if nothing more comes.
         before.push_back(Item::Place(seq));
+        before.extend(is_caught_up.then_some(Item::CaughtUp));
         Self { feed, before, seq: after.filter(|_| !is_reset).unwrap_or(seq) }
     }
 
@@ -159,7 +166,7 @@ impl Writing {
                 Next::Update(Update::Snapshot(tree)) => return Some(self.item(Item::Snapshot(tree))),
                 Next::Update(Update::Change(change)) => return Some(self.change(&change)),
                 Next::Update(Update::Missed(count)) => return Some(self.missed(count)),
-                Next::Update(Update::CaughtUp) => {}
+                Next::Update(Update::CaughtUp) => return Some(self.item(Item::CaughtUp)),
                 Next::Beats(beats) => {
                     self.before.extend(beats.into_iter().map(|beat| Item::Event(Box::new(beat))));
                 }
@@ -173,6 +180,10 @@ impl Writing {
             Item::Reset => {
                 let data = json!({ "schema": "subscope.reset/1", "seq": self.seq });
                 sse::Event::default().event("reset").data(data.to_string())
+            }
+            Item::CaughtUp => {
+                let data = json!({ "schema": "subscope.caught-up/1", "seq": self.seq });
+                sse::Event::default().event("caught-up").data(data.to_string())
             }
             Item::Snapshot(tree) => {
                 sse::Event::default().event("snapshot").data(serde_json::to_string(&tree).unwrap_or_default())

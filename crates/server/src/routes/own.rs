@@ -1,21 +1,73 @@
-//! Whether the server is well, its own figures, and the description of its routes.
+//! The server itself: how it is, its figures, the description of its routes, and its end.
 
 use std::fmt::Write as _;
 
-use axum::{Extension, Json, extract::State, http::header, response::IntoResponse};
+use axum::{
+    Extension, Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::IntoResponse,
+};
 use serde_json::{Value, json};
+use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL};
 
 use super::Described;
-use crate::{ask::ask, refusal::Refusal, state::App};
+use crate::{
+    ask::ask,
+    body::{self, EVENT_BYTES, Kind},
+    refusal::Refusal,
+    state::App,
+};
 
-/// Says that the hub answers.
+/// Says that the hub answers, which version it is of, how it runs and where.
 #[utoipa::path(
     get, path = "/healthz",
-    responses((status = 200, description = "It answers.", body = Object), (status = 503, description = "It does not."))
+    responses(
+        (status = 200, description = "It answers: status, seq, sessions, is_reading, version, protocol, oldest_protocol, pid, mode \
+            (foreground, background, command), url.", body = Object),
+        (status = 503, description = "It does not."),
+    )
 )]
-pub(super) async fn health(State(app): State<App>) -> Result<Json<Value>, Refusal> {
+pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, Refusal> {
     let figures = ask(|reply| app.hub.figures(reply)).await?;
-    Ok(Json(json!({ "status": "ok", "seq": figures.seq, "sessions": figures.sessions })))
+    Ok(Json(Health {
+        status: "ok".into(),
+        seq: figures.seq,
+        sessions: figures.sessions,
+        is_reading: figures.is_reading,
+        version: app.identity.version.into(),
+        protocol: PROTOCOL,
+        oldest_protocol: OLDEST_PROTOCOL,
+        pid: std::process::id(),
+        mode: app.identity.mode,
+        url: app.url.as_str().into(),
+    }))
+}
+
+/// Asks the hub to leave: what it has begun is finished, nothing more is taken.
+#[utoipa::path(
+    post, path = "/api/v1/drain",
+    params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
+    request_body(content_type = "application/json", description = "An empty object.", content = Object),
+    responses(
+        (status = 200, description = "It leaves.", body = Object),
+        (status = 403, description = "Without X-Subscope: 1."),
+        (status = 415, description = "Not application/json."),
+    )
+)]
+pub(super) async fn drain(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, Refusal> {
+    if headers.get("x-subscope").is_none_or(|value| value != "1") {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "X-Subscope: 1 is needed"));
+    }
+    drop(body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?);
+    // Whoever listens is told after this answer is on its way: it ends connections in order.
+    app.drain.notify_one();
+    Ok(Json(json!({ "status": "leaving" })))
 }
 
 /// Gives its own figures, as Prometheus reads them.

@@ -6,12 +6,10 @@ use axum::{
     http::StatusCode,
 };
 use serde::{Deserialize, Serialize};
-use subscope_hub::{
-    ListQuery,
-    search::{Found, HITS_SCHEMA},
-};
+use subscope_hub::{ListQuery, clock};
 use subscope_model::{
-    Agent, AgentId, Event, Millis, SESSIONS_SCHEMA, Session, SessionId, SessionRow, Stats, Tree,
+    AGENT_SCHEMA, AgentId, Event, HITS_SCHEMA, Hits, Millis, Names, OneAgent, SessionId, SessionPage, Stats,
+    Status, Tree,
 };
 
 use crate::{ask::ask, refusal::Refusal, state::App};
@@ -25,19 +23,15 @@ const MOST_EVENTS: usize = 10_000;
 /// The same of hits.
 const HITS: usize = 50;
 const MOST_HITS: usize = 1_000;
+/// How many sessions at work figures are made of.
+const MOST_LIVE: usize = 200;
 
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
     limit: Option<usize>,
     after: Option<String>,
-}
-
-/// A page of sessions.
-#[derive(Serialize)]
-pub(super) struct Sessions {
-    schema: &'static str,
-    sessions: Vec<SessionRow>,
-    next: Option<String>,
+    #[serde(default)]
+    live: bool,
 }
 
 /// Lists sessions, the newest first.
@@ -46,6 +40,7 @@ pub(super) struct Sessions {
     params(
         ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
         ("after" = Option<String>, Query, description = "The `next` of the page before."),
+        ("live" = Option<bool>, Query, description = "Only those of which something has not ended."),
     ),
     responses(
         (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = Object),
@@ -55,22 +50,15 @@ pub(super) struct Sessions {
 pub(super) async fn sessions(
     State(app): State<App>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<Sessions>, Refusal> {
+) -> Result<Json<SessionPage>, Refusal> {
     let limit = query.limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
     let after = match query.after.as_deref() {
         Some(cursor) => Some(read_cursor(cursor).ok_or(Refusal::bad("after is no place in the list"))?),
         None => None,
     };
-    let query = ListQuery { limit: limit + 1, after, only_live: false };
-    let mut sessions = ask(|reply| app.hub.sessions(query, reply)).await?;
-    let has_more = sessions.len() > limit;
-    sessions.truncate(limit);
-    let next = sessions.last().filter(|_| has_more).map(cursor);
-    Ok(Json(Sessions { schema: SESSIONS_SCHEMA, sessions, next }))
-}
-
-fn cursor(row: &SessionRow) -> String {
-    format!("{}~{}", row.last_event_at_ms.unwrap_or(0), row.id)
+    let query = ListQuery { limit: limit + 1, after, only_live: query.live };
+    let sessions = ask(|reply| app.hub.sessions(query, reply)).await?;
+    Ok(Json(SessionPage::of(sessions, limit)))
 }
 
 fn read_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
@@ -146,13 +134,6 @@ pub(super) struct SearchQuery {
     limit: Option<usize>,
 }
 
-/// What a search found.
-#[derive(Serialize)]
-pub(super) struct Hits {
-    schema: &'static str,
-    hits: Vec<Found>,
-}
-
 /// Finds words in prompts, messages, thoughts, tool arguments and results.
 #[utoipa::path(
     get, path = "/api/v1/search",
@@ -174,7 +155,7 @@ pub(super) async fn search(
     let session = query.session.as_deref().map(SessionId::from);
     let hits = ask(|reply| app.hub.search(terms(&query.q), session, limit, reply)).await?;
     let hits = hits.ok_or(Refusal::unknown("full text"))?;
-    Ok(Json(Hits { schema: HITS_SCHEMA, hits }))
+    Ok(Json(Hits { schema: HITS_SCHEMA.into(), hits }))
 }
 
 /// Cuts a query into words and quoted phrases.
@@ -202,14 +183,6 @@ pub(super) struct AgentQuery {
     session: Option<String>,
 }
 
-/// An agent with its session.
-#[derive(Serialize)]
-pub(super) struct OneAgent {
-    schema: &'static str,
-    session: Session,
-    agent: Agent,
-}
-
 /// Returns one agent.
 #[utoipa::path(
     get, path = "/api/v1/agents/{id}",
@@ -231,13 +204,66 @@ pub(super) async fn agent(
     let session = query.session.as_deref().map(SessionId::from);
     let mut found = ask(|reply| app.hub.agents(session, AgentId::from(id.as_str()), reply)).await?;
     match (found.pop(), found.len()) {
-        (Some((session, agent)), 0) => Ok(Json(OneAgent { schema: "subscope.agent/1", session, agent })),
+        (Some((session, agent)), 0) => Ok(Json(OneAgent { schema: AGENT_SCHEMA.into(), session, agent })),
         (Some(_), others) => {
             let message = format!("{} sessions have an agent of that id: name one by ?session=", others + 1);
             Err(Refusal::new(StatusCode::CONFLICT, message))
         }
         (None, _) => Err(Refusal::unknown("agent")),
     }
+}
+
+#[derive(Deserialize)]
+pub(super) struct NamesQuery {
+    prefix: String,
+    limit: Option<usize>,
+}
+
+/// Returns which ids begin so.
+#[utoipa::path(
+    get, path = "/api/v1/names",
+    params(
+        ("prefix" = String, Query, description = "How the ids begin."),
+        ("limit" = Option<usize>, Query, description = "At most so many of each kind; 50 otherwise, 1000 at most."),
+    ),
+    responses((status = 200, description = "subscope.names/1: `sessions` and `agents`, the newest first.", body = Object))
+)]
+pub(super) async fn names(
+    State(app): State<App>,
+    Query(query): Query<NamesQuery>,
+) -> Result<Json<Names>, Refusal> {
+    let limit = query.limit.unwrap_or(HITS).clamp(1, MOST_HITS);
+    ask(|reply| app.hub.names(query.prefix, limit, reply)).await.map(Json)
+}
+
+#[derive(Deserialize)]
+pub(super) struct StatusQuery {
+    session: Option<String>,
+}
+
+/// Returns in a few figures how everything at work stands, or one session.
+#[utoipa::path(
+    get, path = "/api/v1/status",
+    params(("session" = Option<String>, Query, description = "Only this session; one that is not known counts as none.")),
+    responses((status = 200, description = "subscope.status/1.", body = Object))
+)]
+pub(super) async fn status(
+    State(app): State<App>,
+    Query(query): Query<StatusQuery>,
+) -> Result<Json<Status>, Refusal> {
+    let sessions = match query.session {
+        Some(session) => vec![SessionId::from(session.as_str())],
+        None => {
+            let query = ListQuery { limit: MOST_LIVE, after: None, only_live: true };
+            let live = ask(|reply| app.hub.sessions(query, reply)).await?;
+            live.into_iter().map(|row| row.id).collect()
+        }
+    };
+    let mut trees = Vec::new();
+    for session in sessions {
+        trees.extend(ask(|reply| app.hub.tree(session, reply)).await?);
+    }
+    Ok(Json(Status::of(&trees, clock::now_ms())))
 }
 
 #[cfg(test)]

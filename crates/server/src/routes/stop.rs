@@ -6,10 +6,10 @@ use axum::{
     extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use subscope_hub::StopError;
-use subscope_model::{AgentId, SessionId};
+use subscope_model::{ORDERED_SCHEMA, Ordered};
 
 use crate::{
     ask::ask,
@@ -21,19 +21,6 @@ use crate::{
 #[derive(Deserialize)]
 pub(super) struct StopQuery {
     session: Option<String>,
-}
-
-/// An order that is kept.
-#[derive(Serialize)]
-pub(super) struct Ordered {
-    schema: &'static str,
-    session_id: SessionId,
-    agent_id: AgentId,
-    title: String,
-    /// Whether it was ordered before.
-    repeat: bool,
-    /// Whether hooks of its session have named an agent: only then is it certain that it can be told.
-    reached: bool,
 }
 
 /// Orders that a subagent at work stop. It is told by the answer to the hook of its running tool call, when that is over,
@@ -70,10 +57,10 @@ pub(super) async fn post(
         .map_err(|_| Refusal::bad("the body must be a JSON object"))?;
     let stopping = ask(|reply| app.hub.stop(query.session, id, reply)).await??;
     let ordered = Ordered {
-        schema: "subscope.stop-asked/1",
+        schema: ORDERED_SCHEMA.into(),
         session_id: stopping.session,
         agent_id: stopping.agent,
-        title: stopping.title,
+        title: stopping.title.into(),
         repeat: stopping.is_repeat,
         reached: stopping.is_reached,
     };

@@ -13,14 +13,17 @@ use std::{
 
 use serde_json::Value;
 use subscope_hub::{Hub, HubHandle, HubOptions, Keeper, Nothing};
-use subscope_model::PriceTable;
-use subscope_server::{Patience, Server, ServerOptions, Token};
+use subscope_model::{HubMode, PriceTable};
+use subscope_server::{Identity, Patience, Server, ServerOptions, Token};
 use subscope_store::Memory;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 /// Far more than any wait of these tests takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// What these servers say of themselves.
+pub(crate) const IDENTITY: Identity = Identity { version: "0.0.1", mode: HubMode::Foreground };
 
 /// A running server; ends when dropped.
 pub(crate) struct Running {
@@ -69,15 +72,12 @@ pub(crate) fn start_at(
 ) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("data/hub.sock");
-    let options = HubOptions {
-        prices: PriceTable::default(),
-        limits: subscope_fold::Limits::default(),
-        texts: None,
-        told_until: None,
-    };
+    let options =
+        HubOptions { prices: PriceTable::default(), limits: subscope_fold::Limits::default(), texts: None };
     let hub = Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap();
     let handle = hub.handle();
-    let options = ServerOptions { listen, socket: socket.clone(), heartbeat, patience, token };
+    let options =
+        ServerOptions { listen, socket: socket.clone(), heartbeat, patience, token, identity: IDENTITY };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();
     let own = handle.clone();

@@ -8,7 +8,6 @@ mod schema;
 mod write;
 
 use std::{
-    collections::HashSet,
     fs::{self, File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
     time::Duration,
@@ -135,6 +134,12 @@ impl Sqlite {
         };
         let (next_seq, next_rev) = (place("next_seq")?, place("next_rev")?);
         Ok(Self { db, rules: rules.to_owned(), next_seq, next_rev, packer: Packer::default(), _lock: lock })
+    }
+
+    /// Whether somebody writes the store of a data folder, or is about to.
+    pub fn is_written(folder: &Path) -> bool {
+        let lock = File::open(folder.join(LOCK));
+        lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
     /// Returns all files that rows were made from.
@@ -282,6 +287,10 @@ impl History for Sqlite {
         query::tree(&self.db, session)
     }
 
+    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
+        query::named(&self.db, prefix, limit).map_err(wrong)
+    }
+
     fn agents(
         &self,
         prefix: &str,
@@ -327,7 +336,11 @@ impl History for Sqlite {
         query::events_after(&self.db, seq, session, limit, self.next_seq)
     }
 
-    fn told_last(&self, session: &SessionId, limit: usize) -> Result<HashSet<Text>, LedgerError> {
+    fn told_last(
+        &self,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
         query::told_last(&self.db, session, limit)
     }
 }

@@ -1,7 +1,6 @@
 //! Asking: each question is one statement over an index, or one row that is unpacked.
 
 use std::{
-    collections::HashSet,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -50,6 +49,17 @@ pub(super) fn tree(db: &Connection, session: &SessionId) -> Result<Option<Tree>,
     let Some(body) = body else { return Ok(None) };
     let json = pack::unpack(body).map_err(|error| LedgerError::Storage(Box::new(error)))?;
     serde_json::from_slice(&json).map(Some).map_err(|error| LedgerError::Storage(Box::new(error)))
+}
+
+pub(super) fn named(db: &Connection, prefix: &str, limit: usize) -> rusqlite::Result<Vec<SessionId>> {
+    let mut statement = db.prepare_cached(
+        "SELECT id FROM sessions
+         WHERE is_forgotten = 0 AND id >= ?1 AND substr(id, 1, length(?1)) = ?1 AND id < ?1 || char(1114111)
+         ORDER BY last_ms DESC, id LIMIT ?2",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![prefix, limit], |row| row.get::<_, String>(0))?;
+    rows.map(|row| row.map(|id| session_id(&id))).collect()
 }
 
 pub(super) fn agents(
@@ -226,10 +236,11 @@ pub(super) fn told_last(
     db: &Connection,
     session: &SessionId,
     limit: usize,
-) -> Result<HashSet<Text>, LedgerError> {
+) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
     #[derive(Deserialize)]
     struct Id {
         id: Text,
+        at_ms: Option<Millis>,
     }
     let read = || -> rusqlite::Result<Vec<String>> {
         let mut statement =
@@ -238,7 +249,10 @@ pub(super) fn told_last(
         statement.query_map(params![session.as_str(), limit], |row| row.get(0))?.collect()
     };
     let ids = read().map_err(wrong)?;
-    let ids = ids.iter().map(|text| serde_json::from_str(text).map(|Id { id }| id)).collect::<Result<_, _>>();
+    let ids = ids
+        .iter()
+        .map(|text| serde_json::from_str(text).map(|Id { id, at_ms }| (id, at_ms)))
+        .collect::<Result<_, _>>();
     ids.map_err(|error| LedgerError::Storage(Box::new(error)))
 }
 

@@ -6,7 +6,7 @@ use subscope_hub::index::{IndexOptions, Progress, retire};
 use subscope_render::text;
 use subscope_store::{Access, Sqlite, Texts};
 
-use super::{failed, index_options, open_rows, run_index};
+use super::{failed, index_options, open_alone, run_index};
 use crate::{
     args::IndexArgs, command::target::projects_folder, config::KEEP_DAYS, context::Context, error::CliError,
     output,
@@ -30,7 +30,7 @@ struct Done {
 /// Runs the command.
 pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let folder = context.data_folder()?;
-    let mut store = open_rows(Access::Write, context)?.map_err(failed)?;
+    let mut store = open_alone(context)?;
     let mut texts = match args.no_text {
         true => None,
         false => Some(Texts::open(&folder, Access::Write).map_err(failed)?),

@@ -1,5 +1,5 @@
-//! The commands over everything that is kept. Each first takes in what is new, so that nothing has to be kept running for
-//! an answer to be true; where another process writes, it answers from what that one has committed.
+//! The commands over everything that is kept. They ask through [`Asker`]; `index` and `forget` write the store themselves,
+//! for which a hub that some command started leaves.
 
 pub(super) mod forget;
 pub(super) mod index;
@@ -14,23 +14,15 @@ use std::ops::ControlFlow;
 use subscope_collect::{Found, Group, archive::Archive};
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
-use subscope_model::{SessionId, SessionRow, Tree, event_id};
-use subscope_store::{Access, History, ListQuery, OpenError, Received, Sqlite, Texts};
+use subscope_model::{SessionId, Tree, event_id};
+use subscope_store::{Access, History, OpenError, Received, Sqlite, Texts};
 
 use super::target::{limits, projects_folder};
 use crate::{
     context::Context,
     error::{CliError, Kind},
+    reach::{self, Asker, Needs},
 };
-
-/// What of the store a command needs to be up to date.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Needs {
-    /// Rows.
-    Rows,
-    /// Rows and the full text.
-    Texts,
-}
 
 /// Names what rows are made by: the rules, and the prices that costs rest on.
 pub(super) fn rules(context: &Context) -> Result<String, CliError> {
@@ -39,17 +31,17 @@ pub(super) fn rules(context: &Context) -> Result<String, CliError> {
 }
 
 /// Opens the rows. Who only asks for what is there need not name the rules.
-pub(super) fn open_rows(access: Access, context: &Context) -> Result<Result<Sqlite, OpenError>, CliError> {
+pub(crate) fn open_rows(access: Access, context: &Context) -> Result<Result<Sqlite, OpenError>, CliError> {
     let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
     Ok(Sqlite::open(&context.data_folder()?, access, &rules(context)?, now_us))
 }
 
-fn failed(error: impl Into<anyhow::Error>) -> CliError {
+pub(crate) fn failed(error: impl Into<anyhow::Error>) -> CliError {
     CliError::caused(Kind::Failed, error)
 }
 
 /// What is read where the harness has deleted a file.
-fn archive(context: &Context) -> Result<Archive, CliError> {
+pub(crate) fn archive(context: &Context) -> Result<Archive, CliError> {
     Ok(Archive::new(context.data_folder()?.join("archive")))
 }
 
@@ -69,30 +61,25 @@ pub(super) fn index_options(
     })
 }
 
-/// Opens the store for asking, after taking in what is new.
-fn up_to_date(needs: Needs, context: &Context) -> Result<(Sqlite, Option<Texts>), CliError> {
-    let folder = context.data_folder()?;
-    match open_rows(Access::Write, context)? {
-        Ok(mut store) => {
-            let mut texts = match needs {
-                Needs::Rows => None,
-                Needs::Texts => Some(Texts::open(&folder, Access::Write).map_err(failed)?),
-            };
-            let options = index_options(vec![projects_folder(context)], context)?;
-            let report = run_index(&mut store, texts.as_mut(), &options, context)?;
-            context.note(&format!("{} sessions were new or had changed", report.sessions));
-            Ok((store, texts))
-        }
-        Err(OpenError::Locked(_)) => {
-            context.note("another process writes the store; this is what it has committed");
-            let texts = match needs {
-                Needs::Rows => None,
-                Needs::Texts => Some(Texts::open(&folder, Access::Read).map_err(failed)?),
-            };
-            Ok((open_rows(Access::Read, context)?.map_err(failed)?, texts))
-        }
-        Err(error) => Err(failed(error)),
-    }
+/// Opens the store as its one writer, after a hub that some command started has left.
+fn open_alone(context: &Context) -> Result<Sqlite, CliError> {
+    reach::make_room(&context.data_folder()?)?;
+    open_rows(Access::Write, context)?.map_err(|error| match error {
+        OpenError::Locked(_) => failed(error).hint("`subscope serve --stop` ends the hub that holds it"),
+        error => failed(error),
+    })
+}
+
+/// Takes in what is new on this machine.
+pub(crate) fn take_in_new(
+    store: &mut Sqlite,
+    texts: Option<&mut Texts>,
+    context: &Context,
+) -> Result<(), CliError> {
+    let options = index_options(vec![projects_folder(context)], context)?;
+    let report = run_index(store, texts, &options, context)?;
+    context.note(&format!("{} sessions were new or had changed", report.sessions));
+    Ok(())
 }
 
 /// Runs an index with a progress bar on a terminal.
@@ -114,23 +101,24 @@ fn run_index(
 
 /// Returns the tree of the one session whose id begins so, as last kept; `None` where there is no store or no such session.
 pub(super) fn kept_tree(prefix: &str, context: &Context) -> Result<Option<Tree>, CliError> {
-    let Ok(store) = open_rows(Access::Read, context)? else { return Ok(None) };
-    let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
-    if !rows.iter().any(|row| row.id.starts_with(prefix)) {
+    // Without a store nothing was kept.
+    let Ok(mut asker) = Asker::open(Needs::Kept, context) else { return Ok(None) };
+    if asker.names(prefix, 1)?.sessions.is_empty() {
         return Ok(None);
     }
-    store.tree(&one_of(&rows, prefix)?).map_err(failed)
+    let session = asker.session(prefix)?;
+    asker.tree(&session)
 }
 
 /// Returns the files of the one session whose id begins so, of which the archive has all that are gone; `None` where it
 /// has not.
 pub(super) fn archived(prefix: &str, context: &Context) -> Result<Option<Group>, CliError> {
     let Ok(store) = open_rows(Access::Read, context)? else { return Ok(None) };
-    let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
-    if !rows.iter().any(|row| row.id.starts_with(prefix)) {
-        return Ok(None);
-    }
-    let (session, archive) = (one_of(&rows, prefix)?, archive(context)?);
+    let session = match store.named(prefix, 2).map_err(failed)?.as_slice() {
+        [one] => one.clone(),
+        _ => return Ok(None),
+    };
+    let archive = archive(context)?;
     let sources = store.sources().map_err(failed)?.into_iter().filter(|source| source.session == session);
     let found = sources.map(|source| {
         let kept = if source.path.exists() { None } else { archive.find(&source.path).ok().flatten() };
@@ -149,29 +137,5 @@ pub(super) fn received(session: &SessionId, context: &Context) -> Result<Vec<Rec
             context.note(&format!("only its files are read: {error}"));
             Ok(Vec::new())
         }
-    }
-}
-
-/// Finds the one session whose id begins so.
-fn find_session(store: &Sqlite, prefix: &str) -> Result<SessionId, CliError> {
-    let rows = store.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).map_err(failed)?;
-    one_of(&rows, prefix)
-}
-
-fn one_of(rows: &[SessionRow], prefix: &str) -> Result<SessionId, CliError> {
-    if prefix == "last"
-        && let Some(newest) = rows.first()
-    {
-        return Ok(newest.id.clone());
-    }
-    let mut begin = rows.iter().filter(|row| row.id.starts_with(prefix));
-    match (begin.next(), begin.next()) {
-        (Some(row), None) => Ok(row.id.clone()),
-        (Some(_), Some(_)) => {
-            let message = format!("{prefix:?} is the beginning of several sessions' ids");
-            Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
-        }
-        (None, _) => Err(CliError::new(Kind::Failed, format!("no session's id begins with {prefix:?}"))
-            .hint("`subscope ls` lists them")),
     }
 }

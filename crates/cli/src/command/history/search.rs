@@ -1,37 +1,28 @@
 //! `subscope search`.
 
-use serde::Serialize;
-use subscope_hub::search::{Found, HITS_SCHEMA, search};
 use subscope_render::table::{Found as Shown, render_hits};
 use subscope_store::words;
 
-use super::{Needs, archive, failed, find_session, up_to_date};
 use crate::{
     args::SearchArgs,
     context::Context,
     error::{CliError, Kind},
     output,
+    reach::{Asker, Needs},
 };
-
-#[derive(Serialize)]
-struct Hits<'a> {
-    schema: &'static str,
-    hits: &'a [Found],
-}
 
 /// Runs the command.
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> {
     if args.query.iter().all(|word| words(word).is_empty()) {
         return Err(CliError::new(Kind::Usage, "there is no word in the query"));
     }
-    let (store, texts) = up_to_date(Needs::Texts, context)?;
-    let texts = texts.ok_or_else(|| CliError::new(Kind::Failed, "there is no full text"))?;
-    let session = args.session.as_deref().map(|prefix| find_session(&store, prefix)).transpose()?;
-    let hits =
-        search(&store, &texts, &archive(context)?, &args.query, session, args.limit).map_err(failed)?;
+    let mut asker = Asker::open(Needs::Texts, context)?;
+    let session = args.session.as_deref().map(|prefix| asker.session(prefix)).transpose()?;
+    let found = asker.search(&args.query, session, args.limit)?;
     if args.json {
-        return output::print_json(&Hits { schema: HITS_SCHEMA, hits: &hits });
+        return output::print_json(&found);
     }
+    let hits = found.hits;
     if hits.is_empty() {
         return Err(CliError::new(Kind::Failed, "nothing has all these words"));
     }
@@ -41,7 +32,7 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
         .map(|hit| Shown {
             session: &hit.session_id,
             agent: &hit.agent,
-            kind: hit.kind,
+            kind: &hit.kind,
             age_ms: hit.at_ms.map(|at| now - at),
             snippet: &hit.snippet,
         })

@@ -1,29 +1,29 @@
 //! `subscope show`.
 
-use subscope_model::{AgentId, SessionId, Tree};
+use subscope_model::AgentName;
 use subscope_render::{Detail, TreeOptions, render_tree};
-use subscope_store::History;
 
-use super::{Needs, failed, find_session, up_to_date};
 use crate::{
     args::ShowArgs,
     command::tree::find_agent,
     context::Context,
     error::{CliError, Kind},
     output,
+    reach::{Asker, Needs},
 };
 
 /// Runs the command.
 pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
-    let (store, _) = up_to_date(Needs::Rows, context)?;
+    let mut asker = Asker::open(Needs::Rows, context)?;
     let (session, agent) = match args.agent.split_once('/') {
-        Some((session, agent)) => (find_session(&store, session)?, agent.to_owned()),
+        Some((session, agent)) => (asker.session(session)?, agent.to_owned()),
         None => {
-            let (session, agent) = one_agent(&store.agents(&args.agent, 2).map_err(failed)?, &args.agent)?;
-            (session, agent.as_str().to_owned())
+            let found = asker.names(&args.agent, 2)?.agents;
+            let AgentName { session_id, agent_id } = one_agent(&found, &args.agent)?;
+            (session_id, agent_id.as_str().to_owned())
         }
     };
-    let tree: Option<Tree> = store.tree(&session).map_err(failed)?;
+    let tree = asker.tree(&session)?;
     let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is gone"))?;
     let agent = find_agent(&tree, &agent)?;
     if args.json {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     ))
 }
 
-fn one_agent(found: &[(SessionId, AgentId)], prefix: &str) -> Result<(SessionId, AgentId), CliError> {
+fn one_agent(found: &[AgentName], prefix: &str) -> Result<AgentName, CliError> {
     match found {
         [one] => Ok(one.clone()),
         [] => Err(CliError::new(Kind::Failed, format!("no agent's id begins with {prefix:?}"))

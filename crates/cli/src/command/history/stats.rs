@@ -1,15 +1,18 @@
 //! `subscope stats`.
 
 use subscope_render::table::render_stats;
-use subscope_store::History;
 
-use super::{Needs, failed, up_to_date};
-use crate::{args::StatsArgs, context::Context, error::CliError, output};
+use crate::{
+    args::StatsArgs,
+    context::Context,
+    error::CliError,
+    output,
+    reach::{Asker, Needs},
+};
 
 /// Runs the command.
 pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
-    let (store, _) = up_to_date(Needs::Rows, context)?;
-    let stats = store.stats().map_err(failed)?;
+    let stats = Asker::open(Needs::Rows, context)?.stats()?;
     if args.json {
         return output::print_json(&stats);
     }

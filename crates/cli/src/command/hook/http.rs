@@ -14,7 +14,7 @@ const ANSWER_LIMIT_BYTES: u64 = 64 << 10;
 
 /// What the hub answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
 }
@@ -35,7 +35,7 @@ pub(super) fn post(stream: impl Read + Write, delivery: Delivery, body: &[Arc<[u
 ///
 /// # Errors
 /// Where the connection fails, or the answer is not whole.
-pub(crate) fn exchange(
+fn exchange(
     mut stream: impl Read + Write,
     path: &str,
     headers: &str,

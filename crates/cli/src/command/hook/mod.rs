@@ -12,8 +12,6 @@
 
 mod http;
 
-pub(super) use self::http::{Answer, exchange};
-
 use std::{
     collections::hash_map::RandomState,
     ffi::OsString,
@@ -31,7 +29,7 @@ use std::{
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_hub::clock;
 
-use crate::environment::Environment;
+use crate::{environment::Environment, reach::SOCKET};
 
 /// Until when a payload must be read, posted and answered. A hub answers after its commit, usually within a few
 /// milliseconds. Longer would let a hub that hangs slow every call of every agent by as much; shorter would miss the
@@ -41,8 +39,6 @@ const DEADLINE: Duration = Duration::from_millis(500);
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
 /// What is read at once. Most payloads have less.
 const CHUNK_BYTES: usize = 64 << 10;
-/// The hub's socket in the folder for data.
-pub(crate) const SOCKET: &str = "hub.sock";
 
 /// Whether the process was started as a hook, from its arguments without the program. A call for help was not.
 pub(crate) fn is_meant(words: &[OsString]) -> bool {
@@ -149,7 +145,7 @@ fn post(socket: &Path, delivery: Delivery, body: &[Arc<[u8]>]) -> io::Result<Vec
 
 /// The hub's socket, where nobody else can have put it there: an answer can deny the agent's calls, and payloads are
 /// nobody else's business.
-pub(super) fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
+fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
     if fs::metadata(data)?.permissions().mode() & 0o022 == 0 {
         return Ok(data.join(SOCKET));
     }

@@ -16,10 +16,10 @@ use subscope_render::{Charset, safe};
 use super::{Handler, Scope};
 use crate::{
     args::{ScopeChoice, StatusArgs},
-    command::hook::SOCKET,
     context::Context,
     error::CliError,
     output,
+    reach::SOCKET,
 };
 
 const SCHEMA: &str = "subscope.hooks/1";

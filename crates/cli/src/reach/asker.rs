@@ -1,0 +1,248 @@
+//! The one way in which commands ask: a hub over its socket; where there is none the store, in this process.
+
+use std::time::Duration;
+
+use subscope_client::{Client, ClientError, SessionQuery};
+use subscope_collect::archive::Archive;
+use subscope_hub::{ListQuery, clock, search::search};
+use subscope_model::{
+    AgentId, AgentName, HITS_SCHEMA, Health, Hits, NAMES_SCHEMA, Names, SESSIONS_SCHEMA, SessionId,
+    SessionPage, Stats, Status, Tree,
+};
+use subscope_store::{Access, History, OpenError, Sqlite, Texts};
+
+use super::{Nobody, Reach, Start};
+use crate::{
+    command::history::{self, failed},
+    context::Context,
+    error::{CliError, Kind},
+};
+
+/// How many sessions at work figures are made of.
+const MOST_LIVE: usize = 200;
+/// How long an answer waits for what is not read yet: so that the first sessions of years are seen within a second.
+const CATCH_UP: Duration = Duration::from_millis(700);
+const POLL: Duration = Duration::from_millis(10);
+/// The greatest page that a hub gives.
+const PAGE: usize = 1_000;
+
+/// What a command needs to be up to date, and whether a hub is started for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// What was kept is enough; no hub is started.
+    Kept,
+    /// Rows, now and then as often as several times a second; no hub is started.
+    Glance,
+    /// Rows.
+    Rows,
+    /// Rows and the full text.
+    Texts,
+}
+
+/// Answers.
+pub(crate) enum Asker {
+    /// A hub.
+    Hub(Client),
+    /// The store, which nobody else writes, or which is read beside whoever does.
+    Store(Box<Sqlite>, Option<(Texts, Archive)>),
+}
+
+impl Asker {
+    /// Finds who answers. Where that is the store, what is new is taken in first, so that nothing has to be kept running
+    /// for an answer to be true; where another process writes it, what that one has committed is told.
+    pub(crate) fn open(needs: Needs, context: &Context) -> Result<Self, CliError> {
+        let start = match needs {
+            Needs::Kept | Needs::Glance => Start::Never,
+            Needs::Rows | Needs::Texts => Start::IfNone,
+        };
+        match Reach::new(start, context)?.hub() {
+            Ok(mut client) => {
+                if start == Start::IfNone && !is_caught_up(&mut client) {
+                    context.say("sessions of before are still being read; this is what is there by now");
+                }
+                return Ok(Self::Hub(client));
+            }
+            Err(Nobody::NotWanted | Nobody::Locked) => {}
+            Err(Nobody::Failed(why)) => context.warn(&format!("{why}; going on without a hub")),
+        }
+        if needs == Needs::Kept {
+            let store = history::open_rows(Access::Read, context)?.map_err(failed)?;
+            return Ok(Self::Store(Box::new(store), None));
+        }
+        let folder = context.data_folder()?;
+        let texts = |access| -> Result<Option<(Texts, Archive)>, CliError> {
+            match needs {
+                Needs::Kept | Needs::Glance | Needs::Rows => Ok(None),
+                Needs::Texts => {
+                    let texts = Texts::open(&folder, access).map_err(failed)?;
+                    Ok(Some((texts, history::archive(context)?)))
+                }
+            }
+        };
+        match history::open_rows(Access::Write, context)? {
+            Ok(mut store) => {
+                let mut texts = texts(Access::Write)?;
+                let words = texts.as_mut().map(|(texts, _)| texts);
+                history::take_in_new(&mut store, words, context)?;
+                Ok(Self::Store(Box::new(store), texts))
+            }
+            Err(OpenError::Locked(_)) => {
+                context.say("another process writes the store; this is what it has committed");
+                let texts = texts(Access::Read)?;
+                Ok(Self::Store(Box::new(history::open_rows(Access::Read, context)?.map_err(failed)?), texts))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Sessions, the newest first, at most `limit`.
+    pub(crate) fn sessions(&mut self, limit: usize, only_live: bool) -> Result<SessionPage, CliError> {
+        match self {
+            Self::Hub(client) => pages(client, limit, only_live),
+            Self::Store(store, _) => {
+                let query = ListQuery { limit: limit.saturating_add(1), after: None, only_live };
+                Ok(SessionPage::of(store.list(&query).map_err(failed)?, limit))
+            }
+        }
+    }
+
+    /// A session's tree; `None` where it is not known.
+    pub(crate) fn tree(&mut self, session: &SessionId) -> Result<Option<Tree>, CliError> {
+        match self {
+            Self::Hub(client) => client.tree(session).map_err(told),
+            Self::Store(store, _) => store.tree(session).map_err(failed),
+        }
+    }
+
+    /// The ids that begin so, at most `limit` of each kind.
+    pub(crate) fn names(&mut self, prefix: &str, limit: usize) -> Result<Names, CliError> {
+        match self {
+            Self::Hub(client) => client.names(prefix, limit).map_err(told),
+            Self::Store(store, _) => {
+                let name = |(session_id, agent_id): (SessionId, AgentId)| AgentName { session_id, agent_id };
+                let agents = store.agents(prefix, limit).map_err(failed)?;
+                Ok(Names {
+                    schema: NAMES_SCHEMA.into(),
+                    sessions: store.named(prefix, limit).map_err(failed)?,
+                    agents: agents.into_iter().map(name).collect(),
+                })
+            }
+        }
+    }
+
+    /// Figures over everything.
+    pub(crate) fn stats(&mut self) -> Result<Stats, CliError> {
+        match self {
+            Self::Hub(client) => client.stats().map_err(told),
+            Self::Store(store, _) => store.stats().map_err(failed),
+        }
+    }
+
+    /// The newest passages that have all these terms.
+    pub(crate) fn search(
+        &mut self,
+        terms: &[String],
+        session: Option<SessionId>,
+        limit: usize,
+    ) -> Result<Hits, CliError> {
+        let none = || CliError::new(Kind::Failed, "there is no full text");
+        match self {
+            Self::Hub(client) => {
+                client.search(terms, session.as_ref(), limit).map_err(told)?.ok_or_else(none)
+            }
+            Self::Store(store, texts) => {
+                let (texts, archive) = texts.as_ref().ok_or_else(none)?;
+                let hits = search(&**store, texts, archive, terms, session, limit).map_err(failed)?;
+                Ok(Hits { schema: HITS_SCHEMA.into(), hits })
+            }
+        }
+    }
+
+    /// How everything at work stands, or one session.
+    pub(crate) fn status(
+        &mut self,
+        session: Option<&SessionId>,
+        context: &Context,
+    ) -> Result<Status, CliError> {
+        let store = match self {
+            Self::Hub(client) => return client.status(session).map_err(told),
+            Self::Store(store, _) => store,
+        };
+        let ids: Vec<SessionId> = match session {
+            Some(session) => vec![session.clone()],
+            None => {
+                let query = ListQuery { limit: MOST_LIVE, after: None, only_live: true };
+                store.list(&query).map_err(failed)?.into_iter().map(|row| row.id).collect()
+            }
+        };
+        let mut trees = Vec::new();
+        for id in &ids {
+            trees.extend(store.tree(id).map_err(failed)?);
+        }
+        Ok(Status::of(&trees, context.now_ms()))
+    }
+
+    /// What the hub says of itself; `None` where there is none.
+    pub(crate) fn health(&mut self) -> Option<Health> {
+        match self {
+            Self::Hub(client) => client.health().ok(),
+            Self::Store(..) => None,
+        }
+    }
+
+    /// Finds the one session whose id begins so; `last` is the newest.
+    pub(crate) fn session(&mut self, prefix: &str) -> Result<SessionId, CliError> {
+        if prefix == "last"
+            && let Some(newest) = self.sessions(1, false)?.sessions.into_iter().next()
+        {
+            return Ok(newest.id);
+        }
+        let found = self.names(prefix, 2)?.sessions;
+        match found.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(CliError::new(Kind::Failed, format!("no session's id begins with {prefix:?}"))
+                .hint("`subscope ls` lists them")),
+            _ => {
+                let message = format!("{prefix:?} is the beginning of several sessions' ids");
+                Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
+            }
+        }
+    }
+}
+
+/// Waits until a hub that has just begun has read what stands in files. Returns whether that is so; what is there first are
+/// the newest sessions.
+fn is_caught_up(client: &mut Client) -> bool {
+    let began = clock::tick();
+    loop {
+        // One that breaks off is met again with the next question.
+        let is_reading = client.health().is_ok_and(|health| health.is_reading);
+        if !is_reading || began.elapsed() > CATCH_UP {
+            return !is_reading;
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Pages until there are so many sessions.
+fn pages(client: &mut Client, limit: usize, only_live: bool) -> Result<SessionPage, CliError> {
+    let mut all = SessionPage { schema: SESSIONS_SCHEMA.into(), ..SessionPage::default() };
+    loop {
+        let wanted = limit.saturating_sub(all.sessions.len()).min(PAGE);
+        let after = all.next.take().map(|next| next.to_string());
+        let query = SessionQuery { limit: Some(wanted), after, only_live };
+        let page = client.sessions(&query).map_err(told)?;
+        all.sessions.extend(page.sessions);
+        all.next = page.next;
+        if all.next.is_none() || all.sessions.len() >= limit {
+            // Nobody can be asked for none.
+            all.sessions.truncate(limit);
+            return Ok(all);
+        }
+    }
+}
+
+/// A hub that breaks off or refuses, as an error of a command.
+fn told(error: ClientError) -> CliError {
+    CliError::caused(Kind::Failed, error)
+}

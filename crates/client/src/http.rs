@@ -1,0 +1,254 @@
+//! HTTP/1.1 (RFC 9112) as far as a hub speaks it: one request, its answer's head, and a body that comes in pieces.
+
+use std::io;
+
+/// The greatest head of an answer.
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
+
+/// The head of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) body: Body,
+    /// Whether the connection stays open.
+    pub(crate) is_kept: bool,
+}
+
+/// How much of a body is still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// So many bytes.
+    Length(u64),
+    /// Chunks: this is where in them.
+    Chunked(Chunk),
+    /// All until the connection ends.
+    ToTheEnd,
+}
+
+/// A place in a body of chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// In front of a size.
+    Size,
+    /// So many bytes are left of one.
+    Data(u64),
+    /// Behind one, in front of its line end.
+    End,
+    /// In the lines behind the last one.
+    Trailer,
+    /// All is read.
+    Over,
+}
+
+/// Returns a request's head and body in one piece.
+pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
+    let mut head = format!("{method} {path} HTTP/1.1\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    if let Some(body) = body {
+        head += &format!("content-length: {}\r\n", body.len());
+    }
+    head += "\r\n";
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(body.unwrap_or_default());
+    bytes
+}
+
+/// Takes a head off the front of what was read; `None` where it is not whole yet.
+pub(crate) fn take_head(bytes: &mut Vec<u8>) -> io::Result<Option<Head>> {
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+        if bytes.len() > HEAD_BYTES {
+            return Err(invalid("a head without an end"));
+        }
+        return Ok(None);
+    };
+    let head = str::from_utf8(bytes.get(..end).unwrap_or_default())
+        .map_err(|_| invalid("a head that is no text"))?;
+    let head = parse(head)?;
+    bytes.drain(..end + 4);
+    Ok(Some(head))
+}
+
+fn parse(head: &str) -> io::Result<Head> {
+    let mut lines = head.split("\r\n");
+    let mut status = lines.next().unwrap_or_default().split(' ');
+    let is_kept = match status.next() {
+        Some("HTTP/1.1") => true,
+        Some("HTTP/1.0") => false,
+        _ => return Err(invalid("no HTTP")),
+    };
+    let status = status.next().and_then(|word| word.parse().ok()).ok_or_else(|| invalid("no status"))?;
+    let mut head = Head { status, body: Body::ToTheEnd, is_kept };
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        let value = value.trim();
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+        if is("transfer-encoding") {
+            head.body = Body::Chunked(Chunk::Size);
+        } else if is("content-length") && head.body == Body::ToTheEnd {
+            // RFC 9112, 6.3: chunks override a length.
+            head.body = Body::Length(value.parse().map_err(|_| invalid("a length that is no number"))?);
+        } else if is("connection") && value.eq_ignore_ascii_case("close") {
+            head.is_kept = false;
+        }
+    }
+    if matches!(status, 204 | 304) {
+        head.body = Body::Length(0);
+    }
+    head.is_kept &= head.body != Body::ToTheEnd;
+    Ok(head)
+}
+
+impl Body {
+    /// Moves what belongs to the body from what was read to `out`. Returns whether it is whole.
+    pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
+        match self {
+            Self::ToTheEnd => {
+                out.append(bytes);
+                Ok(false)
+            }
+            Self::Length(left) => {
+                *left -= shift(*left, bytes, out);
+                Ok(*left == 0)
+            }
+            Self::Chunked(chunk) => chunk.take(bytes, out),
+        }
+    }
+}
+
+impl Chunk {
+    fn take(&mut self, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
+        loop {
+            match self {
+                Self::Over => return Ok(true),
+                Self::Data(left) => {
+                    *left -= shift(*left, bytes, out);
+                    if *left > 0 {
+                        return Ok(false);
+                    }
+                    *self = Self::End;
+                }
+                Self::Size => {
+                    let Some(line) = take_line(bytes)? else { return Ok(false) };
+                    let size = line.split(';').next().unwrap_or_default().trim();
+                    let size =
+                        u64::from_str_radix(size, 16).map_err(|_| invalid("a chunk without a size"))?;
+                    *self = if size == 0 { Self::Trailer } else { Self::Data(size) };
+                }
+                Self::End => match take_line(bytes)?.as_deref() {
+                    None => return Ok(false),
+                    Some("") => *self = Self::Size,
+                    Some(_) => return Err(invalid("a chunk longer than its size")),
+                },
+                Self::Trailer => match take_line(bytes)?.as_deref() {
+                    None => return Ok(false),
+                    Some("") => *self = Self::Over,
+                    Some(_) => {}
+                },
+            }
+        }
+    }
+}
+
+/// Moves at most so many bytes, and says how many.
+fn shift(most: u64, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> u64 {
+    let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
+    out.extend(bytes.drain(..count));
+    count as u64
+}
+
+fn take_line(bytes: &mut Vec<u8>) -> io::Result<Option<String>> {
+    let Some(end) = bytes.windows(2).position(|window| window == b"\r\n") else {
+        return if bytes.len() > HEAD_BYTES { Err(invalid("a line without an end")) } else { Ok(None) };
+    };
+    let line = String::from_utf8(bytes.drain(..end + 2).take(end).collect());
+    line.map(Some).map_err(|_| invalid("a line that is no text"))
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Spells a text so that it can stand in a path or a query.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            _ => out += &format!("%{byte:02X}"),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads an answer that comes in pieces of a size; gives status, body, whether it is whole, and what is left.
+    fn read(answer: &str, size: usize) -> Option<(u16, String, bool, String)> {
+        let (mut bytes, mut head, mut body, mut is_whole) = (Vec::new(), None, Vec::new(), false);
+        for piece in answer.as_bytes().chunks(size) {
+            bytes.extend_from_slice(piece);
+            if head.is_none() {
+                head = take_head(&mut bytes).ok()?;
+            }
+            if let Some(Head { body: framing, .. }) = &mut head {
+                is_whole = is_whole || framing.take(&mut bytes, &mut body).ok()?;
+            }
+        }
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        head.map(|head| (head.status, text(body), is_whole, text(bytes)))
+    }
+
+    fn check(answer: &str, expected: Option<(u16, &str, bool, &str)>) {
+        let expected = expected
+            .map(|(status, body, is_whole, rest)| (status, body.to_owned(), is_whole, rest.to_owned()));
+        for size in [1, 2, 3, 7, 1 << 20] {
+            assert_eq!(read(answer, size), expected, "{answer} in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn answers_end_by_length_by_chunks_or_with_the_connection() {
+        check("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}rest", Some((200, "{}", true, "rest")));
+        check("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", Some((404, "", true, "")));
+        check("HTTP/1.1 204 No Content\r\n\r\nrest", Some((204, "", true, "rest")));
+        check("HTTP/1.1 200\r\n\r\nto the end", Some((200, "to the end", false, "")));
+        let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\ncontent-length: 9\r\n\r\n\
+            1\r\n{\r\nA;x=y\r\n\"a\":12345}\r\n0\r\nx: y\r\n\r\nrest";
+        check(chunks, Some((200, "{\"a\":12345}", true, "rest")));
+        check("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{}", Some((200, "{}", false, "")));
+    }
+
+    #[test]
+    fn damaged_answers_are_errors() {
+        for answer in [
+            "SSH-2.0 200\r\n\r\n",
+            "HTTP/1.1 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nabc\r\n",
+        ] {
+            check(answer, None);
+        }
+        let endless = format!("HTTP/1.1 200 OK\r\n{}", "a: b\r\n".repeat(20_000));
+        assert_eq!(read(&endless, 4096), None);
+        assert_eq!(take_head(&mut vec![0xff; 3]).unwrap(), None);
+    }
+
+    #[test]
+    fn connections_stay_unless_something_says_otherwise() {
+        let is_kept = |head: &str| parse(head).unwrap().is_kept;
+        assert!(is_kept("HTTP/1.1 200 OK\r\ncontent-length: 2"));
+        assert!(!is_kept("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close"));
+        assert!(!is_kept("HTTP/1.0 200 OK\r\ncontent-length: 2"));
+        assert!(!is_kept("HTTP/1.1 200 OK"));
+    }
+
+    #[test]
+    fn escape_leaves_nothing_that_means_something() {
+        assert_eq!(escape("a-B_9.~"), "a-B_9.~");
+        assert_eq!(escape("a/b?c=d&e #%\"ü\r\n"), "a%2Fb%3Fc%3Dd%26e%20%23%25%22%C3%BC%0D%0A");
+    }
+}

@@ -1,0 +1,23 @@
+//! A hub for whoever asks it: questions and a live feed, over its Unix socket or loopback TCP.
+//!
+//! [`Client`] asks: one connection that is kept open, one question at a time. [`Live`] follows: a [`subscope_model::Feed`] that
+//! survives the death of the hub, since it connects again and goes on behind the last place it read. [`Fit`] says whether two
+//! versions can talk to each other.
+//!
+//! It is made to be embedded: the standard library, JSON and the model, no runtime, no thread, no clock.
+//!
+//! Absent on purpose: starting a hub (whoever connects is asked for a [`Client`] and may start one), the store, rules.
+
+mod client;
+mod connection;
+mod error;
+mod fit;
+mod http;
+mod live;
+mod sse;
+
+pub use client::{Client, SessionQuery};
+pub use connection::Address;
+pub use error::ClientError;
+pub use fit::{Fit, Own};
+pub use live::{Connect, Live};

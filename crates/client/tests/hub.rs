@@ -1,0 +1,377 @@
+//! The client against a real hub, over both of its doors, and against what only looks like one.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Read, Write},
+    net::SocketAddr,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, mpsc::sync_channel},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use subscope_client::{Address, Client, ClientError, Fit, Live, Own, SessionQuery};
+use subscope_hub::{Hub, HubOptions, Nothing, clock};
+use subscope_model::{
+    Agent, AgentId, EventKind, Feed, HubMode, PriceTable, Received, SessionId, Text, Update,
+};
+use subscope_server::{Identity, Patience, Server, ServerOptions};
+use subscope_store::{Access, Sqlite};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// Far more than any wait of these tests takes.
+const LIMIT: Duration = Duration::from_secs(30);
+const VERSION: &str = "0.3.0";
+
+/// A hub with its server; ends when dropped.
+struct Running {
+    socket: PathBuf,
+    tcp: SocketAddr,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts one over what is kept in a folder.
+    fn start(folder: &Path, patience: Patience) -> Self {
+        let socket = folder.join("hub.sock");
+        let store = Sqlite::open(folder, Access::Write, "1", 1_000).unwrap();
+        let options = HubOptions {
+            prices: PriceTable::default(),
+            limits: subscope_fold::Limits::default(),
+            texts: None,
+        };
+        let hub = Hub::start(Box::new(Nothing), Box::new(store), options).unwrap();
+        let options = ServerOptions {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            socket: socket.clone(),
+            heartbeat: Duration::from_millis(50),
+            patience,
+            identity: Identity { version: VERSION, mode: HubMode::Background },
+            token: None,
+        };
+        let (ready, is_ready) = sync_channel(1);
+        let (end, is_ended) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            runtime.unwrap().block_on(async {
+                let server = Server::bind(options, hub.handle()).await.unwrap();
+                ready.send(server.url()).unwrap();
+                server.run(async { drop(is_ended.await) }).await;
+            });
+        });
+        let url: String = is_ready.recv_timeout(LIMIT).unwrap();
+        let tcp = url.strip_prefix("http://").unwrap().parse().unwrap();
+        Self { socket, tcp, end: Some(end), thread: Some(thread) }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(Address::Socket(self.socket.clone())).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.take();
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(matches!(ended, Some(Ok(()))) || std::thread::panicking());
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// Hands over a call of the root.
+fn call(client: &mut Client, session: &str, id: &str) {
+    let body = format!(
+        r#"{{"session_id":"{session}","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"{id}","tool_input":{{"file_path":"/x"}}}}"#
+    );
+    client.post("/hooks/claude", body.as_bytes()).unwrap();
+}
+
+fn begin_agent(client: &mut Client, run: &str) {
+    let body = format!(
+        r#"{{"subagentName":"w","subagentRunId":"{run}","sessionId":"s/ü","timestamp":{},"type":"subagent_start"}}"#,
+        clock::now_ms()
+    );
+    client.post("/subagent-events", body.as_bytes()).unwrap();
+}
+
+#[test]
+fn questions_are_answered_over_both_doors() {
+    let folder = folder();
+    let running = Running::start(folder.path(), Patience::default());
+    for address in [Address::Socket(running.socket.clone()), Address::Tcp(running.tcp)] {
+        let mut client = Client::connect(address).unwrap();
+        let health = client.health().unwrap();
+        assert_eq!((&*health.version, health.mode), (VERSION, HubMode::Background));
+        assert_eq!((health.pid, &*health.url), (std::process::id(), &*format!("http://{}", running.tcp)));
+        assert_eq!(Fit::of(Own::of(VERSION), &health), Fit { is_older: false, can_talk: true });
+        call(&mut client, "a-1", "t1");
+        call(&mut client, "a-2", "t1");
+        // An id that means something in a path is one like any other.
+        begin_agent(&mut client, "run 1");
+        let strange = SessionId::from("s/ü");
+        let tree = client.tree(&strange).unwrap().unwrap();
+        assert_eq!(tree.session.id, strange);
+        assert_eq!(client.tree(&SessionId::from("nobody")).unwrap(), None);
+        let agent = tree.agents.iter().find(|row| !row.id.is_root()).unwrap();
+        let found = client.agent(Some(&strange), &agent.id).unwrap().unwrap();
+        assert_eq!((&found.session, &found.agent), (&tree.session, agent));
+        assert_eq!(client.agent(None, &AgentId::from("nobody")).unwrap(), None);
+        let ambiguous = client.agent(None, &AgentId::from(AgentId::ROOT));
+        assert!(matches!(ambiguous, Err(ClientError::Refused { status: 409, .. })), "{ambiguous:?}");
+        let names = client.names("a-", 5).unwrap();
+        let mut sessions: Vec<&str> = names.sessions.iter().map(SessionId::as_str).collect();
+        sessions.sort_unstable();
+        assert_eq!(sessions, ["a-1", "a-2"]);
+        assert_eq!(client.names("run", 5).unwrap().agents[0].session_id, strange);
+        let first = client.sessions(&SessionQuery { limit: Some(2), ..SessionQuery::default() }).unwrap();
+        let after = first.next.as_deref().map(str::to_owned);
+        let rest = client.sessions(&SessionQuery { after, ..SessionQuery::default() }).unwrap();
+        assert_eq!((first.sessions.len(), rest.sessions.len(), rest.next), (2, 1, None));
+        let live = client.sessions(&SessionQuery { only_live: true, ..SessionQuery::default() }).unwrap();
+        assert_eq!(live.sessions.len(), 3);
+        let status = client.status(None).unwrap();
+        assert_eq!((status.sessions, status.running), (3, 1));
+        assert_eq!(client.status(Some(&SessionId::from("a-1"))).unwrap().running, 0);
+        assert_eq!(client.stats().unwrap().total.sessions, 3);
+        assert_eq!(client.search(&["x".to_owned()], None, 5).unwrap(), None, "there is no full text");
+    }
+}
+
+#[test]
+fn connection_that_the_hub_closed_is_opened_again() {
+    let folder = folder();
+    let head = Duration::from_millis(100);
+    let running = Running::start(folder.path(), Patience { head, ..Patience::default() });
+    let mut client = running.client();
+    for _ in 0..3 {
+        assert_eq!(&*client.health().unwrap().status, "ok");
+        std::thread::sleep(head * 3);
+    }
+}
+
+/// What a reader of a feed knows.
+#[derive(Default)]
+struct Reader {
+    rows: BTreeMap<AgentId, Agent>,
+    events: Vec<Text>,
+    seqs: Vec<u64>,
+    calls: Vec<String>,
+    missed: Option<u64>,
+    is_caught_up: bool,
+}
+
+impl Reader {
+    /// Reads until this holds.
+    fn until(&mut self, feed: &mut dyn Feed, is_it: impl Fn(&Self) -> bool) {
+        let began = clock::tick();
+        while !is_it(self) {
+            assert!(began.elapsed() < LIMIT, "{:?} {:?}", self.calls, self.seqs);
+            match feed.next(Duration::from_millis(100)) {
+                Received::Update(update) => self.take(update),
+                Received::Idle => {}
+                Received::Closed => panic!("a feed that outlives hubs has ended"),
+            }
+        }
+    }
+
+    fn take(&mut self, update: Update) {
+        match update {
+            Update::Snapshot(tree) => {
+                self.rows = tree.agents.into_iter().map(|row| (row.id.clone(), row)).collect();
+            }
+            Update::Change(change) => {
+                self.rows.retain(|id, _| !change.removed.contains(id));
+                self.rows.extend(change.agents.into_iter().map(|row| (row.id.clone(), row)));
+            }
+            Update::Event(event) => {
+                assert_ne!(event.kind, EventKind::Heartbeat);
+                if event.kind == EventKind::ToolPre {
+                    self.calls.push(event.text("tool_use_id").unwrap().to_owned());
+                }
+                self.events.push(event.id.clone());
+                self.seqs.push(event.seq);
+            }
+            Update::Missed(count) => self.missed = Some(count),
+            Update::CaughtUp => self.is_caught_up = true,
+        }
+    }
+}
+
+#[test]
+fn feed_has_snapshots_then_changes_and_is_the_tree() {
+    let folder = folder();
+    let running = Running::start(folder.path(), Patience::default());
+    let mut client = running.client();
+    call(&mut client, "s/ü", "t0");
+    let socket = Address::Socket(running.socket.clone());
+    let mut feed = Live::open(Box::new(move || Client::connect(socket.clone()))).unwrap();
+    let mut reader = Reader::default();
+    reader.until(&mut feed, |reader| reader.is_caught_up);
+    assert_eq!((reader.rows.len(), reader.events.len()), (1, 0), "what was before is rows");
+    begin_agent(&mut client, "r");
+    call(&mut client, "s/ü", "t1");
+    reader.until(&mut feed, |reader| reader.calls == ["t1"] && reader.rows.len() == 2);
+    let tree = feed.tree(&SessionId::from("s/ü")).unwrap();
+    // Heartbeats come meanwhile, and are no events of a session.
+    std::thread::sleep(Duration::from_millis(200));
+    reader.until(&mut feed, |reader| {
+        reader.rows == tree.agents.iter().map(|row| (row.id.clone(), row.clone())).collect()
+    });
+    assert_eq!(feed.tree(&SessionId::from("nobody")), None);
+}
+
+#[test]
+fn feed_goes_on_with_the_next_hub_without_gap_or_repeat() {
+    let folder = folder();
+    let path = folder.path().to_owned();
+    let hub: Arc<Mutex<Option<Running>>> = Arc::default();
+    let own = Arc::clone(&hub);
+    let connect = move || {
+        let mut hub = own.lock().unwrap();
+        hub.get_or_insert_with(|| Running::start(&path, Patience::default())).client()
+    };
+    let again = connect.clone();
+    let mut feed = Live::open(Box::new(move || Ok(again()))).unwrap();
+    let mut reader = Reader::default();
+    let mut wanted: Vec<String> = Vec::new();
+    for round in 0..5 {
+        let mut client = connect();
+        for number in 0..7 {
+            let id = format!("t{round}-{number}");
+            call(&mut client, "s", &id);
+            wanted.push(id);
+        }
+        drop(client);
+        // It leaves with some of what it knows untold.
+        let told = wanted.len() - 4;
+        reader.until(&mut feed, |reader| reader.calls.len() >= told);
+        drop(hub.lock().unwrap().take());
+    }
+    reader.until(&mut feed, |reader| reader.calls.len() >= wanted.len());
+    assert_eq!(reader.calls, wanted);
+    assert!(reader.seqs.is_sorted_by(|one, other| one < other), "{:?}", reader.seqs);
+    assert_eq!(reader.missed, None);
+}
+
+#[test]
+fn feed_that_finds_another_log_is_told_that_something_is_missing() {
+    let (one, other) = (folder(), folder());
+    let hub: Arc<Mutex<Option<Running>>> =
+        Arc::new(Mutex::new(Some(Running::start(one.path(), Patience::default()))));
+    let (own, path) = (Arc::clone(&hub), other.path().to_owned());
+    let connect = move || {
+        let mut hub = own.lock().unwrap();
+        let running = hub.get_or_insert_with(|| Running::start(&path, Patience::default()));
+        Ok(running.client())
+    };
+    let mut feed = Live::open(Box::new(connect)).unwrap();
+    let mut reader = Reader::default();
+    let mut client = hub.lock().unwrap().as_ref().unwrap().client();
+    for number in 0..5 {
+        call(&mut client, "s", &format!("t{number}"));
+    }
+    reader.until(&mut feed, |reader| reader.calls.len() == 5);
+    drop(client);
+    drop(hub.lock().unwrap().take());
+    reader.until(&mut feed, |reader| reader.missed.is_some());
+    assert_eq!(reader.missed, Some(0), "nobody knows how many");
+    let mut client = hub.lock().unwrap().as_ref().unwrap().client();
+    call(&mut client, "s", "new");
+    reader.until(&mut feed, |reader| reader.calls.last().is_some_and(|id| id == "new"));
+}
+
+#[test]
+fn hub_that_is_asked_to_leave_leaves() {
+    let folder = folder();
+    let running = Running::start(folder.path(), Patience::default());
+    let mut client = running.client();
+    call(&mut client, "s", "t");
+    client.drain().unwrap();
+    let began = clock::tick();
+    while Client::connect(Address::Socket(running.socket.clone())).is_ok() {
+        assert!(began.elapsed() < LIMIT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(running);
+    // What it was told is there for the next.
+    let running = Running::start(folder.path(), Patience::default());
+    assert!(running.client().tree(&SessionId::from("s")).unwrap().is_some());
+}
+
+#[test]
+fn nobody_somebody_else_and_nonsense_are_told_apart() {
+    let folder = folder();
+    let socket = folder.path().join("hub.sock");
+    let connect = || Client::connect(Address::Socket(socket.clone()));
+    assert!(matches!(connect(), Err(ClientError::Unreachable { .. })));
+    let listener = UnixListener::bind(&socket).unwrap();
+    // What breaks off is asked again, over another connection.
+    let answers: [(&[u8], usize); 6] = [
+        (b"", 2),
+        (b"SSH-2.0-x\r\n\r\n", 2),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", 2),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n\"x\"", 1),
+        (b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 16\r\n\r\n{\"error\":\"busy\"}", 1),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", 1),
+    ];
+    let answering = std::thread::spawn(move || {
+        for (answer, times) in answers {
+            for _ in 0..times {
+                let (mut stream, _) = listener.accept().unwrap();
+                assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+                stream.write_all(answer).unwrap();
+            }
+        }
+    });
+    for _ in 0..3 {
+        assert!(matches!(connect().unwrap().health(), Err(ClientError::Broken(_))));
+    }
+    assert!(matches!(connect().unwrap().health(), Err(ClientError::Garbled(_))));
+    match connect().unwrap().health() {
+        Err(ClientError::Refused { status: 503, message }) => assert_eq!(message, "busy"),
+        other => panic!("{other:?}"),
+    }
+    // One that tells nothing of itself is older than everything, and speaks nothing that is known.
+    let health = connect().unwrap().health().unwrap();
+    assert_eq!(Fit::of(Own::of("0.0.1"), &health), Fit { is_older: true, can_talk: false });
+    answering.join().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(connect(), Err(ClientError::Untrusted(_))));
+}
+
+#[test]
+fn feed_is_read_however_it_is_cut() {
+    let folder = folder();
+    let socket = folder.path().join("hub.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let messages = [": hi\n\n", "event: missed\ndata: {\"count\":7}\n\n", "event: caught-up\ndata: {}\n\n"];
+    let serving = std::thread::spawn(move || {
+        // One connection for questions, one for the feed.
+        let (_questions, _) = listener.accept().unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        let mut text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
+        for message in messages {
+            text += &format!("{:x}\r\n{message}\r\n", message.len());
+        }
+        for byte in text.as_bytes() {
+            stream.write_all(&[*byte]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stream
+    });
+    let mut feed = Live::open(Box::new(move || Client::connect(Address::Socket(socket.clone())))).unwrap();
+    let mut reader = Reader::default();
+    reader.until(&mut feed, |reader| reader.is_caught_up);
+    assert_eq!(reader.missed, Some(7));
+    drop(serving.join().unwrap());
+}
