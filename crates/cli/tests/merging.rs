@@ -120,7 +120,10 @@ fn session_of(recording: &Recording) -> String {
 
 /// A tree without what changes with the time at which it is asked for: how long ago something was, in words.
 fn lasting(mut tree: Value) -> Value {
+    // Numbers of what is kept.
+    tree["session"].as_object_mut().unwrap().remove("rev");
     for row in tree["agents"].as_array_mut().into_iter().flatten() {
+        row.as_object_mut().unwrap().remove("rev");
         if row["evidence"].as_str().is_some_and(|words| words.starts_with("silent for")) {
             row["evidence"] = Value::from("silence");
         }
@@ -306,6 +309,15 @@ fn sessions_by_files_stream_and_hooks_are_the_same_in_any_order() {
 
 #[test]
 fn hook_of_a_session_that_nobody_follows_adds_to_it() {
+    hooks_of_a_session_that_nobody_follows(true);
+}
+
+#[test]
+fn hook_of_a_session_that_is_not_read_yet_adds_to_it() {
+    hooks_of_a_session_that_nobody_follows(false);
+}
+
+fn hooks_of_a_session_that_nobody_follows(is_read: bool) {
     let recording = fixtures::recording("2.1.330", "c-nested");
     let env = env();
     env.adopt(&recording);
@@ -318,14 +330,24 @@ fn hook_of_a_session_that_nobody_follows_adds_to_it() {
     let session = session_of(&recording);
     let hooks = bytes(&recording.hooks());
     let lines = hooks.split_inclusive(|byte| *byte == b'\n');
+    let files = recording.conversation();
+    let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let before = json(&common::run(&env, "tree --json", &paths).success());
     let mut serving = Serving::start(&env, "");
-    let before = serving.tree(&session).unwrap();
+    if is_read {
+        serving.has_read();
+    }
     for (number, (line, at)) in lines.zip(recording.received(&recording.hooks())).enumerate() {
         let headers = format!("x-subscope-delivery: {number}\r\nx-subscope-received-ms: {at}\r\n");
         serving.post("/hooks/claude", &headers, line);
-        let tree = serving.tree(&session).unwrap();
-        assert_eq!(difference(&core(&tree), &core(&before)), None, "after {number} hooks");
+        if is_read {
+            let tree = serving.tree(&session).unwrap();
+            assert_eq!(difference(&core(&tree), &core(&before)), None, "after {number} hooks");
+        }
     }
+    serving.has_read();
+    let tree = serving.tree(&session).unwrap();
+    assert_eq!(difference(&core(&tree), &core(&before)), None);
     // Told as new is what the hooks told, and nothing that stood in the files alone.
     let log = serving.json(&format!("/api/v1/sessions/{session}/events?limit=10000"));
     let kinds =

@@ -171,7 +171,7 @@ fn what_cannot_be_stopped_is_refused_with_the_reason() {
     let nobody = run(&env, "stop a2", &[]);
     assert_eq!(nobody.code, Some(1));
     assert!(
-        nobody.stderr.contains("no hub answers") && nobody.stderr.contains("subscope serve"),
+        nobody.stderr.contains("no hub runs") && nobody.stderr.contains("subscope serve"),
         "{}",
         nobody.stderr
     );

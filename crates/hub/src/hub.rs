@@ -173,8 +173,8 @@ struct Loop {
     deadlines: BTreeMap<SessionId, Millis>,
     /// What hubs of before have told of what this one reads from its beginning.
     told: Told,
-    /// Sessions whose files have been looked for, if they were told of.
-    whole: BTreeSet<SessionId>,
+    /// Sessions whose files have been looked for, since they were told of, and whether these are read.
+    whole: BTreeMap<SessionId, bool>,
     /// Of which the files were read since the last conclusion.
     reread: BTreeSet<SessionId>,
     /// Sessions with changes that are not concluded yet.
@@ -234,7 +234,7 @@ impl Loop {
             has_new_order: false,
             deadlines: BTreeMap::new(),
             told,
-            whole: BTreeSet::new(),
+            whole: BTreeMap::new(),
             reread: BTreeSet::new(),
             pending: BTreeSet::new(),
             half_read: BTreeSet::new(),

@@ -45,6 +45,15 @@ impl Serving {
         Self { child, address, errors: Some(errors) }
     }
 
+    /// Waits until what stood in files when it began is read.
+    pub(crate) fn has_read(&self) {
+        let began = clock::tick();
+        while self.json("/healthz")["is_reading"] == true {
+            assert!(began.elapsed() < LIMIT, "it reads and reads");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();

@@ -1,6 +1,9 @@
 //! What an index made beside the hub: kept in slices, one a turn, after all that is live.
 
-use std::collections::VecDeque;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+};
 
 use subscope_model::{SessionId, SessionRow, SessionStatus, Update};
 use subscope_store::Commit;
@@ -12,14 +15,19 @@ use crate::command::{IngestError, Reply};
 pub(super) type Past = VecDeque<(Commit, Reply<Result<(), IngestError>>)>;
 
 impl Loop {
-    /// Keeps the next slice. Sessions that the hub has read of itself are its own: what it knows of them is newer, and what
-    /// their files tell is taken in by the index of a later time.
+    /// Keeps the next slice. Sessions that the hub has heard of itself are its own: what it knows of them is newer. Files of
+    /// theirs that it has not read it reads now.
     pub(super) fn keep_past(&mut self) {
         let Some((mut commit, reply)) = self.past.pop_front() else { return };
         if let Err(error) = self.keep_again() {
             return reply(Err(IngestError::Store(error)));
         }
+        let mut late: BTreeMap<SessionId, Vec<PathBuf>> = BTreeMap::new();
+        for source in &commit.sources {
+            late.entry(source.session.clone()).or_default().push(source.path.clone());
+        }
         let is_own = |session: &SessionId| self.rows.has(session) || self.pending.contains(session);
+        late.retain(|session, _| is_own(session));
         commit.trees.retain(|tree| !is_own(&tree.session.id));
         commit.deadlines.retain(|(session, _)| !is_own(session));
         commit.sources.retain(|source| !is_own(&source.session));
@@ -34,6 +42,9 @@ impl Loop {
         }
         self.figures.commits += 1;
         self.copies.kept(&commit.held);
+        for (session, files) in &late {
+            self.read_late(session, files);
+        }
         if commit.compared.is_some() {
             // What is live may hold what was not known when it was concluded.
             self.copies.restart();

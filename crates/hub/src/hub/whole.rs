@@ -4,7 +4,10 @@
 //! Rows are made of all that is known of a session, so the files that its rows were made from are read once, before they
 //! are made anew. That happens in the hub's own turn: it is seldom, and most sessions take some milliseconds.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    path::PathBuf,
+};
 
 use subscope_collect::{expand, read};
 use subscope_model::{SessionId, Text};
@@ -20,40 +23,54 @@ impl Loop {
     /// Sees to it that the fold has the files of these sessions, which were told of in these dialects.
     pub(super) fn make_whole(&mut self, touched: &BTreeMap<SessionId, BTreeSet<Text>>) {
         for (session, dialects) in touched {
-            let is_known = !self.whole.insert(session.clone());
+            let is_known = self.whole.contains_key(session);
             let files = if is_known || self.driver.follows(session) {
                 Vec::new()
             } else {
                 self.keeper.files_of(session).unwrap_or_default()
             };
+            self.whole.entry(session.clone()).or_insert(!files.is_empty());
             if !files.is_empty() || !self.is_announced {
                 // What files tell is old. What is handed over is new, of whatever time it is.
                 self.told.is_fresh(session, dialects, &*self.keeper);
-                self.reread.insert(session.clone());
             }
-            if files.is_empty() {
-                continue;
-            }
-            let group = FIRST_GROUP.saturating_add(u32::try_from(self.whole.len()).unwrap_or(0));
-            let (mut seen, mut chunk) = (HashSet::new(), Vec::new());
-            for file in files {
-                // One that is gone is told of by the index.
-                let Ok(expanded) = expand(&file) else { continue };
-                for found in expanded.groups.into_iter().flat_map(|group| group.files) {
-                    if !seen.insert(found.path.clone()) {
-                        continue;
-                    }
-                    let source = self.fold.open(spec(&found, group, None));
-                    self.fold.receive_at(None);
-                    let _ = read::read_file(&found.path, 0, &mut chunk, &mut |_, bytes| {
-                        self.fold.push(source, bytes);
-                    });
-                    self.fold.flush(source);
-                }
-            }
-            // They were told when the files were indexed.
-            let _ = self.fold.take_problems();
-            self.pending.extend(self.fold.take_changed());
+            self.read_files(session, &files);
         }
+    }
+
+    /// Reads the files that an index has found of a session that was told of before.
+    pub(super) fn read_late(&mut self, session: &SessionId, files: &[PathBuf]) {
+        let is_read = self.whole.get(session).copied().unwrap_or(false);
+        if !is_read && !self.driver.follows(session) {
+            self.whole.insert(session.clone(), true);
+            self.read_files(session, files);
+        }
+    }
+
+    fn read_files(&mut self, session: &SessionId, files: &[PathBuf]) {
+        if files.is_empty() {
+            return;
+        }
+        self.reread.insert(session.clone());
+        let group = FIRST_GROUP.saturating_add(u32::try_from(self.whole.len()).unwrap_or(0));
+        let (mut seen, mut chunk) = (HashSet::new(), Vec::new());
+        for file in files {
+            // One that is gone is told of by the index.
+            let Ok(expanded) = expand(file) else { continue };
+            for found in expanded.groups.into_iter().flat_map(|group| group.files) {
+                if !seen.insert(found.path.clone()) {
+                    continue;
+                }
+                let source = self.fold.open(spec(&found, group, None));
+                self.fold.receive_at(None);
+                let _ = read::read_file(&found.path, 0, &mut chunk, &mut |_, bytes| {
+                    self.fold.push(source, bytes);
+                });
+                self.fold.flush(source);
+            }
+        }
+        // They were told when the files were indexed.
+        let _ = self.fold.take_problems();
+        self.pending.extend(self.fold.take_changed());
     }
 }
