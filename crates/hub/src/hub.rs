@@ -387,11 +387,12 @@ impl Loop {
         Limits { awake: self.wakefulness.awake(), ..self.options.limits.clone() }
     }
 
-    /// Notes which sessions the driver changed. One that has rows is concluded when it is read to its end: until then its rows
-    /// are better than what was read of it.
+    /// Notes which sessions the driver changed. One whose files are read from their beginning is concluded when they are read to
+    /// their end: until then it is known by names that later files correct, and rows of before are better.
     fn take_changed(&mut self) {
         for session in self.fold.take_changed() {
-            let is_half_read = !self.is_announced && self.told.has_rows(&session, &*self.keeper);
+            let is_half_read = !self.is_announced
+                && (self.driver.follows(&session) || self.told.has_rows(&session, &*self.keeper));
             if is_half_read {
                 self.half_read.insert(session)
             } else {

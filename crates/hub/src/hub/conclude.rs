@@ -24,8 +24,6 @@ const RETRY_AFTER: Duration = Duration::from_millis(500);
 /// answered with it again, and as a repeat once the commit went through.
 pub(super) struct Unkept {
     commit: Commit,
-    /// What is shown once it is kept.
-    trees: Vec<Tree>,
     error: String,
     tried: Option<Instant>,
 }
@@ -53,7 +51,7 @@ impl Loop {
         self.derive_cost = self.last_derived.duration_since(began);
     }
 
-    /// Concludes these sessions, keeps their events, and shows both.
+    /// Concludes these sessions, shows their rows, and keeps and shows their events.
     fn conclude(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
         let sessions = &self.settle_copies(sessions);
         let at = self.look();
@@ -72,11 +70,12 @@ impl Loop {
             };
         }
         self.note_orders(&trees);
+        // They rest on what is kept; a full disk does not hide them.
+        self.show(trees);
         if events.is_empty() {
-            self.show(trees);
             return Ok(());
         }
-        let outcome = self.keep(Commit { events, ..Commit::default() }, trees);
+        let outcome = self.keep(Commit { events, ..Commit::default() });
         self.tell_failure(outcome)
     }
 
@@ -108,8 +107,7 @@ impl Loop {
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
         let held = self.copies.told_of(sessions);
-        let outcome =
-            self.keep(Commit { trees, is_draft: true, deadlines, held, ..Commit::default() }, Vec::new());
+        let outcome = self.keep(Commit { trees, is_draft: true, deadlines, held, ..Commit::default() });
         self.tell_failure(outcome)
     }
 
@@ -137,16 +135,15 @@ impl Loop {
             self.unkept = Some(unkept);
             return Err(error);
         }
-        self.keep(unkept.commit, unkept.trees)
+        self.keep(unkept.commit)
     }
 
-    /// Keeps a commit, and shows these trees and its events once that is done.
-    pub(super) fn keep(&mut self, commit: Commit, trees: Vec<Tree>) -> Result<(), String> {
+    /// Keeps a commit, and shows its events once that is done.
+    pub(super) fn keep(&mut self, commit: Commit) -> Result<(), String> {
         match self.keeper.commit(&commit) {
             Ok(events) => {
                 self.figures.commits += 1;
                 self.figures.events += events.len() as u64;
-                self.show(trees);
                 self.rows.wrote(&commit.trees);
                 for event in events {
                     self.figures.seq = self.figures.seq.max(event.seq);
@@ -158,7 +155,7 @@ impl Loop {
                 self.figures.failed_commits += 1;
                 let error = describe(&error);
                 let tried = Some(clock::tick());
-                self.unkept = Some(Unkept { commit, trees, error: error.clone(), tried });
+                self.unkept = Some(Unkept { commit, error: error.clone(), tried });
                 Err(error)
             }
         }

@@ -125,7 +125,7 @@ impl Loop {
             return;
         }
         let (count, bytes) = (received.len(), received.iter().map(|it| it.body.len()).sum::<usize>());
-        match self.keep(Commit { received, ..Commit::default() }, Vec::new()) {
+        match self.keep(Commit { received, ..Commit::default() }) {
             Ok(()) => {
                 self.figures.ingests += count as u64;
                 self.figures.ingest_bytes += bytes as u64;

@@ -18,6 +18,9 @@ const TOLD_EVENTS: usize = 20_000;
 /// understood by later ones. Far more than that takes; at most so much of what was past is told after all.
 const UNTOLD_MS: Millis = 10_000;
 
+/// The source of events that no source tells.
+const CONCLUDED: &str = "subscope";
+
 /// How many of the log's last events are looked at for the moment at which the last hub stopped: some have no time.
 const LAST_EVENTS: u64 = 200;
 
@@ -97,8 +100,8 @@ impl OfSession {
     }
 
     fn is_past(&self, event: &Event) -> bool {
-        if !self.has_rows && !self.fresh.is_empty() {
-            // It is in no file that an index has read: it was handed over just now.
+        if !self.has_rows && !self.fresh.is_empty() && *event.source == *CONCLUDED {
+            // Of a session that was handed over just now, whatever was concluded.
             return false;
         }
         let until = self.until.filter(|_| !self.fresh.contains(&event.source));
