@@ -51,6 +51,9 @@ const WORKERS: usize = 2;
 /// How long tasks may take to end once the server has.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// How long a store that somebody else writes is waited for.
+const LOCKED: Duration = Duration::from_secs(1);
+
 /// How often the spool is looked into: hooks leave something there only where no hub answered in time.
 const SPOOL_EVERY: Duration = Duration::from_secs(1);
 
@@ -145,9 +148,16 @@ impl Hosting {
     ) -> Result<Result<Self, OpenError>, CliError> {
         let root = projects_folder(context);
         let data = context.data_folder()?;
-        let mut store = match history::open_rows(Access::Write, context)? {
-            Ok(store) => store,
-            Err(error) => return Ok(Err(error)),
+        let began = clock::tick();
+        let mut store = loop {
+            match history::open_rows(Access::Write, context)? {
+                Ok(store) => break store,
+                // Commands that write it themselves are soon done.
+                Err(OpenError::Locked(_)) if mode != HubMode::Background && began.elapsed() < LOCKED => {
+                    std::thread::sleep(LOCKED / 20);
+                }
+                Err(error) => return Ok(Err(error)),
+            }
         };
         let past = history::index_options(vec![root.clone()], context)?;
         let past = IndexOptions { workers: Some(readers()), ..past };
