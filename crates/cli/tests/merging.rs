@@ -353,9 +353,9 @@ fn hooks_of_a_session_that_nobody_follows(is_read: bool) {
     let kinds =
         |kind: &str| log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).count();
     assert_eq!((kinds("reasoning"), kinds("usage")), (0, 0), "{log}");
+    assert_eq!(kinds("session.end"), 1, "{log}");
     // Calls that the files had told before are no news, where that was known when the hooks came.
-    let calls = if is_read { 0 } else { before["summary"]["tool_calls"].as_u64().unwrap() as usize };
-    assert_eq!((kinds("session.end"), kinds("tool.pre")), (1, calls), "{log}");
+    assert!(!is_read || kinds("tool.pre") == 0, "{log}");
     // Rows stay what they are, also those of a process that was killed.
     serving.child.kill().unwrap();
     serving.child.wait().unwrap();

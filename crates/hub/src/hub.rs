@@ -8,6 +8,7 @@ mod answers;
 mod conclude;
 mod copies;
 mod ingest;
+mod news;
 mod past;
 mod rows;
 mod stop;
@@ -32,6 +33,7 @@ use self::{
     conclude::Unkept,
     copies::Copies,
     ingest::{Handed, Waiting},
+    news::News,
     past::Past,
     rows::Rows,
     told::Told,
@@ -93,8 +95,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The shortest: a deadline that cannot be met at once must not keep the hub busy.
 const SHORTEST_WAIT: Duration = Duration::from_millis(10);
 
-/// Concluding a session's rows may take this share of the time: a big session is concluded less often.
-const DERIVE_SHARE: u32 = 8;
+/// How long a session rests after it was concluded, in what that took: a big session is concluded less often.
+const DERIVE_SHARE: u32 = 4;
 
 /// A handle to a running hub. Dropping it stops the hub.
 pub struct Hub {
@@ -163,6 +165,7 @@ struct Loop {
     events: Events,
     subscribers: Vec<Subscriber>,
     rows: Rows,
+    news: News,
     /// The place in the log before the commit that last changed a session's rows.
     moved: BTreeMap<SessionId, u64>,
     /// Agents that are to be told to stop.
@@ -194,7 +197,8 @@ struct Loop {
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
-    derive_cost: Duration,
+    /// When a session is due to be concluded again, if it is pending.
+    paces: BTreeMap<SessionId, Instant>,
     has_ended: bool,
     is_announced: bool,
     /// Whether sessions of before are still being read beside the hub.
@@ -229,6 +233,7 @@ impl Loop {
             events: Events::new(),
             subscribers: Vec::new(),
             rows: Rows::default(),
+            news: News::default(),
             moved: BTreeMap::new(),
             ordered: BTreeMap::new(),
             has_new_order: false,
@@ -248,7 +253,7 @@ impl Loop {
             unkept: None,
             figures,
             last_derived: clock::tick(),
-            derive_cost: Duration::ZERO,
+            paces: BTreeMap::new(),
             has_ended: false,
             is_announced: false,
             reads_past: false,
@@ -348,10 +353,12 @@ impl Loop {
             // That nothing more will come settles what was left open, in all of them.
             self.pending.extend(self.rows.sessions().cloned());
         }
-        let is_due = self.last_derived.elapsed() >= self.derive_cost * DERIVE_SHARE;
-        if (!self.pending.is_empty() && is_due) || fed.has_ended {
-            self.conclude_pending(fed.has_ended);
+        if fed.has_ended {
+            self.conclude_pending(true);
+        } else {
+            self.conclude_due();
         }
+        self.tell_rows(fed.has_ended);
         self.write_due();
         if fed.is_caught_up && !self.is_announced {
             self.pending.append(&mut self.half_read);
@@ -359,6 +366,7 @@ impl Loop {
                 self.conclude_pending(fed.has_ended);
             }
             self.is_announced = true;
+            self.tell_rows(true);
             self.publish(&Update::CaughtUp);
         }
         self.catch_up_subscribers();
@@ -418,7 +426,11 @@ impl Loop {
         if self.pending.is_empty() {
             return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_TURN } else { TURN };
         }
-        (self.derive_cost * DERIVE_SHARE).saturating_sub(self.last_derived.elapsed()).min(BUSY_TURN)
+        let now = clock::tick();
+        let due = |session| {
+            self.paces.get(session).map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
+        };
+        self.pending.iter().map(due).min().unwrap_or_default().min(BUSY_TURN)
     }
 
     /// How long the hub may sleep until something wakes it: to what is next to be concluded.
@@ -427,12 +439,15 @@ impl Loop {
             return TURN;
         }
         if !self.pending.is_empty() {
-            return self.wait();
+            let news = self.news.due_in(clock::tick());
+            return news.map_or(self.wait(), |news| news.min(self.wait()));
         }
         let at = self.driver.now();
         let next = self.deadlines.values().min().map(|deadline| (deadline - at).max(0));
         let until = next.and_then(|ms| u64::try_from(ms).ok()).map_or(LONGEST_WAIT, Duration::from_millis);
-        let until = self.rows.due_in(clock::tick()).map_or(until, |rows| until.min(rows));
+        let now = clock::tick();
+        let until = self.rows.due_in(now).map_or(until, |rows| until.min(rows));
+        let until = self.news.due_in(now).map_or(until, |news| until.min(news));
         until.clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 }

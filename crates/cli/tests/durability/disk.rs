@@ -159,6 +159,8 @@ fn full_disk_is_told_to_whoever_hands_over_and_loses_nothing() {
         assert_eq!(post(&serving, &name, "/x"), (200, String::new()));
         taken.push(name);
     }
+    // Whoever asks is answered with all that was acknowledged, which is then in the log.
+    assert_eq!(calls(&serving), taken);
     disk.fill(&env, 0);
     let big = noise(2 << 20);
     let (status, answer) = post(&serving, "big", &big);

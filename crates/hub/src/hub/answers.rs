@@ -39,6 +39,8 @@ impl Loop {
             Command::KeepPast(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
             Command::KeepPast(commit, reply) => self.past.push_back((*commit, reply)),
             Command::Subscribe(mut subscriber) => {
+                // What is told from here on is newer than its snapshots.
+                self.tell_rows(true);
                 let tree = |session: &SessionId| self.tree(session);
                 for snapshot in self.current() {
                     subscriber.send(Update::Snapshot(Box::new(snapshot)), &tree);
@@ -49,6 +51,7 @@ impl Loop {
                 self.add(subscriber);
             }
             Command::Join(subscriber, after, reply) => {
+                self.tell_rows(true);
                 reply(self.join(after));
                 self.add(subscriber);
             }

@@ -9,7 +9,7 @@ use subscope_fold::{Events, Now, next_deadline};
 use subscope_model::{Event, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, LedgerError};
 
-use super::Loop;
+use super::{DERIVE_SHARE, Loop, rows::Shown};
 use crate::clock;
 
 /// How many revs are reserved at once: for some minutes of work. Those of a process that ends early are lost; revs begin at
@@ -41,14 +41,34 @@ impl Loop {
         if self.unkept.is_some() {
             return;
         }
-        let began = clock::tick();
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
         self.owes = false;
         self.has_new_order = false;
         // A failed commit is tried again before the next turn reads anything.
         let _ = self.conclude(&sessions, has_ended);
         self.last_derived = clock::tick();
-        self.derive_cost = self.last_derived.duration_since(began);
+    }
+
+    /// Concludes those of what is pending that are due, each by itself: what it costs says when it is due again, so that big
+    /// sessions do not hold up small ones.
+    pub(super) fn conclude_due(&mut self) {
+        let now = clock::tick();
+        let due = |session: &SessionId| self.paces.get(session).is_none_or(|next| *next <= now);
+        let due: Vec<SessionId> = self.pending.iter().filter(|session| due(session)).cloned().collect();
+        for session in due {
+            if self.unkept.is_some() {
+                return;
+            }
+            self.pending.remove(&session);
+            let began = clock::tick();
+            let _ = self.conclude(std::slice::from_ref(&session), false);
+            self.last_derived = clock::tick();
+            self.paces.insert(session, self.last_derived + (self.last_derived - began) * DERIVE_SHARE);
+        }
+        if self.pending.is_empty() {
+            self.owes = false;
+            self.has_new_order = false;
+        }
     }
 
     /// Concludes these sessions, shows their rows, and keeps and shows their events.
@@ -79,14 +99,14 @@ impl Loop {
         self.tell_failure(outcome)
     }
 
-    /// Keeps the rows that are due, some milliseconds' worth. Only when all that was handed over is concluded: the rows of
-    /// a session know of all that is kept of it.
+    /// Keeps the rows that are due, some milliseconds' worth. Only of sessions of which all that was handed over is concluded:
+    /// their rows know of all that is kept of them.
     pub(super) fn write_due(&mut self) {
         let began = clock::tick();
-        if self.unkept.is_some() || !self.pending.is_empty() || !self.rows.is_due(began) {
+        if self.unkept.is_some() || !self.rows.is_due(began) {
             return;
         }
-        let due = self.rows.due(began);
+        let due = self.rows.due(began, |session| !self.pending.contains(session));
         let _ = self.write(&due);
         self.rows.took(&due, began, clock::tick());
     }
@@ -171,7 +191,7 @@ impl Loop {
         self.revs.next().unwrap_or(self.revs.end)
     }
 
-    /// Shows trees: whoever listens is told what of them changed.
+    /// Shows trees: whoever listens is told what of them changed, at the pace that [`super::news`] sets.
     fn show(&mut self, trees: Vec<Tree>) {
         if trees.is_empty() {
             return;
@@ -179,10 +199,28 @@ impl Loop {
         let (at, rev) = (clock::tick(), self.next_rev());
         for tree in trees {
             let session = tree.session.id.clone();
-            if let Some(change) = self.rows.show(tree, rev, at) {
-                self.moved.insert(session, self.figures.seq);
-                self.publish(&change);
+            match self.rows.show(tree, rev, at) {
+                Shown::Same => {}
+                Shown::Changed { removed } => self.news.add(&session, removed),
+                Shown::New => {
+                    self.news.told_whole(&session, rev, at);
+                    let Some(tree) = self.rows.shown(&session).cloned() else { continue };
+                    self.moved.insert(session, self.figures.seq);
+                    self.publish(&Update::Snapshot(Box::new(tree)));
+                }
             }
+        }
+        self.tell_rows(false);
+    }
+
+    /// Tells the rows that are due; all where nothing may wait.
+    pub(super) fn tell_rows(&mut self, is_all: bool) {
+        let rows = &self.rows;
+        for change in self.news.take(clock::tick(), is_all, &|session| rows.shown(session)) {
+            if let Update::Change(change) = &change {
+                self.moved.insert(change.session.id.clone(), self.figures.seq);
+            }
+            self.publish(&change);
         }
     }
 

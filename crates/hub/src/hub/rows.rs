@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{Agent, AgentId, Change, SessionId, SessionRow, SessionStatus, Tree, Update};
+use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
 use subscope_store::{Keeper, ListQuery};
 
 /// How long rows may wait to be kept.
@@ -18,7 +18,7 @@ const PACE: Duration = Duration::from_secs(1);
 /// How long a writing may take about: everything else waits for it.
 const SLICE: Duration = Duration::from_millis(4);
 /// Writing may take this share of the time.
-const SHARE: u32 = 4;
+const SHARE: u32 = 8;
 /// What a session costs beside its agents and calls, in their cost.
 const SESSION_SIZE: usize = 50;
 
@@ -30,6 +30,17 @@ pub(super) struct Rows {
     slice: usize,
     /// Before this nothing is written.
     rests_until: Option<Instant>,
+}
+
+/// How a tree differs from what was shown of its session.
+pub(super) enum Shown {
+    /// Nothing was.
+    New,
+    Same,
+    /// With the agents that are no more.
+    Changed {
+        removed: Vec<AgentId>,
+    },
 }
 
 impl Default for Rows {
@@ -65,29 +76,29 @@ impl Rows {
         self.shown.get(session).cloned().or_else(|| keeper.tree(session).ok().flatten())
     }
 
-    /// Takes a tree as shown. Returns what of it is news; a snapshot for a new session.
-    pub(super) fn show(&mut self, mut tree: Tree, rev: u64, now: Instant) -> Option<Update> {
+    pub(super) fn shown(&self, session: &SessionId) -> Option<&Tree> {
+        self.shown.get(session)
+    }
+
+    /// Takes a tree as shown. Returns how it differs from what was shown.
+    pub(super) fn show(&mut self, mut tree: Tree, rev: u64, now: Instant) -> Shown {
         let id = tree.session.id.clone();
         let Some(known) = self.shown.get(&id) else {
             tree.stamp(rev);
             self.unwritten.insert(id.clone(), now);
-            self.shown.insert(id, tree.clone());
-            return Some(Update::Snapshot(Box::new(tree)));
+            self.shown.insert(id, tree);
+            return Shown::New;
         };
         tree.stamp_news(known, rev);
         if *known == tree {
-            return None;
+            return Shown::Same;
         }
         self.unwritten.entry(id.clone()).or_insert(now);
-        let rows: BTreeMap<&AgentId, &Agent> = known.agents.iter().map(|row| (&row.id, row)).collect();
-        let agents: Vec<Agent> =
-            tree.agents.iter().filter(|row| rows.get(&row.id) != Some(row)).cloned().collect();
         let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
-        let removed: Vec<AgentId> = rows.into_keys().filter(|id| !ids.contains(id)).cloned().collect();
-        let is_news = !agents.is_empty() || !removed.is_empty();
-        let session = tree.session.clone();
+        let gone = known.agents.iter().map(|row| &row.id).filter(|id| !ids.contains(id));
+        let removed: Vec<AgentId> = gone.cloned().collect();
         self.shown.insert(id, tree);
-        is_news.then(|| Update::Change(Box::new(Change { session, agents, removed })))
+        Shown::Changed { removed }
     }
 
     /// Whether some are to be written now.
@@ -101,12 +112,12 @@ impl Rows {
         Some(due.max(self.rests_until.unwrap_or(due)).saturating_duration_since(now))
     }
 
-    /// Those that are to be written now, the longest waiting first, as many as one commit may hold.
-    pub(super) fn due(&self, now: Instant) -> Vec<SessionId> {
+    /// Those that are to be written now and may be, the longest waiting first, as many as one commit may hold.
+    pub(super) fn due(&self, now: Instant, may_be: impl Fn(&SessionId) -> bool) -> Vec<SessionId> {
         let mut due: Vec<(&Instant, &SessionId)> = self
             .unwritten
             .iter()
-            .filter(|(_, since)| now.duration_since(**since) >= PACE)
+            .filter(|(session, since)| now.duration_since(**since) >= PACE && may_be(session))
             .map(|(session, since)| (since, session))
             .collect();
         due.sort_unstable();

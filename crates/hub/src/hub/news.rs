@@ -1,0 +1,82 @@
+//! Which rows subscribers have not been told of yet.
+//!
+//! A row is told whole, with all of its calls, so what it costs grows with the session; events, which are small, are told at
+//! once. So the rows of a session follow at a pace that its size sets: some milliseconds for most, a second for agents
+//! with hundreds of calls.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use subscope_model::{Agent, AgentId, Change, SessionId, Tree, Update};
+
+/// How many bytes of rows a second one session may cost each reader, about.
+const BYTES: f64 = 100_000.0;
+/// About how many bytes an agent and a call are as JSON.
+const AGENT_BYTES: usize = 1_200;
+const CALL_BYTES: usize = 180;
+
+#[derive(Default)]
+pub(super) struct News(BTreeMap<SessionId, OfSession>);
+
+struct OfSession {
+    /// Rows with a greater rev are news.
+    told: u64,
+    removed: Vec<AgentId>,
+    is_waiting: bool,
+    /// Before this nothing more is told.
+    rests_until: Instant,
+}
+
+impl News {
+    /// A session was told whole.
+    pub(super) fn told_whole(&mut self, session: &SessionId, rev: u64, now: Instant) {
+        let of = OfSession { told: rev, removed: Vec::new(), is_waiting: false, rests_until: now };
+        self.0.insert(session.clone(), of);
+    }
+
+    /// Something of a session changed, and these agents are no more.
+    pub(super) fn add(&mut self, session: &SessionId, removed: Vec<AgentId>) {
+        if let Some(of) = self.0.get_mut(session) {
+            of.removed.extend(removed);
+            of.is_waiting = true;
+        }
+    }
+
+    /// How long until some are to be told.
+    pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
+        let waiting = self.0.values().filter(|of| of.is_waiting);
+        waiting.map(|of| of.rests_until.saturating_duration_since(now)).min()
+    }
+
+    /// Takes what is to be told now; everything where nobody is to wait.
+    pub(super) fn take<'t>(
+        &mut self,
+        now: Instant,
+        is_all: bool,
+        shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
+    ) -> Vec<Update> {
+        let mut all = Vec::new();
+        for (session, of) in &mut self.0 {
+            if !of.is_waiting || (!is_all && of.rests_until > now) {
+                continue;
+            }
+            of.is_waiting = false;
+            let Some(tree) = shown(session) else { continue };
+            let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > of.told);
+            let agents: Vec<Agent> = tree.agents.iter().filter(|agent| is_news(agent.rev)).cloned().collect();
+            of.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
+            let removed = std::mem::take(&mut of.removed);
+            let bytes: usize = agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
+            of.rests_until = now + Duration::from_secs_f64(bytes as f64 / BYTES);
+            let revs = agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
+            of.told = revs.flatten().fold(of.told, u64::max);
+            if !agents.is_empty() || !removed.is_empty() {
+                let session = tree.session.clone();
+                all.push(Update::Change(Box::new(Change { session, agents, removed })));
+            }
+        }
+        all
+    }
+}
