@@ -98,6 +98,11 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(10);
 /// How long a session rests after it was concluded, in what that took: a big session is concluded less often.
 const DERIVE_SHARE: u32 = 4;
 
+/// From how many ingests in one commit on others wait for their answers while sessions are concluded.
+const PRESSED: usize = 8;
+/// How long concluding rests then, in what it took.
+const PRESSED_SHARE: u32 = 6;
+
 /// A handle to a running hub. Dropping it stops the hub.
 pub struct Hub {
     commands: SyncSender<Command>,
@@ -197,6 +202,10 @@ struct Loop {
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
+    /// The most ingests of one commit since sessions were concluded.
+    last_group: usize,
+    /// Before this no session is concluded.
+    rests_until: Option<Instant>,
     /// When a session is due to be concluded again, if it is pending.
     paces: BTreeMap<SessionId, Instant>,
     has_ended: bool,
@@ -253,6 +262,8 @@ impl Loop {
             unkept: None,
             figures,
             last_derived: clock::tick(),
+            last_group: 0,
+            rests_until: None,
             paces: BTreeMap::new(),
             has_ended: false,
             is_announced: false,
@@ -430,7 +441,8 @@ impl Loop {
         let due = |session| {
             self.paces.get(session).map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
         };
-        self.pending.iter().map(due).min().unwrap_or_default().min(BUSY_TURN)
+        let rest = self.rests_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        self.pending.iter().map(due).min().unwrap_or_default().max(rest).min(BUSY_TURN)
     }
 
     /// How long the hub may sleep until something wakes it: to what is next to be concluded.

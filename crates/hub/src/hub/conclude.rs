@@ -9,7 +9,7 @@ use subscope_fold::{Events, Now, next_deadline};
 use subscope_model::{Event, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, LedgerError};
 
-use super::{DERIVE_SHARE, Loop, rows::Shown};
+use super::{DERIVE_SHARE, Loop, PRESSED, PRESSED_SHARE, rows::Shown};
 use crate::clock;
 
 /// How many revs are reserved at once: for some minutes of work. Those of a process that ends early are lost; revs begin at
@@ -53,8 +53,14 @@ impl Loop {
     /// sessions do not hold up small ones.
     pub(super) fn conclude_due(&mut self) {
         let now = clock::tick();
+        if self.rests_until.is_some_and(|until| now < until) {
+            return;
+        }
         let due = |session: &SessionId| self.paces.get(session).is_none_or(|next| *next <= now);
         let due: Vec<SessionId> = self.pending.iter().filter(|session| due(session)).cloned().collect();
+        if due.is_empty() {
+            return;
+        }
         for session in due {
             if self.unkept.is_some() {
                 return;
@@ -69,6 +75,10 @@ impl Loop {
             self.owes = false;
             self.has_new_order = false;
         }
+        // Where many wait for their answers, these go before.
+        let is_pressed = self.last_group >= PRESSED;
+        self.rests_until = is_pressed.then(|| self.last_derived + (self.last_derived - now) * PRESSED_SHARE);
+        self.last_group = 0;
     }
 
     /// Concludes these sessions, shows their rows, and keeps and shows their events.

@@ -124,6 +124,7 @@ impl Loop {
             answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
             return;
         }
+        self.last_group = self.last_group.max(received.len());
         let (count, bytes) = (received.len(), received.iter().map(|it| it.body.len()).sum::<usize>());
         match self.keep(Commit { received, ..Commit::default() }) {
             Ok(()) => {
