@@ -90,7 +90,7 @@ impl Subscriber {
         if !self.catch_up(tree) {
             return false;
         }
-        // Nothing overtakes what is still to be told: a reader that has an event has every row from before it.
+        // Nothing overtakes what this reader is still to be told.
         if self.is_behind() {
             self.miss(update);
             return true;
