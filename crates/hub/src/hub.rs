@@ -434,10 +434,13 @@ impl Loop {
 
     /// How long a turn of a driver may wait that cannot wake the hub: less while changes wait to be concluded.
     fn wait(&self) -> Duration {
+        let now = clock::tick();
+        if let Some(news) = self.news.due_in(now).filter(|_| self.pending.is_empty()) {
+            return news.min(BUSY_TURN);
+        }
         if self.pending.is_empty() {
             return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_TURN } else { TURN };
         }
-        let now = clock::tick();
         let due = |session| {
             self.paces.get(session).map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
         };

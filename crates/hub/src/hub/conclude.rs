@@ -225,8 +225,8 @@ impl Loop {
 
     /// Tells the rows that are due; all where nothing may wait.
     pub(super) fn tell_rows(&mut self, is_all: bool) {
-        let rows = &self.rows;
-        for change in self.news.take(clock::tick(), is_all, &|session| rows.shown(session)) {
+        let (rows, readers) = (&self.rows, self.subscribers.len());
+        for change in self.news.take(clock::tick(), is_all, readers, &|session| rows.shown(session)) {
             if let Update::Change(change) = &change {
                 self.moved.insert(change.session.id.clone(), self.figures.seq);
             }

@@ -1,8 +1,8 @@
 //! Which rows subscribers have not been told of yet.
 //!
-//! A row is told whole, with all of its calls, so what it costs grows with the session; events, which are small, are told at
-//! once. So the rows of a session follow at a pace that its size sets: some milliseconds for most, a second for agents
-//! with hundreds of calls.
+//! A row is told whole, with all of its calls, so what it costs grows with the session, and with the readers; events, which
+//! are small, are told at once. So the rows of a session follow at a pace that these set: at once for one reader of a small
+//! one, a second for fifty of agents with hundreds of calls.
 
 use std::{
     collections::BTreeMap,
@@ -11,8 +11,8 @@ use std::{
 
 use subscope_model::{Agent, AgentId, Change, SessionId, Tree, Update};
 
-/// How many bytes of rows a second one session may cost each reader, about.
-const BYTES: f64 = 100_000.0;
+/// How many bytes of rows a second one session may cost, about, to all readers together.
+const BYTES: f64 = 5_000_000.0;
 /// About how many bytes an agent and a call are as JSON.
 const AGENT_BYTES: usize = 1_200;
 const CALL_BYTES: usize = 180;
@@ -55,6 +55,7 @@ impl News {
         &mut self,
         now: Instant,
         is_all: bool,
+        readers: usize,
         shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
     ) -> Vec<Update> {
         let mut all = Vec::new();
@@ -69,7 +70,7 @@ impl News {
             of.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
             let removed = std::mem::take(&mut of.removed);
             let bytes: usize = agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
-            of.rests_until = now + Duration::from_secs_f64(bytes as f64 / BYTES);
+            of.rests_until = now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES);
             let revs = agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
             of.told = revs.flatten().fold(of.told, u64::max);
             if !agents.is_empty() || !removed.is_empty() {
