@@ -1,6 +1,6 @@
 //! Scripted waits of agents, each with what a watcher must say of it: what is waited for, and whether that is a stall.
 //!
-//! [`cases`] makes waits of each [`Cause`] in varied shapes on varied wires; [`healthy`] makes agents that work with long but
+//! [`cases`] makes waits of each [`Cause`] in varied shapes on varied wires; [`healthy()`] makes agents that work with long but
 //! ordinary pauses. What is expected is read off the script, by the words of the requirements (2.1 to 2.3), and never from
 //! what is concluded: nothing here knows the tracker.
 
