@@ -362,3 +362,33 @@ fn hooks_of_a_session_that_nobody_follows(is_read: bool) {
     let listed = json(&env.run(&["ls", "--json"]).success());
     assert_eq!(listed["sessions"][0]["tool_calls"], before["summary"]["tool_calls"]);
 }
+
+#[test]
+fn hooks_of_several_sessions_at_once_tell_nothing_of_their_files_as_new() {
+    let recordings = ["c-nested", "b-parallel"].map(|name| fixtures::recording("2.1.330", name));
+    let env = env();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let mut last = Vec::new();
+    for recording in &recordings {
+        env.adopt(recording);
+        for file in recording.conversation() {
+            let place = place(recording, &env, &file);
+            OpenOptions::new().append(true).open(place).unwrap().set_modified(long_ago).unwrap();
+        }
+        let hooks = bytes(&recording.hooks());
+        last.extend_from_slice(hooks.split_inclusive(|byte| *byte == b'\n').next_back().unwrap());
+    }
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    serving.post("/api/v1/ingest/claude.hook", "", &last);
+    for recording in &recordings {
+        let session = session_of(recording);
+        assert!(
+            serving.tree(&session).unwrap()["summary"]["tool_calls"].as_u64().unwrap() > 1,
+            "it is whole"
+        );
+        let log = serving.json(&format!("/api/v1/sessions/{session}/events?limit=10000"));
+        let told = log["events"].as_array().unwrap();
+        assert!(!told.is_empty() && told.iter().all(|event| event["source"] != "claude.transcript"), "{log}");
+    }
+}

@@ -363,8 +363,6 @@ impl Loop {
             self.pending.append(&mut self.half_read);
             // That nothing more will come settles what was left open, in all of them.
             self.pending.extend(self.rows.sessions().cloned());
-        }
-        if fed.has_ended {
             self.conclude_pending(true);
         } else {
             self.conclude_due();

@@ -14,8 +14,8 @@ Examples:
   curl -s http://127.0.0.1:7337/api/v1/sessions
   curl -sN http://127.0.0.1:7337/api/v1/live     everything that happens, as server-sent events
 
-Only programs of the same user on the same machine are let in, unless --token-file says otherwise. What is handed over is kept
-before it is acknowledged.";
+Only programs of the same user on the same machine are let in, unless --token-file says otherwise.
+What is handed over is kept before it is acknowledged.";
 
 /// Serves an HTTP API and live feeds on this machine, over every live session and what programs hand over.
 #[derive(Args, Clone, Debug)]

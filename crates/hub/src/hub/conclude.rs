@@ -61,6 +61,7 @@ impl Loop {
         if due.is_empty() {
             return;
         }
+        self.paces.retain(|_, next| *next > now);
         for session in due {
             if self.unkept.is_some() {
                 return;
@@ -89,8 +90,10 @@ impl Loop {
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
         // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
-        let (is_announced, reread) = (self.is_announced, std::mem::take(&mut self.reread));
-        let is_read_again = |session: &SessionId| !is_announced || reread.contains(session);
+        let reread: Vec<&SessionId> =
+            sessions.iter().filter(|session| self.reread.remove(*session)).collect();
+        let is_announced = self.is_announced;
+        let is_read_again = |session: &SessionId| !is_announced || reread.contains(&session);
         self.told.retain(&mut events, &is_read_again, &*self.keeper);
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
