@@ -19,6 +19,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinSet,
     time::{sleep, timeout},
 };
 use tower_service::Service;
@@ -141,7 +142,8 @@ pub enum ServeError {
 pub struct Server {
     tcp: TcpListener,
     address: SocketAddr,
-    socket: Socket,
+    socket: UnixListener,
+    file: SocketFile,
     heartbeat: Duration,
     patience: Patience,
     token: Option<Token>,
@@ -150,18 +152,16 @@ pub struct Server {
     guests: Guests,
 }
 
-/// The Unix socket; its file is removed when dropped.
+/// The file of the Unix socket, which is removed when dropped: after the listener.
 #[derive(Debug)]
-struct Socket {
-    listener: Option<UnixListener>,
+struct SocketFile {
     path: PathBuf,
     /// The file that was made: another one that stands there later is another hub's.
     inode: u64,
 }
 
-impl Drop for Socket {
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        self.listener = None;
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             // Nothing can be done about one that cannot be removed; the next hub takes it over.
             let _ = fs::remove_file(&self.path);
@@ -183,11 +183,12 @@ impl Server {
         let unable = |source| ServeError::Address { address: listen, source };
         let tcp = TcpListener::bind(listen).await.map_err(unable)?;
         let address = tcp.local_addr().map_err(unable)?;
-        let socket = bind_socket(&socket).await?;
+        let (socket, file) = bind_socket(&socket).await?;
         Ok(Self {
             tcp,
             address,
             socket,
+            file,
             heartbeat,
             patience,
             token,
@@ -210,7 +211,7 @@ impl Server {
     /// Serves until `end` comes, or somebody asks the hub to leave; then nothing more is accepted, what is open may end, and the socket is removed.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let url = self.url();
-        let Self { tcp, address, socket, heartbeat, patience, token, identity, hub, guests } = self;
+        let Self { tcp, address, socket, file, heartbeat, patience, token, identity, hub, guests } = self;
         let (ending, is_ending) = watch::channel(false);
         let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, is_ending.clone());
         let router = routes::router(app.clone());
@@ -218,13 +219,17 @@ impl Server {
         let crowd = app.crowd.clone();
         let feeds = Arc::clone(&app.feeds);
         let serving = Serving { app: app.clone(), router, address, strangers, is_ending };
+        // Tasks of their own: whoever knocks would otherwise wait for this thread to wake, besides the one that serves.
+        let mut doors = JoinSet::new();
+        doors.spawn(serving.clone().accept_socket(socket));
+        doors.spawn(serving.accept_tcp(tcp));
         tokio::select! {
             () = end => {}
             () = app.drain.notified() => {}
-            () = serving.accept_tcp(&tcp) => {}
-            () = serving.accept_socket(socket.listener.as_ref()) => {}
+            _ = doors.join_next() => {}
         }
-        drop((tcp, socket));
+        doors.shutdown().await;
+        drop(file);
         // Nobody listens where nothing is open.
         let _ = ending.send(true);
         let _ = timeout(DRAIN, async {
@@ -247,7 +252,7 @@ struct Serving {
 }
 
 impl Serving {
-    async fn accept_tcp(&self, listener: &TcpListener) {
+    async fn accept_tcp(self, listener: TcpListener) {
         loop {
             match listener.accept().await {
                 Ok((stream, from)) => {
@@ -259,13 +264,9 @@ impl Serving {
         }
     }
 
-    async fn accept_socket(&self, listener: Option<&UnixListener>) {
+    async fn accept_socket(self, listener: UnixListener) {
         loop {
-            let accepted = match listener {
-                Some(listener) => listener.accept().await,
-                None => return,
-            };
-            match accepted {
+            match listener.accept().await {
                 Ok((stream, _)) => {
                     let Some(slot) = self.app.crowd.place().await else { return };
                     drop(tokio::spawn(self.clone().greet_socket(stream, slot)));
@@ -362,7 +363,7 @@ impl Serving {
     }
 }
 
-async fn bind_socket(path: &Path) -> Result<Socket, ServeError> {
+async fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile), ServeError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     close_folder(folder).map_err(|source| ServeError::Folder { path: folder.to_owned(), source })?;
     let unable = |source| ServeError::Socket { path: path.to_owned(), source };
@@ -380,7 +381,7 @@ async fn bind_socket(path: &Path) -> Result<Socket, ServeError> {
     // The folder keeps others out in the moment before.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(unable)?;
     let inode = fs::symlink_metadata(path).map_err(unable)?.ino();
-    Ok(Socket { listener: Some(listener), path: path.to_owned(), inode })
+    Ok((listener, SocketFile { path: path.to_owned(), inode }))
 }
 
 /// Makes the folder if it is not there, and sees to it that it is its owner's alone.

@@ -1,9 +1,6 @@
 //! One POST of JSON to the hub over a stream (HTTP/1.1, RFC 9112): as much of it as a hook needs.
 
-use std::{
-    io::{self, IoSlice, Read, Write},
-    sync::Arc,
-};
+use std::io::{self, IoSlice, Read, Write};
 
 use subscope_collect::spool::Delivery;
 
@@ -23,7 +20,7 @@ struct Answer {
 ///
 /// # Errors
 /// Where the connection fails, or the answer is no 200 or not whole.
-pub(super) fn post(stream: impl Read + Write, delivery: Delivery, body: &[Arc<[u8]>]) -> io::Result<Vec<u8>> {
+pub(super) fn post(stream: impl Read + Write, delivery: Delivery, body: &[u8]) -> io::Result<Vec<u8>> {
     let received_ms = delivery.received_ms();
     let headers = format!("X-Subscope-Delivery: {delivery}\r\nX-Subscope-Received-Ms: {received_ms}\r\n");
     let answer = exchange(stream, PATH, &headers, body)?;
@@ -35,13 +32,8 @@ pub(super) fn post(stream: impl Read + Write, delivery: Delivery, body: &[Arc<[u
 ///
 /// # Errors
 /// Where the connection fails, or the answer is not whole.
-fn exchange(
-    mut stream: impl Read + Write,
-    path: &str,
-    headers: &str,
-    body: &[Arc<[u8]>],
-) -> io::Result<Answer> {
-    let length: usize = body.iter().map(|part| part.len()).sum();
+fn exchange(mut stream: impl Read + Write, path: &str, headers: &str, body: &[u8]) -> io::Result<Answer> {
+    let length = body.len();
     let head = format!(
         "POST {path} HTTP/1.1\r\n\
          Host: localhost\r\n\
@@ -50,15 +42,14 @@ fn exchange(
          {headers}\
          Connection: close\r\n\r\n"
     );
-    let parts = std::iter::once(head.as_bytes()).chain(body.iter().map(|part| &**part));
-    write_all(&mut stream, parts.collect())?;
+    write_all(&mut stream, &mut [IoSlice::new(head.as_bytes()), IoSlice::new(body)])?;
     read_answer(&mut stream.take(ANSWER_LIMIT_BYTES))
 }
 
 /// Writes all parts, the first ones in one go: head and body of most payloads arrive together.
-fn write_all(stream: &mut impl Write, parts: Vec<&[u8]>) -> io::Result<()> {
-    let mut slices: Vec<IoSlice<'_>> = parts.into_iter().map(IoSlice::new).collect();
-    let mut rest = slices.as_mut_slice();
+fn write_all(stream: &mut impl Write, mut rest: &mut [IoSlice<'_>]) -> io::Result<()> {
+    // One that is empty would look like a writer that takes no more.
+    IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
         match stream.write_vectored(rest) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -212,9 +203,8 @@ mod tests {
     }
 
     fn answer_in(answer: &str, size: usize) -> Option<String> {
-        let body: Vec<Arc<[u8]>> = vec![b"{\"a\"".as_slice().into(), b":1}".as_slice().into()];
         let mut peer = Peer(answer.as_bytes(), Vec::new(), size);
-        let answered = post(&mut peer, Delivery::new(1_000_000, 2, 3), &body);
+        let answered = post(&mut peer, Delivery::new(1_000_000, 2, 3), b"{\"a\":1}");
         let sent = String::from_utf8(peer.1).unwrap();
         assert!(
             sent.starts_with("POST /hooks/claude HTTP/1.1\r\n") && sent.ends_with("\r\n\r\n{\"a\":1}"),

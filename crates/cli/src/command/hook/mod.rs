@@ -5,12 +5,12 @@
 //! the standard library only. Whatever happens it ends with exit code 0 (2 would block the agent's call), prints nothing
 //! but a decision of the hub, and is over by [`DEADLINE`] and [`SPOOL_LIMIT`].
 //!
-//! Flow: the main thread reads stdin, posts it, and spools it where that fails. A second thread does nothing but watch
-//! the time, since reading and connecting can wait without end; when it is up, it spools what was read and ends the
-//! process. (The other way round each hook would wait for a thread to start.) A payload can so be both delivered and
-//! spooled; its [`Delivery`] tells the hub that it is one.
+//! Flow: it reads stdin, posts it, and spools it where that fails or takes too long. Everything happens on one thread,
+//! since starting a second costs as much as the post: whatever can wait is waited for until the deadline and no longer
+//! ([`patient`]). Only the spool, on a disk that may not answer, has a second thread beside it, which ends the process.
 
 mod http;
+mod patient;
 
 use std::{
     collections::hash_map::RandomState,
@@ -18,10 +18,9 @@ use std::{
     fs,
     hash::{BuildHasher, Hasher},
     io::{self, Read, Write},
-    os::unix::{fs::PermissionsExt, net::UnixStream},
+    os::unix::fs::PermissionsExt,
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, mpsc::sync_channel},
     thread,
     time::Duration,
 };
@@ -29,6 +28,7 @@ use std::{
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_hub::clock;
 
+use self::patient::{Deadline, Patient};
 use crate::{environment::Environment, reach::SOCKET};
 
 /// Until when a payload must be read, posted and answered. A hub answers after its commit, usually within a few
@@ -37,8 +37,10 @@ use crate::{environment::Environment, reach::SOCKET};
 const DEADLINE: Duration = Duration::from_millis(500);
 /// How long the spool may take after that: a dead network disk must not hold the agent.
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
-/// What is read at once. Most payloads have less.
-const CHUNK_BYTES: usize = 64 << 10;
+/// What is made ready for a payload. Most have less.
+const CHUNK_BYTES: usize = 16 << 10;
+/// The stack of a thread that only sleeps.
+const WATCH_STACK_BYTES: usize = 16 << 10;
 
 /// Whether the process was started as a hook, from its arguments without the program. A call for help was not.
 pub(crate) fn is_meant(words: &[OsString]) -> bool {
@@ -72,75 +74,40 @@ pub(crate) fn run(store: Option<&Path>, environment: &Environment) {
     let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data)));
 }
 
-/// The payload as far as it was read. Both threads look at it, and neither for longer than a copy of pointers.
-#[derive(Clone, Default)]
-struct Payload(Arc<Mutex<Vec<Arc<[u8]>>>>);
-
-impl Payload {
-    fn push(&self, part: &[u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(part.into());
-    }
-
-    fn parts(&self) -> Vec<Arc<[u8]>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 fn deliver(data: &Path) {
+    let deadline = Deadline::after(DEADLINE);
     let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
-    let (payload, spool) = (Payload::default(), spool::folder(data));
-    let (watched, watched_spool) = (payload.clone(), spool.clone());
-    // Without somebody who keeps the time nothing may begin that has no end.
-    if thread::Builder::new().spawn(move || keep_time(watched_spool, delivery, &watched)).is_err() {
-        return;
-    }
-    let read = read(io::stdin().lock(), &payload);
-    let body = payload.parts();
+    let mut body = Vec::new();
+    let read = read(Patient::new(io::stdin().lock(), deadline), &mut body);
     if body.is_empty() {
         return;
     }
-    match read.and_then(|()| post(&trusted_socket(data)?, delivery, &body)) {
+    match read.and_then(|()| post(&trusted_socket(data)?, delivery, &body, deadline)) {
         Ok(answer) => print(&answer),
-        // A full disk leaves nowhere to keep it, and nobody may be told.
-        Err(_) => drop(spool::write(&spool, delivery, &body)),
+        Err(_) => spool(data, delivery, &body),
     }
 }
 
-/// Ends the process when the time is up. What was read is spooled before, unless that takes too long as well.
-fn keep_time(spool: PathBuf, delivery: Delivery, payload: &Payload) {
-    thread::sleep(DEADLINE);
-    let body = payload.parts();
-    let (told, heard) = sync_channel(1);
-    let spooler = thread::Builder::new().spawn(move || {
-        // The main thread may be at it: then this fails, since the name is the same.
-        if !body.is_empty() && spool::write(&spool, delivery, &body).is_ok() {
-            let _ = told.send(());
-        } else {
-            thread::sleep(SPOOL_LIMIT);
-        }
+/// Spools, and ends the process where that takes too long.
+fn spool(data: &Path, delivery: Delivery, body: &[u8]) {
+    let watch = thread::Builder::new().stack_size(WATCH_STACK_BYTES).spawn(|| {
+        thread::sleep(SPOOL_LIMIT);
+        std::process::exit(0);
     });
-    if spooler.is_ok() {
-        let _ = heard.recv_timeout(SPOOL_LIMIT);
+    if watch.is_ok() {
+        // A full disk leaves nowhere to keep it, and nobody may be told.
+        let _ = spool::write(&spool::folder(data), delivery, &[body]);
     }
-    std::process::exit(0);
 }
 
 /// Reads a payload. What is longer than any is cut, and the decoder of its taker tells so.
-fn read(input: impl Read, payload: &Payload) -> io::Result<()> {
-    let mut input = input.take(PAYLOAD_LIMIT_BYTES as u64);
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        match input.read(&mut chunk) {
-            Ok(0) => return Ok(()),
-            Ok(count) => payload.push(chunk.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn read(input: impl Read, payload: &mut Vec<u8>) -> io::Result<()> {
+    payload.reserve(CHUNK_BYTES);
+    input.take(PAYLOAD_LIMIT_BYTES as u64).read_to_end(payload).map(|_| ())
 }
 
-fn post(socket: &Path, delivery: Delivery, body: &[Arc<[u8]>]) -> io::Result<Vec<u8>> {
-    http::post(UnixStream::connect(socket)?, delivery, body)
+fn post(socket: &Path, delivery: Delivery, body: &[u8], deadline: Deadline) -> io::Result<Vec<u8>> {
+    http::post(Patient::new(patient::connect(socket, deadline)?, deadline), delivery, body)
 }
 
 /// The hub's socket, where nobody else can have put it there: an answer can deny the agent's calls, and payloads are
@@ -191,9 +158,9 @@ mod tests {
 
     #[test]
     fn read_cuts_a_payload_that_is_too_long() {
-        let payload = Payload::default();
-        read(io::repeat(b'x'), &payload).unwrap();
-        assert_eq!(payload.parts().iter().map(|part| part.len()).sum::<usize>(), PAYLOAD_LIMIT_BYTES);
+        let mut payload = Vec::new();
+        read(io::repeat(b'x'), &mut payload).unwrap();
+        assert_eq!(payload.len(), PAYLOAD_LIMIT_BYTES);
     }
 
     #[test]
