@@ -17,8 +17,8 @@ const GIST_BYTES: usize = 16 << 20;
 
 /// How many lines may come at once where what is taken costs memory for good, and how many in a second from then on: several times
 /// what twenty agents say that work side by side. Only what no person could follow comes faster.
-const BURST_LINES: f64 = 10_000.0;
-const LINES_PER_SECOND: f64 = 500.0;
+const BURST_LINES: f64 = 4_000.0;
+const LINES_PER_SECOND: f64 = 200.0;
 
 /// What was not taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

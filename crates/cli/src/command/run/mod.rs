@@ -100,10 +100,10 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
 }
 
 fn plan(args: &RunArgs, context: &Context) -> Result<Plan, CliError> {
-    let hook = match args.no_store {
-        true => None,
-        false => Some(Handler::command(&hooks::program()?, hooks::absolute_store(context)?.as_deref())),
-    };
+    let store = hooks::absolute_store(context)?;
+    // A program of another name cannot be a hook: an interactive session is then told of by its transcript alone.
+    let program = if args.no_store { None } else { hooks::program().ok() };
+    let hook = program.map(|program| Handler::command(&program, store.as_deref()));
     let around = Surroundings {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
         hook,
