@@ -43,7 +43,7 @@ use std::{env, fmt, io, sync::Arc};
 pub use address::AddressError;
 pub use compact::compact;
 pub use error::{Cause, EventName, PublishError};
-pub use event::{Event, EventKind, TokenUsage};
+pub use event::{EVENT_BYTES, Event, EventKind, TokenUsage};
 
 use address::Target;
 use lanes::{Course, Lanes};
@@ -164,7 +164,8 @@ impl Publisher {
 
     /// Delivers an event: returns when it is kept by whoever listens.
     ///
-    /// Waits for earlier events of its run, and then no longer than 5 s. Any status of success is one.
+    /// Waits for earlier events of its run, and then no longer than 5 s. Any status of success is one. A payload that makes it
+    /// longer than [`EVENT_BYTES`] is cut, and says at its end by how much.
     ///
     /// # Errors
     ///
@@ -179,7 +180,7 @@ impl Publisher {
             cause,
         };
         on.lanes.in_turn(&event.subagent_run_id, is_last, |course| {
-            let body = event.to_json();
+            let body = event.to_wire();
             let cause = match course {
                 Course::Aborted(why) if !is_last => return Err(error(Cause::Aborted(why.clone()))),
                 Course::Spooled => None,

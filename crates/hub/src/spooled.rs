@@ -1,16 +1,17 @@
-//! Hooks that found no hub left their payloads in the spool: they are taken in as if they came now, in the order in which
-//! they were left, and removed once they are kept. What comes twice (the hub died between the two) is kept once, because
-//! a delivery keeps its id.
+//! Hooks, and programs that publish, left in the spool what no hub took: it is taken in as if it came now, in the order in which
+//! it was left, and removed once it is kept. What comes twice (the hub died between the two, or had taken it and could not
+//! say so) is kept once, because a delivery and an event keep their ids.
 
 use std::sync::mpsc::sync_channel;
 
-use subscope_collect::spool::Spool;
+use subscope_collect::spool::{Kind, Spool, Spooled};
 use subscope_fold::Dialect;
 use subscope_model::Millis;
 
 use crate::{
     command::{AskError, Asks, Ingest, IngestError},
     handle::HubHandle,
+    posted::PostedError,
 };
 
 /// The partition of all hooks: a delivery is known by its id within it.
@@ -50,10 +51,15 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
             }
         };
         let (reply, answer) = sync_channel(1);
-        // One payload is one line, however it was written.
-        let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        let body = spooled.body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect();
-        let ingest = hook_ingest(&spooled.delivery.to_string(), Some(spooled.received_ms), body);
+        let ingest = match ingest(&spooled, hub) {
+            Ok(ingest) => ingest,
+            Err(error) => {
+                told(format!("what was published and spooled cannot be taken in: {error}"));
+                // It would never be taken.
+                let _ = spool.put_aside(&spooled);
+                continue;
+            }
+        };
         let asked = hub.ingest(
             ingest,
             Box::new(move |taken| {
@@ -68,6 +74,18 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
         count += 1;
     }
     Ok(count)
+}
+
+/// Returns the ingest of what was spooled, as if it came now.
+fn ingest(spooled: &Spooled, hub: &HubHandle) -> Result<Ingest, PostedError> {
+    // One payload is one line, however it was written.
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let body = spooled.body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect();
+    let received_ms = Some(spooled.received_ms);
+    match spooled.kind {
+        Kind::Hook => Ok(hook_ingest(&spooled.delivery.to_string(), received_ms, body)),
+        Kind::Event => Ok(Ingest { received_ms, ..hub.posted_ingest(body)? }),
+    }
 }
 
 /// Why the rest of a spool waits on.

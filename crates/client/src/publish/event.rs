@@ -17,6 +17,11 @@ use subscope_model::{Millis, iso8601, parse_rfc3339};
 
 use super::compact::compact;
 
+/// The longest event that a hub takes, as JSON.
+pub const EVENT_BYTES: usize = 4 << 20;
+/// Room for what says how much of a payload was cut.
+const MARK_BYTES: usize = 64;
+
 /// What of a subagent an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -240,10 +245,38 @@ impl Event {
         self
     }
 
-    /// Returns it as one line of JSON, without a line end.
+    /// Returns it whole as one line of JSON, without a line end.
     pub fn to_json(&self) -> Vec<u8> {
         #[expect(clippy::expect_used, reason = "strings and numbers always have a JSON")]
         serde_json::to_vec(self).expect("an event is strings and numbers")
+    }
+}
+
+impl Event {
+    /// Returns it as it is posted: [`Event::to_json`] with its payload cut so far that a hub takes it. A tool's huge result is no
+    /// reason to abort a run. What is too long without its payload stays so, and is refused.
+    pub(super) fn to_wire(&self) -> Vec<u8> {
+        let json = self.to_json();
+        let Some(payload) = self.payload.as_deref().filter(|_| json.len() > EVENT_BYTES) else { return json };
+        let rest = json.len() - payload.chars().map(json_bytes).sum::<usize>();
+        let Some(room) = EVENT_BYTES.checked_sub(rest + MARK_BYTES) else { return json };
+        let mut used = 0;
+        let fits = |character: &char| {
+            used += json_bytes(*character);
+            used <= room
+        };
+        let kept: String = payload.chars().take_while(fits).collect();
+        let cut = payload.len() - kept.len();
+        Self { payload: Some(format!("{kept}\n... ({cut} bytes cut)")), ..self.clone() }.to_json()
+    }
+}
+
+/// How many bytes a character takes in a text of JSON, as serde_json spells it.
+fn json_bytes(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => character.len_utf8(),
     }
 }
 
@@ -357,6 +390,26 @@ mod tests {
             let error = serde_json::from_str::<Event>(line).unwrap_err().to_string();
             assert!(error.contains(what), "{error} does not say {what}");
         }
+    }
+
+    #[test]
+    fn payload_that_is_too_long_is_cut_and_says_by_how_much() {
+        let every: String = (0..0x3000).filter_map(char::from_u32).collect();
+        let event = |payload: String| Event::new("w", "r", EventKind::ToolResult).with_payload(payload);
+        for payload in
+            [every.repeat(200), "\"".repeat(EVENT_BYTES), "\u{1}\u{10ffff}".repeat(EVENT_BYTES / 4)]
+        {
+            let wire = event(payload.clone()).to_wire();
+            assert!(wire.len() <= EVENT_BYTES && wire.len() > EVENT_BYTES - 2 * MARK_BYTES, "{}", wire.len());
+            let told = serde_json::from_slice::<Event>(&wire).unwrap().payload.unwrap();
+            let (kept, mark) = told.rsplit_once("\n... (").unwrap();
+            assert!(payload.starts_with(kept));
+            assert_eq!(mark, format!("{} bytes cut)", payload.len() - kept.len()));
+        }
+        let whole = event("x".repeat(EVENT_BYTES - 1000));
+        assert_eq!(whole.to_wire(), whole.to_json());
+        let hopeless = Event { subagent_name: "x".repeat(EVENT_BYTES), ..event("y".to_owned()) };
+        assert_eq!(hopeless.to_wire(), hopeless.to_json());
     }
 
     #[test]

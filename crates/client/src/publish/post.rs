@@ -131,14 +131,14 @@ impl Poster {
                 }
             }
         };
-        let body = read_body(&mut stream, head, bytes, deadline);
+        let (body, is_whole) = read_body(&mut stream, head, bytes, deadline);
         if (200..300).contains(&head.status) {
-            if body.is_some() && head.is_kept && sent.is_ok() {
+            if is_whole && head.is_kept && sent.is_ok() {
                 self.keep(stream);
             }
             return Ok(());
         }
-        let message = message(&body.unwrap_or_default());
+        let message = message(&body);
         Err(Failure::of(Cause::Status { status: head.status, message }))
     }
 }
@@ -204,21 +204,20 @@ fn hear(stream: &mut TcpStream, bytes: &mut Vec<u8>, deadline: Deadline) -> Resu
     Ok(())
 }
 
-/// Reads an answer's body; `None` where it does not end, so that nothing more can be asked on its connection.
-fn read_body(stream: &mut TcpStream, head: Head, mut bytes: Vec<u8>, deadline: Deadline) -> Option<Vec<u8>> {
+/// Reads an answer's body, and says whether it is whole with nothing behind it, so that more can be asked on its connection.
+fn read_body(stream: &mut TcpStream, head: Head, mut bytes: Vec<u8>, deadline: Deadline) -> (Vec<u8>, bool) {
     let (mut framing, mut body) = (head.body, Vec::new());
     while body.len() <= ANSWER_BYTES {
         match framing.take(&mut bytes, &mut body) {
-            Ok(true) => return bytes.is_empty().then_some(body),
+            Ok(true) => return (body, bytes.is_empty()),
             Ok(false) => {}
-            Err(_) => return None,
+            Err(_) => break,
         }
         if hear(stream, &mut bytes, deadline).is_err() {
-            // Without a length its end is that of the connection.
-            return (framing == http::Body::ToTheEnd).then_some(body);
+            break;
         }
     }
-    None
+    (body, false)
 }
 
 /// Returns what a refusal says, on one line: its `error`, as a hub writes it, else the front of its text.

@@ -11,7 +11,7 @@ const RUNS: usize = 65_536;
 
 /// The parents of runs, as their events told them.
 #[derive(Debug, Default)]
-pub(crate) struct Chains(Mutex<Known>);
+pub(super) struct Chains(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -21,7 +21,7 @@ struct Known {
 
 impl Chains {
     /// Remembers a run's parent, where one is told, and returns the run at the root of its chain.
-    pub(crate) fn root(&self, run: &str, parent: Option<&str>) -> String {
+    pub(super) fn root(&self, run: &str, parent: Option<&str>) -> String {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(parent) = parent.filter(|parent| *parent != run) {
             known.learn(run, parent);
