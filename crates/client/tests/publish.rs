@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../examples/agent.rs"]
+#[allow(dead_code, reason = "its main is run by whoever tries it")]
+mod agent;
 mod common;
 
 use std::{
@@ -377,4 +380,24 @@ fn events_of_one_run_come_in_the_order_in_which_they_are_published() {
         assert!(own.map(|event| &event.tool_call_id).is_sorted());
     }
     assert!(server.connections.load(Ordering::SeqCst) <= 8);
+}
+
+#[test]
+fn example_publishes_the_life_of_its_subagents() {
+    let folder = folder();
+    let running = Running::start(folder.path(), Patience::default());
+    let publisher = to(running.tcp);
+    let file = folder.path().join("three.txt");
+    std::fs::write(&file, "1\n2\n3\n").unwrap();
+    for path in [file.to_str().unwrap(), "not there"] {
+        agent::count_lines(&publisher, path).unwrap();
+        let session = format!("events:counter-{}-{path}", std::process::id());
+        let tree = running.client().tree(&session.as_str().into()).unwrap().unwrap();
+        let row = &tree.agents[1];
+        let expected = if path == "not there" { ("failed", 1, 1) } else { ("completed", 1, 0) };
+        assert_eq!((row.status.as_str(), row.tool_calls, row.tool_errors), expected);
+        assert_eq!((row.name.as_deref(), row.open_tools), (Some("counter"), 0));
+    }
+    let error = agent::count_lines(&to(nobody()), "not there").unwrap_err();
+    assert_eq!(error.event().unwrap().kind, EventKind::SubagentStart);
 }
