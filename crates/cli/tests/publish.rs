@@ -365,6 +365,42 @@ fn spooled_run_goes_on_and_arrives_exactly_once() {
     }
 }
 
+#[test]
+fn runs_stay_in_their_session_when_the_next_hub_takes_over() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    let child = |run: &str, parent: &str| line(run, "subagent_start", &json!({"parentRunId": parent}));
+    let begun = start("lead") + &child("child", "lead") + &child("grandchild", "child");
+    assert_eq!(with_stdin(publish(&env, &serving.address, &[]), &begun), (0, String::new()));
+    let address = serving.address.clone();
+    serving.end("-TERM");
+    let spool = publish(&env, &address, &["--on-publish-failure", "spool"]);
+    assert_eq!(with_stdin(spool, &call("grandchild", "c1")).0, 0);
+    // Neither what was spooled nor what is posted now names a parent.
+    let serving = Serving::start(&env, "");
+    until("the spool is not taken", || spooled(&env).is_empty());
+    let late = call("child", "c2") + &child("latest", "grandchild") + &call("stranger", "c3");
+    assert_eq!(with_stdin(publish(&env, &serving.address, &[]), &late), (0, String::new()));
+    let tree = serving.tree("events:lead").unwrap();
+    let rows = tree["agents"].as_array().unwrap().iter();
+    let rows: Vec<_> =
+        rows.map(|row| (row["id"].clone(), row["depth"].clone(), row["tool_calls"].clone())).collect();
+    let row = |id: &str, depth: u64, calls: u64| (id.into(), depth.into(), calls.into());
+    let expected = [
+        row("root", 0, 0),
+        row("lead", 1, 0),
+        row("child", 2, 1),
+        row("grandchild", 3, 1),
+        row("latest", 4, 0),
+    ];
+    assert_eq!(rows, expected);
+    let sessions = serving.json("/api/v1/sessions");
+    let mut ids: Vec<_> =
+        sessions["sessions"].as_array().unwrap().iter().map(|row| row["id"].clone()).collect();
+    ids.sort_by_key(Value::to_string);
+    assert_eq!(ids, ["events:lead", "events:stranger"]);
+}
+
 /// The examples, by who runs them; `None` where that is not on this machine.
 fn example(file: &str) -> Option<Command> {
     let (program, version) = match Path::new(file).extension().unwrap().to_str().unwrap() {

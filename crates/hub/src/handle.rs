@@ -11,7 +11,7 @@ use subscope_store::{Commit, ListQuery};
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
-    posted::{PostedError, Posts},
+    posted::{Posted, PostedError, Posts},
     stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
@@ -50,8 +50,13 @@ impl HubHandle {
     ///
     /// # Errors
     /// Where it is no such event.
-    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<Ingest, PostedError> {
+    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<Posted, PostedError> {
         self.posts.place(event)
+    }
+
+    /// Says what [`HubHandle::agents`] found of a [`Posted::unsettled`] run; nothing is an answer, too.
+    pub fn settle_posted(&self, run: &AgentId, kept: &[(Session, Agent)]) {
+        self.posts.settle(run, kept);
     }
 
     /// Adds a reader, behind a place in the change log where one is given.

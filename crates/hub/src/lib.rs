@@ -40,7 +40,7 @@ pub use heartbeat::heartbeat;
 pub use hub::{Hub, HubError, HubOptions, TextsAt};
 pub use live::Live;
 pub use piped::Piped;
-pub use posted::PostedError;
+pub use posted::{Posted, PostedError};
 pub use replay::{Recording, Replay};
 pub use spooled::{SpoolStop, delivery_key, hook_ingest, take_spool};
 pub use stop::{StopError, Stopping};

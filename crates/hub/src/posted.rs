@@ -8,10 +8,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use subscope_fold::Dialect;
-use subscope_model::event_id;
+use subscope_model::{Agent, AgentId, Session, event_id};
 
 use self::chains::Chains;
 use crate::command::{Asks, Ingest};
+
+/// The type of an event that begins a run: one that names no parent has none.
+const START: &str = "subagent_start";
 
 /// What of an event decides where it goes. Everything else is the decoder's.
 #[derive(Deserialize)]
@@ -46,13 +49,26 @@ pub enum PostedError {
     Missing(&'static str),
 }
 
+/// An event with its place.
+#[derive(Debug)]
+pub struct Posted {
+    /// What is handed over.
+    pub ingest: Ingest,
+    /// The run that decides about its session, where this process has not seen it start: a hub of before may have. Then
+    /// whoever has the event asks for that agent, tells what it found ([`crate::HubHandle::settle_posted`]), and places it anew.
+    pub unsettled: Option<AgentId>,
+}
+
+/// What the session of events is called of which none names one, in front of the run at their root.
+const SESSION: &str = "events:";
+
 /// Which run was started by which, shared by all who hand a hub events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Posts(Arc<Chains>);
 
 impl Posts {
     /// Finds an event's session and key.
-    pub(crate) fn place(&self, body: Vec<u8>) -> Result<Ingest, PostedError> {
+    pub(crate) fn place(&self, body: Vec<u8>) -> Result<Posted, PostedError> {
         let event: Envelope<'_> =
             serde_json::from_slice(&body).map_err(|error| PostedError::NotJson(error.column()))?;
         let Envelope { timestamp, .. } = event;
@@ -63,9 +79,16 @@ impl Posts {
         let stamp = timestamp.map(RawValue::get).filter(is_stamp).filter(|raw| *raw != "\"\"");
         let stamp = stamp.ok_or(PostedError::Missing("timestamp"))?;
         let kind = text(&event.kind).ok_or(PostedError::Missing("type"))?;
-        let session = match text(&event.session_id) {
-            Some(session) => session.to_owned(),
-            None => format!("events:{}", self.0.root(run, text(&event.parent_run_id))),
+        let (session, unsettled) = match text(&event.session_id) {
+            Some(session) => (session.to_owned(), None),
+            None => {
+                let parent = text(&event.parent_run_id);
+                if parent.is_none() && kind == START {
+                    self.0.settle(run, run);
+                }
+                let root = self.0.root(run, parent);
+                (format!("{SESSION}{}", root.run), (!root.is_settled).then(|| root.run.as_str().into()))
+            }
         };
         // Design, "Keys": its own id, else the call's, else what it says.
         let key = match (text(&event.event_id), text(&event.tool_call_id)) {
@@ -75,7 +98,7 @@ impl Posts {
                 format!("hash/{run}/{stamp}/{}", event_id(&session, &String::from_utf8_lossy(&body)))
             }
         };
-        Ok(Ingest {
+        let ingest = Ingest {
             source: format!("posted/{session}"),
             session: Some(session),
             asks: Asks::Nothing,
@@ -83,7 +106,14 @@ impl Posts {
             key,
             received_ms: None,
             body,
-        })
+        };
+        Ok(Posted { ingest, unsettled })
+    }
+
+    /// Says of an unsettled run in which sessions an agent of that id is kept.
+    pub(crate) fn settle(&self, run: &AgentId, kept: &[(Session, Agent)]) {
+        let root = kept.iter().find_map(|(session, _)| session.id.as_str().strip_prefix(SESSION));
+        self.0.settle(run.as_str(), root.unwrap_or(run.as_str()));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 
 use subscope_collect::spool::{Kind, Spool, Spooled};
 use subscope_fold::Dialect;
-use subscope_model::Millis;
+use subscope_model::{AgentId, Millis};
 
 use crate::{
     command::{AskError, Asks, Ingest, IngestError},
@@ -53,7 +53,8 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
         let (reply, answer) = sync_channel(1);
         let ingest = match ingest(&spooled, hub) {
             Ok(ingest) => ingest,
-            Err(error) => {
+            Err(Unfit::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
+            Err(Unfit::Event(error)) => {
                 told(format!("what was published and spooled cannot be taken in: {error}"));
                 // It would never be taken.
                 let _ = spool.put_aside(&spooled);
@@ -76,16 +77,46 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
     Ok(count)
 }
 
+/// Why something that was spooled is not handed over.
+enum Unfit {
+    /// It is no event.
+    Event(PostedError),
+    /// The hub does not say where it belongs.
+    Hub(AskError),
+}
+
 /// Returns the ingest of what was spooled, as if it came now.
-fn ingest(spooled: &Spooled, hub: &HubHandle) -> Result<Ingest, PostedError> {
+fn ingest(spooled: &Spooled, hub: &HubHandle) -> Result<Ingest, Unfit> {
     // One payload is one line, however it was written.
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     let body = spooled.body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect();
     let received_ms = Some(spooled.received_ms);
     match spooled.kind {
         Kind::Hook => Ok(hook_ingest(&spooled.delivery.to_string(), received_ms, body)),
-        Kind::Event => Ok(Ingest { received_ms, ..hub.posted_ingest(body)? }),
+        Kind::Event => {
+            let posted = hub.posted_ingest(body).map_err(Unfit::Event)?;
+            let ingest = match posted.unsettled {
+                None => posted.ingest,
+                Some(run) => {
+                    settle(run, hub).map_err(Unfit::Hub)?;
+                    hub.posted_ingest(posted.ingest.body).map_err(Unfit::Event)?.ingest
+                }
+            };
+            Ok(Ingest { received_ms, ..ingest })
+        }
     }
+}
+
+/// Asks in which session a run is kept that a hub of before was told of.
+fn settle(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
+    let (reply, answer) = sync_channel(1);
+    let told = move |kept| {
+        // Whoever asked waits below.
+        let _ = reply.send(kept);
+    };
+    hub.agents(None, run.clone(), Box::new(told))?;
+    hub.settle_posted(&run, &answer.recv().map_err(|_| AskError::Ended)?);
+    Ok(())
 }
 
 /// Why the rest of a spool waits on.

@@ -2,6 +2,7 @@
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use serde::Serialize;
+use subscope_hub::Ingest;
 
 use crate::{
     ask::ask,
@@ -24,8 +25,8 @@ pub(super) struct Accepted {
 #[utoipa::path(
     post, path = "/subagent-events",
     request_body(content_type = "application/json", description = "One event: subagentName, subagentRunId, timestamp, type; \
-        optional toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, sessionId, \
-        isError, eventId.", content = Object),
+        optional toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, depth, \
+        sessionId, isError, eventId.", content = Object),
     responses(
         (status = 200, description = "Kept. An unknown type is kept as a problem.", body = Object),
         (status = 400, description = "Not JSON, or a required field is missing: `field` names it."),
@@ -42,7 +43,16 @@ pub(super) async fn post(
     let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
     let (mut bytes, _share) = held.split();
     body::one_line(&mut bytes);
-    let ingest = app.hub.posted_ingest(bytes)?;
+    let ingest = place(&app, bytes).await?;
     let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
     Ok(Json(Accepted { accepted: true, repeat: taken.is_repeat, problems: taken.problems }))
+}
+
+/// Finds an event's session, with the store's help where a hub of before was told of its run.
+async fn place(app: &App, event: Vec<u8>) -> Result<Ingest, Refusal> {
+    let posted = app.hub.posted_ingest(event)?;
+    let Some(run) = posted.unsettled else { return Ok(posted.ingest) };
+    let kept = ask(|reply| app.hub.agents(None, run.clone(), reply)).await?;
+    app.hub.settle_posted(&run, &kept);
+    Ok(app.hub.posted_ingest(posted.ingest.body)?.ingest)
 }
