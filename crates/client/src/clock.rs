@@ -4,16 +4,14 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use subscope_model::Millis;
-
-/// Returns the time now. Steps when somebody sets the clock.
+/// Returns nanoseconds since 1970. Steps when somebody sets the clock.
 #[expect(
     clippy::disallowed_methods,
     reason = "an event is stamped where it happens, and no hub is linked here"
 )]
-pub(crate) fn now_ms() -> Millis {
+pub(crate) fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A moment at which patience ends, however many steps wait for it.

@@ -2,9 +2,8 @@
 
 use std::{
     collections::hash_map::RandomState,
-    fmt,
+    fmt::{self, Write},
     hash::{BuildHasher, Hasher},
-    process,
     sync::{
         OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -16,11 +15,15 @@ use serde_json::value::RawValue;
 use subscope_model::{Millis, iso8601, parse_rfc3339};
 
 use super::compact::compact;
+use crate::clock;
 
 /// The longest event that a hub takes, as JSON.
 pub const EVENT_BYTES: usize = 4 << 20;
 /// Room for what says how much of a payload was cut.
 const MARK_BYTES: usize = 64;
+
+/// Room for the longest id that is made here.
+const ID_BYTES: usize = 16 + 1 + 16 + 1 + 16;
 
 /// What of a subagent an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -142,10 +145,11 @@ impl Event {
         subagent_run_id: impl Into<String>,
         kind: EventKind,
     ) -> Self {
+        let now_ns = clock::now_ns();
         Self {
             subagent_name: subagent_name.into(),
             subagent_run_id: subagent_run_id.into(),
-            timestamp_ms: crate::clock::now_ms(),
+            timestamp_ms: Millis::try_from(now_ns / 1_000_000).unwrap_or(Millis::MAX),
             kind,
             tool_name: None,
             tool_call_id: None,
@@ -157,7 +161,7 @@ impl Event {
             depth: None,
             session_id: None,
             is_error: false,
-            event_id: Some(fresh_id()),
+            event_id: Some(fresh_id(now_ns)),
         }
     }
 
@@ -318,14 +322,17 @@ fn read_payload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D:
     Ok(Some(compact(raw.get())))
 }
 
-/// An id from a seed of the operating system, made once in a process, and a count. The process stands in it for those that
-/// are forked behind the seed.
-fn fresh_id() -> String {
+/// An id from a seed of the operating system, made once in a process, a count, and the time: a process that is forked has the
+/// seed and the count of the one before.
+fn fresh_id(now_ns: u64) -> String {
     static SEED: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);
     // The standard library seeds its hashers from the operating system.
     let seed = SEED.get_or_init(|| RandomState::new().build_hasher().finish());
-    format!("{seed:016x}-{:x}-{:x}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    let mut id = String::with_capacity(ID_BYTES);
+    // Writing to a String cannot fail.
+    let _ = write!(id, "{seed:016x}-{now_ns:x}-{:x}", COUNT.fetch_add(1, Ordering::Relaxed));
+    id
 }
 
 #[cfg(test)]
@@ -414,7 +421,7 @@ mod tests {
 
     #[test]
     fn ids_are_never_given_twice() {
-        let ids: std::collections::HashSet<_> = (0..1000).map(|_| fresh_id()).collect();
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| fresh_id(1)).collect();
         assert_eq!(ids.len(), 1000);
         assert!(EventKind::ALL.iter().all(|kind| serde_json::to_value(kind).unwrap() == kind.as_str()));
     }
