@@ -29,7 +29,7 @@ def publish(kind, name, run_id, **more):
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(ADDRESS + "/subagent-events", body, headers, method="POST")
     try:
-        # Any status of success is one; every other one raises.
+        # Any status of success is one; every other one raises. The limit is on each step of the exchange.
         OPENER.open(request, timeout=5).close()
     except (urllib.error.URLError, OSError) as error:
         said = f"{kind} {more.get('toolName', '')} of run {run_id} could not be delivered: {error}"
