@@ -10,7 +10,6 @@ use crate::{
     crowd::Crowd,
     guests::Guests,
     listen::{Identity, Patience},
-    routes::chains::Chains,
     token::Token,
 };
 
@@ -31,7 +30,6 @@ pub(crate) struct App(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) hub: HubHandle,
     pub(crate) counters: Counters,
-    pub(crate) chains: Chains,
     pub(crate) crowd: Crowd,
     pub(crate) heartbeat: Duration,
     pub(crate) patience: Patience,
@@ -62,7 +60,6 @@ impl App {
         Self(Arc::new(Shared {
             hub,
             counters: Counters::default(),
-            chains: Chains::default(),
             crowd: Crowd::default(),
             heartbeat,
             patience,

@@ -7,6 +7,7 @@ mod export;
 mod history;
 mod hooks;
 mod import;
+mod publish;
 mod serve;
 mod shell;
 mod stop;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
     hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
+    publish::{FailureChoice, PublishArgs},
     serve::ServeArgs,
     shell::{CompletionsArgs, ManArgs},
     stop::StopArgs,
@@ -134,6 +136,7 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
+    Publish(PublishArgs),
     Hooks(HooksArgs),
     Hook(HookArgs),
     Config(ConfigArgs),
@@ -160,7 +163,8 @@ impl Command {
             | Self::Search(_)
             | Self::Stats(_)
             | Self::Forget(_) => Raw::default(),
-            Self::Hooks(_)
+            Self::Publish(_)
+            | Self::Hooks(_)
             | Self::Hook(_)
             | Self::Config(_)
             | Self::Doctor(_)
