@@ -4,17 +4,21 @@
 //! survives the death of the hub, since it connects again and goes on behind the last place it read. [`Fit`] says whether two
 //! versions can talk to each other.
 //!
-//! It is made to be embedded: the standard library, JSON and the model, no runtime, no thread, no clock.
+//! [`publish`] is the other direction: an agent tells what its subagents do, to whoever listens on this machine.
+//!
+//! It is made to be embedded: the standard library, JSON and the model, no runtime, no thread.
 //!
 //! Absent on purpose: starting a hub (whoever connects is asked for a [`Client`] and may start one), the store, rules.
 
 mod client;
+mod clock;
 mod connection;
 mod error;
 mod fit;
 mod http;
 mod ingest;
 mod live;
+pub mod publish;
 mod sse;
 
 pub use client::{Client, SessionQuery};

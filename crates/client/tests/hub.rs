@@ -2,90 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::{
     collections::BTreeMap,
     fs,
     io::{Read, Write},
-    net::SocketAddr,
     os::unix::{fs::PermissionsExt, net::UnixListener},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, mpsc::sync_channel},
-    thread::JoinHandle,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
+use common::{LIMIT, Running, VERSION, folder};
 use subscope_client::{Address, Client, ClientError, Fit, Live, Own, SessionQuery};
-use subscope_hub::{Hub, HubOptions, Nothing, clock};
-use subscope_model::{
-    Agent, AgentId, EventKind, Feed, HubMode, PriceTable, Received, SessionId, Text, Update,
-};
-use subscope_server::{Identity, Patience, Server, ServerOptions};
-use subscope_store::{Access, Sqlite};
-use tempfile::TempDir;
-use tokio::sync::oneshot;
-
-/// Far more than any wait of these tests takes.
-const LIMIT: Duration = Duration::from_secs(30);
-const VERSION: &str = "0.3.0";
-
-/// A hub with its server; ends when dropped.
-struct Running {
-    socket: PathBuf,
-    tcp: SocketAddr,
-    end: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Running {
-    /// Starts one over what is kept in a folder.
-    fn start(folder: &Path, patience: Patience) -> Self {
-        let socket = folder.join("hub.sock");
-        let store = Sqlite::open(folder, Access::Write, "1", 1_000).unwrap();
-        let options = HubOptions {
-            prices: PriceTable::default(),
-            limits: subscope_fold::Limits::default(),
-            texts: None,
-        };
-        let hub = Hub::start(Box::new(Nothing), Box::new(store), options).unwrap();
-        let options = ServerOptions {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            socket: socket.clone(),
-            heartbeat: Duration::from_millis(50),
-            patience,
-            identity: Identity { version: VERSION, mode: HubMode::Background },
-            token: None,
-        };
-        let (ready, is_ready) = sync_channel(1);
-        let (end, is_ended) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-            runtime.unwrap().block_on(async {
-                let server = Server::bind(options, hub.handle()).await.unwrap();
-                ready.send(server.url()).unwrap();
-                server.run(async { drop(is_ended.await) }).await;
-            });
-        });
-        let url: String = is_ready.recv_timeout(LIMIT).unwrap();
-        let tcp = url.strip_prefix("http://").unwrap().parse().unwrap();
-        Self { socket, tcp, end: Some(end), thread: Some(thread) }
-    }
-
-    fn client(&self) -> Client {
-        Client::connect(Address::Socket(self.socket.clone())).unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end.take();
-        let ended = self.thread.take().map(JoinHandle::join);
-        assert!(matches!(ended, Some(Ok(()))) || std::thread::panicking());
-    }
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
+use subscope_hub::clock;
+use subscope_model::{Agent, AgentId, EventKind, Feed, HubMode, Received, SessionId, Text, Update};
+use subscope_server::Patience;
 
 /// Hands over a call of the root.
 fn call(client: &mut Client, session: &str, id: &str) {

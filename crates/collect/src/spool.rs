@@ -1,7 +1,8 @@
-//! The spool: hook payloads that no hub took, one file each, until the next hub takes them in, exactly once.
+//! The spool: what no hub took of hooks and of programs that publish, one file each, until the next hub takes it in, exactly once.
 //!
 //! ```text
-//! spool/<received ns>-<process>-<random>-<length>.json    one payload; hexadecimal of fixed width, so names sort by time
+//! spool/<received ns>-<process>-<random>-<length>.json    payload of a hook; hexadecimal of fixed width: names sort by time
+//! spool/<received ns>-<process>-<random>-<length>.event   event that a program publishes, named in the same way
 //! spool/.<received ns>-<process>-<random>                 one that is being written
 //! spool/dropped                                           how many were dropped for want of room, one number a line
 //! ```
@@ -31,8 +32,6 @@ pub use reader::{Spool, SpoolError, Spooled};
 
 /// The greatest payload: what a hub takes as one body, too.
 pub const PAYLOAD_LIMIT_BYTES: usize = 16 << 20;
-/// What a waiting payload's name ends with.
-const ENDING: &str = ".json";
 /// What the name of one begins with that is being written.
 const UNFINISHED: char = '.';
 /// Only for their owner.
@@ -42,6 +41,25 @@ const FILE_MODE: u32 = 0o600;
 /// Returns where the spool stands below the folder for data.
 pub fn folder(data: &Path) -> PathBuf {
     data.join("spool")
+}
+
+/// Whose a payload is, and so what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A hook's.
+    Hook,
+    /// A program's that publishes what its subagents do: one event.
+    Event,
+}
+
+impl Kind {
+    /// What a waiting payload's name ends with. A hub that does not know one leaves it where it is.
+    const fn ending(self) -> &'static str {
+        match self {
+            Self::Hook => ".json",
+            Self::Event => ".event",
+        }
+    }
 }
 
 /// Names one payload for ever: made once, when its hook begins, and the same wherever the payload goes.
@@ -105,19 +123,22 @@ fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
 struct Name {
     delivery: Delivery,
     length: u64,
+    kind: Kind,
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{:08x}{ENDING}", self.delivery, self.length)
+        write!(f, "{}-{:08x}{}", self.delivery, self.length, self.kind.ending())
     }
 }
 
 impl Name {
     /// Reads a file's name; `None` for the names of others.
     fn parse(name: &str) -> Option<Self> {
-        let (delivery, length) = name.strip_suffix(ENDING)?.rsplit_once('-')?;
-        Some(Self { delivery: delivery.parse().ok()?, length: hexadecimal(length, 8)? })
+        let ends = |kind: Kind| Some((name.strip_suffix(kind.ending())?, kind));
+        let (name, kind) = ends(Kind::Hook).or_else(|| ends(Kind::Event))?;
+        let (delivery, length) = name.rsplit_once('-')?;
+        Some(Self { delivery: delivery.parse().ok()?, length: hexadecimal(length, 8)?, kind })
     }
 }
 
@@ -128,7 +149,7 @@ impl Name {
 ///
 /// # Errors
 /// What the operating system says, such as a full disk; then nothing of the payload is left behind.
-pub fn write(folder: &Path, delivery: Delivery, body: &[impl AsRef<[u8]>]) -> io::Result<()> {
+pub fn write(folder: &Path, kind: Kind, delivery: Delivery, body: &[impl AsRef<[u8]>]) -> io::Result<()> {
     let unfinished = folder.join(format!("{UNFINISHED}{delivery}"));
     let mut file = match create(&unfinished) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -138,7 +159,7 @@ pub fn write(folder: &Path, delivery: Delivery, body: &[impl AsRef<[u8]>]) -> io
         other => other?,
     };
     let length = body.iter().map(|part| part.as_ref().len() as u64).sum();
-    let finished = folder.join(Name { delivery, length }.to_string());
+    let finished = folder.join(Name { delivery, length, kind }.to_string());
     let written = body.iter().try_for_each(|part| file.write_all(part.as_ref()));
     let written = written.and_then(|()| fs::rename(&unfinished, finished));
     if written.is_err() {

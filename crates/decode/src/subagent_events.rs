@@ -247,7 +247,12 @@ fn finish<'a>(
 fn tell_usage<'a>(event: &'a Posted<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     let Some(tokens) = &event.token_usage else { return };
     let number = |field: Num| field.0.unwrap_or(0);
-    let key = format!("{}#{}", out.place.offset, event.subagent_run_id.get().unwrap_or_default());
+    // Ids are the program's own: those of another session mean nothing here.
+    let (session, run) = (out.session.unwrap_or_default(), event.subagent_run_id.get().unwrap_or_default());
+    let key = match event.event_id.filled() {
+        Some(id) => format!("{session}#{run}#{id}"),
+        None => format!("{session}#{run}@{}", out.place.offset),
+    };
     let usage = Usage::new(
         number(tokens.input_tokens),
         number(tokens.output_tokens),
@@ -255,7 +260,7 @@ fn tell_usage<'a>(event: &'a Posted<'_>, out: &mut Observation<'a>, sink: &mut S
         number(tokens.cache_write_tokens),
     );
     let response = Response {
-        message_id: event.event_id.filled().unwrap_or(&key),
+        message_id: &key,
         model: None,
         usage: Some(usage),
         cache_write_1h: 0,

@@ -13,7 +13,6 @@ mod feed;
 #[cfg(test)]
 mod sample;
 mod spans;
-mod time;
 mod trace;
 
 pub use checkpoint::{

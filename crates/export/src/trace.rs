@@ -12,13 +12,12 @@ use std::{
 
 use subscope_model::{
     Agent, AgentStatus, Event, EventKind, Lifecycle, LifecycleKind, Millis, Trace, TraceNode, TraceState,
-    TraceStats, Tree,
+    TraceStats, Tree, iso8601,
 };
 
 use crate::{
     execution::{UNKNOWN_TYPE, failure},
     spans::Spans,
-    time::iso8601,
 };
 
 /// Returns the lifecycle trace of a session.

@@ -11,6 +11,7 @@ use subscope_store::{Commit, ListQuery};
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
+    posted::{Posted, PostedError, Posts},
     stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
@@ -19,6 +20,7 @@ use crate::{
 #[derive(Clone)]
 pub struct HubHandle {
     commands: SyncSender<Command>,
+    posts: Posts,
 }
 
 impl std::fmt::Debug for HubHandle {
@@ -28,8 +30,8 @@ impl std::fmt::Debug for HubHandle {
 }
 
 impl HubHandle {
-    pub(crate) fn new(commands: SyncSender<Command>) -> Self {
-        Self { commands }
+    pub(crate) fn new(commands: SyncSender<Command>, posts: Posts) -> Self {
+        Self { commands, posts }
     }
 
     fn ask(&self, command: Command) -> Result<(), AskError> {
@@ -42,6 +44,19 @@ impl HubHandle {
     /// Hands bytes over. The answer comes once they are kept, or could not be.
     pub fn ingest(&self, ingest: Ingest, reply: Reply<Result<Taken, IngestError>>) -> Result<(), AskError> {
         self.ask(Command::Ingest(Box::new(ingest), reply))
+    }
+
+    /// Returns the ingest of one event that a program publishes, which stands in one line.
+    ///
+    /// # Errors
+    /// Where it is no such event.
+    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<Posted, PostedError> {
+        self.posts.place(event)
+    }
+
+    /// Says what [`HubHandle::agents`] found of a [`Posted::unsettled`] run; nothing is an answer, too.
+    pub fn settle_posted(&self, run: &AgentId, kept: &[(Session, Agent)]) {
+        self.posts.settle(run, kept);
     }
 
     /// Adds a reader, behind a place in the change log where one is given.

@@ -44,6 +44,7 @@ use crate::{
     command::{Command, Figures},
     driver::Driver,
     handle::{HubHandle, Waker},
+    posted::Posts,
     subscription::{Subscriber, Subscription, pair},
 };
 
@@ -106,6 +107,7 @@ const PRESSED_SHARE: u32 = 6;
 /// A handle to a running hub. Dropping it stops the hub.
 pub struct Hub {
     commands: SyncSender<Command>,
+    posts: Posts,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -123,7 +125,7 @@ impl Hub {
         let thread = build
             .spawn(move || Loop::new(driver, keeper, options, inbox, waker).run())
             .map_err(HubError::Thread)?;
-        Ok(Self { commands, thread: Some(thread) })
+        Ok(Self { commands, posts: Posts::default(), thread: Some(thread) })
     }
 
     /// Subscribes: first the snapshots of all sessions, then every update.
@@ -138,7 +140,7 @@ impl Hub {
     pub fn handle(&self) -> HubHandle {
         // A hub that has ended says so to whoever asks it something.
         let _ = self.commands.send(Command::Expect);
-        HubHandle::new(self.commands.clone())
+        HubHandle::new(self.commands.clone(), self.posts.clone())
     }
 }
 

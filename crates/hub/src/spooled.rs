@@ -1,16 +1,17 @@
-//! Hooks that found no hub left their payloads in the spool: they are taken in as if they came now, in the order in which
-//! they were left, and removed once they are kept. What comes twice (the hub died between the two) is kept once, because
-//! a delivery keeps its id.
+//! Hooks, and programs that publish, left in the spool what no hub took: it is taken in as if it came now, in the order in which
+//! it was left, and removed once it is kept. What comes twice (the hub died between the two, or had taken it and could not
+//! say so) is kept once, because a delivery and an event keep their ids.
 
 use std::sync::mpsc::sync_channel;
 
-use subscope_collect::spool::Spool;
+use subscope_collect::spool::{Kind, Spool, Spooled};
 use subscope_fold::Dialect;
-use subscope_model::Millis;
+use subscope_model::{AgentId, Millis};
 
 use crate::{
     command::{AskError, Asks, Ingest, IngestError},
     handle::HubHandle,
+    posted::PostedError,
 };
 
 /// The partition of all hooks: a delivery is known by its id within it.
@@ -50,10 +51,16 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
             }
         };
         let (reply, answer) = sync_channel(1);
-        // One payload is one line, however it was written.
-        let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        let body = spooled.body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect();
-        let ingest = hook_ingest(&spooled.delivery.to_string(), Some(spooled.received_ms), body);
+        let ingest = match ingest(&spooled, hub) {
+            Ok(ingest) => ingest,
+            Err(Unfit::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
+            Err(Unfit::Event(error)) => {
+                told(format!("what was published and spooled cannot be taken in: {error}"));
+                // It would never be taken.
+                let _ = spool.put_aside(&spooled);
+                continue;
+            }
+        };
         let asked = hub.ingest(
             ingest,
             Box::new(move |taken| {
@@ -68,6 +75,48 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
         count += 1;
     }
     Ok(count)
+}
+
+/// Why something that was spooled is not handed over.
+enum Unfit {
+    /// It is no event.
+    Event(PostedError),
+    /// The hub does not say where it belongs.
+    Hub(AskError),
+}
+
+/// Returns the ingest of what was spooled, as if it came now.
+fn ingest(spooled: &Spooled, hub: &HubHandle) -> Result<Ingest, Unfit> {
+    // One payload is one line, however it was written.
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let body = spooled.body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect();
+    let received_ms = Some(spooled.received_ms);
+    match spooled.kind {
+        Kind::Hook => Ok(hook_ingest(&spooled.delivery.to_string(), received_ms, body)),
+        Kind::Event => {
+            let posted = hub.posted_ingest(body).map_err(Unfit::Event)?;
+            let ingest = match posted.unsettled {
+                None => posted.ingest,
+                Some(run) => {
+                    settle(run, hub).map_err(Unfit::Hub)?;
+                    hub.posted_ingest(posted.ingest.body).map_err(Unfit::Event)?.ingest
+                }
+            };
+            Ok(Ingest { received_ms, ..ingest })
+        }
+    }
+}
+
+/// Asks in which session a run is kept that a hub of before was told of.
+fn settle(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
+    let (reply, answer) = sync_channel(1);
+    let told = move |kept| {
+        // Whoever asked waits below.
+        let _ = reply.send(kept);
+    };
+    hub.agents(None, run.clone(), Box::new(told))?;
+    hub.settle_posted(&run, &answer.recv().map_err(|_| AskError::Ended)?);
+    Ok(())
 }
 
 /// Why the rest of a spool waits on.

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 
-use subscope_collect::spool::{Delivery, Spool, write as spool};
+use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
     AskError, Asks, Hub, HubHandle, HubOptions, Ingest, Keeper, Memory, Nothing, StopError, Stopping, Taken,
@@ -226,7 +226,7 @@ fn hooks_that_nobody_waits_for_are_told_nothing() {
     order(&handle, None, "a1").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let late = payload("s", "a1", "PreToolUse", "t1");
-    spool(folder.path(), Delivery::new(1_000_000, 1, 1), &[late]).unwrap();
+    spool(folder.path(), Kind::Hook, Delivery::new(1_000_000, 1, 1), &[late]).unwrap();
     let taken = take_spool(&Spool::open(folder.path()).unwrap(), &handle, &mut |problem| panic!("{problem}"));
     assert_eq!(taken.unwrap(), 1);
     let row = row(&handle, "s", "a1");

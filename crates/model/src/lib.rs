@@ -44,7 +44,7 @@ pub use record::{
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
 pub use stop::{StopOrder, StopStep};
-pub use time::{Millis, parse_rfc3339};
+pub use time::{Millis, iso8601, parse_rfc3339};
 pub use tree::{
     Agent, AgentStatus, Flag, Liveness, LivenessKind, Session, Subtree, Summary, TREE_SCHEMA, ToolCall,
     ToolStatus, Tree,

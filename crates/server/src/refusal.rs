@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use subscope_hub::{AskError, IngestError};
+use subscope_hub::{AskError, IngestError, PostedError};
 
 /// A status with a message for whoever sent the request. The message never repeats what was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,6 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    pub(crate) fn missing(field: &'static str) -> Self {
-        let message = format!("{field} is missing, empty or of the wrong type");
-        Self { field: Some(field), ..Self::bad(message) }
-    }
-
     pub(crate) fn unknown(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("no such {what}"))
     }
@@ -43,6 +38,16 @@ impl Refusal {
 impl From<AskError> for Refusal {
     fn from(error: AskError) -> Self {
         Self::busy(error.to_string())
+    }
+}
+
+impl From<PostedError> for Refusal {
+    fn from(error: PostedError) -> Self {
+        let field = match error {
+            PostedError::Missing(field) => Some(field),
+            PostedError::NotJson(_) => None,
+        };
+        Self { field, ..Self::bad(error.to_string()) }
     }
 }
 

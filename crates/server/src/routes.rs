@@ -1,6 +1,5 @@
 //! The routes, and the document that describes them.
 
-pub(crate) mod chains;
 mod events;
 mod hooks;
 mod ingest;

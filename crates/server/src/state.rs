@@ -11,7 +11,6 @@ use crate::{
     guests::Guests,
     listen::{Identity, Patience},
     mailbox::Taker,
-    routes::chains::Chains,
     token::Token,
 };
 
@@ -32,7 +31,6 @@ pub(crate) struct App(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) hub: HubHandle,
     pub(crate) counters: Counters,
-    pub(crate) chains: Chains,
     /// What takes posted events, where that is not the hub.
     pub(crate) taker: Option<Taker>,
     pub(crate) crowd: Crowd,
@@ -67,7 +65,6 @@ impl App {
         Self(Arc::new(Shared {
             hub,
             counters: Counters::default(),
-            chains: Chains::default(),
             taker,
             crowd: Crowd::default(),
             heartbeat,

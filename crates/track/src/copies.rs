@@ -35,7 +35,8 @@ impl Tracker {
             !response.synthetic && response.owners.iter().any(|(owner, _): &(Ref, _)| *owner == ROOT)
         });
         let responses = facts.responses.iter().skip(told.responses).map(|response| response.key.0);
-        let calls = facts.calls.iter().skip(told.calls).filter_map(|call| call.id.as_deref()).map(call_key);
+        let calls = facts.calls.iter().skip(told.calls).filter(|call| !call.is_published());
+        let calls = calls.filter_map(|call| call.id.as_deref()).map(call_key);
         let holdings = Holdings {
             session: self.session().clone(),
             began_ms: facts.span.get().map(|(from, _)| from),
@@ -96,7 +97,8 @@ impl<'f> Copies<'f> {
 
     /// Whether a call is a copy.
     pub(crate) fn has_call(&self, number: CallNo) -> bool {
-        let id = || self.facts.calls.get(number as usize).and_then(|call| call.id.as_deref());
+        let call = || self.facts.calls.get(number as usize).filter(|call| !call.is_published());
+        let id = || call().and_then(|call| call.id.as_deref());
         !self.elsewhere.is_empty() && id().is_some_and(|id| self.elsewhere.contains(&call_key(id)))
     }
 

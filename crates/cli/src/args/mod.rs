@@ -7,6 +7,7 @@ mod export;
 mod history;
 mod hooks;
 mod import;
+mod publish;
 mod run;
 mod serve;
 mod shell;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
     hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
+    publish::{FailureChoice, PublishArgs},
     run::RunArgs,
     serve::ServeArgs,
     shell::{CompletionsArgs, ManArgs},
@@ -138,6 +140,7 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
+    Publish(PublishArgs),
     Hooks(HooksArgs),
     Hook(HookArgs),
     Config(ConfigArgs),
@@ -170,7 +173,8 @@ impl Command {
             | Self::Search(_)
             | Self::Stats(_)
             | Self::Forget(_) => Raw::default(),
-            Self::Hooks(_)
+            Self::Publish(_)
+            | Self::Hooks(_)
             | Self::Hook(_)
             | Self::Config(_)
             | Self::Doctor(_)

@@ -10,6 +10,7 @@ pub(crate) mod hook;
 mod hooks;
 mod import;
 mod man;
+pub(crate) mod publish;
 pub(crate) mod run;
 pub(crate) mod serve;
 mod showing;
@@ -48,6 +49,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
         Command::Export(args) => export::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Demo(args) => demo::run(args, context),
+        Command::Publish(args) => publish::run(args, context),
         Command::Hooks(args) => hooks::run(args, context),
         Command::Hook(HookArgs {}) => {
             hook::run(context.store_option.as_deref(), &context.environment);
@@ -72,7 +74,9 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Run(_) | Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => {
             true
         }
-        Command::Hooks(_)
+        // An agent waits for it: what its user's settings say is nothing to it.
+        Command::Publish(_)
+        | Command::Hooks(_)
         | Command::Hook(_)
         | Command::Config(_)
         | Command::Doctor(_)

@@ -7,7 +7,7 @@ use std::{
 
 use subscope_model::Millis;
 
-use super::{Delivery, Name, PAYLOAD_LIMIT_BYTES, UNFINISHED, room};
+use super::{Delivery, Kind, Name, PAYLOAD_LIMIT_BYTES, UNFINISHED, room};
 
 /// How long a payload may be in writing until it counts as left behind by a hook that was killed. Hooks take less than
 /// a second; clocks step.
@@ -25,11 +25,13 @@ pub struct Spool {
 /// One payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spooled {
+    /// Whose it is.
+    pub kind: Kind,
     /// Its name, by which a taker knows that it has it already.
     pub delivery: Delivery,
-    /// When it came: milliseconds since 1970, by the clock of the hook.
+    /// When it came: milliseconds since 1970, by the clock of whoever put it there.
     pub received_ms: Millis,
-    /// The bytes that the hook was given; nobody has looked into them.
+    /// The bytes that were put there; nobody has looked into them.
     pub body: Vec<u8>,
     path: PathBuf,
 }
@@ -118,9 +120,15 @@ impl Spool {
     /// # Errors
     /// What the operating system says.
     pub fn set_aside(&self, error: &SpoolError) -> io::Result<()> {
-        let mut aside = error.path().as_os_str().to_owned();
-        aside.push(ASIDE);
-        fs::rename(error.path(), aside)
+        put_aside(error.path())
+    }
+
+    /// The same for a whole payload that its taker cannot use.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn put_aside(&self, spooled: &Spooled) -> io::Result<()> {
+        put_aside(&spooled.path)
     }
 
     /// Removes what hooks left behind that were killed while they wrote, and returns how many there were. It was never
@@ -150,11 +158,17 @@ impl Spool {
             Err(SpoolError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
             Err(error) => Some(Err(error)),
             Ok(body) => {
-                let Name { delivery, .. } = name;
-                Some(Ok(Spooled { delivery, received_ms: delivery.received_ms(), body, path }))
+                let Name { delivery, kind, .. } = name;
+                Some(Ok(Spooled { kind, delivery, received_ms: delivery.received_ms(), body, path }))
             }
         }
     }
+}
+
+fn put_aside(path: &Path) -> io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(ASIDE);
+    fs::rename(path, aside)
 }
 
 /// The payloads that wait in a folder, the oldest first.

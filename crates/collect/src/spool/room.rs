@@ -51,7 +51,7 @@ fn drop_oldest(folder: &Path, waiting: &[Name], most_files: usize, most_bytes: u
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Delivery, Spool, write},
+        super::{Delivery, Kind, Spool, write},
         *,
     };
 
@@ -59,7 +59,7 @@ mod tests {
     fn drop_oldest_leaves_the_newest_and_counts() {
         let folder = tempfile::tempdir().unwrap();
         for at in 0..20 {
-            write(folder.path(), Delivery::new(at, 1, 1), &[b"12345"]).unwrap();
+            write(folder.path(), Kind::Hook, Delivery::new(at, 1, 1), &[b"12345"]).unwrap();
         }
         let left = |most_files, most_bytes| {
             drop_oldest(folder.path(), &reader::names(folder.path()).unwrap(), most_files, most_bytes);

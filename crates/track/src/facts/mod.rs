@@ -296,6 +296,14 @@ impl CallFacts {
         self.seen & (1 << kind as u8) != 0
     }
 
+    /// Whether only events that a program publishes tell of it. Such ids are the program's own (`1`, `call_1`): that another session
+    /// has the same is no sign of a copy.
+    pub(crate) fn is_published(&self) -> bool {
+        let is_known = self.seen != 0 || !self.ends.is_empty();
+        let others = self.seen & !(1 << SourceKind::Posted as u8);
+        is_known && others == 0 && self.ends.iter().all(|end| end.kind == SourceKind::Posted)
+    }
+
     /// The order of its begin, for sorting; calls without one come last.
     pub(crate) fn order(&self) -> (bool, Option<Order>) {
         (self.begin.is_none(), self.begin.map(|begin| begin.order))

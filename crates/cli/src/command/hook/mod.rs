@@ -96,7 +96,7 @@ fn spool(data: &Path, delivery: Delivery, body: &[u8]) {
     });
     if watch.is_ok() {
         // A full disk leaves nowhere to keep it, and nobody may be told.
-        let _ = spool::write(&spool::folder(data), delivery, &[body]);
+        let _ = spool::write(&spool::folder(data), spool::Kind::Hook, delivery, &[body]);
     }
 }
 

@@ -1,0 +1,112 @@
+//! `subscope publish`.
+
+use clap::{Args, ValueEnum};
+use subscope_client::publish::EventKind;
+use subscope_model::{Millis, parse_rfc3339};
+
+/// Posts events of an agent's own subagents to whoever shows them: lines of JSON from stdin, or one event from options.
+#[derive(Args, Clone, Debug, Default)]
+#[command(after_help = "\
+Examples:
+  my-agent --events-to-stdout | subscope publish
+  subscope publish --type subagent_start --name scout --run-id r1 --payload 'Find the bug.'
+  subscope publish --type tool_call --name scout --run-id r1 --tool Read --call-id c1 --payload '{\"path\":\"a.rs\"}'
+  subscope publish --type tool_result --name scout --run-id r1 --tool Read --call-id c1 --payload 'fn main() {}'
+  subscope publish --type subagent_end --name scout --run-id r1
+
+A line has the keys subagentName, subagentRunId, timestamp and type, and what else is known: toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, depth, sessionId, isError, eventId. It is posted when it has come, and the next is read when it is kept.
+
+Where no address is set, nothing is posted, and that is no error. Where one is set and an event cannot be delivered within 5 s, its run is aborted: nothing more of it is posted, stderr names the event and the cause, and the exit code is 1. A line that is no event aborts its run, too; the exit code is then 2. Other runs on stdin go on; when none is left, the command ends. An ending (subagent_end) that cannot be delivered is a warning.
+
+A subagent that starts without a parent is a child of the run that SUBSCOPE_PARENT_RUN_ID names, where that is set.")]
+pub(crate) struct PublishArgs {
+    /// Posts one event of this type, made of the options below, and reads no stdin.
+    #[arg(long = "type", value_name = "TYPE", value_enum, requires_all = ["name", "run_id"])]
+    pub(crate) kind: Option<KindChoice>,
+    /// What the subagent is called.
+    #[arg(long, value_name = "NAME", requires = "kind")]
+    pub(crate) name: Option<String>,
+    /// The subagent's one run, from start to end.
+    #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
+    pub(crate) run_id: Option<String>,
+    /// The tool that is called or has answered.
+    #[arg(long, value_name = "NAME", requires = "kind")]
+    pub(crate) tool: Option<String>,
+    /// Joins a call and its result.
+    #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
+    pub(crate) call_id: Option<String>,
+    /// Prompt, arguments, result, thought or error: text or JSON.
+    #[arg(long, value_name = "TEXT", requires = "kind", allow_hyphen_values = true)]
+    pub(crate) payload: Option<String>,
+    /// The run that started this one.
+    #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
+    pub(crate) parent_run_id: Option<String>,
+    /// The session in which the subagent is to stand.
+    #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
+    pub(crate) session_id: Option<String>,
+    /// How deep the subagent stands: 1 below the root.
+    #[arg(long, value_name = "N", requires = "kind")]
+    pub(crate) depth: Option<u32>,
+    /// When it happened: RFC 3339 or milliseconds since 1970; now where it is left out.
+    #[arg(long, value_name = "TIME", requires = "kind", value_parser = parse_time)]
+    pub(crate) timestamp: Option<Millis>,
+    /// Says that the tool failed.
+    #[arg(long, requires = "kind")]
+    pub(crate) is_error: bool,
+    /// Names the event: what is posted again under the same id counts once.
+    #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
+    pub(crate) event_id: Option<String>,
+    /// Where to post, an address of this machine; else what CPE_SUBAGENT_LOGGING_ADDRESS names.
+    #[arg(long, value_name = "URL")]
+    pub(crate) address: Option<String>,
+    /// What becomes of a run of which an event cannot be delivered: abort, or spool, which leaves its events for the next hub.
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = FailureChoice::Abort)]
+    pub(crate) on_publish_failure: FailureChoice,
+}
+
+/// The type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum KindChoice {
+    /// It begins; the payload is its prompt.
+    SubagentStart,
+    /// It has ended; a payload says by which error.
+    SubagentEnd,
+    /// It calls a tool; the payload is the arguments.
+    ToolCall,
+    /// A tool has answered; the payload is the result.
+    ToolResult,
+    /// It thinks; the payload is the text.
+    ThoughtTrace,
+}
+
+impl From<KindChoice> for EventKind {
+    fn from(choice: KindChoice) -> Self {
+        match choice {
+            KindChoice::SubagentStart => Self::SubagentStart,
+            KindChoice::SubagentEnd => Self::SubagentEnd,
+            KindChoice::ToolCall => Self::ToolCall,
+            KindChoice::ToolResult => Self::ToolResult,
+            KindChoice::ThoughtTrace => Self::ThoughtTrace,
+        }
+    }
+}
+
+/// What becomes of a run of which an event cannot be delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailureChoice {
+    /// Nothing more of it is posted, and the command fails.
+    #[default]
+    Abort,
+    /// Its events wait in the folder for data until the next hub takes them.
+    Spool,
+}
+
+fn parse_id(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("an id is not blank") } else { Ok(text.to_owned()) }
+}
+
+fn parse_time(text: &str) -> Result<Millis, &'static str> {
+    let millis = text.parse().ok().filter(|millis| *millis >= 0);
+    millis.or_else(|| parse_rfc3339(text)).ok_or("neither RFC 3339 nor milliseconds since 1970")
+}

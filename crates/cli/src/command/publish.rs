@@ -1,0 +1,161 @@
+//! `subscope publish`: posts what an agent's subagents do, for programs that do not embed the client.
+
+mod lines;
+mod runs;
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+    io,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use subscope_client::publish::{
+    ADDRESS_VARIABLE, Event, EventKind, OnFailure, Published, Publisher, compact,
+};
+use subscope_collect::spool::{self, Delivery};
+use subscope_hub::clock;
+
+use self::{
+    lines::{Line, Lines},
+    runs::Runs,
+};
+use crate::{
+    args::{FailureChoice, PublishArgs},
+    context::Context,
+    error::{CliError, Kind},
+    output,
+};
+
+/// Says whose child a subagent is that is started without a parent: `mcp agent` sets it for its command.
+const PARENT_VARIABLE: &str = "SUBSCOPE_PARENT_RUN_ID";
+
+/// Runs the command.
+pub(crate) fn run(args: &PublishArgs, context: &Context) -> Result<(), CliError> {
+    let address = args.address.clone().or_else(|| context.environment.text(ADDRESS_VARIABLE));
+    let Some(address) = address else {
+        // Whoever writes to us must not be ended by a closed pipe because nobody watches.
+        if args.kind.is_none() {
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        }
+        return Ok(());
+    };
+    let publisher = Publisher::to(&address).map_err(|error| CliError::caused(Kind::Usage, error))?;
+    let on_failure = on_failure(args.on_publish_failure, context)?;
+    let desk = Desk {
+        publisher: publisher.with_on_failure(on_failure),
+        parent: context.environment.text(PARENT_VARIABLE),
+        context,
+    };
+    match event(args) {
+        Some(event) => desk.publish(event),
+        None => desk.publish_all(&mut Lines::new(io::stdin().lock())),
+    }
+}
+
+/// Returns what is done with events that cannot be delivered, here and in other commands that publish.
+pub(crate) fn on_failure(choice: FailureChoice, context: &Context) -> Result<OnFailure, CliError> {
+    match choice {
+        FailureChoice::Abort => Ok(OnFailure::Abort),
+        FailureChoice::Spool => {
+            let folder = spool::folder(&context.data_folder()?);
+            let last_ns = AtomicU64::new(0);
+            Ok(OnFailure::spool(move |event| keep(&folder, &last_ns, event)))
+        }
+    }
+}
+
+/// Puts an event into the spool, behind all that this process has put there.
+fn keep(folder: &Path, last_ns: &AtomicU64, event: &[u8]) -> io::Result<()> {
+    let now_ns = clock::now_ns();
+    // The clock may stand still between two events, or be set back.
+    let later = |last_ns: u64| Some(now_ns.max(last_ns.saturating_add(1)));
+    let before = last_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+    let at_ns = now_ns.max(before.unwrap_or_default().saturating_add(1));
+    // The standard library seeds its hashers from the operating system.
+    let random = RandomState::new().build_hasher().finish();
+    spool::write(folder, spool::Kind::Event, Delivery::new(at_ns, std::process::id(), random), &[event])
+}
+
+/// Returns the event that options describe.
+fn event(args: &PublishArgs) -> Option<Event> {
+    let (kind, name, run_id) = (args.kind?, args.name.as_deref()?, args.run_id.as_deref()?);
+    let mut event = Event::new(name, run_id, kind.into()).with_is_error(args.is_error);
+    event.tool_name.clone_from(&args.tool);
+    event.tool_call_id.clone_from(&args.call_id);
+    event.payload = args.payload.as_deref().map(written);
+    event.parent_run_id.clone_from(&args.parent_run_id);
+    event.session_id.clone_from(&args.session_id);
+    event.depth = args.depth;
+    event.timestamp_ms = args.timestamp.unwrap_or(event.timestamp_ms);
+    event.event_id = args.event_id.clone().or(event.event_id);
+    Some(event)
+}
+
+/// Returns a payload as it goes on the wire: an object or a list in compact form, any other text as it is.
+fn written(payload: &str) -> String {
+    let is_composed = payload.trim_start().starts_with(['{', '[']);
+    if is_composed && serde_json::from_str::<serde::de::IgnoredAny>(payload).is_ok() {
+        return compact(payload);
+    }
+    payload.to_owned()
+}
+
+/// Publishes, and says what went wrong.
+struct Desk<'a> {
+    publisher: Publisher,
+    parent: Option<String>,
+    context: &'a Context,
+}
+
+impl Desk<'_> {
+    fn publish(&self, mut event: Event) -> Result<(), CliError> {
+        let parent = self.parent.as_ref().filter(|parent| **parent != event.subagent_run_id);
+        if event.kind == EventKind::SubagentStart && event.parent_run_id.is_none() {
+            event.parent_run_id = parent.cloned();
+        }
+        let published = self.publisher.publish(&event);
+        let published = published.map_err(|error| CliError::caused(Kind::Failed, error))?;
+        if let Some(warning) = published.warning() {
+            let then = match published {
+                Published::Spooled(_) => "; it is spooled with all that follows of its run, for the next hub",
+                Published::Off | Published::Delivered | Published::Undelivered(_) => "",
+            };
+            self.context.warn(&format!("{warning}{then}"));
+        }
+        Ok(())
+    }
+
+    /// Publishes line after line, until they end or no run is left that could go on.
+    fn publish_all(&self, lines: &mut Lines<impl io::BufRead>) -> Result<(), CliError> {
+        let mut runs = Runs::default();
+        while let Some(line) = lines.next()? {
+            let (run, failed) = match line {
+                Line::Event(event) => {
+                    let (run, kind) = (event.subagent_run_id.clone(), event.kind);
+                    if !runs.goes_on(&run, kind) {
+                        continue;
+                    }
+                    (Some(run), self.publish(*event).err())
+                }
+                Line::Bad { number, run, what } => {
+                    if run.as_ref().is_some_and(|run| runs.is_aborted(run)) {
+                        continue;
+                    }
+                    (run, Some(CliError::new(Kind::Usage, format!("line {number}: {what}"))))
+                }
+            };
+            let Some(error) = failed else { continue };
+            runs.abort(run, error.kind());
+            if runs.is_last_gone() {
+                return Err(error);
+            }
+            output::complain(&error.render(self.context.style(None).charset()));
+        }
+        match runs.outcome() {
+            None => Ok(()),
+            Some((kind, aborted)) => Err(CliError::new(kind, aborted)),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! An agent that publishes what its subagents do: one for each file that it is given, which counts the lines.
+//!
+//! ```sh
+//! subscope serve &
+//! CPE_SUBAGENT_LOGGING_ADDRESS=http://127.0.0.1:7337 cargo run -p subscope-client --example agent -- README.md
+//! subscope tree last
+//! ```
+
+#![allow(clippy::print_stderr, reason = "an example speaks to whoever runs it")]
+
+use std::{error::Error, fs};
+
+use serde_json::json;
+use subscope_client::publish::{Event, EventKind, PublishError, Publisher};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Where no address is set, nothing is published, and that costs nothing.
+    let publisher = Publisher::from_env()?;
+    for path in std::env::args().skip(1) {
+        // An event that cannot be delivered ends its run, and here the agent, too.
+        count_lines(&publisher, &path)?;
+    }
+    Ok(())
+}
+
+/// A subagent with one tool. Its run is aborted where an event of it cannot be delivered.
+pub(crate) fn count_lines(publisher: &Publisher, path: &str) -> Result<(), PublishError> {
+    let run = format!("counter-{}-{path}", std::process::id());
+    let event = |kind| Event::new("counter", run.as_str(), kind);
+    let tool = |kind| event(kind).with_tool("read", format!("{run}-1"));
+
+    publisher
+        .publish(&event(EventKind::SubagentStart).with_payload(format!("Count the lines of {path}.")))?;
+    publisher.publish(&tool(EventKind::ToolCall).with_json(&json!({ "path": path })))?;
+    let read = fs::read_to_string(path);
+    let result = match &read {
+        Ok(text) => format!("{} lines", text.lines().count()),
+        Err(error) => error.to_string(),
+    };
+    publisher
+        .publish(&tool(EventKind::ToolResult).with_payload(result.as_str()).with_is_error(read.is_err()))?;
+    let end = event(EventKind::SubagentEnd);
+    let end = if read.is_err() { end.with_payload(result) } else { end };
+    // An ending that cannot be delivered aborts nothing.
+    if let Some(warning) = publisher.publish(&end)?.warning() {
+        eprintln!("warning: {warning}");
+    }
+    Ok(())
+}

@@ -1,0 +1,428 @@
+//! One event of an agent about one of its subagents, and its shape on the wire (requirement 4.1).
+
+use std::{
+    collections::hash_map::RandomState,
+    fmt::{self, Write},
+    hash::{BuildHasher, Hasher},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde_json::value::RawValue;
+use subscope_model::{Millis, iso8601, parse_rfc3339};
+
+use super::compact::compact;
+use crate::clock;
+
+/// The longest event that a hub takes, as JSON.
+pub const EVENT_BYTES: usize = 4 << 20;
+/// Room for what says how much of a payload was cut.
+const MARK_BYTES: usize = 64;
+
+/// Room for the longest id that is made here.
+const ID_BYTES: usize = 16 + 1 + 16 + 1 + 16;
+
+/// What of a subagent an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// It begins; the payload is its prompt.
+    SubagentStart,
+    /// It has ended; a payload says by which error.
+    SubagentEnd,
+    /// It calls a tool; the payload is the arguments.
+    ToolCall,
+    /// A tool has answered; the payload is the result.
+    ToolResult,
+    /// It thinks; the payload is the text.
+    ThoughtTrace,
+}
+
+impl EventKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] =
+        [Self::SubagentStart, Self::SubagentEnd, Self::ToolCall, Self::ToolResult, Self::ThoughtTrace];
+
+    /// Returns the word of the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SubagentStart => "subagent_start",
+            Self::SubagentEnd => "subagent_end",
+            Self::ToolCall => "tool_call",
+            Self::ToolResult => "tool_result",
+            Self::ThoughtTrace => "thought_trace",
+        }
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Tokens of a response of the model. What is not known stays out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenUsage {
+    /// Read anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// All of them, where the agent counts them itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+    /// Read from the cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// Written to the cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
+}
+
+/// One event. [`Event::new`] sets what every event needs; the rest is optional and left out where it is not set.
+///
+/// As JSON it has the names of the wire (`subagentRunId`), in one line. It is read from the same, where a payload may be any
+/// JSON and the time epoch milliseconds, too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// What the subagent is called; several may be called the same.
+    pub subagent_name: String,
+    /// Its one run, from its start to its end. Not blank.
+    #[serde(alias = "subagentRunID")]
+    pub subagent_run_id: String,
+    /// When it happened: milliseconds since 1970; RFC 3339 on the wire.
+    #[serde(rename = "timestamp", serialize_with = "write_time", deserialize_with = "read_time")]
+    pub timestamp_ms: Millis,
+    /// What happened.
+    #[serde(rename = "type")]
+    pub kind: EventKind,
+    /// The tool that is called or has answered.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool_name: Option<String>,
+    /// Joins a call and its result.
+    #[serde(skip_serializing_if = "Option::is_none", default, alias = "toolCallID")]
+    pub tool_call_id: Option<String>,
+    /// Prompt, arguments, result, thought or error: text, or JSON in compact form.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "read_payload")]
+    pub payload: Option<String>,
+    /// How long the tool may run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub execution_timeout_seconds: Option<u64>,
+    /// `encrypted` where the thought cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reasoning_type: Option<String>,
+    /// Tokens of the response that this event comes from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub token_usage: Option<TokenUsage>,
+    /// The run of whoever started this subagent; the root's where there is none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent_run_id: Option<String>,
+    /// How deep it stands: 1 below the root.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub depth: Option<u32>,
+    /// The session in which it is to stand.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session_id: Option<String>,
+    /// Whether the tool failed.
+    #[serde(skip_serializing_if = "is_false", default, deserialize_with = "read_flag")]
+    pub is_error: bool,
+    /// Names this event for ever: what is posted again under the same id counts once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub event_id: Option<String>,
+}
+
+impl Event {
+    /// Returns an event that happens now, with an id that no other event has.
+    pub fn new(
+        subagent_name: impl Into<String>,
+        subagent_run_id: impl Into<String>,
+        kind: EventKind,
+    ) -> Self {
+        let now_ns = clock::now_ns();
+        Self {
+            subagent_name: subagent_name.into(),
+            subagent_run_id: subagent_run_id.into(),
+            timestamp_ms: Millis::try_from(now_ns / 1_000_000).unwrap_or(Millis::MAX),
+            kind,
+            tool_name: None,
+            tool_call_id: None,
+            payload: None,
+            execution_timeout_seconds: None,
+            reasoning_type: None,
+            token_usage: None,
+            parent_run_id: None,
+            depth: None,
+            session_id: None,
+            is_error: false,
+            event_id: Some(fresh_id(now_ns)),
+        }
+    }
+
+    /// Sets when it happened: milliseconds since 1970.
+    #[must_use]
+    pub fn with_timestamp_ms(mut self, at_ms: Millis) -> Self {
+        self.timestamp_ms = at_ms;
+        self
+    }
+
+    /// Names the tool and the call, which joins the call with its result.
+    #[must_use]
+    pub fn with_tool(mut self, name: impl Into<String>, call_id: impl Into<String>) -> Self {
+        self.tool_name = Some(name.into());
+        self.tool_call_id = Some(call_id.into());
+        self
+    }
+
+    /// Sets the payload: text, or JSON that is compact already.
+    #[must_use]
+    pub fn with_payload(mut self, payload: impl Into<String>) -> Self {
+        self.payload = Some(payload.into());
+        self
+    }
+
+    /// Sets a payload of JSON, written in compact form.
+    #[must_use]
+    pub fn with_json(self, payload: &serde_json::Value) -> Self {
+        self.with_payload(payload.to_string())
+    }
+
+    /// Says how long the tool may run.
+    #[must_use]
+    pub fn with_execution_timeout_seconds(mut self, seconds: u64) -> Self {
+        self.execution_timeout_seconds = Some(seconds);
+        self
+    }
+
+    /// Says of which kind a thought is; `encrypted` for what cannot be read.
+    #[must_use]
+    pub fn with_reasoning_type(mut self, kind: impl Into<String>) -> Self {
+        self.reasoning_type = Some(kind.into());
+        self
+    }
+
+    /// Sets the tokens of the response that it comes from.
+    #[must_use]
+    pub fn with_token_usage(mut self, usage: TokenUsage) -> Self {
+        self.token_usage = Some(usage);
+        self
+    }
+
+    /// Names the run that started this one.
+    #[must_use]
+    pub fn with_parent_run_id(mut self, run: impl Into<String>) -> Self {
+        self.parent_run_id = Some(run.into());
+        self
+    }
+
+    /// Says how deep the subagent stands: 1 below the root.
+    #[must_use]
+    pub fn with_depth(mut self, depth: u32) -> Self {
+        self.depth = Some(depth);
+        self
+    }
+
+    /// Names the session in which the subagent is to stand.
+    #[must_use]
+    pub fn with_session_id(mut self, session: impl Into<String>) -> Self {
+        self.session_id = Some(session.into());
+        self
+    }
+
+    /// Says whether the tool failed.
+    #[must_use]
+    pub fn with_is_error(mut self, is_error: bool) -> Self {
+        self.is_error = is_error;
+        self
+    }
+
+    /// Replaces the id that [`Event::new`] gave it.
+    #[must_use]
+    pub fn with_event_id(mut self, id: impl Into<String>) -> Self {
+        self.event_id = Some(id.into());
+        self
+    }
+
+    /// Returns it whole as one line of JSON, without a line end.
+    pub fn to_json(&self) -> Vec<u8> {
+        #[expect(clippy::expect_used, reason = "strings and numbers always have a JSON")]
+        serde_json::to_vec(self).expect("an event is strings and numbers")
+    }
+}
+
+impl Event {
+    /// Returns it as it is posted: [`Event::to_json`] with its payload cut so far that a hub takes it. A tool's huge result is no
+    /// reason to abort a run. What is too long without its payload stays so, and is refused.
+    pub(super) fn to_wire(&self) -> Vec<u8> {
+        let json = self.to_json();
+        let Some(payload) = self.payload.as_deref().filter(|_| json.len() > EVENT_BYTES) else { return json };
+        let rest = json.len() - payload.chars().map(json_bytes).sum::<usize>();
+        let Some(room) = EVENT_BYTES.checked_sub(rest + MARK_BYTES) else { return json };
+        let mut used = 0;
+        let fits = |character: &char| {
+            used += json_bytes(*character);
+            used <= room
+        };
+        let kept: String = payload.chars().take_while(fits).collect();
+        let cut = payload.len() - kept.len();
+        Self { payload: Some(format!("{kept}\n... ({cut} bytes cut)")), ..self.clone() }.to_json()
+    }
+}
+
+/// How many bytes a character takes in a text of JSON, as serde_json spells it.
+fn json_bytes(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => character.len_utf8(),
+    }
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// RFC 3339 is what every implementor of this wire reads; epoch milliseconds only some.
+fn write_time<S: Serializer>(at_ms: &Millis, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&iso8601(*at_ms))
+}
+
+fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<Millis, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "timestamp is neither RFC 3339 nor epoch milliseconds")]
+    enum Time {
+        Text(String),
+        Whole(Millis),
+        Fraction(f64),
+    }
+    let at_ms = match Time::deserialize(from)? {
+        Time::Text(text) => parse_rfc3339(&text),
+        Time::Whole(millis) => Some(millis).filter(|millis| *millis >= 0),
+        Time::Fraction(millis) => Some(millis as Millis).filter(|millis| *millis >= 0),
+    };
+    at_ms.ok_or_else(|| D::Error::custom("timestamp is neither RFC 3339 nor epoch milliseconds"))
+}
+
+fn read_flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    Ok(Option::<bool>::deserialize(from)?.unwrap_or_default())
+}
+
+/// A text stays what it is; other JSON becomes its compact text.
+fn read_payload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let Some(raw) = Option::<Box<RawValue>>::deserialize(from)? else { return Ok(None) };
+    if raw.get().starts_with('"') {
+        return serde_json::from_str(raw.get()).map(Some).map_err(D::Error::custom);
+    }
+    Ok(Some(compact(raw.get())))
+}
+
+/// An id from a seed of the operating system, made once in a process, a count, and the time: a process that is forked has the
+/// seed and the count of the one before.
+fn fresh_id(now_ns: u64) -> String {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // The standard library seeds its hashers from the operating system.
+    let seed = SEED.get_or_init(|| RandomState::new().build_hasher().finish());
+    let mut id = String::with_capacity(ID_BYTES);
+    // Writing to a String cannot fail.
+    let _ = write!(id, "{seed:016x}-{now_ns:x}-{:x}", COUNT.fetch_add(1, Ordering::Relaxed));
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(event: &Event) -> String {
+        String::from_utf8(event.to_json()).unwrap()
+    }
+
+    #[test]
+    fn event_has_the_four_required_keys_and_no_optional_one_that_is_not_set() {
+        let mut event =
+            Event::new("worker", "r1", EventKind::SubagentStart).with_timestamp_ms(1_795_293_906_647);
+        event.event_id = None;
+        let expected = r#"{"subagentName":"worker","subagentRunId":"r1","timestamp":"2026-11-21T20:45:06.647Z","type":"subagent_start"}"#;
+        assert_eq!(json(&event), expected);
+        let usage = TokenUsage { input_tokens: Some(100), ..TokenUsage::default() };
+        let event = event.with_token_usage(usage).with_is_error(true);
+        assert!(
+            json(&event)
+                .ends_with(r#""type":"subagent_start","tokenUsage":{"inputTokens":100},"isError":true}"#)
+        );
+    }
+
+    #[test]
+    fn event_that_says_everything_comes_back() {
+        let event = Event::new("w", "r2", EventKind::ToolCall)
+            .with_tool("Read", "t1")
+            .with_json(&serde_json::json!({"path": "a b", "lines": [1, 2]}))
+            .with_execution_timeout_seconds(30)
+            .with_reasoning_type("encrypted")
+            .with_parent_run_id("r1")
+            .with_depth(2)
+            .with_session_id("s");
+        assert_eq!(event.payload.as_deref(), Some(r#"{"path":"a b","lines":[1,2]}"#));
+        assert_eq!(serde_json::from_slice::<Event>(&event.to_json()).unwrap(), event);
+    }
+
+    #[test]
+    fn event_is_read_as_any_program_writes_it() {
+        let line = r#"{"subagentRunID": "r", "subagentName": "", "type": "tool_result", "timestamp": 1795293906647.5,
+            "toolCallID": "t", "payload": {"a" : [ 1, "x y" ]}, "isError": null, "other": 1}"#;
+        let event: Event = serde_json::from_str(line).unwrap();
+        assert_eq!((event.subagent_run_id.as_str(), event.tool_call_id.as_deref()), ("r", Some("t")));
+        assert_eq!(event.timestamp_ms, 1_795_293_906_647);
+        assert_eq!(event.payload.as_deref(), Some(r#"{"a":[1,"x y"]}"#));
+        assert_eq!((event.is_error, event.event_id), (false, None));
+    }
+
+    #[test]
+    fn event_that_lacks_something_says_what() {
+        for (line, what) in [
+            (r#"{"subagentRunId":"r","timestamp":1,"type":"tool_call"}"#, "subagentName"),
+            (r#"{"subagentName":"n","timestamp":1,"type":"tool_call"}"#, "subagentRunId"),
+            (r#"{"subagentName":"n","subagentRunId":"r","type":"tool_call"}"#, "timestamp"),
+            (r#"{"subagentName":"n","subagentRunId":"r","timestamp":1}"#, "type"),
+            (r#"{"subagentName":"n","subagentRunId":"r","timestamp":"now","type":"tool_call"}"#, "timestamp"),
+            (r#"{"subagentName":"n","subagentRunId":"r","timestamp":true,"type":"tool_call"}"#, "timestamp"),
+            (r#"{"subagentName":"n","subagentRunId":"r","timestamp":1,"type":"toolcall"}"#, "toolcall"),
+        ] {
+            let error = serde_json::from_str::<Event>(line).unwrap_err().to_string();
+            assert!(error.contains(what), "{error} does not say {what}");
+        }
+    }
+
+    #[test]
+    fn payload_that_is_too_long_is_cut_and_says_by_how_much() {
+        let every: String = (0..0x3000).filter_map(char::from_u32).collect();
+        let event = |payload: String| Event::new("w", "r", EventKind::ToolResult).with_payload(payload);
+        for payload in
+            [every.repeat(200), "\"".repeat(EVENT_BYTES), "\u{1}\u{10ffff}".repeat(EVENT_BYTES / 4)]
+        {
+            let wire = event(payload.clone()).to_wire();
+            assert!(wire.len() <= EVENT_BYTES && wire.len() > EVENT_BYTES - 2 * MARK_BYTES, "{}", wire.len());
+            let told = serde_json::from_slice::<Event>(&wire).unwrap().payload.unwrap();
+            let (kept, mark) = told.rsplit_once("\n... (").unwrap();
+            assert!(payload.starts_with(kept));
+            assert_eq!(mark, format!("{} bytes cut)", payload.len() - kept.len()));
+        }
+        let whole = event("x".repeat(EVENT_BYTES - 1000));
+        assert_eq!(whole.to_wire(), whole.to_json());
+        let hopeless = Event { subagent_name: "x".repeat(EVENT_BYTES), ..event("y".to_owned()) };
+        assert_eq!(hopeless.to_wire(), hopeless.to_json());
+    }
+
+    #[test]
+    fn ids_are_never_given_twice() {
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| fresh_id(1)).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(EventKind::ALL.iter().all(|kind| serde_json::to_value(kind).unwrap() == kind.as_str()));
+    }
+}

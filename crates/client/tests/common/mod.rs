@@ -1,0 +1,87 @@
+//! A hub with its server, for the tests of the client.
+
+#![allow(clippy::unwrap_used, dead_code, reason = "each test program uses its own part of this module")]
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::mpsc::sync_channel,
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use subscope_client::{Address, Client};
+use subscope_hub::{Hub, HubOptions, Nothing};
+use subscope_model::{HubMode, PriceTable};
+use subscope_server::{Identity, Patience, Server, ServerOptions};
+use subscope_store::{Access, Sqlite};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+/// Far more than any wait of these tests takes.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const VERSION: &str = "0.3.0";
+
+/// A hub with its server; ends when dropped.
+pub(crate) struct Running {
+    pub(crate) socket: PathBuf,
+    pub(crate) tcp: SocketAddr,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    /// Starts one over what is kept in a folder.
+    pub(crate) fn start(folder: &Path, patience: Patience) -> Self {
+        Self::start_at(folder, patience, SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    /// The same on an address.
+    pub(crate) fn start_at(folder: &Path, patience: Patience, listen: SocketAddr) -> Self {
+        let socket = folder.join("hub.sock");
+        let store = Sqlite::open(folder, Access::Write, "1", 1_000).unwrap();
+        let options = HubOptions {
+            prices: PriceTable::default(),
+            limits: subscope_fold::Limits::default(),
+            texts: None,
+        };
+        let hub = Hub::start(Box::new(Nothing), Box::new(store), options).unwrap();
+        let options = ServerOptions {
+            listen,
+            socket: socket.clone(),
+            heartbeat: Duration::from_millis(50),
+            patience,
+            identity: Identity { version: VERSION, mode: HubMode::Background },
+            token: None,
+        };
+        let (ready, is_ready) = sync_channel(1);
+        let (end, is_ended) = oneshot::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            runtime.unwrap().block_on(async {
+                let server = Server::bind(options, hub.handle()).await.unwrap();
+                ready.send(server.url()).unwrap();
+                server.run(async { drop(is_ended.await) }).await;
+            });
+        });
+        let url: String = is_ready.recv_timeout(LIMIT).unwrap();
+        let tcp = url.strip_prefix("http://").unwrap().parse().unwrap();
+        Self { socket, tcp, end: Some(end), thread: Some(thread) }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(Address::Socket(self.socket.clone())).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end.take();
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(matches!(ended, Some(Ok(()))) || std::thread::panicking());
+    }
+}
+
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}

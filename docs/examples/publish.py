@@ -1,0 +1,59 @@
+"""An agent that publishes what its subagent does, with Python's standard library alone.
+
+    CPE_SUBAGENT_LOGGING_ADDRESS=http://127.0.0.1:7337 python3 publish.py FILE...
+"""
+
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+ADDRESS = os.environ.get("CPE_SUBAGENT_LOGGING_ADDRESS", "").rstrip("/")
+# The address is this machine's: no proxy stands between.
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def publish(kind, name, run_id, **more):
+    """Publishes one event, and raises where it cannot be delivered: let that end the subagent's run.
+
+    `more` may have toolName, toolCallId, payload, isError, parentRunId, tokenUsage and so on. A payload is text, or JSON as text.
+    """
+    if not ADDRESS:
+        return
+    event = {"subagentName": name, "subagentRunId": run_id, "timestamp": time.time_ns() // 1_000_000, "type": kind}
+    # With an id of its own it counts once, however often it is posted.
+    body = json.dumps({**event, "eventId": str(uuid.uuid4()), **more}, separators=(",", ":")).encode()
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(ADDRESS + "/subagent-events", body, headers, method="POST")
+    try:
+        # Any status of success is one; every other one raises. The limit is on each step of the exchange.
+        OPENER.open(request, timeout=5).close()
+    except (urllib.error.URLError, OSError) as error:
+        said = f"{kind} {more.get('toolName', '')} of run {run_id} could not be delivered: {error}"
+        if kind != "subagent_end":
+            raise RuntimeError(said) from error
+        print("warning:", said, file=sys.stderr)
+
+
+def count_lines(path):
+    """A subagent with one tool."""
+    run_id = str(uuid.uuid4())
+    publish("subagent_start", "counter", run_id, payload=f"Count the lines of {path}.")
+    call = {"toolName": "read", "toolCallId": str(uuid.uuid4())}
+    publish("tool_call", "counter", run_id, **call, payload=json.dumps({"path": path}))
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = len(file.readlines())
+    except OSError as error:
+        publish("tool_result", "counter", run_id, **call, payload=str(error), isError=True)
+        publish("subagent_end", "counter", run_id, payload=str(error))
+        return
+    publish("tool_result", "counter", run_id, **call, payload=f"{lines} lines")
+    publish("subagent_end", "counter", run_id)
+
+
+for argument in sys.argv[1:]:
+    count_lines(argument)
