@@ -17,7 +17,13 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser;
 
-use crate::{args::Cli, command::hook, context::Context, environment::Environment, terminal::Probe};
+use crate::{
+    args::Cli,
+    command::{hook, run},
+    context::Context,
+    environment::Environment,
+    terminal::Probe,
+};
 
 /// Folding is many small allocations: with the system's allocator a quarter of the hub's time under load is theirs.
 #[global_allocator]
@@ -30,6 +36,9 @@ fn main() -> ExitCode {
         hook::run_words(&words);
         return ExitCode::SUCCESS;
     }
+    if run::is_meant(&words) {
+        return ExitCode::from(run::become_command(&words));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => {
@@ -38,8 +47,8 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
-    let mut context =
-        Context::new(&cli.global, cli.command.settings(), Environment::of_process(), Probe::of_stdout());
+    let probe = if cli.command.prints_on_stderr() { Probe::of_stderr() } else { Probe::of_stdout() };
+    let mut context = Context::new(&cli.global, cli.command.settings(), Environment::of_process(), probe);
     match command::run(&cli.command, &mut context) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

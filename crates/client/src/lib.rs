@@ -16,6 +16,7 @@ mod connection;
 mod error;
 mod fit;
 mod http;
+mod ingest;
 mod live;
 pub mod publish;
 mod sse;

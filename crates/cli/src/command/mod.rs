@@ -11,7 +11,9 @@ mod hooks;
 mod import;
 mod man;
 pub(crate) mod publish;
+pub(crate) mod run;
 pub(crate) mod serve;
+mod showing;
 mod stop;
 pub(crate) mod target;
 mod tree;
@@ -34,6 +36,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
     match command {
         Command::Tree(args) => tree::run(args, context),
         Command::Watch(args) => watch::run(args, context),
+        Command::Run(args) => run::run(args, context),
         Command::Ls(args) => history::ls::run(args, context),
         Command::Search(args) => history::search::run(args, context),
         Command::Show(args) => history::show::run(args, context),
@@ -68,7 +71,9 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
             true
         }
-        Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => true,
+        Command::Run(_) | Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => {
+            true
+        }
         // An agent waits for it: what its user's settings say is nothing to it.
         Command::Publish(_)
         | Command::Hooks(_)
