@@ -1,0 +1,153 @@
+//! What must be so: the log of the stand-in against a tree, and one tree against another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use serde_json::Value;
+use subscope_model::{Agent, AgentStatus, Tree, Usage};
+use subscope_rig::{Exchange, Outcome, Scenario, Spent};
+
+use crate::finding::Findings;
+
+/// What the stand-in knows of one agent.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// `root` or the harness's id.
+    pub(crate) id: String,
+    /// Who answered it.
+    pub(crate) actor: String,
+    parent: Option<String>,
+    /// The call that asked for it, and when that was told.
+    pub(crate) spawn: Option<(String, Instant)>,
+    calls: BTreeMap<String, String>,
+    answers: usize,
+    spent: Spent,
+    last: Outcome,
+}
+
+const ROOT: &str = "root";
+
+/// Returns the agents that asked, the root among them, by id.
+///
+/// Parents are those of the requests' headers; the call that asked for an agent is the one whose prompt its actor answers.
+pub(crate) fn known(scenario: &Scenario, log: &[Exchange]) -> BTreeMap<String, Known> {
+    let mut known: BTreeMap<String, Known> = BTreeMap::new();
+    for exchange in log {
+        let id = exchange.agent.clone().unwrap_or_else(|| ROOT.to_owned());
+        let parent =
+            exchange.agent.as_ref().map(|_| exchange.parent.clone().unwrap_or_else(|| ROOT.to_owned()));
+        let agent = known.entry(id.clone()).or_insert_with(|| Known {
+            id,
+            actor: exchange.actor.clone().unwrap_or_default(),
+            parent,
+            spawn: None,
+            calls: BTreeMap::new(),
+            answers: 0,
+            spent: Spent::default(),
+            last: exchange.outcome,
+        });
+        agent.last = exchange.outcome;
+        if exchange.outcome == Outcome::Answered {
+            agent.answers += 1;
+            agent.spent += exchange.spent;
+            agent.calls.extend(exchange.calls.iter().map(|call| (call.id.clone(), call.name.clone())));
+        }
+    }
+    for agent in known.values_mut().filter(|agent| agent.id != ROOT) {
+        let asks = scenario.actors.iter().find(|actor| actor.id == agent.actor);
+        let prompt = |call: &Value| call["prompt"].as_str().unwrap_or_default().to_owned();
+        let mut calls = log.iter().flat_map(|exchange| &exchange.calls);
+        let call = calls.find(|call| asks.is_some_and(|actor| prompt(&call.input).contains(&actor.matches)));
+        agent.spawn = call.and_then(|call| Some((call.id.clone(), call.told_at?)));
+    }
+    known
+}
+
+/// Compares a tree with what the stand-in knows.
+pub(crate) fn compare(known: &BTreeMap<String, Known>, tree: &Tree, findings: &mut Findings) {
+    let ids = |ids: &mut dyn Iterator<Item = String>| ids.collect::<BTreeSet<_>>();
+    let found = ids(&mut tree.agents.iter().map(|agent| agent.id.to_string()));
+    findings.same("agents of the log", found, ids(&mut known.keys().cloned()));
+    for agent in &tree.agents {
+        if let Some(known) = known.get(agent.id.as_str()) {
+            compare_agent(known, agent, findings);
+        }
+    }
+    let mut all = Spent::default();
+    known.values().for_each(|agent| all += agent.spent);
+    let total = tree.summary.usage.map(|usage| usage.total_tokens);
+    findings.same("tokens of all", total, Some(all.total()));
+}
+
+fn compare_agent(known: &Known, agent: &Agent, findings: &mut Findings) {
+    let who = &known.actor;
+    findings.same(
+        format!("{who}: parent"),
+        agent.parent_id.as_ref().map(ToString::to_string),
+        known.parent.clone(),
+    );
+    let spawn = known.spawn.as_ref().map(|(call, _)| call.clone());
+    findings.same(format!("{who}: its call"), agent.spawned_by.as_ref().map(ToString::to_string), spawn);
+    let calls = agent
+        .tools
+        .iter()
+        .map(|tool| (tool.id.as_ref().map(ToString::to_string).unwrap_or_default(), tool.name.to_string()));
+    findings.same(format!("{who}: calls"), calls.collect(), known.calls.clone());
+    findings.same(format!("{who}: responses"), agent.messages as usize, known.answers);
+    let Spent { input, output, cache_read, cache_write } = known.spent;
+    let spent = (known.answers > 0).then(|| Usage::new(input, output, cache_read, cache_write));
+    findings.same(format!("{who}: tokens"), agent.usage, spent);
+    let status = match known.last {
+        Outcome::Answered => AgentStatus::Completed,
+        Outcome::Refused(_) | Outcome::Cut => AgentStatus::Failed,
+        Outcome::Left | Outcome::Open => AgentStatus::Stopped,
+    };
+    findings.same(format!("{who}: status"), agent.status, status);
+}
+
+/// Compares two trees field by field. Left out is what depends on the sources alone, and not on what happened: `rev`, and
+/// how an ending (`evidence`) and a call's owner (`basis`) are known.
+pub(crate) fn differences(found: &Tree, wanted: &Tree) -> Vec<String> {
+    let mut all = Vec::new();
+    let values = [found, wanted].map(|tree| serde_json::to_value(tree).unwrap_or_default());
+    differ("", &values[0], &values[1], &mut all);
+    all
+}
+
+fn differ(place: &str, found: &Value, wanted: &Value, all: &mut Vec<String>) {
+    if matches!(place.rsplit('.').next(), Some("rev" | "evidence" | "basis")) || found == wanted {
+        return;
+    }
+    match (found, wanted) {
+        (Value::Object(a), Value::Object(b)) => {
+            for name in a.keys().chain(b.keys().filter(|name| !a.contains_key(*name))) {
+                differ(&format!("{place}.{name}"), &found[name], &wanted[name], all);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (at, (found, wanted)) in a.iter().zip(b).enumerate() {
+                differ(&format!("{place}[{at}]"), found, wanted, all);
+            }
+        }
+        _ => all.push(format!("{}: {found}, and not {wanted}", place.trim_start_matches('.'))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tells_where_two_trees_differ_and_passes_over_what_rests_on_sources() {
+        let mut all = Vec::new();
+        let one = json!({"rev": 1, "agents": [{"id": "a", "evidence": "x", "tools": [{"basis": "wire", "name": "Read"}]}]});
+        let two =
+            json!({"agents": [{"id": "a", "evidence": "y", "tools": [{"basis": "link", "name": "Bash"}]}]});
+        differ("", &one, &two, &mut all);
+        assert_eq!(all, ["agents[0].tools[0].name: \"Read\", and not \"Bash\""]);
+    }
+}
