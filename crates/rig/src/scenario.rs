@@ -7,6 +7,7 @@
 //! args = []                                      # more options for it
 //! env = { CLAUDE_CODE_MAX_RETRIES = "1" }        # more variables
 //! ends_with = "It says hello."                   # the last words of the run, as `claude -p` prints them
+//! exit_code = 0                                  # its exit code
 //!
 //! [agents]                                       # .claude/agents/NAME.md
 //! lead = "---\nname: lead\n…"
@@ -75,6 +76,9 @@ pub struct Scenario {
     pub prompt: String,
     /// The last words of the run.
     pub ends_with: String,
+    /// How the run ends.
+    #[serde(default)]
+    pub exit_code: i32,
     /// More options of `claude`.
     #[serde(default)]
     pub args: Vec<String>,

@@ -5,6 +5,7 @@
 //! what the transcripts alone say, and with the log of the stand-in.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
+mod blocks;
 mod finding;
 mod heard;
 mod served;
@@ -24,7 +25,8 @@ use crate::{finding::Findings, world::Programs};
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 7] = ["single", "parallel", "background", "nested", "errors", "taskstop", "slow"];
+const SCENARIOS: [&str; 8] =
+    ["single", "parallel", "background", "nested", "errors", "taskstop", "refused", "slow"];
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1)) {

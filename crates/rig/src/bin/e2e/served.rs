@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     io::{BufRead, BufReader},
     net::SocketAddr,
     path::Path,
@@ -11,11 +12,13 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use subscope_client::{Address, Client};
 use subscope_model::{SessionId, Tree};
 use subscope_rig::tick;
 
 use crate::{
+    blocks,
     finding::Findings,
     heard::{Heard, Listener},
     truth::{self, Known},
@@ -25,8 +28,11 @@ use crate::{
 /// How long the hub may take to know all that the transcript says: far more than it needs.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// A file that has not grown for so long is whole.
+const STILL: Duration = Duration::from_millis(700);
+
 /// What stands in a settings file before hooks are added to it, in nobody's favourite form.
-const SETTINGS: &str =
+pub(crate) const SETTINGS: &str =
     "{ \"includeCoAuthoredBy\":false,\n\n\t\"permissions\" : {\"deny\":[ \"WebFetch\" ]} }";
 
 /// Plays a scenario.
@@ -45,15 +51,21 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
     let limits = if world.scenario.stalls.is_empty() { "" } else { "--stall 3s --stall-subagents 3s" };
     let hub = Hub::start(world.subscope(&format!("serve --listen 127.0.0.1:0 {limits}")))?;
     let listener = Listener::start(hub.address)?;
+    let watch = Background::start(world.subscope("watch"), &world.path("blocks"))?;
     let ended = world.run(world.claude())?;
     let shown = String::from_utf8_lossy(&ended.stdout).into_owned();
-    if !ended.status.success() || !shown.trim_end().ends_with(&world.scenario.ends_with) {
+    if ended.status.code() != Some(world.scenario.exit_code)
+        || !shown.trim_end().ends_with(&world.scenario.ends_with)
+    {
         findings.fault(format!("claude: {}, {shown:?}, {:?}", ended.status, ended.stderr));
     }
     let transcript = world.transcript()?;
     let wanted = world.tree(&transcript)?;
     let tree = settled(&hub, &wanted)?;
     let heard = listener.end()?;
+    // What the hub has told, watch prints as it comes.
+    let shown = until_still(&world.path("blocks"))?;
+    drop(watch);
     hub.end()?;
     for difference in truth::differences(&tree, &wanted) {
         findings.fault(format!("the hub's tree: {difference}"));
@@ -61,6 +73,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
     let log = world.stand_in.log();
     let known = truth::known(&world.scenario, &log);
     truth::compare(&known, &tree, findings);
+    blocks::compare("watch", &shown, &known, &tree, findings);
     let delays = delays(&known, &heard, findings);
     stalls(&world, &known, &heard, findings);
     obey(&world, &format!("hooks remove --scope {scope}"))?;
@@ -146,45 +159,78 @@ fn list(delays: &[Duration]) -> String {
     format!("{} ms", delays.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// A `serve` that runs; it is ended when dropped.
+/// Waits until a file grows no more; returns it.
+fn until_still(path: &Path) -> Result<String> {
+    let mut before = None;
+    loop {
+        let text = fs::read_to_string(path)?;
+        if before.as_ref() == Some(&text) {
+            return Ok(text);
+        }
+        before = Some(text);
+        thread::sleep(STILL);
+    }
+}
+
+/// A `serve` that runs.
 struct Hub {
-    child: Child,
+    process: Background,
     address: SocketAddr,
 }
 
 impl Hub {
     /// Starts it and waits until it answers.
     fn start(mut command: Command) -> Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().context("cannot start serve")?;
+        command.stdout(Stdio::piped());
+        let mut process = Background::of(command)?;
         let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = process.child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
         match line.trim().strip_prefix("http://").and_then(|address| address.parse().ok()) {
-            Some(address) => Ok(Self { child, address }),
-            None => {
-                let _ = child.kill();
-                bail!("serve said {line:?}, and {}", child.wait()?);
-            }
+            Some(address) => Ok(Self { process, address }),
+            None => bail!("serve said {line:?}"),
         }
     }
 
     /// Ends it as a person would.
+    fn end(self) -> Result<()> {
+        self.process.end()
+    }
+}
+
+/// A program that runs until it is told to end, or is dropped.
+struct Background {
+    child: Child,
+}
+
+impl Background {
+    /// Starts it with its output in a file.
+    fn start(mut command: Command, output: &Path) -> Result<Self> {
+        command.stdout(fs::File::create(output)?);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self { child })
+    }
+
+    /// Tells it to end, which it must do well.
     fn end(mut self) -> Result<()> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let status = self.child.wait()?;
         if !status.success() {
-            bail!("serve ended with {status}");
+            bail!("a program that was told to end ended with {status}");
         }
         Ok(())
     }
 }
 
-impl Drop for Hub {
+impl Drop for Background {
     fn drop(&mut self) {
-        // It has ended already where all went well.
+        // One that was told to end has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -21,7 +21,8 @@ pub(crate) struct Known {
     parent: Option<String>,
     /// The call that asked for it, and when that was told.
     pub(crate) spawn: Option<(String, Instant)>,
-    calls: BTreeMap<String, String>,
+    /// Ids and names of its calls, in the order in which they were told.
+    pub(crate) calls: Vec<(String, String)>,
     answers: usize,
     spent: Spent,
     last: Outcome,
@@ -43,7 +44,7 @@ pub(crate) fn known(scenario: &Scenario, log: &[Exchange]) -> BTreeMap<String, K
             actor: exchange.actor.clone().unwrap_or_default(),
             parent,
             spawn: None,
-            calls: BTreeMap::new(),
+            calls: Vec::new(),
             answers: 0,
             spent: Spent::default(),
             last: exchange.outcome,
@@ -94,7 +95,8 @@ fn compare_agent(known: &Known, agent: &Agent, findings: &mut Findings) {
         .tools
         .iter()
         .map(|tool| (tool.id.as_ref().map(ToString::to_string).unwrap_or_default(), tool.name.to_string()));
-    findings.same(format!("{who}: calls"), calls.collect(), known.calls.clone());
+    let wanted: BTreeSet<_> = known.calls.iter().cloned().collect();
+    findings.same(format!("{who}: calls"), calls.collect(), wanted);
     findings.same(format!("{who}: responses"), agent.messages as usize, known.answers);
     let Spent { input, output, cache_read, cache_write } = known.spent;
     let spent = (known.answers > 0).then(|| Usage::new(input, output, cache_read, cache_write));
@@ -137,9 +139,62 @@ fn differ(place: &str, found: &Value, wanted: &Value, all: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
+    use subscope_model::{AgentId, ToolCall};
 
     use super::*;
+
+    /// An agent with one call and one answer.
+    fn known() -> Known {
+        Known {
+            id: "a1".into(),
+            actor: "reader".into(),
+            parent: Some(ROOT.into()),
+            spawn: None,
+            calls: vec![("t1".into(), "Read".into())],
+            answers: 1,
+            spent: Spent { input: 1, output: 2, cache_read: 3, cache_write: 4 },
+            last: Outcome::Answered,
+        }
+    }
+
+    /// The row that is right for it.
+    fn row() -> Agent {
+        let mut row = Agent::unknown(AgentId::from("a1"), 1, AgentStatus::Completed);
+        row.parent_id = Some(AgentId::from("root"));
+        row.messages = 1;
+        row.usage = Some(Usage::new(1, 2, 3, 4));
+        let call = json!({"id": "t1", "name": "Read", "status": "ok", "basis": "wire", "started_at_ms": 1,
+            "ended_at_ms": 2, "detail": null});
+        row.tools = vec![serde_json::from_value::<ToolCall>(call).unwrap()];
+        row
+    }
+
+    fn faults(row: &Agent) -> usize {
+        let mut findings = Findings::default();
+        compare_agent(&known(), row, &mut findings);
+        findings.print("row")
+    }
+
+    #[test]
+    fn finds_whatever_a_row_has_wrong() {
+        assert_eq!(faults(&row()), 0);
+        let wrong: [fn(&mut Agent); 6] = [
+            |row| row.parent_id = Some(AgentId::from("a2")),
+            |row| row.spawned_by = Some("t9".into()),
+            |row| row.tools[0].name = Arc::from("Bash"),
+            |row| row.messages = 2,
+            |row| row.usage = Some(Usage::new(1, 3, 3, 4)),
+            |row| row.status = AgentStatus::Lost,
+        ];
+        for spoil in wrong {
+            let mut row = row();
+            spoil(&mut row);
+            assert_eq!(faults(&row), 1, "{row:?}");
+        }
+    }
 
     #[test]
     fn tells_where_two_trees_differ_and_passes_over_what_rests_on_sources() {
