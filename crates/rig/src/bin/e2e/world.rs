@@ -80,8 +80,9 @@ impl World {
 
     /// What stands behind `claude` to play the script.
     pub(crate) fn arguments(&self) -> Vec<String> {
-        let fixed = ["-p", &self.scenario.prompt, "--allowedTools", ALLOWED].map(str::to_owned);
-        fixed.into_iter().chain(self.scenario.args.iter().cloned()).collect()
+        let mode = ["--permission-mode", "default", "--allowedTools", ALLOWED];
+        let fixed = ["-p", &self.scenario.prompt].into_iter().chain(mode).map(str::to_owned);
+        fixed.chain(self.scenario.args.iter().cloned()).collect()
     }
 
     /// Claude Code, about to play the script.
