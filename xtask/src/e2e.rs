@@ -3,10 +3,9 @@
 //! What is played and compared stands in `crates/rig`; this installs, builds, and closes the network off.
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
@@ -53,8 +52,11 @@ fn install(folder: &Path, version: &str) -> Result<Result<PathBuf, String>> {
     let package = format!("{PACKAGE}@{version}");
     // A registry that does not answer is soon given up; one that answers and then fails is an error.
     let patience = ["--fetch-retries=1", "--fetch-timeout=30000"];
-    if let Err(error) = output(program("npm").args(["view", &package, "version"]).args(patience)) {
-        return Ok(Err(format!("{error:#}")));
+    if let Some(reason) = complaint(program("npm").args(["view", &package, "version"]).args(patience)) {
+        if reason.contains("E404") {
+            bail!("npm knows no {package}");
+        }
+        return Ok(Err(reason));
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let quietly = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
@@ -64,6 +66,18 @@ fn install(folder: &Path, version: &str) -> Result<Result<PathBuf, String>> {
     match installed(folder, version) {
         Some(claude) => Ok(Ok(claude)),
         None => bail!("npm has put no program below {}", folder.display()),
+    }
+}
+
+/// Why npm fails, in the first words that it says of it; `None` where it does not.
+fn complaint(command: &mut Command) -> Option<String> {
+    match command.stdin(Stdio::null()).output() {
+        Err(error) => Some(error.to_string()),
+        Ok(output) if output.status.success() && !output.stdout.is_empty() => None,
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Some(said.lines().find(|line| line.contains("error")).unwrap_or("it says nothing").to_owned())
+        }
     }
 }
 
@@ -81,24 +95,25 @@ fn installed(folder: &Path, version: &str) -> Option<PathBuf> {
 }
 
 /// A command that can reach nothing but this machine: in a network namespace of its own, where the system lets us make one.
+///
+/// In a namespace for processes too, where that is possible: nothing that an agent started outlives the run.
 fn closed_off(command: &Path) -> Command {
-    let as_root = ["--net"].as_slice();
-    let as_user = ["--user", "--map-current-user", "--keep-caps", "--net"].as_slice();
-    let inside = |options: &[&str], words: &[&str]| {
+    const NET: &[&str] = &["--net"];
+    const USER: &[&str] = &["--user", "--map-current-user", "--keep-caps"];
+    const PROCESSES: &[&str] = &["--pid", "--fork", "--kill-child", "--mount-proc"];
+    let inside = |options: &[&[&str]], word: &Path| {
         let mut unshare = program("unshare");
-        unshare.args(options).args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).args(words);
+        unshare.args(options.concat()).args(["sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]).arg(word);
         unshare
     };
-    for options in [as_root, as_user] {
-        if succeeds(&mut inside(options, &["true"])) {
+    for options in [&[NET, PROCESSES][..], &[NET], &[USER, NET, PROCESSES], &[USER, NET]] {
+        if succeeds(&mut inside(options, Path::new("true"))) {
             announce("e2e: in a network namespace that has the loopback alone");
-            let mut unshare = inside(options, &[]);
-            unshare.arg(OsString::from(command));
-            return unshare;
+            return inside(options, command);
         }
     }
     announce(
-        "e2e: no network namespace can be made here: settings and a proxy that lets nobody through keep it on this machine",
+        "e2e: no namespace can be made here; a proxy that lets nobody through keeps everything on this machine",
     );
     program(command)
 }

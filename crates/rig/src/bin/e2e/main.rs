@@ -15,6 +15,7 @@ mod world;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -27,6 +28,9 @@ const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 /// The scenarios in the order in which they are played.
 const SCENARIOS: [&str; 8] =
     ["single", "parallel", "background", "nested", "errors", "taskstop", "refused", "slow"];
+
+/// How long all of it may take; far more than it needs.
+const TOTAL: Duration = Duration::from_secs(900);
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1)) {
@@ -56,6 +60,9 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
     let began = tick();
     let mut failed = Vec::new();
     for (at, name) in names.iter().enumerate() {
+        if began.elapsed() > TOTAL {
+            bail!("{} scenarios took more than {} minutes: {name} is not played", at, TOTAL.as_secs() / 60);
+        }
         let findings = play(&programs, name, at).with_context(|| format!("scenario {name}"))?;
         if findings.print(name) > 0 {
             failed.push(name.as_str());
