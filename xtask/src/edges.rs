@@ -30,6 +30,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("hub", &["fold", "store", "collect"]),
     // `decode`: routes name dialects. What keeps rows is the hub's affair.
     ("server", &["hub", "decode"]),
+    // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
+    // machine, and writes traces of what it saw. Faces know nothing of it.
+    ("run", &["hub", "server", "client", "decode", "fold", "export"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
     ("testkit", &["decode", "track", "fold"]),

@@ -38,8 +38,8 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
-    let mut context =
-        Context::new(&cli.global, cli.command.settings(), Environment::of_process(), Probe::of_stdout());
+    let probe = if cli.command.prints_on_stderr() { Probe::of_stderr() } else { Probe::of_stdout() };
+    let mut context = Context::new(&cli.global, cli.command.settings(), Environment::of_process(), probe);
     match command::run(&cli.command, &mut context) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

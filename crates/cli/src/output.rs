@@ -43,6 +43,14 @@ pub(crate) fn print_lines(lines: &str) -> Result<(), CliError> {
     to_stdout(|out| HarmlessJson::new(out).write_all(lines.as_bytes()))
 }
 
+/// Returns lines of JSON as they are written: see [`HarmlessJson`].
+pub(crate) fn harmless_lines(lines: &str) -> String {
+    let mut out = HarmlessJson::new(Vec::new());
+    // Writing into memory has no way to fail, and text stays text.
+    let _ = out.write_all(lines.as_bytes());
+    String::from_utf8(out.inner).unwrap_or_default()
+}
+
 /// A writer of JSON that spells what acts on a terminal or a reader without being seen: as `\u202e`, which means the
 /// same to every reader of JSON. Controls below U+0020 are spelled so by JSON itself; line ends between documents stay.
 pub(crate) struct HarmlessJson<W> {

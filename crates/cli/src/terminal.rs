@@ -34,6 +34,15 @@ impl Probe {
     }
 }
 
+impl Probe {
+    /// Asks about stderr, for what is printed there.
+    pub(crate) fn of_stderr() -> Self {
+        let stderr = std::io::stderr();
+        let size = terminal_size::terminal_size_of(&stderr);
+        Self { is_terminal: stderr.is_terminal(), columns: size.map(|(width, _)| usize::from(width.0)) }
+    }
+}
+
 /// A conclusion and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found<T> {

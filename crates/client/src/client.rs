@@ -24,9 +24,9 @@ pub struct SessionQuery {
 
 /// Asks a hub.
 pub struct Client {
-    address: Address,
+    pub(crate) address: Address,
     /// Kept between questions, so that the next need not connect.
-    connection: Option<Connection>,
+    pub(crate) connection: Option<Connection>,
 }
 
 impl std::fmt::Debug for Client {
@@ -153,13 +153,24 @@ impl Client {
 
     fn exchange(
         &mut self,
-        mut connection: Connection,
+        connection: Connection,
         method: &str,
         path: &str,
         body: Option<&[u8]>,
     ) -> Result<Vec<u8>, ClientError> {
         let kind = [("content-type", "application/json"), ("x-subscope", "1")];
         let headers = if body.is_some() { kind.as_slice() } else { &[] };
+        self.exchange_with(connection, method, path, headers, body)
+    }
+
+    pub(crate) fn exchange_with(
+        &mut self,
+        mut connection: Connection,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Result<Vec<u8>, ClientError> {
         let head = connection.ask(method, path, headers, body)?;
         let answer = connection.read_body(head.body)?;
         if head.is_kept {

@@ -13,6 +13,7 @@ mod connection;
 mod error;
 mod fit;
 mod http;
+mod ingest;
 mod live;
 mod sse;
 

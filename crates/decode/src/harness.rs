@@ -17,6 +17,16 @@ pub struct Harness {
     pub dialects: &'static [&'static str],
     /// The flags that make a one-shot run machine-readable.
     pub stream_flags: &'static [&'static str],
+    /// Flags that make it tell more of its subagents then, with the version that was seen to know them first.
+    pub telling_flags: &'static [(&'static str, [u32; 3])],
+    /// The options that ask for a one-shot run.
+    pub one_shot_options: &'static [&'static str],
+    /// The option that chooses a form of output: with it nothing is added.
+    pub format_option: &'static str,
+    /// Options and subcommands with which the program starts no session.
+    pub no_session: &'static [&'static str],
+    /// The option that takes settings for this run alone, as JSON.
+    pub settings_option: &'static str,
     /// The variable that moves its files.
     pub home_variable: &'static str,
     /// Where its files are below the user's home otherwise.
@@ -63,6 +73,26 @@ pub const CLAUDE_CODE: Harness = Harness {
     traces_subagents: true,
     dialects: &["claude.transcript", "claude.stream", "claude.hook"],
     stream_flags: &["--output-format", "stream-json", "--verbose"],
+    telling_flags: &[("--forward-subagent-text", [2, 1, 250])],
+    one_shot_options: &["-p", "--print"],
+    format_option: "--output-format",
+    no_session: &[
+        "--version",
+        "-v",
+        "--help",
+        "-h",
+        "mcp",
+        "plugin",
+        "config",
+        "doctor",
+        "update",
+        "upgrade",
+        "install",
+        "migrate-installer",
+        "setup-token",
+        "auth",
+    ],
+    settings_option: "--settings",
     home_variable: "CLAUDE_CONFIG_DIR",
     home_folder: ".claude",
     spawn_tools: &["task", "agent"],
@@ -146,6 +176,11 @@ pub const CLAUDE_CODE: Harness = Harness {
 pub const HARNESSES: &[&Harness] = &[&CLAUDE_CODE];
 
 impl Harness {
+    /// Returns the row of the program that a command starts, by the name of its file.
+    pub fn of_program(name: &str) -> Option<&'static Self> {
+        HARNESSES.iter().copied().find(|harness| harness.program == name)
+    }
+
     /// The class of a tool.
     pub fn tool_class(&self, tool: &str) -> ToolClass {
         if self.spawn_tools.iter().any(|name| name.eq_ignore_ascii_case(tool)) {

@@ -15,6 +15,7 @@ mod crowd;
 mod doors;
 mod guests;
 mod listen;
+mod mailbox;
 mod peer;
 mod refusal;
 mod routes;
@@ -24,5 +25,6 @@ mod token;
 
 pub use guests::Guests;
 pub use listen::{Identity, Patience, ServeError, Server, ServerOptions};
+pub use mailbox::{Mailbox, Taker};
 pub use peer::CAN_TELL as PEERS_ARE_KNOWN;
 pub use token::{Token, TokenError};

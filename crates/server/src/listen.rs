@@ -35,13 +35,13 @@ use crate::{
 };
 
 /// How many strangers are told at once that they are not let in; more are dropped without a word.
-const STRANGERS: usize = 32;
+pub(crate) const STRANGERS: usize = 32;
 
 /// The greatest head of a request.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// How long open requests may take to end once the server is to end.
-const DRAIN: Duration = Duration::from_secs(5);
+pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 
 /// How long a stranger has to hear that it is not let in.
 const FOR_STRANGERS: Duration = Duration::from_secs(1);
@@ -213,7 +213,7 @@ impl Server {
         let url = self.url();
         let Self { tcp, address, socket, file, heartbeat, patience, token, identity, hub, guests } = self;
         let (ending, is_ending) = watch::channel(false);
-        let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, is_ending.clone());
+        let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, is_ending.clone(), None);
         let router = routes::router(app.clone());
         let strangers = Arc::new(Semaphore::new(STRANGERS));
         let crowd = app.crowd.clone();
@@ -243,16 +243,16 @@ impl Server {
 
 /// What a connection is served with.
 #[derive(Clone)]
-struct Serving {
-    app: App,
-    router: Router,
-    address: SocketAddr,
-    strangers: Arc<Semaphore>,
-    is_ending: watch::Receiver<bool>,
+pub(crate) struct Serving {
+    pub(crate) app: App,
+    pub(crate) router: Router,
+    pub(crate) address: SocketAddr,
+    pub(crate) strangers: Arc<Semaphore>,
+    pub(crate) is_ending: watch::Receiver<bool>,
 }
 
 impl Serving {
-    async fn accept_tcp(self, listener: TcpListener) {
+    pub(crate) async fn accept_tcp(self, listener: TcpListener) {
         loop {
             match listener.accept().await {
                 Ok((stream, from)) => {
@@ -278,8 +278,8 @@ impl Serving {
 
     async fn greet_tcp(self, stream: TcpStream, from: SocketAddr, slot: OwnedSemaphorePermit) {
         let ours = self.address;
-        if self.app.token.is_some() {
-            // Judged by each request.
+        if self.app.token.is_some() || (self.app.taker.is_some() && !peer::CAN_TELL) {
+            // Judged by each request; and what a run's descendants post they post without a token, wherever they run.
             let _ = stream.set_nodelay(true);
             return self.serve(stream, Via::Tcp(ours), slot).await;
         }

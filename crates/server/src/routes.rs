@@ -58,13 +58,22 @@ pub(crate) fn router(app: App) -> Router {
     let (router, document) = parts();
     // It is made of constants: serialising it has no way to fail.
     let described = Described(document.to_pretty_json().unwrap_or_default().into());
+    guarded(router.layer(Extension(described)), app)
+}
+
+/// Returns the one route of a listener for events, behind the same doors.
+pub(crate) fn mailbox(app: App) -> Router {
+    let (router, _) = OpenApiRouter::new().routes(routes!(events::post)).split_for_parts();
+    guarded(router, app)
+}
+
+fn guarded(router: Router<App>, app: App) -> Router {
     router
         .fallback(async || Refusal::unknown("route"))
         .method_not_allowed_fallback(async || {
             Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
                 .into_response()
         })
-        .layer(Extension(described))
         .layer(middleware::from_fn_with_state(app.clone(), doors::guard))
         .with_state(app)
 }

@@ -10,6 +10,7 @@ use crate::{
     crowd::Crowd,
     guests::Guests,
     listen::{Identity, Patience},
+    mailbox::Taker,
     routes::chains::Chains,
     token::Token,
 };
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) hub: HubHandle,
     pub(crate) counters: Counters,
     pub(crate) chains: Chains,
+    /// What takes posted events, where that is not the hub.
+    pub(crate) taker: Option<Taker>,
     pub(crate) crowd: Crowd,
     pub(crate) heartbeat: Duration,
     pub(crate) patience: Patience,
@@ -50,6 +53,7 @@ pub(crate) struct Shared {
 }
 
 impl App {
+    #[expect(clippy::too_many_arguments, reason = "the one place where all of it comes together")]
     pub(crate) fn new(
         hub: HubHandle,
         guests: Guests,
@@ -58,11 +62,13 @@ impl App {
         patience: Patience,
         token: Option<Token>,
         ending: watch::Receiver<bool>,
+        taker: Option<Taker>,
     ) -> Self {
         Self(Arc::new(Shared {
             hub,
             counters: Counters::default(),
             chains: Chains::default(),
+            taker,
             crowd: Crowd::default(),
             heartbeat,
             patience,

@@ -7,6 +7,7 @@ mod export;
 mod history;
 mod hooks;
 mod import;
+mod run;
 mod serve;
 mod shell;
 mod stop;
@@ -26,6 +27,7 @@ pub(crate) use self::{
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
     hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
+    run::RunArgs,
     serve::ServeArgs,
     shell::{CompletionsArgs, ManArgs},
     stop::StopArgs,
@@ -41,6 +43,7 @@ const EXAMPLES: &str = "\
 Examples:
   subscope demo                      watch a real recording unfold
   subscope watch                     follow every live session on this machine
+  subscope run -- claude -p \"…\"      run an agent and see what its subagents do
   subscope tree last                 the latest session as a tree
   subscope ls                        all sessions, the newest first
   subscope search rounding cents     who said that, and where
@@ -48,7 +51,7 @@ Examples:
 
 TARGET is a path (a transcript, a session's folder, a recorded stream or hook log; - is stdin), a session's id or its shortest unique prefix, or `last`.
 
-Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict.";
+Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict. `run` returns the command's.";
 
 /// Shows what every subagent of a coding agent is doing: live, and afterwards.
 #[derive(Debug, Parser)]
@@ -122,6 +125,7 @@ impl Global {
 pub(crate) enum Command {
     Tree(TreeArgs),
     Watch(WatchArgs),
+    Run(RunArgs),
     Ls(LsArgs),
     Search(SearchArgs),
     Show(ShowArgs),
@@ -143,11 +147,17 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether what it shows goes to stderr, since stdout is another program's.
+    pub(crate) fn prints_on_stderr(&self) -> bool {
+        matches!(self, Self::Run(args) if !args.render)
+    }
+
     /// Returns the settings that the command's options set.
     pub(crate) fn settings(&self) -> Raw {
         match self {
             Self::Tree(args) => args.settings(),
             Self::Watch(args) => args.settings(),
+            Self::Run(args) => args.settings(),
             Self::Serve(args) => args.settings(),
             Self::Index(args) => args.settings(),
             Self::Export(args) => args.settings(),

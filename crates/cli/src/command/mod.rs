@@ -10,7 +10,9 @@ pub(crate) mod hook;
 mod hooks;
 mod import;
 mod man;
+mod run;
 pub(crate) mod serve;
+mod showing;
 mod stop;
 pub(crate) mod target;
 mod tree;
@@ -33,6 +35,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
     match command {
         Command::Tree(args) => tree::run(args, context),
         Command::Watch(args) => watch::run(args, context),
+        Command::Run(args) => run::run(args, context),
         Command::Ls(args) => history::ls::run(args, context),
         Command::Search(args) => history::search::run(args, context),
         Command::Show(args) => history::show::run(args, context),
@@ -66,7 +69,9 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
             true
         }
-        Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => true,
+        Command::Run(_) | Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => {
+            true
+        }
         Command::Hooks(_)
         | Command::Hook(_)
         | Command::Config(_)

@@ -1,15 +1,17 @@
 //! TARGETs: a path, a session's id or its shortest unique prefix, `last`, or `-`; and what reading them gives.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
 use subscope_collect::{Expanded, Group, layout};
-use subscope_decode::Dialect;
+use subscope_decode::{Dialect, recognise};
 use subscope_fold::{FoldOptions, Keep, LimitRule, Limits, Now};
 use subscope_hub::{Cold, index::elsewhere};
 use subscope_model::{Millis, Problem, SessionId, Tree};
+use subscope_run::record::{self, Meta, State};
 use subscope_store::Access;
 
 use super::history;
@@ -20,10 +22,15 @@ use crate::{
     error::{CliError, Kind},
 };
 
+/// How much of a file tells what it is written in.
+const HEAD_BYTES: u64 = 64 << 10;
+
 /// What a TARGET names.
 pub(crate) enum Named {
     /// Something on disk.
     Path(PathBuf),
+    /// Something on disk that was written until whoever wrote it had ended.
+    Printed(PathBuf),
     /// A session whose files only the archive has.
     Kept(Group),
     /// A session by its id: its transcript, and whatever is kept of it beside.
@@ -39,7 +46,29 @@ pub(crate) fn projects_folder(context: &Context) -> PathBuf {
 
 /// Finds what TARGETs name.
 pub(crate) fn resolve(targets: &[Target], context: &Context) -> Result<Vec<Named>, CliError> {
-    targets.iter().map(|target| resolve_one(target, context)).collect()
+    let mut named = Vec::new();
+    for target in targets {
+        match recorded(Path::new(target)) {
+            Some(files) => named.extend(files),
+            None => named.push(resolve_one(target, context)?),
+        }
+    }
+    Ok(named)
+}
+
+/// The files of an iteration that `run` has recorded; `None` where it is something else.
+fn recorded(folder: &Path) -> Option<Vec<Named>> {
+    let meta = Meta::read(folder)?;
+    let is_told = |path: &PathBuf| {
+        let mut head = Vec::new();
+        let read = fs::File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
+        read.is_ok() && recognise(&head).is_some()
+    };
+    let files = [record::STDOUT, record::POSTED].map(|name| folder.join(name));
+    let told: Vec<PathBuf> = files.iter().filter(|path| is_told(path)).cloned().collect();
+    let files = if told.is_empty() { files.into_iter().take(1).collect() } else { told };
+    let of = |path| if meta.status == State::Running { Named::Path(path) } else { Named::Printed(path) };
+    Some(files.into_iter().map(of).collect())
 }
 
 fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
@@ -234,17 +263,18 @@ fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read
     let paths: Vec<PathBuf> = named
         .iter()
         .filter_map(|target| match target {
-            Named::Path(path) | Named::Session(path) => Some(path.clone()),
+            Named::Path(path) | Named::Printed(path) | Named::Session(path) => Some(path.clone()),
             Named::Kept(_) | Named::Stdin => None,
         })
         .collect();
     let has_stdin = named.iter().any(|target| matches!(target, Named::Stdin));
     let has_session = named.iter().any(|target| matches!(target, Named::Session(_)));
     // The end of a pipe is the end of what it told of; a file may go on.
-    let has_ended = named.iter().all(|target| matches!(target, Named::Stdin)) && reading.at.is_none();
+    let ends = |target: &Named| matches!(target, Named::Stdin | Named::Printed(_));
+    let has_ended = named.iter().all(ends) && reading.at.is_none();
     let groups = named.into_iter().filter_map(|target| match target {
         Named::Kept(group) => Some(group),
-        Named::Path(_) | Named::Session(_) | Named::Stdin => None,
+        Named::Path(_) | Named::Printed(_) | Named::Session(_) | Named::Stdin => None,
     });
     let kept = Expanded { groups: groups.collect(), skipped: Vec::new() };
     let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };

@@ -81,6 +81,11 @@ impl Reach {
         Ok(Self { data, starter })
     }
 
+    /// Whether it starts one where there is none.
+    pub(crate) fn may_start(&self) -> bool {
+        self.starter.is_some()
+    }
+
     /// Connects to the hub, after starting one if need be.
     pub(crate) fn hub(&mut self) -> Result<Client, Nobody> {
         let Some((client, health)) = self.greet()? else { return self.start() };

@@ -30,6 +30,19 @@ use crate::{
     lines::{Cut, LineCutter, describe, read_line},
 };
 
+/// Words of lines that change how agents stand, or the session. The first stands in the line that opens a session.
+pub(crate) const GIST: &[&str] = &[
+    "\"init\"",
+    "\"result\"",
+    "\"task_started\"",
+    "\"task_updated\"",
+    "\"task_notification\"",
+    "\"TaskStop\"",
+    "\"SendMessage\"",
+];
+/// Words of lines that start agents: the tools' names.
+pub(crate) const SPAWNS: &[&str] = &["\"Agent\"", "\"Task\""];
+
 /// Decodes one recorded or piped stream.
 #[derive(Debug)]
 pub struct Stream {

@@ -73,7 +73,10 @@ pub(super) async fn post(
     let (mut bytes, _share) = held.split();
     body::one_line(&mut bytes);
     let ingest = place(&app, bytes)?;
-    let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
+    let taken = match &app.taker {
+        Some(taker) => ask(|reply| taker(ingest, reply)).await??,
+        None => ask(|reply| app.hub.ingest(ingest, reply)).await??,
+    };
     Ok(Json(Accepted { accepted: true, repeat: taken.is_repeat, problems: taken.problems }))
 }
 

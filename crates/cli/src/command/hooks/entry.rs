@@ -16,7 +16,7 @@ const PATH: &str = "/hooks/claude";
 
 /// What our hook does with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Handler {
+pub(crate) enum Handler {
     /// Runs this command.
     Command(String),
     /// Posts to this URL.
@@ -25,7 +25,7 @@ pub(super) enum Handler {
 
 impl Handler {
     /// Returns the command that runs `program` as a hook, for data in `store` where that is named.
-    pub(super) fn command(program: &Path, store: Option<&Path>) -> Self {
+    pub(crate) fn command(program: &Path, store: Option<&Path>) -> Self {
         let mut command = format!("{} hook", quoted(&program.to_string_lossy()));
         if let Some(store) = store {
             command.push_str(&format!(" --store {}", quoted(&store.to_string_lossy())));
@@ -66,7 +66,7 @@ impl Handler {
     }
 
     /// Returns the entry as it is written.
-    pub(super) fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Command(command) => {
                 serde_json::json!({ "type": "command", "command": command, "timeout": TIMEOUT_SECONDS })
@@ -78,7 +78,7 @@ impl Handler {
     }
 
     /// Reads an entry; `None` where it is somebody else's.
-    pub(super) fn of_ours(entry: &Value) -> Option<Self> {
+    pub(crate) fn of_ours(entry: &Value) -> Option<Self> {
         let text = |key: &str| entry.get(key)?.as_str();
         match text("type")? {
             "command" => {

@@ -4,11 +4,11 @@
 //! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
 
 mod document;
-mod entry;
+pub(crate) mod entry;
 mod file;
 mod memory;
 mod status;
-mod version;
+pub(crate) mod version;
 
 use std::{
     fs,
@@ -216,15 +216,9 @@ fn wanted(args: &InstallArgs, context: &Context) -> Result<Vec<(&'static str, Ha
         ));
     }
     let events = CLAUDE_CODE.hook_subscriptions.iter();
-    let events = events.filter(|subscription| knows(version, subscription.since));
+    let events = events.filter(|subscription| version::knows(version, subscription.since));
     let handler = |command_only: bool| http.as_ref().filter(|_| !command_only).unwrap_or(&command).clone();
     Ok(events.map(|subscription| (subscription.event, handler(subscription.command_only))).collect())
-}
-
-/// Whether a version takes an event: it knows it, or passes over what it does not know. One that is not known is taken
-/// for a current one.
-fn knows(version: Option<Version>, since: Version) -> bool {
-    version.is_none_or(|version| version >= since || version >= CLAUDE_CODE_FORGIVES_EVENTS)
 }
 
 fn check_http(http: &Handler, version: Option<Version>, context: &Context) -> Result<(), CliError> {
@@ -240,7 +234,7 @@ fn check_http(http: &Handler, version: Option<Version>, context: &Context) -> Re
 }
 
 /// The running program, which the hooks are to run.
-fn program() -> Result<PathBuf, CliError> {
+pub(crate) fn program() -> Result<PathBuf, CliError> {
     let failed = |error: std::io::Error| {
         CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot find the running program"))
     };
@@ -258,7 +252,7 @@ fn program() -> Result<PathBuf, CliError> {
 }
 
 /// The folder that `--store` names: the hooks have to use it, too. One that a variable names is the variable's matter.
-fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliError> {
+pub(crate) fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliError> {
     let Some(store) = &context.store_option else { return Ok(None) };
     let absolute = std::path::absolute(store).map_err(|error| CliError::caused(Kind::Failed, error))?;
     Ok(Some(absolute))

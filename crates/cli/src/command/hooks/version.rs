@@ -1,6 +1,7 @@
 //! Which version of Claude Code is installed: it decides which events may stand in its settings.
 
 use std::{
+    ffi::OsStr,
     io::Read,
     path::PathBuf,
     process::{Command, Stdio},
@@ -8,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_decode::harness::CLAUDE_CODE;
+use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS};
 
 use crate::environment::Environment;
 
@@ -19,7 +20,7 @@ const POLL: Duration = Duration::from_millis(10);
 const HOMES: [&str; 2] = [".local/bin", ".claude/local"];
 
 /// A version: three numbers.
-pub(super) type Version = [u32; 3];
+pub(crate) type Version = [u32; 3];
 
 /// Reads the first version in a text: `2.1.330 (Claude Code)`.
 pub(super) fn parse(text: &str) -> Option<Version> {
@@ -28,6 +29,12 @@ pub(super) fn parse(text: &str) -> Option<Version> {
     let mut numbers = plain.trim_start_matches('v').split('.').map(|number| number.parse::<u32>().ok());
     let version = [numbers.next()??, numbers.next()??, numbers.next()??];
     numbers.next().is_none().then_some(version)
+}
+
+/// Whether a version takes an event: it knows it, or passes over what it does not know. One that is not known is taken
+/// for a current one.
+pub(crate) fn knows(version: Option<Version>, since: Version) -> bool {
+    version.is_none_or(|version| version >= since || version >= CLAUDE_CODE_FORGIVES_EVENTS)
 }
 
 /// Returns a version as it is written.
@@ -44,6 +51,11 @@ pub(super) fn ask(environment: &Environment) -> Option<Version> {
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(CLAUDE_CODE.program))
         .find(|path| path.is_file())?;
+    of_program(program.as_os_str())
+}
+
+/// Asks a program, which is looked for as a shell would; `None` where it does not answer.
+pub(crate) fn of_program(program: &OsStr) -> Option<Version> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;

@@ -41,7 +41,7 @@ pub(super) enum Keeps {
 }
 
 /// A hub on a thread of this process; ends when dropped.
-pub(super) struct Host {
+pub(in crate::command) struct Host {
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -84,11 +84,18 @@ pub(super) fn everything(args: &WatchArgs, context: &Context) -> Result<Followed
 
 /// Hosts a hub in this process, and follows it as any other.
 fn host(hosting: Hosting, context: &Context) -> Result<Followed, CliError> {
+    let host = start(hosting, context.style(None).charset())?;
+    let mut reach = Reach::new(Start::Never, context)?;
+    let client = reach.hub().map_err(|nobody| CliError::new(Kind::Failed, words(&nobody)))?;
+    Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Host(host) })
+}
+
+/// Hosts a hub on a thread of this process; returns once it answers.
+pub(in crate::command) fn start(hosting: Hosting, charset: Charset) -> Result<Host, CliError> {
     let (end, ended) = oneshot::channel();
     let signal = Arc::new(AtomicI32::new(0));
     let (ready, is_ready) = sync_channel::<Result<(), CliError>>(1);
     let build = std::thread::Builder::new().name("serve".to_owned());
-    let charset = context.style(None).charset();
     let thread = build.spawn(move || {
         let told = ready.clone();
         let outcome = hosting.run(End::Command(ended, Arc::clone(&signal)), |_| {
@@ -112,10 +119,7 @@ fn host(hosting: Hosting, context: &Context) -> Result<Followed, CliError> {
     let thread = thread.map_err(history::failed)?;
     let host = Host { end: Some(end), thread: Some(thread) };
     is_ready.recv().map_err(history::failed)??;
-    drop(is_ready);
-    let mut reach = Reach::new(Start::Never, context)?;
-    let client = reach.hub().map_err(|nobody| CliError::new(Kind::Failed, words(&nobody)))?;
-    Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Host(host) })
+    Ok(host)
 }
 
 /// The hub's feed. Where the hub dies it is started again, and the feed goes on where it was.

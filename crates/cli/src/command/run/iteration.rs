@@ -1,0 +1,353 @@
+//! One run of the command: what is started, what stands around it, and what is told of it meanwhile.
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal},
+    os::fd::AsFd,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use subscope_decode::claude::plain::Plain;
+use subscope_export::trace;
+use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
+use subscope_model::{Event, EventKind, Feed, Received, SessionId, Update};
+use subscope_render::{TreeOptions, render_tree};
+use subscope_run::{
+    ADDRESS_VARIABLE, Ended, Handover, Job, Listener, Over, Posted, Queue, RunError, SessionName, Tap,
+    Tapped, Way,
+    keep::Keeping,
+    pass::{self, Outlet, Passed},
+    record::{self, Record},
+};
+
+use super::{Run, failed, name_stamp, plan, printer::Weight};
+use crate::command::{
+    showing::{Form, Out, Showing},
+    target::limits,
+};
+
+/// How long one wait for an update lasts: the grain of heartbeats.
+const WAIT: Duration = Duration::from_millis(500);
+/// How long the first posted event waits for the session of a harness to be known.
+const NAMING: Duration = Duration::from_secs(1);
+/// How long what is not kept yet is waited for once the command has ended.
+const KEEPING: Duration = Duration::from_secs(3);
+/// How often the trace is written anew at most, and in how many times what that takes.
+const TRACE_EVERY: Duration = Duration::from_secs(1);
+const TRACE_SHARE: u32 = 20;
+/// How many events a trace's progress is made of at most: the first of a run that has more.
+const TRACE_EVENTS: usize = 20_000;
+
+/// The child with all that lives as long.
+struct Child {
+    job: Job,
+    session: Arc<SessionName>,
+    own_name: String,
+    hub: Hub,
+    feed: Subscription,
+    keeping: Option<Keeping>,
+    over: Over,
+    waiting: JoinHandle<Result<(Ended, Passed), RunError>>,
+}
+
+/// Runs the command once. Gives the way to print back.
+pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<(Ended, Out), RunError> {
+    let record = match &run.base {
+        Some(base) => {
+            let meta = run.meta(number);
+            Some(Record::begin(base, &name_stamp(meta.started_at_ms), meta)?)
+        }
+        None => None,
+    };
+    let child = start(run, number, record.as_ref())?;
+    let form = Form { is_json: run.args.json, full: run.args.full, shows_past: true };
+    let is_silent = matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread) && !run.args.render;
+    let mut watched = Watched {
+        run,
+        showing: Showing::new(form, out, run.context),
+        is_silent,
+        held: None,
+        record,
+        events: Vec::new(),
+        last_trace: clock::tick(),
+        trace_took: Duration::ZERO,
+        has_news: false,
+    };
+    watched.announce(number);
+    let ended = watched.follow(child)?;
+    Ok((ended, watched.showing.into_out()))
+}
+
+fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, RunError> {
+    let own_name = format!("run:{}-{number}", run.id);
+    let session = Arc::new(SessionName::new(own_name.clone()));
+    let (shown, kept) = (Arc::new(Queue::default()), Arc::new(Queue::default()));
+    let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread);
+    let mut queues = vec![Arc::clone(&shown)];
+    queues.extend(run.connect.as_ref().map(|_| Arc::clone(&kept)));
+    let tap = Tap::new(Arc::clone(&session), queues);
+    let (driver, over) = Tapped::new(shown, &tap);
+    let keeping = match &run.connect {
+        Some(connect) => {
+            let source = format!("run/{}/{number}", run.id);
+            Some(Keeping::start(Arc::clone(&kept), &tap, source, Arc::clone(connect))?)
+        }
+        None => None,
+    };
+    let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
+    let options = HubOptions { prices, limits: limits(run.context), texts: None };
+    let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options)
+        .map_err(|error| RunError::System(io::Error::other(error)))?;
+    let feed = hub.subscribe();
+    let way = match (run.upstream, &run.connect) {
+        (Some(upstream), _) => Way::Upstream(upstream),
+        (None, Some(_)) => Way::Keep(kept),
+        (None, None) => Way::Nowhere,
+    };
+    let patience = if run.plan.harness.is_some() && is_read { NAMING } else { Duration::ZERO };
+    let log = record.map(Record::events_log);
+    let posted = Posted::start(hub.handle(), Arc::clone(&session), way, patience, log)?;
+    let listener = Listener::start(hub.handle(), posted.taker())?;
+
+    let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
+    command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
+    if is_read {
+        command.stdout(Stdio::piped());
+    }
+    let logs_errors = record.is_some() && run.plan.way != plan::Way::Interactive;
+    if logs_errors {
+        command.stderr(Stdio::piped());
+    }
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let handover = if is_terminal { Handover::AtOnce } else { Handover::WhenAsked };
+    let files = match record {
+        Some(record) => (Some(record.file(record::STDOUT)?), Some(record.file(record::STDERR)?)),
+        None => (None, None),
+    };
+    let (job, mut process) = Job::start(command, handover, &run.signals)?;
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&has_ended);
+    let stderr = match process.stderr.take() {
+        Some(pipe) => {
+            let outlet = Outlet::Bytes(own(&io::stderr())?);
+            let ends = Arc::clone(&has_ended);
+            Some(spawn("stderr", move || pass::pass(pipe, outlet, files.1, &ends, |_| {}))?)
+        }
+        None => None,
+    };
+    let stdout = match process.stdout.take() {
+        Some(pipe) => {
+            pass::widen(&pipe);
+            let outlet = match &run.plan.way {
+                _ if run.args.render => Outlet::Nowhere,
+                plan::Way::Told(limits) => Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone())),
+                plan::Way::AsItIs | plan::Way::Interactive | plan::Way::Unread => {
+                    Outlet::Bytes(own(&io::stdout())?)
+                }
+            };
+            let mut tap = tap;
+            Some(spawn("stdout", move || {
+                let passed = pass::pass(pipe, outlet, files.0, &ends, |bytes| tap.push(bytes));
+                tap.finish();
+                passed
+            })?)
+        }
+        None => None,
+    };
+    let (watched, all) = (job.clone(), over.clone());
+    let waiting = spawn("wait", move || {
+        let ended = watched.wait();
+        has_ended.store(true, Ordering::Release);
+        let passed = stdout.map(JoinHandle::join).transpose().unwrap_or_default().unwrap_or_default();
+        let _ = stderr.map(JoinHandle::join);
+        // What is being posted is still taken.
+        drop(listener);
+        all.end();
+        Ok((ended?, passed))
+    })?;
+    Ok(Child { job, session, own_name, hub, feed, keeping, over, waiting })
+}
+
+fn own(file: &impl AsFd) -> Result<File, RunError> {
+    file.as_fd().try_clone_to_owned().map(File::from).map_err(RunError::System)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, RunError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(RunError::System)
+}
+
+/// What is shown and recorded of an iteration.
+struct Watched<'r, 'a> {
+    run: &'r Run<'a>,
+    showing: Showing<'a>,
+    /// Whether the screen is the child's.
+    is_silent: bool,
+    /// The main thread's last message, as long as nothing of it came after: if it stays the last, the command prints it.
+    held: Option<Event>,
+    record: Option<Record>,
+    events: Vec<Event>,
+    last_trace: Instant,
+    trace_took: Duration,
+    has_news: bool,
+}
+
+impl Watched<'_, '_> {
+    fn announce(&self, number: u32) {
+        let Some(record) = &self.record else { return };
+        if self.run.args.json || self.is_silent {
+            return;
+        }
+        let of = self.run.args.iterations.map(|of| format!(" of {of}")).unwrap_or_default();
+        self.showing.say(&format!("iteration {number}{of}: {}", record.folder().display()), Weight::State);
+    }
+
+    fn follow(&mut self, mut child: Child) -> Result<Ended, RunError> {
+        loop {
+            match child.feed.next(WAIT) {
+                Received::Update(update) => self.take(update, &child)?,
+                Received::Idle => {}
+                Received::Closed => break,
+            }
+            self.keep_record(&mut child, false);
+            if !self.is_silent {
+                // A printer takes everything.
+                let _ = self.showing.beat();
+            }
+        }
+        let (ended, passed) = match child.waiting.join() {
+            Ok(outcome) => outcome?,
+            Err(_) => (Ended::Code(1), Passed::default()),
+        };
+        if !self.is_silent {
+            let _ = self.showing.finish();
+        }
+        let session = child.session.get(Duration::ZERO);
+        let tree = child.feed.tree(&SessionId::from(session.as_str()));
+        if let (Some(tree), Some(detail)) = (&tree, self.run.args.detail) {
+            let now = self.run.context.now_ms();
+            let options = TreeOptions {
+                detail,
+                flat: false,
+                style: self.run.context.style(None),
+                now: Some(now),
+                agent: None,
+                offset_minutes: self.run.context.offset_minutes(),
+            };
+            self.showing.print(render_tree(tree, &options));
+        }
+        self.finish_record(&mut Last { tree, session, own_name: &child.own_name }, ended, passed);
+        drop((child.feed, child.hub, child.over));
+        if let Some(unkept) = child.keeping.map(|keeping| keeping.finish(KEEPING))
+            && unkept.lost.lines > 0
+        {
+            let why = unkept.why.unwrap_or_else(|| "it came too fast".to_owned());
+            self.showing
+                .say(&format!("warning: {} lines were not kept: {why}", unkept.lost.lines), Weight::State);
+        }
+        Ok(ended)
+    }
+
+    fn take(&mut self, update: Update, child: &Child) -> Result<(), RunError> {
+        self.has_news = true;
+        if let Update::Event(event) = &update {
+            if event.kind == EventKind::Stall && self.run.args.stall_kill {
+                let who = event.actor_id.to_string();
+                self.showing
+                    .say(&format!("{who} is stalled: the command is ended (--stall-kill)"), Weight::State);
+                child.job.end()?;
+            }
+            if self.record.is_some() && self.events.len() < TRACE_EVENTS {
+                self.events.push(Event::clone(event));
+            }
+        }
+        if self.is_silent {
+            return Ok(());
+        }
+        let holds =
+            matches!(self.run.plan.way, plan::Way::Told(_)) && !self.run.args.render && !self.run.args.json;
+        match update {
+            Update::Event(event) if holds && event.actor_id.0.is_root() && goes_on(event.kind) => {
+                if let Some(held) = self.held.take() {
+                    let _ = self.showing.take(Update::Event(Box::new(held)));
+                }
+                if event.kind == EventKind::AgentMessage {
+                    self.held = Some(*event);
+                    return Ok(());
+                }
+                let _ = self.showing.take(Update::Event(event));
+            }
+            other => {
+                let _ = self.showing.take(other);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the record up to date, at its pace.
+    fn keep_record(&mut self, child: &mut Child, is_last: bool) {
+        let Some(record) = &mut self.record else { return };
+        let pace = TRACE_EVERY.max(self.trace_took * TRACE_SHARE);
+        if !is_last && (!self.has_news || self.last_trace.elapsed() < pace) {
+            return;
+        }
+        self.has_news = false;
+        self.last_trace = clock::tick();
+        let session = child.session.get(Duration::ZERO);
+        if session != child.own_name {
+            // The next time does as well.
+            let _ = record.set_session(&session);
+        }
+        if let Some(tree) = child.feed.tree(&SessionId::from(session.as_str())) {
+            let _ = record.write_trace(&trace(&tree, &self.events));
+        }
+        self.trace_took = self.last_trace.elapsed();
+    }
+
+    fn finish_record(&mut self, last: &mut Last<'_>, ended: Ended, passed: Passed) {
+        let Some(record) = &mut self.record else { return };
+        let mut done = Ok(());
+        if last.session != last.own_name {
+            done = record.set_session(&last.session);
+        }
+        if let Some(tree) = &last.tree {
+            done = done.and(record.write_trace(&trace(tree, &self.events)));
+        }
+        done = done.and(record.finish(ended.code(), self.run.context.now_ms()));
+        if let Err(error) = done {
+            self.showing.say(&format!("warning: the record is incomplete: {}", failed(error)), Weight::State);
+        }
+        if passed.is_unlogged {
+            self.showing
+                .say("warning: the record's output is incomplete: it could not be written", Weight::State);
+        }
+    }
+}
+
+/// What is known at the end.
+struct Last<'a> {
+    tree: Option<subscope_model::Tree>,
+    session: String,
+    own_name: &'a str,
+}
+
+/// Whether an event shows that the main thread went on, so that its last message was not its answer.
+fn goes_on(kind: EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::AgentMessage
+            | EventKind::ToolPre
+            | EventKind::Reasoning
+            | EventKind::UserPrompt
+            | EventKind::CompactPre
+            | EventKind::RunStart
+    )
+}

@@ -1,0 +1,189 @@
+//! What a command is started with, and what its output is: by the row of its harness.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
+
+use subscope_decode::{
+    claude::plain::PlainLimits,
+    harness::{Harness, Subscription},
+};
+
+use crate::command::hooks::{
+    entry::Handler,
+    version::{self, Version},
+};
+
+/// How a command is observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Its output is read as it passes.
+    AsItIs,
+    /// It was given options that make it tell what it does; what is printed is what it would have printed without.
+    Told(PlainLimits),
+    /// It works with whoever sits at the terminal: hooks tell of it, and nothing is printed over its screen.
+    Interactive,
+    /// It runs no agent: nothing is read of it.
+    Unread,
+}
+
+/// What a command is started as.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The program and its arguments.
+    pub(crate) command: Vec<OsString>,
+    /// How it is observed.
+    pub(crate) way: Way,
+    /// What was added.
+    pub(crate) added: Vec<OsString>,
+    /// The harness, where it is one.
+    pub(crate) harness: Option<&'static Harness>,
+}
+
+/// What a plan depends on besides the command.
+pub(crate) struct Surroundings<'a> {
+    /// Whether a person sits in front of it: stdin and stdout are terminals.
+    pub(crate) is_terminal: bool,
+    /// The command that hooks are to run; `None` where nothing is kept.
+    pub(crate) hook: Option<Handler>,
+    /// Asks the program for its version.
+    pub(crate) version: &'a dyn Fn(&OsStr) -> Option<Version>,
+}
+
+impl Plan {
+    /// Makes the plan of a command, which is not empty.
+    pub(crate) fn of(command: &[OsString], around: &Surroundings<'_>) -> Self {
+        let as_it_is = Self { command: command.to_vec(), way: Way::AsItIs, added: Vec::new(), harness: None };
+        let Some((program, arguments)) = command.split_first() else { return as_it_is };
+        let name = Path::new(program).file_name().unwrap_or(program);
+        let Some(harness) = name.to_str().and_then(Harness::of_program) else { return as_it_is };
+        let plan = Self { harness: Some(harness), ..as_it_is };
+        let words: Vec<&str> = arguments
+            .iter()
+            .map(|word| word.to_str().unwrap_or_default())
+            .take_while(|word| *word != "--")
+            .collect();
+        let has = |option: &str| {
+            words.iter().any(|word| word.split_once('=').map_or(*word, |(option, _)| option) == option)
+        };
+        let is_one_shot = harness.one_shot_options.iter().any(|option| has(option));
+        let runs_no_agent = words.first().is_some_and(|first| harness.no_session.contains(first));
+        if runs_no_agent {
+            return Self { way: Way::Unread, ..plan };
+        }
+        if has(harness.format_option) || !harness.traces_subagents {
+            return plan;
+        }
+        if is_one_shot {
+            let known = (around.version)(program);
+            let telling = harness.telling_flags.iter().filter(|(_, since)| known >= Some(*since));
+            let flags = harness.stream_flags.iter().copied().chain(telling.map(|(flag, _)| *flag));
+            let added: Vec<&str> = flags.filter(|flag| !has(flag)).collect();
+            let limits = PlainLimits {
+                turns: value_of("--max-turns", &words),
+                budget: value_of("--max-budget-usd", &words),
+            };
+            return plan.with(&added, Way::Told(limits));
+        }
+        if !around.is_terminal {
+            return plan;
+        }
+        let plan = Self { way: Way::Interactive, ..plan };
+        match &around.hook {
+            Some(hook) if !has(harness.settings_option) => {
+                let settings = settings(harness, (around.version)(program), hook);
+                plan.with(&[harness.settings_option, &settings], Way::Interactive)
+            }
+            Some(_) | None => plan,
+        }
+    }
+
+    /// Puts options in front of those that are there: what follows `--` is no option.
+    fn with(mut self, options: &[&str], way: Way) -> Self {
+        self.added = options.iter().map(OsString::from).collect();
+        self.command.splice(1..1, self.added.iter().cloned());
+        self.way = way;
+        self
+    }
+}
+
+fn value_of(option: &str, words: &[&str]) -> Option<String> {
+    let at = words.iter().position(|word| word.split_once('=').map_or(*word, |(name, _)| name) == option)?;
+    let value = match words.get(at)?.split_once('=') {
+        Some((_, value)) => value,
+        None => words.get(at + 1)?,
+    };
+    Some(value.to_owned())
+}
+
+/// Settings with our hooks, for one run.
+fn settings(harness: &Harness, known: Option<Version>, hook: &Handler) -> String {
+    let subscriptions =
+        harness.hook_subscriptions.iter().filter(|it| version::knows(known, it.since)).map(
+            |it: &Subscription| (it.event.to_owned(), serde_json::json!([{ "hooks": [hook.to_json()] }])),
+        );
+    let hooks: serde_json::Map<String, serde_json::Value> = subscriptions.collect();
+    serde_json::json!({ "hooks": hooks }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(words: &str, is_terminal: bool, version: Option<Version>) -> (String, Way) {
+        let command: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let hook = Handler::command(Path::new("/bin/subscope"), None);
+        let around = Surroundings { is_terminal, hook: Some(hook), version: &|_| version };
+        let plan = Plan::of(&command, &around);
+        let words: Vec<&str> = plan.command.iter().map(|word| word.to_str().unwrap()).collect();
+        (words.join(" "), plan.way)
+    }
+
+    const NEW: Option<Version> = Some([2, 1, 330]);
+
+    #[test]
+    fn one_shot_without_format_gets_the_stream_and_what_its_version_knows() {
+        let told =
+            |turns: Option<&str>| Way::Told(PlainLimits { turns: turns.map(str::to_owned), budget: None });
+        let new = "claude --output-format stream-json --verbose --forward-subagent-text -p hi";
+        assert_eq!(plan("claude -p hi", true, NEW), (new.to_owned(), told(None)));
+        let old = "/opt/claude --output-format stream-json --verbose --print --max-turns=3 hi";
+        assert_eq!(
+            plan("/opt/claude --print --max-turns=3 hi", false, Some([2, 1, 110])),
+            (old.to_owned(), told(Some("3")))
+        );
+        let unknown = "claude --output-format stream-json -p hi --verbose";
+        assert_eq!(plan("claude -p hi --verbose", false, None), (unknown.to_owned(), told(None)));
+    }
+
+    #[test]
+    fn what_has_a_format_or_is_no_harness_stays_as_it_is() {
+        for words in [
+            "claude -p --output-format text hi",
+            "claude -p --output-format=json hi",
+            "sh -c claude",
+            "claude-wrapper -p hi",
+        ] {
+            assert_eq!(plan(words, true, NEW), (words.to_owned(), Way::AsItIs), "{words}");
+        }
+        assert_eq!(plan("claude hi", false, NEW), ("claude hi".to_owned(), Way::AsItIs));
+        assert_eq!(plan("claude mcp list", true, NEW).1, Way::Unread);
+        assert_eq!(plan("claude --version", true, NEW).1, Way::Unread);
+    }
+
+    #[test]
+    fn interactive_session_gets_hooks_for_itself_alone() {
+        let (words, way) = plan("claude", true, NEW);
+        assert_eq!(way, Way::Interactive);
+        let settings = words.strip_prefix("claude --settings ").unwrap();
+        let settings: serde_json::Value = serde_json::from_str(settings).unwrap();
+        assert_eq!(settings["hooks"]["SubagentStop"][0]["hooks"][0]["command"], "/bin/subscope hook");
+        // 2.0.28 ignores all settings for an event that it does not know.
+        let (words, _) = plan("claude", true, Some([2, 0, 28]));
+        assert!(words.contains("SubagentStop") && !words.contains("SubagentStart"), "{words}");
+        let own = "claude --settings mine.json";
+        assert_eq!(plan(own, true, NEW), (own.to_owned(), Way::Interactive));
+        assert_eq!(plan("claude -- -p", true, NEW).1, Way::Interactive);
+    }
+}

@@ -1,0 +1,129 @@
+//! The child's output on its way: out first, then into a file, then to who reads along.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::{AsFd, BorrowedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use subscope_decode::claude::plain::Plain;
+
+/// What is read at once: as much as the pipe is asked to hold.
+const PIECE_BYTES: usize = 256 << 10;
+/// How long a silent pipe is still read after the child has ended: what its own children print in their last moments. One that
+/// stays in the background keeps nobody waiting.
+const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+
+/// Where the bytes go.
+#[derive(Debug)]
+pub enum Outlet {
+    /// Out, as they are.
+    Bytes(File),
+    /// Out, as the program would have printed without the flags that were added.
+    Plain(File, Plain),
+    /// Nowhere: something else is printed in their place.
+    Nowhere,
+}
+
+/// What became of the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// How many there were.
+    pub bytes: u64,
+    /// Whether whoever read our output has left before the end.
+    pub is_unread: bool,
+    /// Whether the file could not be written to its end.
+    pub is_unlogged: bool,
+}
+
+/// Asks the system for a bigger pipe: fewer turns for as many bytes. One as small as ever does as well.
+pub fn widen(pipe: &impl AsFd) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIECE_BYTES);
+    #[cfg(not(target_os = "linux"))]
+    let _ = pipe;
+}
+
+/// Passes everything on until the pipe ends, or `has_ended` is set and nothing comes any more, or nobody reads our output:
+/// then the pipe is closed, and the child learns what it would have learnt without us.
+pub fn pass(
+    mut input: impl Read + AsFd,
+    mut outlet: Outlet,
+    mut log: Option<File>,
+    has_ended: &Arc<AtomicBool>,
+    mut along: impl FnMut(&[u8]),
+) -> Passed {
+    let mut passed = Passed::default();
+    let mut buffer = vec![0; PIECE_BYTES];
+    let mut text = Vec::new();
+    while is_readable(input.as_fd(), has_ended) {
+        let bytes = match input.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => buffer.get(..count).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        passed.bytes += bytes.len() as u64;
+        let written = match &mut outlet {
+            Outlet::Bytes(out) => write_all(out, bytes),
+            Outlet::Plain(out, plain) => {
+                text.clear();
+                plain.push(bytes, &mut text);
+                write_all(out, &text)
+            }
+            Outlet::Nowhere => Ok(()),
+        };
+        if let Some(file) = &mut log
+            && file.write_all(bytes).is_err()
+        {
+            log = None;
+            passed.is_unlogged = true;
+        }
+        along(bytes);
+        if written.is_err() {
+            passed.is_unread = true;
+            return passed;
+        }
+    }
+    if let Outlet::Plain(out, plain) = &mut outlet {
+        text.clear();
+        plain.finish(&mut text);
+        passed.is_unread |= write_all(out, &text).is_err();
+    }
+    passed
+}
+
+/// Waits until there is something to read. Returns whether that is worth while.
+fn is_readable(input: BorrowedFd<'_>, has_ended: &AtomicBool) -> bool {
+    loop {
+        let was_over = has_ended.load(Ordering::Acquire);
+        let mut fds = [PollFd::from_borrowed_fd(input, PollFlags::IN)];
+        match poll(&mut fds, Some(&LINGER)) {
+            Ok(0) if was_over => return false,
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(_) => return true,
+        }
+    }
+}
+
+/// Writes everything, also to a file that somebody else has made to fail where it would wait.
+fn write_all(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match out.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut fds = [PollFd::from_borrowed_fd(out.as_fd(), PollFlags::OUT)];
+                poll(&mut fds, None)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Events that descendants of the child post: of the run's session, kept or passed on to an outer run, and shown.
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    time::Duration,
+};
+
+use serde_json::{Map, Value};
+use subscope_client::{Address, Client};
+use subscope_hub::{AskError, HubHandle, Ingest, IngestError, Reply, Taken};
+use subscope_server::Taker;
+
+use crate::{RunError, queue::Queue, record::EventsLog, tap::SessionName};
+
+/// How many events may wait: each is a request that waits for its answer.
+const QUEUE: usize = 512;
+/// How many are kept at once.
+const GROUP: usize = 128;
+/// How long an answer waits until the event is kept. Publishers give up after 5 s; one that is not kept by then is shown all
+/// the same, and what is never kept is told when the run ends.
+const KEEPING: Duration = Duration::from_millis(500);
+
+/// Where events go on to.
+#[derive(Debug)]
+pub enum Way {
+    /// To whoever keeps what this run tells.
+    Keep(Arc<Queue>),
+    /// To an outer run, which keeps them.
+    Upstream(Upstream),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// An outer run that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upstream(SocketAddr);
+
+impl Upstream {
+    /// Reads the address that an outer run has left; `None` where it is none that events can be posted to.
+    pub fn parse(url: &str) -> Option<Self> {
+        let authority = url.trim().strip_prefix("http://")?.trim_end_matches('/');
+        let address = authority.to_socket_addrs().ok()?.next()?;
+        Some(Self(address))
+    }
+
+    fn pass_on(self, body: &[u8]) -> Result<(), String> {
+        let posted = Client::connect(Address::Tcp(self.0))
+            .and_then(|mut client| client.post("/subagent-events", body));
+        posted.map(drop).map_err(|error| format!("the outer run does not take it: {error}"))
+    }
+}
+
+type Item = (Ingest, Reply<Result<Taken, IngestError>>);
+
+/// Takes events in order, on a thread of its own.
+#[derive(Debug)]
+pub struct Posted {
+    items: SyncSender<Item>,
+}
+
+struct Work {
+    hub: HubHandle,
+    session: Arc<SessionName>,
+    way: Way,
+    /// How long the name of the session is waited for.
+    patience: Duration,
+    log: Option<EventsLog>,
+}
+
+impl Posted {
+    /// Starts taking. `patience` is how long the first events wait for the child to name its session.
+    ///
+    /// # Errors
+    /// Where there is no thread.
+    pub fn start(
+        hub: HubHandle,
+        session: Arc<SessionName>,
+        way: Way,
+        patience: Duration,
+        log: Option<EventsLog>,
+    ) -> Result<Self, RunError> {
+        let (items, inbox) = sync_channel(QUEUE);
+        let work = Work { hub, session, way, patience, log };
+        let build = std::thread::Builder::new().name("posted".to_owned());
+        build.spawn(move || work.run(&inbox)).map_err(RunError::System)?;
+        Ok(Self { items })
+    }
+
+    /// What the listener gives events to.
+    pub fn taker(self) -> Taker {
+        Arc::new(move |ingest, reply| {
+            self.items.try_send((ingest, reply)).map_err(|error| match error {
+                TrySendError::Full(_) => AskError::Busy,
+                TrySendError::Disconnected(_) => AskError::Ended,
+            })
+        })
+    }
+}
+
+impl Work {
+    fn run(mut self, inbox: &Receiver<Item>) {
+        while let Ok(first) = inbox.recv() {
+            let mut group = vec![first];
+            group.extend(inbox.try_iter().take(GROUP - 1));
+            self.take(group);
+        }
+    }
+
+    fn take(&mut self, group: Vec<Item>) {
+        let session = self.session.get(self.patience);
+        // Who names no session within that time names none.
+        self.patience = Duration::ZERO;
+        let (mut taken, mut lines) = (Vec::new(), Vec::new());
+        for (ingest, reply) in group {
+            if let Way::Upstream(upstream) = self.way
+                && let Err(why) = upstream.pass_on(&ingest.body)
+            {
+                reply(Err(IngestError::Store(why)));
+                continue;
+            }
+            let body = of_session(ingest.body, &session);
+            lines.extend_from_slice(&body);
+            taken.push((Ingest { body, session: Some(session.clone()), ..ingest }, reply));
+        }
+        if let Some(log) = &mut self.log {
+            log.write(&lines);
+        }
+        if let Way::Keep(queue) = &self.way
+            && !lines.is_empty()
+        {
+            let (kept, is_kept) = sync_channel(1);
+            queue.post(lines, kept);
+            let _ = is_kept.recv_timeout(KEEPING);
+        }
+        for (ingest, reply) in taken {
+            // A hub that has ended drops the answer, and the listener says so.
+            let _ = self.hub.ingest(ingest, reply);
+        }
+    }
+}
+
+/// Writes the session into an event, as one line: it is the run's, whatever the event says.
+fn of_session(body: Vec<u8>, session: &str) -> Vec<u8> {
+    let Ok(mut event) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
+    event.insert("sessionId".to_owned(), Value::from(session));
+    let mut line = Value::Object(event).to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_of_the_run_s_session() {
+        let line = of_session(br#"{"type":"x","sessionId":"other","payload":{"b":1,"a":2}}"#.to_vec(), "s");
+        assert_eq!(
+            String::from_utf8(line).unwrap(),
+            "{\"type\":\"x\",\"sessionId\":\"s\",\"payload\":{\"b\":1,\"a\":2}}\n"
+        );
+    }
+
+    #[test]
+    fn addresses_of_outer_runs_are_read() {
+        let address = |port: u16| Some(Upstream(SocketAddr::from(([127, 0, 0, 1], port))));
+        assert_eq!(Upstream::parse("http://127.0.0.1:4567"), address(4567));
+        assert_eq!(Upstream::parse(" http://127.0.0.1:80/ "), address(80));
+        for none in ["", "127.0.0.1:80", "https://127.0.0.1:80", "http://127.0.0.1"] {
+            assert_eq!(Upstream::parse(none), None, "{none}");
+        }
+    }
+}
