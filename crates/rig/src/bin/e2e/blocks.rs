@@ -10,13 +10,8 @@ use crate::{finding::Findings, truth::Known};
 const TIME: usize = 9;
 
 /// Compares what was printed with what the agents were told to do: a start, each call in its order, each result, an end.
-pub(crate) fn compare(
-    what: &str,
-    text: &str,
-    known: &BTreeMap<String, Known>,
-    tree: &Tree,
-    findings: &mut Findings,
-) {
+pub(crate) fn compare(what: &str, text: &str, known: &BTreeMap<String, Known>, tree: &Tree) -> Findings {
+    let mut findings = Findings::default();
     for agent in &tree.agents {
         let (Some(known), Some(kind), Some(task)) =
             (known.get(agent.id.as_str()), &agent.agent_type, &agent.description)
@@ -27,6 +22,7 @@ pub(crate) fn compare(
         let place = format!("{what}: blocks of {}", known.actor);
         findings.same(place, printed, wanted(known, agent));
     }
+    findings
 }
 
 /// What one agent's blocks must say, results without their order among each other.

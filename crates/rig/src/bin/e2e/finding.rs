@@ -20,6 +20,17 @@ impl Findings {
         self.faults.push(what.to_string());
     }
 
+    /// All of another's, behind one's own.
+    pub(crate) fn add(&mut self, others: Self) {
+        self.notes.extend(others.notes);
+        self.faults.extend(others.faults);
+    }
+
+    /// Whether nothing is wrong.
+    pub(crate) fn is_right(&self) -> bool {
+        self.faults.is_empty()
+    }
+
     /// Something that is wrong if two things differ.
     pub(crate) fn same<T: PartialEq + Debug>(&mut self, what: impl Display, found: T, wanted: T) {
         if found != wanted {
@@ -29,7 +40,7 @@ impl Findings {
 
     /// Prints the line of a scenario, and below it what is wrong; returns how much that is.
     pub(crate) fn print(&self, name: &str) -> usize {
-        let word = if self.faults.is_empty() { "ok" } else { "FAILED" };
+        let word = if self.is_right() { "ok" } else { "FAILED" };
         println!("{name}: {word} · {}", self.notes.join(" · "));
         for fault in &self.faults {
             println!("  {fault}");

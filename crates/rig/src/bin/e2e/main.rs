@@ -8,6 +8,7 @@
 mod blocks;
 mod finding;
 mod heard;
+mod ran;
 mod served;
 mod truth;
 mod world;
@@ -79,7 +80,8 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
 /// Plays one scenario in every way that there is.
 fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
     let mut findings = Findings::default();
-    served::play(programs, &script(name), at, &mut findings)?;
+    let printed = served::play(programs, &script(name), at, &mut findings)?;
+    ran::play(programs, &script(name), &printed, &mut findings)?;
     Ok(findings)
 }
 

@@ -28,15 +28,12 @@ use crate::{
 /// How long the hub may take to know all that the transcript says: far more than it needs.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A file that has not grown for so long is whole.
-const STILL: Duration = Duration::from_millis(700);
-
 /// What stands in a settings file before hooks are added to it, in nobody's favourite form.
 pub(crate) const SETTINGS: &str =
     "{ \"includeCoAuthoredBy\":false,\n\n\t\"permissions\" : {\"deny\":[ \"WebFetch\" ]} }";
 
-/// Plays a scenario.
-pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut Findings) -> Result<()> {
+/// Plays a scenario; returns what Claude Code printed.
+pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut Findings) -> Result<String> {
     let world = World::new(programs, script)?;
     // Each scope has its turn, and a file to add to as well as none.
     let (scope, file) = if at.is_multiple_of(2) { ("user", "home") } else { ("project", "work") };
@@ -53,27 +50,25 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
     let listener = Listener::start(hub.address)?;
     let watch = Background::start(world.subscope("watch"), &world.path("blocks"))?;
     let ended = world.run(world.claude())?;
-    let shown = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let printed = String::from_utf8_lossy(&ended.stdout).into_owned();
     if ended.status.code() != Some(world.scenario.exit_code)
-        || !shown.trim_end().ends_with(&world.scenario.ends_with)
+        || !printed.trim_end().ends_with(&world.scenario.ends_with)
     {
-        findings.fault(format!("claude: {}, {shown:?}, {:?}", ended.status, ended.stderr));
+        findings.fault(format!("claude: {}, {printed:?}, {:?}", ended.status, ended.stderr));
     }
     let transcript = world.transcript()?;
     let wanted = world.tree(&transcript)?;
     let tree = settled(&hub, &wanted)?;
     let heard = listener.end()?;
-    // What the hub has told, watch prints as it comes.
-    let shown = until_still(&world.path("blocks"))?;
-    drop(watch);
-    hub.end()?;
     for difference in truth::differences(&tree, &wanted) {
         findings.fault(format!("the hub's tree: {difference}"));
     }
     let log = world.stand_in.log();
     let known = truth::known(&world.scenario, &log);
     truth::compare(&known, &tree, findings);
-    blocks::compare("watch", &shown, &known, &tree, findings);
+    findings.add(watched(&world, &known, &tree)?);
+    drop(watch);
+    hub.end()?;
     let delays = delays(&known, &heard, findings);
     stalls(&world, &known, &heard, findings);
     obey(&world, &format!("hooks remove --scope {scope}"))?;
@@ -89,7 +84,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
     ));
     findings.note(format!("serve, hooks in {scope} settings: {:.1} s", ended.took.as_secs_f64()));
     findings.note(format!("live after {}", list(&delays)));
-    Ok(())
+    Ok(printed)
 }
 
 /// Runs subscope, which must succeed.
@@ -159,16 +154,16 @@ fn list(delays: &[Duration]) -> String {
     format!("{} ms", delays.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// Waits until a file grows no more; returns it.
-fn until_still(path: &Path) -> Result<String> {
-    let mut before = None;
+/// Waits until `watch` has printed all that it must; returns what of it is wrong in the end.
+fn watched(world: &World, known: &BTreeMap<String, Known>, tree: &Tree) -> Result<Findings> {
+    let began = tick();
     loop {
-        let text = fs::read_to_string(path)?;
-        if before.as_ref() == Some(&text) {
-            return Ok(text);
+        let text = fs::read_to_string(world.path("blocks"))?;
+        let findings = blocks::compare("watch", &text, known, tree);
+        if findings.is_right() || began.elapsed() > LIMIT {
+            return Ok(findings);
         }
-        before = Some(text);
-        thread::sleep(STILL);
+        thread::sleep(POLL);
     }
 }
 
