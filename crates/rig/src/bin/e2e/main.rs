@@ -80,8 +80,8 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
 /// Plays one scenario in every way that there is.
 fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
     let mut findings = Findings::default();
-    let printed = served::play(programs, &script(name), at, &mut findings)?;
-    ran::play(programs, &script(name), &printed, &mut findings)?;
+    served::play(programs, &script(name), at, &mut findings)?;
+    ran::play(programs, &script(name), &mut findings)?;
     Ok(findings)
 }
 

@@ -26,8 +26,13 @@ enum Form {
     Text,
 }
 
-/// Plays a scenario in both forms; `plain` is what the run prints when nobody watches.
-pub(crate) fn play(programs: &Programs, script: &Path, plain: &str, findings: &mut Findings) -> Result<()> {
+/// Plays a scenario when nobody watches, and then in both forms.
+pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) -> Result<()> {
+    // Without hooks, which change when a report reaches the main thread, and with that what is printed.
+    let world = World::new(programs, script)?;
+    let ended = world.run(world.claude())?;
+    findings.same("alone: exit code", ended.status.code(), Some(world.scenario.exit_code));
+    let plain = &ended.stdout;
     for form in [Form::Stream, Form::Text] {
         play_as(form, programs, script, plain, findings)?;
     }
@@ -38,7 +43,7 @@ fn play_as(
     form: Form,
     programs: &Programs,
     script: &Path,
-    plain: &str,
+    plain: &[u8],
     findings: &mut Findings,
 ) -> Result<()> {
     let world = World::new(programs, script)?;
@@ -63,11 +68,8 @@ fn play_as(
         }
         Form::Stream => {}
         Form::Text => {
-            findings.same(
-                format!("{what}: stdout"),
-                String::from_utf8_lossy(&ended.stdout).into_owned(),
-                plain.to_owned(),
-            );
+            let [found, wanted] = [&ended.stdout, plain].map(String::from_utf8_lossy);
+            findings.same(format!("{what}: stdout"), found, wanted);
             if !child.stdout.starts_with(b"{") {
                 findings
                     .fault(format!("{what}: the child printed no stream, so that nothing was seen of it"));
