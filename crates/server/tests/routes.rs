@@ -106,6 +106,17 @@ fn ingest_tells_counts_and_problems() {
     assert_eq!((&told["lines"], &told["problem_count"]), (&3.into(), &1.into()), "{told}");
     assert_eq!(told["problems"][0]["at"], "ingest/claude.hook/a:3");
     assert_eq!(told["sessions"], serde_json::json!(["s1", "s2"]));
+    // Long enough to be kept in parts, and each once, whoever hands it over again.
+    let long: String = (0..3000)
+        .map(|number| format!("{}{}\n", call("long", &format!("c{number}")), " ".repeat(2000)))
+        .collect();
+    for repeat in [false, true] {
+        let headers = format!("{LINES}x-subscope-delivery: long\r\n");
+        let told = server.post_with("/api/v1/ingest/claude.hook?source=b", &headers, &long).json();
+        let lines = if repeat { 0 } else { 3000 };
+        assert_eq!((&told["repeat"], &told["lines"]), (&repeat.into(), &lines.into()), "{told}");
+    }
+    assert_eq!(server.get("/api/v1/sessions/long/tree").json()["summary"]["tool_calls"], 3000);
     for dialect in ["nonsense", "claude.meta", "claude"] {
         assert_eq!(server.post_with(&format!("/api/v1/ingest/{dialect}"), LINES, "{}").status, 404);
     }

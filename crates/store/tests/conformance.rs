@@ -143,6 +143,78 @@ fn what_was_received_is_known_by_source_and_key() {
     });
 }
 
+/// More rows than are filed at once, of three sessions in turns, some of which tell of two.
+#[test]
+fn what_is_filed_and_what_is_not_yet_are_found_alike() {
+    let ids = ["a", "b", "c"].map(|id| SessionId(id.into()));
+    let row = |number: usize| Received {
+        source: format!("source-{}", number % 7),
+        session: (number % 2 == 0).then(|| ids[number % 3].to_string()),
+        dialect: "claude.hook".into(),
+        key: number.to_string(),
+        received_ms: 1,
+        body: format!("{number}\n").into_bytes(),
+        sessions: match number % 5 {
+            0 => vec![ids[number % 3].clone(), ids[(number + 1) % 3].clone()],
+            _ => vec![ids[number % 3].clone()],
+        },
+    };
+    let told = |number: usize| Event { session_id: ids[number % 3].clone(), ..event(&number.to_string()) };
+    let folder = tempfile::tempdir().unwrap();
+    let open = |access| Sqlite::open(folder.path(), access, "1", 1_000).unwrap();
+    let mut memory = Memory::default();
+    let mut last = 0;
+    for round in 0..7 {
+        let mut store = open(Access::Write);
+        for first in (round * 450..(round + 1) * 450).step_by(90) {
+            let numbers = first..first + 90;
+            let commit = Commit {
+                received: numbers.clone().map(row).collect(),
+                events: numbers.map(told).collect(),
+                ..Commit::default()
+            };
+            last = store.commit(&commit).unwrap().last().unwrap().seq;
+            memory.commit(&commit).unwrap();
+            // What comes again is the same.
+            store.commit(&Commit { events: Vec::new(), ..commit }).unwrap();
+        }
+        let count = (round + 1) * 450;
+        let reader = open(Access::Read);
+        for store in [&store, &reader] {
+            for (place, id) in ids.iter().enumerate() {
+                let wanted: Vec<usize> =
+                    (0..count).filter(|number| row(*number).sessions.contains(id)).collect();
+                let found = store.received_of(id).unwrap();
+                let found: Vec<usize> = found.iter().map(|row| row.key.parse().unwrap()).collect();
+                assert_eq!(found, wanted, "round {round}, {id}");
+                let events = store.events_after(0, Some(id), usize::MAX).unwrap().unwrap();
+                assert_eq!(events.len(), (0..count).filter(|number| number % 3 == place).count());
+                assert!(events.is_sorted_by_key(|event| event.seq));
+                let behind = store.events_after(last - 400, Some(id), 20).unwrap().unwrap();
+                let all = events.iter().filter(|event| event.seq > last - 400).take(20);
+                assert!(behind.iter().eq(all), "round {round}, {id}");
+                let newest: Vec<_> = events.iter().rev().take(10).map(|event| event.id.clone()).collect();
+                let told: Vec<_> = store.told_last(id, 10).unwrap().into_iter().map(|(id, _)| id).collect();
+                assert_eq!(told, newest, "round {round}, {id}");
+            }
+        }
+        for number in 0..count + 50 {
+            let Received { source, key, .. } = row(number);
+            assert_eq!(store.has_received(&source, &key).unwrap(), number < count, "{number}");
+            assert_eq!(memory.has_received(&source, &key).unwrap(), number < count, "{number}");
+        }
+    }
+    let mut store = open(Access::Write);
+    store
+        .commit(&Commit { received: vec![row(9999)], events: vec![told(9999)], ..Commit::default() })
+        .unwrap();
+    store.forget(std::slice::from_ref(&ids[0])).unwrap();
+    assert!(store.received_of(&ids[0]).unwrap().is_empty());
+    assert!(store.events_after(last, Some(&ids[0]), 10).unwrap().unwrap().is_empty());
+    assert!(store.has_received("source-3", "9999").unwrap(), "what was forgotten does not come again");
+    assert!(!store.received_of(&ids[1]).unwrap().is_empty());
+}
+
 #[test]
 fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
     let folder = tempfile::tempdir().unwrap();

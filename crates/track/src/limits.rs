@@ -100,6 +100,15 @@ impl Limits {
         }
     }
 
+    /// Silence after which no agent is at work any more, whoever it is.
+    pub fn longest_ms(&self) -> i64 {
+        let of_rules = self.rules.iter().flat_map(|rule| {
+            [rule.stall_ms, rule.stall_subagents_ms, rule.stall_open_ms].into_iter().flatten()
+        });
+        let own = self.of(None, None).all();
+        of_rules.chain(own).max().unwrap_or(LOST_AFTER_OPEN_MS)
+    }
+
     /// The limits for an agent: a rule for its model counts before one for its harness, and of two rules for a model the
     /// one that names more of it.
     pub(crate) fn of(&self, harness: Option<&str>, model: Option<&str>) -> Spans {
@@ -194,6 +203,7 @@ mod tests {
             (spans.stall_ms, spans.stall_open_ms, spans.stall_subagents_ms)
         };
         assert_eq!(of(None, None), (180_000, 1_800_000, 600_000));
+        assert_eq!(limits.longest_ms(), 1_800_000);
         assert_eq!(of(Some("claude-code"), Some("claude-haiku-4-5")), (1, 10, 600_000));
         assert_eq!(of(Some("claude-code"), Some("claude-opus-4-1")), (2, 20, 600_000));
         assert_eq!(of(None, Some("claude-opus-5-5")), (3, 20, 600_000));

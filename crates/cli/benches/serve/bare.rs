@@ -2,7 +2,8 @@
 //! them and answers no question.
 
 use std::{
-    io::Write,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
     path::Path,
     process::Command,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -17,6 +18,9 @@ use crate::client::Server;
 
 /// The argument that makes this bench be that server.
 pub(crate) const WORD: &str = "bare-server";
+
+/// The argument that makes this bench post its stdin to the hub of `HOME`, and do nothing else.
+pub(crate) const HOOK: &str = "bare-hook";
 
 /// The most bodies of one commit, as many as the product takes.
 const GROUP: usize = 256;
@@ -71,4 +75,21 @@ fn write(mut db: Connection, bodies: &Receiver<Waiting>) {
             let _ = kept.send(());
         }
     }
+}
+
+/// Posts and reads the answer.
+pub(crate) fn hook() {
+    let home = std::env::var_os("HOME").expect("a home");
+    let socket = Path::new(&home).join(".local/share/subscope/hub.sock");
+    let mut body = Vec::new();
+    std::io::stdin().read_to_end(&mut body).expect("stdin");
+    let head = format!(
+        "POST /hooks/claude HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = UnixStream::connect(socket).expect("a hub");
+    stream.write_all(&[head.as_bytes(), &body].concat()).expect("a post");
+    let mut answer = [0; 4096];
+    let count = stream.read(&mut answer).expect("an answer");
+    assert!(answer[..count].starts_with(b"HTTP/1.1 200"), "it was not taken");
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    bare,
     client::{Server, millis, percentile},
     row::{Row, now},
 };
@@ -31,10 +32,11 @@ pub(crate) fn cost() -> Vec<Row> {
     );
     fs::write(&payload, text).expect("a payload");
     let _server = Server::subscope(up.path());
+    let itself = std::env::current_exe().expect("this program");
     let run = |program: &Path, home: &Path| {
         let mut command = Command::new(program);
         let stdin = File::open(&payload).expect("the payload is there");
-        command.arg("hook").env_clear().env("HOME", home);
+        command.arg(if program == itself { bare::HOOK } else { "hook" }).env_clear().env("HOME", home);
         command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null());
         let began = now();
         let status = command.status().expect("the program starts");
@@ -43,18 +45,20 @@ pub(crate) fn cost() -> Vec<Row> {
         took
     };
     let nothing = Path::new(NOTHING);
-    let (mut delivered, mut spooled, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut delivered, mut spooled, mut same, mut bare) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS + COLD {
-        let (first, with, second, without) = (
+        let (first, with, second, without, other) = (
             run(nothing, down.path()),
             run(program, up.path()),
             run(nothing, down.path()),
             run(program, down.path()),
+            run(&itself, up.path()),
         );
         if round >= COLD {
             delivered.push(with - first);
             spooled.push(without - second);
             same.push(second - first);
+            bare.push(other - second);
         }
     }
     let row = |figure: &str, values, budget| Row {
@@ -77,6 +81,7 @@ pub(crate) fn cost() -> Vec<Row> {
         row("99th percentile, handed over", handed_over, Some(10.0)),
         row("wall, spooled", spooled, Some(1.0)),
         row("99th percentile, spooled", left, Some(10.0)),
+        row("a client that does nothing but post to the same hub", bare, None),
         row(&format!("A/A: `{NOTHING}`"), same, None),
     ]
 }

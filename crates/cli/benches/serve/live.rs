@@ -11,7 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_testkit::corpus;
+use subscope_hub::clock;
+use subscope_testkit::{clock::rfc3339, corpus};
 
 use crate::{
     client::{Connection, Server, percentile},
@@ -123,7 +124,8 @@ fn send(address: &str, projects: &Path, sent: &Sent) {
         } else {
             let id = file_session(session);
             let line = format!(
-                r#"{{"type":"user","uuid":"u{number}","parentUuid":null,"sessionId":"{id}","promptId":"p{number}","timestamp":"2026-11-22T00:00:00.000Z","version":"2.1.330","cwd":"/w","message":{{"role":"user","content":"{MARK}{number}-"}}}}"#
+                r#"{{"type":"user","uuid":"u{number}","parentUuid":null,"sessionId":"{id}","promptId":"p{number}","timestamp":"{}","version":"2.1.330","cwd":"/w","message":{{"role":"user","content":"{MARK}{number}-"}}}}"#,
+                rfc3339(clock::now_ms())
             ) + "\n";
             files[session as usize].write_all(line.as_bytes()).expect("a line");
         }

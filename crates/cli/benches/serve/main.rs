@@ -35,6 +35,9 @@ fn main() {
     {
         return bare::serve(folder.as_ref());
     }
+    if arguments.first().is_some_and(|word| word == bare::HOOK) {
+        return bare::hook();
+    }
     let mut out = std::io::stdout().lock();
     let mut say = |text: String| {
         let _ = writeln!(out, "{text}");

@@ -13,7 +13,10 @@ use subscope_store::{Access, History, OpenError, Sqlite, Texts};
 
 use super::{Nobody, Reach, Start};
 use crate::{
-    command::history::{self, failed},
+    command::{
+        history::{self, failed},
+        target::limits,
+    },
     context::Context,
     error::{CliError, Kind},
 };
@@ -172,7 +175,10 @@ impl Asker {
             Some(session) => vec![session.clone()],
             None => {
                 let query = ListQuery { limit: MOST_LIVE, after: None, only_live: true };
-                store.list(&query).map_err(failed)?.into_iter().map(|row| row.id).collect()
+                // Nobody is there who concludes by the time: a row says what stood when it was last written.
+                let since = context.now_ms() - limits(context).longest_ms();
+                let rows = store.list(&query).map_err(failed)?.into_iter();
+                rows.filter(|row| row.last_event_at_ms >= Some(since)).map(|row| row.id).collect()
             }
         };
         let mut trees = Vec::new();

@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use subscope_decode::Dialect;
-use subscope_hub::{Asks, Ingest, clock};
+use subscope_hub::{Asks, Ingest, Taken, clock};
 use subscope_model::{Problem, SessionId};
 
 use super::hooks::received;
@@ -21,6 +21,10 @@ use crate::{
     state::App,
 };
 
+/// Longer bodies are handed on in parts of about this size: others' deliveries are kept in between.
+const PART_BYTES: usize = 2 << 20;
+/// How many problems are told one by one.
+const PROBLEMS: usize = 100;
 /// The longest name of a source and key of a delivery that is taken.
 const NAME_BYTES: usize = 512;
 
@@ -42,7 +46,22 @@ pub(super) struct Told {
     problem_count: u64,
 }
 
+impl Told {
+    fn add(&mut self, part: Taken) {
+        self.repeat &= part.is_repeat;
+        self.lines += part.lines;
+        let known: Vec<_> = part.sessions.into_iter().filter(|id| !self.sessions.contains(id)).collect();
+        self.sessions.extend(known);
+        self.problems.extend(part.problems);
+        self.problems.truncate(PROBLEMS);
+        self.problem_count += part.problem_count;
+    }
+}
+
 /// Takes lines of one dialect, in order within their source.
+///
+/// Long bodies are kept part by part, the answer tells of all of them. Whoever gets none, or 503, hands the whole over again:
+/// with the same delivery no part is taken twice.
 #[utoipa::path(
     post, path = "/api/v1/ingest/{dialect}",
     params(
@@ -74,24 +93,41 @@ pub(super) async fn post(
     }
     let held = body::read(&app, &headers, body, Kind::Lines, INGEST_BYTES).await?;
     let (body, _share) = held.split();
-    let ingest = Ingest {
-        source: format!("ingest/{}/{source}", dialect.as_str()),
-        session: None,
-        dialect: Some(dialect),
-        key: delivery(&headers),
-        received_ms: received(&headers),
-        body,
-        asks: Asks::Nothing,
-    };
-    let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;
-    Ok(Json(Told {
+    let key = delivery(&headers);
+    let mut told = Told {
         schema: "subscope.ingest/1",
-        repeat: taken.is_repeat,
-        lines: taken.lines,
-        sessions: taken.sessions,
-        problems: taken.problems,
-        problem_count: taken.problem_count,
-    }))
+        repeat: true,
+        lines: 0,
+        sessions: Vec::new(),
+        problems: Vec::new(),
+        problem_count: 0,
+    };
+    for (number, part) in parts(&body).enumerate() {
+        let ingest = Ingest {
+            source: format!("ingest/{}/{source}", dialect.as_str()),
+            session: None,
+            dialect: Some(dialect),
+            key: if number == 0 { key.clone() } else { format!("{key}/part/{number}") },
+            received_ms: received(&headers),
+            body: part.to_vec(),
+            asks: Asks::Nothing,
+        };
+        told.add(ask(|reply| app.hub.ingest(ingest, reply)).await??);
+    }
+    Ok(Json(told))
+}
+
+/// Cuts a body behind line ends. There is one part at least, and the same body is always cut alike.
+fn parts(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(body);
+    std::iter::from_fn(move || {
+        let all = rest.take()?;
+        let behind = all.get(PART_BYTES..).unwrap_or_default();
+        let Some(end) = memchr::memchr(b'\n', behind) else { return Some(all) };
+        let (part, more) = all.split_at(PART_BYTES + end + 1);
+        rest = Some(more).filter(|more| !more.is_empty());
+        Some(part)
+    })
 }
 
 /// The dialects that make sense without a path: the others say nothing of their session.
@@ -117,6 +153,29 @@ pub(super) fn delivery(headers: &HeaderMap) -> String {
         None => {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             format!("own/{}/{}/{number}", clock::now_ms(), std::process::id())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_with_lines_and_lose_nothing() {
+        let line = [b"x".repeat(1 << 19), b"\n".to_vec()].concat();
+        for (body, count) in [
+            (Vec::new(), 1),
+            (line.repeat(4), 1),
+            (line.repeat(5), 2),
+            (line.repeat(9), 3),
+            (b"x".repeat(5 * PART_BYTES), 1),
+            ([b"x".repeat(5 * PART_BYTES), b"\nend".to_vec()].concat(), 2),
+        ] {
+            let cut: Vec<&[u8]> = parts(&body).collect();
+            assert_eq!(cut.len(), count, "{} bytes", body.len());
+            assert!(cut.iter().rev().skip(1).all(|part| part.ends_with(b"\n")));
+            assert_eq!(cut.concat(), body);
         }
     }
 }

@@ -4,6 +4,8 @@
 use rusqlite::{Connection, Transaction, params};
 use subscope_model::{Millis, SessionId};
 
+use super::filing::Filing;
+
 /// Returns the sessions whose last event is older than a moment and of which nothing is at work. Those of which no time is
 /// known have no age.
 pub(super) fn old(db: &Connection, before_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {
@@ -22,12 +24,16 @@ pub(super) fn forgotten(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
 }
 
 /// Removes sessions and returns how many there were. What stood there is overwritten, not only marked as free.
-pub(super) fn forget(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize> {
+pub(super) fn forget(
+    db: &mut Connection,
+    filing: &mut Filing,
+    sessions: &[SessionId],
+) -> rusqlite::Result<usize> {
     if sessions.is_empty() {
         return Ok(0);
     }
     db.pragma_update(None, "secure_delete", "ON")?;
-    let outcome = remove(db, sessions);
+    let outcome = remove(db, filing, sessions);
     db.pragma_update(None, "secure_delete", "OFF")?;
     let count = outcome?;
     // What the log still says of before is taken over into the file, and cut off. Readers may keep a part of it for a while.
@@ -35,12 +41,18 @@ pub(super) fn forget(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::R
     Ok(count)
 }
 
-fn remove(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize> {
+fn remove(db: &mut Connection, filing: &mut Filing, sessions: &[SessionId]) -> rusqlite::Result<usize> {
     let transaction = db.transaction()?;
+    // What is not filed would be filed later.
+    let filed = Filing::everything(&transaction)?;
     let mut count = 0;
     for session in sessions {
-        for table in ["unsettled", "changes"] {
-            transaction.execute(&format!("DELETE FROM {table} WHERE session = ?1"), [session.as_str()])?;
+        for what in [
+            "unsettled WHERE session = ?1",
+            "changes WHERE seq IN (SELECT seq FROM changes_of WHERE session = ?1)",
+            "changes_of WHERE session = ?1",
+        ] {
+            transaction.execute(&format!("DELETE FROM {what}"), [session.as_str()])?;
         }
         received(&transaction, session)?;
         let Some(no) = super::write::number(&transaction, session)? else { continue };
@@ -53,6 +65,7 @@ fn remove(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize
         )?;
     }
     transaction.commit()?;
+    filing.settle(filed);
     Ok(count)
 }
 
@@ -60,7 +73,7 @@ fn remove(db: &mut Connection, sessions: &[SessionId]) -> rusqlite::Result<usize
 fn received(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<()> {
     let id = session.as_str();
     db.execute(
-        "UPDATE inbox SET body = x'', session = NULL WHERE no IN (
+        "UPDATE inbox SET body = x'', session = NULL, sessions = NULL WHERE no IN (
              SELECT o.no FROM inbox_of o WHERE o.session = ?1
              AND NOT EXISTS (SELECT 1 FROM inbox_of other WHERE other.no = o.no AND other.session <> ?1))",
         params![id],

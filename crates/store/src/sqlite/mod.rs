@@ -1,5 +1,7 @@
 //! The ledger and the history in SQLite.
 
+mod checkpoints;
+mod filing;
 mod forget;
 mod held;
 mod pack;
@@ -18,7 +20,7 @@ use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Text
 
 pub use held::Kin;
 
-use self::pack::Packer;
+use self::{checkpoints::Checkpoints, filing::Filing, pack::Packer};
 use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Recalled, Received, Source};
 
 /// The file of rows in a data folder.
@@ -27,9 +29,6 @@ const FILE: &str = "store.db";
 const LOCK: &str = "store.lock";
 /// How long a statement waits for another process: checkpoints of the other's log take this long at most.
 const BUSY: Duration = Duration::from_secs(5);
-/// How many pages the log holds before they are copied into the file, which waits for the disk: the longer the log, the
-/// more pages stand in it several times and are copied once. 16 MB are read again in some milliseconds.
-const LOG_PAGES: u32 = 4000;
 /// How much of the file those who only ask map, and read without copying; 64-bit address space is plenty. What is mapped counts
 /// as memory of the process: who writes for long would seem to grow with the store.
 const MAP_BYTES: i64 = 1 << 30;
@@ -83,6 +82,9 @@ pub enum OpenError {
 /// Keeps everything in one file of a data folder.
 pub struct Sqlite {
     db: Connection,
+    /// Where it writes; it ends behind the connection.
+    _checkpoints: Option<Checkpoints>,
+    filing: Filing,
     /// What the rows are made by: rows made by other rules are due for a rebuild.
     rules: String,
     next_seq: u64,
@@ -133,7 +135,21 @@ impl Sqlite {
             value.map(i64::unsigned_abs).map_err(wrong)
         };
         let (next_seq, next_rev) = (place("next_seq")?, place("next_rev")?);
-        Ok(Self { db, rules: rules.to_owned(), next_seq, next_rev, packer: Packer::default(), _lock: lock })
+        let (mut filing, mut checkpoints) = (Filing::default(), None);
+        if access == Access::Write {
+            filing = Filing::of(&db).map_err(wrong)?;
+            checkpoints = Some(Checkpoints::beside(&mut db, path).map_err(wrong)?);
+        }
+        Ok(Self {
+            db,
+            _checkpoints: checkpoints,
+            filing,
+            rules: rules.to_owned(),
+            next_seq,
+            next_rev,
+            packer: Packer::default(),
+            _lock: lock,
+        })
     }
 
     /// Whether somebody writes the store of a data folder, or is about to.
@@ -162,7 +178,7 @@ impl Sqlite {
     /// Removes sessions with everything that was made from them or handed over of them. Their files are not touched, and
     /// stay known: only what changes is taken in again. Returns how many there were.
     pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, LedgerError> {
-        forget::forget(&mut self.db, sessions).map_err(wrong)
+        forget::forget(&mut self.db, &mut self.filing, sessions).map_err(wrong)
     }
 
     /// Returns the sessions that were forgotten and have not gone on since.
@@ -235,7 +251,6 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
         // fifth of the cost of a commit; FULL would also survive a loss of power.
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
-        db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     }
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)
@@ -257,7 +272,8 @@ impl Ledger for Sqlite {
             event.seq = seq;
             seq += 1;
         }
-        write::commit(&mut self.db, &mut self.packer, &self.rules, commit, &events, seq).map_err(wrong)?;
+        let Self { db, filing, packer, rules, .. } = self;
+        write::commit(db, filing, packer, rules, commit, &events, seq).map_err(wrong)?;
         self.next_seq = seq;
         Ok(events)
     }
@@ -270,7 +286,7 @@ impl Ledger for Sqlite {
     }
 
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
-        query::has_received(&self.db, source, key).map_err(wrong)
+        self.filing.has_received(&self.db, source, key).map_err(wrong)
     }
 
     fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError> {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, StatsRow, Text, Tree, Usage};
 
-use super::{pack, wrong};
+use super::{filing, pack, wrong};
 use crate::{
     Identity, LedgerError, ListQuery, Named, Recalled, Received, Source,
     days::{self, By},
@@ -186,10 +186,6 @@ pub(super) fn due(db: &Connection, rules: &str, now_ms: Millis) -> rusqlite::Res
     rows.map(|row| row.map(|id| session_id(&id))).collect()
 }
 
-pub(super) fn has_received(db: &Connection, source: &str, key: &str) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT 1 FROM inbox WHERE source = ?1 AND key = ?2")?.exists([source, key])
-}
-
 pub(super) fn events_after(
     db: &Connection,
     seq: u64,
@@ -209,17 +205,14 @@ pub(super) fn events_after(
         let mut texts = Vec::new();
         let mut take = |mut rows: rusqlite::Rows<'_>| -> rusqlite::Result<()> {
             while let Some(row) = rows.next()? {
-                texts.push(row.get(0)?);
+                texts.push(row.get("body")?);
             }
             Ok(())
         };
         match session {
-            Some(session) => take(
-                db.prepare_cached(
-                    "SELECT body FROM changes WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
-                )?
-                .query(params![session.as_str(), seq, limit])?,
-            )?,
+            Some(session) => {
+                take(db.prepare_cached(filing::TOLD_OF)?.query(params![session.as_str(), seq, limit])?)?;
+            }
             None => take(
                 db.prepare_cached("SELECT body FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
                     .query(params![seq, limit])?,
@@ -243,10 +236,9 @@ pub(super) fn told_last(
         at_ms: Option<Millis>,
     }
     let read = || -> rusqlite::Result<Vec<String>> {
-        let mut statement =
-            db.prepare_cached("SELECT body FROM changes WHERE session = ?1 ORDER BY seq DESC LIMIT ?2")?;
+        let mut statement = db.prepare_cached(filing::TOLD_LAST_OF)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        statement.query_map(params![session.as_str(), limit], |row| row.get(0))?.collect()
+        statement.query_map(params![session.as_str(), limit], |row| row.get("body"))?.collect()
     };
     let ids = read().map_err(wrong)?;
     let ids = ids
@@ -290,10 +282,10 @@ pub(super) fn recall(db: &Connection, bytes: u64) -> Result<Recalled, LedgerErro
 /// Returns what was received of a session, in the order in which it came.
 pub(super) fn received_of(db: &Connection, session: &SessionId) -> Result<Vec<Received>, LedgerError> {
     let read = || -> rusqlite::Result<Vec<Packed>> {
-        let mut statement = db.prepare_cached(
-            "SELECT i.source, i.session, i.key, i.dialect, i.received_ms, i.body
-             FROM inbox_of o JOIN inbox i ON i.no = o.no WHERE o.session = ?1 ORDER BY i.no",
-        )?;
+        let mut statement = db.prepare_cached(&format!(
+            "SELECT source, session, key, dialect, received_ms, body FROM inbox WHERE no IN ({}) ORDER BY no",
+            filing::RECEIVED_OF
+        ))?;
         let rows = statement.query_map([session.as_str()], packed)?;
         rows.collect()
     };

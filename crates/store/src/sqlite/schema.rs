@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 /// What makes the tables of each version of those of the one before, the first of none. A new store takes all of them, so
 /// that there is one way to today's tables. What a release has shipped is never edited.
-const STEPS: &[&str] = &[KEPT, HELD, NAMES];
+const STEPS: &[&str] = &[KEPT, HELD, NAMES, FILED];
 
 /// The version of the tables.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
@@ -73,6 +73,24 @@ CREATE INDEX agents_session ON agents(session_no, spawned_by);
 UPDATE sessions SET rules = '';
 ";
 
+/// What is received and told is appended; what finds it by key and by session is written in batches ([`super::filing`]).
+/// `sessions` is JSON, and null where the sender named the only one; it stands before the body, which may be long.
+const FILED: &str = "
+CREATE TABLE appended(
+    no INTEGER PRIMARY KEY, source TEXT NOT NULL, session TEXT, key TEXT NOT NULL, dialect TEXT NOT NULL,
+    received_ms INTEGER NOT NULL, sessions TEXT, body BLOB NOT NULL);
+INSERT INTO appended SELECT no, source, session, key, dialect, received_ms, NULL, body FROM inbox ORDER BY no;
+CREATE TABLE inbox_keys(source TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY(source, key)) WITHOUT ROWID;
+INSERT INTO inbox_keys SELECT source, key FROM inbox ORDER BY source, key;
+DROP TABLE inbox;
+ALTER TABLE appended RENAME TO inbox;
+CREATE TABLE changes_of(session TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(session, seq)) WITHOUT ROWID;
+INSERT INTO changes_of SELECT session, seq FROM changes ORDER BY session, seq;
+DROP INDEX changes_session;
+INSERT INTO meta(key, value) SELECT 'filed_no', ifnull(max(no), 0) FROM inbox;
+INSERT INTO meta(key, value) SELECT 'filed_seq', ifnull(max(seq), 0) FROM changes;
+";
+
 /// Makes or updates the tables, each step in a transaction of its own: whatever ends it, the next process goes on from
 /// there. Returns `None` where they are of a newer version than this program knows.
 pub(crate) fn migrate(db: &mut Connection, first_seq: i64) -> rusqlite::Result<Option<()>> {
@@ -107,14 +125,20 @@ mod tests {
         db.execute_batch(
             "INSERT INTO meta VALUES('next_seq', 7); PRAGMA user_version = 1;
              INSERT INTO sessions(id, last_ms, is_live, rules, row) VALUES('s', 1, 0, 'r', '{}');
-             INSERT INTO agents VALUES('a1', 1);",
+             INSERT INTO agents VALUES('a1', 1);
+             INSERT INTO inbox VALUES(3, 'hooks', NULL, 'k', 'claude.hook', 9, x'7b7d');
+             INSERT INTO inbox_of VALUES('s', 3); INSERT INTO changes VALUES(5, 's', '{}');",
         )
         .unwrap();
         assert!(migrate(&mut db, 1).unwrap().is_some());
         let row = |query: &str| db.query_row(query, [], |row| row.get::<_, String>(0)).unwrap();
         assert_eq!(row("SELECT id || ifnull(type, '?') FROM agents"), "a1?");
         assert_eq!(row("SELECT id || rules FROM sessions"), "s");
-        assert_eq!(row("SELECT value || '' FROM meta"), "7");
+        assert_eq!(row("SELECT value || '' FROM meta WHERE key = 'next_seq'"), "7");
+        let filed =
+            "SELECT key || session || seq || body FROM inbox_keys JOIN changes_of JOIN inbox USING(key)";
+        assert_eq!(row(&filed.replace("session", "changes_of.session")), "ks5{}");
+        assert_eq!(row("SELECT group_concat(value) FROM meta WHERE key LIKE 'filed%' ORDER BY key"), "3,5");
         db.pragma_update(None, "user_version", VERSION + 1).unwrap();
         assert!(migrate(&mut db, 1).unwrap().is_none());
     }

@@ -1,11 +1,15 @@
 //! Writing: one transaction for each commit, rows of a session replaced whole.
 
-use std::os::unix::ffi::OsStrExt;
+use std::{collections::HashSet, os::unix::ffi::OsStrExt};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 
-use super::{held, pack::Packer};
+use super::{
+    filing::{self, Filing},
+    held,
+    pack::Packer,
+};
 use crate::{Commit, Received, Source, days::days};
 
 /// How many events the change log holds; older ones are cut off. At some hundred bytes each this bounds the log to some
@@ -17,6 +21,7 @@ const LOG_SLACK: u64 = 10_000;
 /// Writes a commit, with its events numbered.
 pub(super) fn commit(
     db: &mut Connection,
+    filing: &mut Filing,
     packer: &mut Packer,
     rules: &str,
     commit: &Commit,
@@ -25,8 +30,12 @@ pub(super) fn commit(
 ) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Rows that come with it know of it.
+    let mut keys = HashSet::new();
     for row in &commit.received {
-        received(&transaction, packer, row)?;
+        let is_new = !filing.has_received(&transaction, &row.source, &row.key)?;
+        if is_new && keys.insert((row.source.as_str(), row.key.as_str())) {
+            received(&transaction, packer, row)?;
+        }
     }
     // Rules that nobody has make rows due.
     let rules = if commit.is_draft { "" } else { rules };
@@ -50,7 +59,10 @@ pub(super) fn commit(
     if !events.is_empty() {
         log(&transaction, events, next_seq)?;
     }
-    transaction.commit()
+    let taken = filing.take(&transaction, keys, events.len())?;
+    transaction.commit()?;
+    filing.settle(taken);
+    Ok(())
 }
 
 /// Writes down that all revs before this one are given.
@@ -143,23 +155,10 @@ fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
 }
 
 fn received(db: &Transaction<'_>, packer: &mut Packer, row: &Received) -> rusqlite::Result<()> {
-    let packed = packer.pack(&row.body)?;
-    let is_new = db
-        .prepare_cached(
-            "INSERT OR IGNORE INTO inbox(source, session, key, dialect, received_ms, body)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![row.source, row.session, row.key, row.dialect, row.received_ms, packed])?;
-    // What came before is known with its sessions.
-    if is_new == 1 {
-        let no = db.last_insert_rowid();
-        let mut add = db.prepare_cached("INSERT OR IGNORE INTO inbox_of(session, no) VALUES(?1, ?2)")?;
-        let mut behind =
-            db.prepare_cached("INSERT OR IGNORE INTO unsettled(session, since) VALUES(?1, ?2)")?;
-        for session in &row.sessions {
-            add.execute(params![session.as_str(), no])?;
-            behind.execute(params![session.as_str(), no])?;
-        }
+    let no = filing::append(db, row, &packer.pack(&row.body)?)?;
+    let mut behind = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session, since) VALUES(?1, ?2)")?;
+    for session in &row.sessions {
+        behind.execute(params![session.as_str(), no])?;
     }
     Ok(())
 }
@@ -177,7 +176,12 @@ fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Resul
         db.prepare_cached("SELECT min(seq) FROM changes")?.query_row([], |row| row.get(0))?;
     let first = first.map_or(next_seq, i64::cast_unsigned);
     if next_seq.saturating_sub(first) > LOG_EVENTS + LOG_SLACK {
-        db.execute("DELETE FROM changes WHERE seq < ?1", [(next_seq - LOG_EVENTS).cast_signed()])?;
+        let kept = [(next_seq - LOG_EVENTS).cast_signed()];
+        db.execute(
+            "DELETE FROM changes_of WHERE (session, seq) IN (SELECT session, seq FROM changes WHERE seq < ?1)",
+            kept,
+        )?;
+        db.execute("DELETE FROM changes WHERE seq < ?1", kept)?;
     }
     Ok(())
 }
