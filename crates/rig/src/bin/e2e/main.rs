@@ -27,8 +27,8 @@ use crate::{finding::Findings, world::Programs};
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 8] =
-    ["single", "parallel", "background", "nested", "errors", "taskstop", "refused", "slow"];
+const SCENARIOS: [&str; 9] =
+    ["single", "parallel", "background", "nested", "errors", "cut", "taskstop", "refused", "slow"];
 
 /// How long all of it may take; far more than it needs.
 const TOTAL: Duration = Duration::from_secs(900);
