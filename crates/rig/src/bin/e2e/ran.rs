@@ -9,7 +9,7 @@ use subscope_rig::tick;
 use crate::{
     blocks,
     finding::Findings,
-    served::SETTINGS,
+    served::{SETTINGS, limits},
     truth,
     world::{POLL, Programs, World},
 };
@@ -50,7 +50,7 @@ fn play_as(
     world.write("home/.claude/settings.json", SETTINGS);
     let before = world.settings();
     let copied = copying(&world, &programs.claude)?;
-    let mut command = world.subscope("run --");
+    let mut command = world.subscope(&format!("run {} --", limits(&world.scenario)));
     // As on anybody's machine: what is seen goes to a hub, which is started where there is none.
     command.env_remove("SUBSCOPE_NO_AUTOSTART").arg(world.path("copying/claude")).args(world.arguments());
     if form == Form::Stream {
@@ -86,7 +86,7 @@ fn play_as(
     truth::compare(&known, &tree, findings);
     if form == Form::Text {
         // With the options that `run` adds the stream has the calls of all agents, at every depth.
-        findings.add(blocks::compare("run", &ended.stderr, &known, &tree));
+        findings.add(blocks::compare("run", &ended.stderr, &world.scenario, &known, &tree));
     }
     findings.same(format!("{what}: requests for anything but the model"), world.stand_in.others(), vec![]);
     findings.note(format!("{what}: {:.1} s", ended.took.as_secs_f64()));

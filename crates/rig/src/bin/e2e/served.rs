@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use subscope_client::{Address, Client};
 use subscope_model::{SessionId, Tree};
-use subscope_rig::tick;
+use subscope_rig::{Scenario, tick};
 
 use crate::{
     blocks,
@@ -45,7 +45,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
     if world.settings() == before {
         bail!("hooks install changed no settings");
     }
-    let limits = if world.scenario.stalls.is_empty() { "" } else { "--stall 3s --stall-subagents 3s" };
+    let limits = limits(&world.scenario);
     let hub = Hub::start(world.subscope(&format!("serve --listen 127.0.0.1:0 {limits}")))?;
     let listener = Listener::start(hub.address)?;
     let watch = Background::start(world.subscope("watch"), &world.path("blocks"))?;
@@ -85,6 +85,11 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
     findings.note(format!("serve, hooks in {scope} settings: {:.1} s", ended.took.as_secs_f64()));
     findings.note(format!("live after {}", list(&delays)));
     Ok(())
+}
+
+/// The options that set limits of silence, where the script has agents that pass them.
+pub(crate) fn limits(scenario: &Scenario) -> &'static str {
+    if scenario.stalls.is_empty() { "" } else { "--stall 3s --stall-subagents 3s" }
 }
 
 /// Runs subscope, which must succeed.
@@ -159,7 +164,7 @@ fn watched(world: &World, known: &BTreeMap<String, Known>, tree: &Tree) -> Resul
     let began = tick();
     loop {
         let text = fs::read_to_string(world.path("blocks"))?;
-        let findings = blocks::compare("watch", &text, known, tree);
+        let findings = blocks::compare("watch", &text, &world.scenario, known, tree);
         if findings.is_right() || began.elapsed() > LIMIT {
             return Ok(findings);
         }
