@@ -26,6 +26,8 @@ pub(crate) struct Heard {
     pub(crate) live: BTreeMap<AgentId, Instant>,
     /// What was said of stalls, in order.
     pub(crate) stalls: Vec<Event>,
+    /// How many events came by hooks before any file told them.
+    pub(crate) hooked: usize,
     /// Events that were left out because the reader was slow.
     pub(crate) missed: u64,
 }
@@ -66,8 +68,13 @@ impl Heard {
         match update {
             Update::Snapshot(tree) => self.rows(&tree.agents),
             Update::Change(change) => self.rows(&change.agents),
-            Update::Event(event) if event.kind == EventKind::Stall => self.stalls.push(*event),
-            Update::Event(_) | Update::CaughtUp => {}
+            Update::Event(event) => {
+                self.hooked += usize::from(&*event.source == "claude.hook");
+                if event.kind == EventKind::Stall {
+                    self.stalls.push(*event);
+                }
+            }
+            Update::CaughtUp => {}
             Update::Missed(count) => self.missed += count,
         }
     }

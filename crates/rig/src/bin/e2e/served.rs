@@ -41,12 +41,17 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
         world.write(&format!("{file}/.claude/settings.json"), SETTINGS);
     }
     let before = world.settings();
-    obey(&world, &format!("hooks install --scope {scope}"))?;
+    let limits = limits(&world.scenario);
+    let hub = Hub::start(world.subscope(&format!("serve --listen 127.0.0.1:0 {limits}")))?;
+    // One in four posts its events itself, the others run a command for each.
+    let (way, options) = match at % 4 {
+        3 => ("HTTP", format!("--http --url http://{}", hub.address)),
+        _ => ("command", String::new()),
+    };
+    obey(&world, &format!("hooks install --scope {scope} {options}"))?;
     if world.settings() == before {
         bail!("hooks install changed no settings");
     }
-    let limits = limits(&world.scenario);
-    let hub = Hub::start(world.subscope(&format!("serve --listen 127.0.0.1:0 {limits}")))?;
     let listener = Listener::start(hub.address)?;
     let watch = Background::start(world.subscope("watch"), &world.path("blocks"))?;
     let ended = world.run(world.claude())?;
@@ -73,16 +78,20 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
     stalls(&world, &known, &heard, findings);
     obey(&world, &format!("hooks remove --scope {scope}"))?;
     findings.same("settings after hooks remove", world.settings(), before);
+    if heard.hooked == 0 {
+        findings.fault("no event came by a hook");
+    }
     findings.same("events that the live feed left out", heard.missed, 0);
     findings.same("requests for anything but the model", world.stand_in.others(), vec![]);
     let summary = &tree.summary;
+    let tokens = summary.usage.map_or(0, |usage| usage.total_tokens);
+    let s = if summary.agents == 1 { "" } else { "s" };
+    findings.note(format!("{} agent{s}, {} calls, {tokens} tokens", summary.agents, summary.tool_calls));
     findings.note(format!(
-        "{} agents, {} calls, {} tokens",
-        summary.agents,
-        summary.tool_calls,
-        summary.usage.map_or(0, |usage| usage.total_tokens)
+        "serve, {way} hooks in {scope} settings ({} events first by them): {:.1} s",
+        heard.hooked,
+        ended.took.as_secs_f64()
     ));
-    findings.note(format!("serve, hooks in {scope} settings: {:.1} s", ended.took.as_secs_f64()));
     findings.note(format!("live after {}", list(&delays)));
     Ok(())
 }
