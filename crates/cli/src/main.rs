@@ -17,7 +17,13 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser;
 
-use crate::{args::Cli, command::hook, context::Context, environment::Environment, terminal::Probe};
+use crate::{
+    args::Cli,
+    command::{hook, run},
+    context::Context,
+    environment::Environment,
+    terminal::Probe,
+};
 
 /// Folding is many small allocations: with the system's allocator a quarter of the hub's time under load is theirs.
 #[global_allocator]
@@ -29,6 +35,9 @@ fn main() -> ExitCode {
     if hook::is_meant(&words) {
         hook::run_words(&words);
         return ExitCode::SUCCESS;
+    }
+    if run::is_meant(&words) {
+        return ExitCode::from(run::become_command(&words));
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -8,9 +8,11 @@
 //! Signals are blocked in every thread and waited for by one: no handler, nothing to do at a bad moment.
 
 use std::{
+    ffi::OsString,
     fs::{File, OpenOptions},
     os::unix::process::CommandExt,
-    process::{Child, Command},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicI32, Ordering},
@@ -48,12 +50,60 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// When the child gets the terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Handover {
-    /// At once: it is what the person at the terminal works with.
-    AtOnce,
+    /// Before it begins: it is what the person at the terminal works with. Where it asked for the terminal in the moment before
+    /// it has it, it would be stopped, or be refused it for good.
+    AtOnce {
+        /// A program that calls [`in_foreground`] with the rest of its words when the first of them is [`IN_FOREGROUND`].
+        helper: PathBuf,
+    },
     /// When it asks for it: others (a pager behind us) may need it meanwhile.
     WhenAsked,
+}
+
+/// Which of its streams are read; the others are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Streams {
+    /// Standard output.
+    pub pipes_stdout: bool,
+    /// Standard error.
+    pub pipes_stderr: bool,
+}
+
+/// The word by which a helper knows what it is to do.
+pub const IN_FOREGROUND: &str = "__in-foreground";
+/// How long a helper waits for the terminal, and how often it looks.
+const HANDOVER_LIMIT: u32 = 5_000;
+const HANDOVER_LOOK: Duration = Duration::from_micros(200);
+
+/// Waits until this process's group is in the foreground of its terminal, and becomes the command. Returns why it cannot.
+pub fn in_foreground(words: &[OsString]) -> RunError {
+    let (program, arguments) =
+        words.split_first().map_or((OsString::new(), words), |(it, rest)| (it.clone(), rest));
+    if let Ok(terminal) = OpenOptions::new().read(true).open("/dev/tty") {
+        for _ in 0..HANDOVER_LIMIT {
+            if tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()) {
+                break;
+            }
+            std::thread::sleep(HANDOVER_LOOK);
+        }
+    }
+    let source = Command::new(&program).args(arguments).exec();
+    RunError::Start { program, source }
+}
+
+/// The same command, started by a helper.
+fn wrapped(command: &Command, helper: &Path) -> Command {
+    let mut wrapped = Command::new(helper);
+    wrapped.arg(IN_FOREGROUND).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
 }
 
 /// How a child ended.
@@ -146,17 +196,27 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts a command.
+    /// Starts a command; its working folder is ours.
     ///
     /// # Errors
     /// That it cannot be started.
     pub fn start(
         mut command: Command,
+        streams: Streams,
         handover: Handover,
         signals: &Signals,
     ) -> Result<(Self, Child), RunError> {
-        command.process_group(0);
         let program = command.get_program().to_owned();
+        if let Handover::AtOnce { helper } = &handover {
+            command = wrapped(&command, helper);
+        }
+        command.process_group(0);
+        if streams.pipes_stdout {
+            command.stdout(Stdio::piped());
+        }
+        if streams.pipes_stderr {
+            command.stderr(Stdio::piped());
+        }
         // A child inherits what its parent's thread holds back.
         signals.before.thread_set_mask().map_err(system)?;
         let spawned = command.spawn();
@@ -171,10 +231,8 @@ impl Job {
             has_ended: Arc::default(),
         };
         *signals.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
-        if handover == Handover::AtOnce {
+        if handover != Handover::WhenAsked {
             job.hand_over();
-            // It may have asked for the terminal in the moment before, and been stopped for it.
-            job.send(Signal::SIGCONT);
         }
         Ok((job, child))
     }
@@ -230,6 +288,8 @@ impl Job {
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         if wants_terminal && self.foreground() == Some(self.own) {
             self.hand_over();
+        }
+        if wants_terminal && self.foreground() == Some(self.group) {
             return self.send(Signal::SIGCONT);
         }
         // A group of which nobody in the session is the parent cannot be stopped from the terminal: nobody could let it go on.

@@ -22,7 +22,7 @@ mod tap;
 mod tapped;
 
 pub use error::RunError;
-pub use job::{Ended, Handover, Job, Signals};
+pub use job::{Ended, Handover, IN_FOREGROUND, Job, Signals, Streams, in_foreground};
 pub use listener::Listener;
 pub use posted::{Posted, Upstream, Way};
 pub use queue::{Queue, Skipped};

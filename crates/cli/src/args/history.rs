@@ -50,10 +50,16 @@ pub(crate) struct LsArgs {
     /// Only those of which something is still at work.
     #[arg(long)]
     pub(crate) live: bool,
+    /// Lists what `run` has recorded in this folder instead.
+    #[arg(long)]
+    pub(crate) iterations: bool,
+    /// Lists the records below this folder.
+    #[arg(long, value_name = "DIR", requires = "iterations")]
+    pub(crate) log_dir: Option<PathBuf>,
     /// At most so many.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 30)]
     pub(crate) limit: usize,
-    /// Prints JSON (subscope.sessions/1).
+    /// Prints JSON (subscope.sessions/1; subscope.iterations/1 of iterations).
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -10,7 +10,7 @@ pub(crate) mod hook;
 mod hooks;
 mod import;
 mod man;
-mod run;
+pub(crate) mod run;
 pub(crate) mod serve;
 mod showing;
 mod stop;

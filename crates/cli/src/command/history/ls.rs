@@ -12,6 +12,9 @@ use crate::{
 
 /// Runs the command.
 pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
+    if args.iterations {
+        return super::iterations::run(args, context);
+    }
     let page = Asker::open(Needs::Rows, context)?.sessions(args.limit, args.live)?;
     if args.json {
         return output::print_json(&page);

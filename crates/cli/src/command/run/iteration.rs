@@ -4,9 +4,9 @@ use std::{
     fs::File,
     io::{self, IsTerminal},
     os::fd::AsFd,
-    process::{Command, Stdio},
+    process::Command,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -19,8 +19,8 @@ use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
 use subscope_model::{Event, EventKind, Feed, Received, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, Handover, Job, Listener, Over, Posted, Queue, RunError, SessionName, Tap,
-    Tapped, Way,
+    ADDRESS_VARIABLE, Ended, Handover, Job, Listener, Over, Posted, Queue, RunError, SessionName, Streams,
+    Tap, Tapped, Way,
     keep::Keeping,
     pass::{self, Outlet, Passed},
     record::{self, Record},
@@ -115,22 +115,23 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let posted = Posted::start(hub.handle(), Arc::clone(&session), way, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.taker())?;
 
+    if let (plan::Way::Interactive, Some(connect)) = (&run.plan.way, &run.connect) {
+        // Hooks never start a hub: without one they would be told only later.
+        let connect = Arc::clone(connect);
+        spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
+    }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
-    if is_read {
-        command.stdout(Stdio::piped());
-    }
     let logs_errors = record.is_some() && run.plan.way != plan::Way::Interactive;
-    if logs_errors {
-        command.stderr(Stdio::piped());
-    }
+    let streams = Streams { pipes_stdout: is_read, pipes_stderr: logs_errors };
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-    let handover = if is_terminal { Handover::AtOnce } else { Handover::WhenAsked };
+    let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
+    let handover = helper.map_or(Handover::WhenAsked, |helper| Handover::AtOnce { helper });
     let files = match record {
         Some(record) => (Some(record.file(record::STDOUT)?), Some(record.file(record::STDERR)?)),
         None => (None, None),
     };
-    let (job, mut process) = Job::start(command, handover, &run.signals)?;
+    let (job, mut process) = Job::start(command, streams, handover, &run.signals)?;
     let has_ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&has_ended);
     let stderr = match process.stderr.take() {

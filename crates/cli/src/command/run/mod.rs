@@ -18,8 +18,9 @@ use std::{
 
 use subscope_hub::clock;
 use subscope_model::event_id;
+use subscope_render::Charset;
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, RunError, Signals, Upstream,
+    ADDRESS_VARIABLE, Ended, IN_FOREGROUND, RunError, Signals, Upstream, in_foreground,
     keep::Connect,
     record::{self, Meta, State},
 };
@@ -150,10 +151,8 @@ impl Run<'_> {
 
     /// Says why a command was not run, with the exit code of a shell.
     fn not_run(&self, error: RunError) -> Result<i32, CliError> {
-        let RunError::Start { source, .. } = &error else { return Err(failed(error)) };
-        let code = if source.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN };
-        output::complain(&failed(error).render(self.context.style(None).charset()));
-        Ok(code)
+        let RunError::Start { .. } = &error else { return Err(failed(error)) };
+        Ok(not_started(error, self.context.style(None).charset()))
     }
 
     /// What is noted of an iteration when it begins.
@@ -177,6 +176,25 @@ impl Run<'_> {
             pid: std::process::id(),
         }
     }
+}
+
+/// Says why a command cannot be started; returns the exit code that a shell has for that.
+fn not_started(error: RunError, charset: Charset) -> i32 {
+    let is_missing =
+        matches!(&error, RunError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
+    output::complain(&failed(error).render(charset));
+    if is_missing { NOT_FOUND } else { NOT_RUN }
+}
+
+/// Whether the command line is that of a helper, which is to become a command once it has the terminal.
+pub(crate) fn is_meant(words: &[OsString]) -> bool {
+    words.first().is_some_and(|word| word == IN_FOREGROUND)
+}
+
+/// Becomes the command; returns the exit code where it cannot.
+pub(crate) fn become_command(words: &[OsString]) -> u8 {
+    let error = in_foreground(words.get(1..).unwrap_or_default());
+    u8::try_from(not_started(error, Charset::Unicode)).unwrap_or(1)
 }
 
 fn is_interrupted(ended: Ended) -> bool {

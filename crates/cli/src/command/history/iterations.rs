@@ -1,0 +1,73 @@
+//! `subscope ls --iterations`: what `run` has recorded.
+
+use std::path::Path;
+
+use serde::Serialize;
+use subscope_model::AgentStatus;
+use subscope_render::{safe, text};
+use subscope_run::record::{self, Meta, State};
+
+use crate::{args::LsArgs, clock::stamp, context::Context, error::CliError, output};
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Listed<'a> {
+    schema: &'static str,
+    iterations: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    folder: String,
+    #[serde(flatten)]
+    meta: &'a Meta,
+}
+
+/// Lists the records below the folder that is named, else below the one that `run` takes here.
+pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
+    let own = || context.environment.working_folder().join(record::FOLDER);
+    let base = args.log_dir.clone().unwrap_or_else(own);
+    let mut found = record::list(&base);
+    found.retain(|(_, meta)| !args.live || meta.status == State::Running);
+    let total = found.len();
+    found.truncate(args.limit);
+    if args.json {
+        let row = |folder: &Path, meta| Row { folder: folder.to_string_lossy().into_owned(), meta };
+        let iterations = found.iter().map(|(folder, meta)| row(folder, meta)).collect();
+        return output::print_json(&Listed { schema: "subscope.iterations/1", iterations });
+    }
+    if found.is_empty() {
+        context.say(&format!("no iterations below {}", base.display()));
+        return Ok(());
+    }
+    let style = context.style(None);
+    let mut lines = String::new();
+    for (folder, meta) in &found {
+        let status = match meta.status {
+            State::Running => AgentStatus::Running,
+            State::Completed => AgentStatus::Completed,
+            State::Failed => AgentStatus::Failed,
+            State::Cut => AgentStatus::Lost,
+        };
+        let of = meta.of.map(|of| format!("/{of}")).unwrap_or_default();
+        let took = meta.ended_at_ms.map(|end| end - meta.started_at_ms);
+        let code = meta.exit_code.map_or_else(String::new, |code| format!("exit {code}"));
+        let facts = format!(
+            "{} {} {:>5} {:>8} {:>8}  {}  {}",
+            style.glyphs().icon(status),
+            stamp(meta.started_at_ms),
+            format!("{}{of}", meta.iteration),
+            text::duration(took),
+            code,
+            safe::line(&meta.name, style.charset()),
+            safe::line(&folder.to_string_lossy(), style.charset()),
+        );
+        lines += facts.trim_end();
+        lines.push('\n');
+    }
+    output::print(&lines)?;
+    if total > found.len() {
+        context.say("more with -n");
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Events that descendants of the command post.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
+
+use serde_json::{Value, json as value};
+
+use super::*;
+use crate::common::serving::{exchange, posting};
+
+/// A command that writes its address down, waits for a file, and ends.
+struct Posting {
+    child: std::process::Child,
+    address: String,
+    go: PathBuf,
+}
+
+impl Posting {
+    fn start(env: &TestEnv, options: &str, outer: Option<&str>) -> Self {
+        let number = (0..).find(|number| !env.path(&format!("work/address{number}")).exists()).unwrap();
+        let (told, go) = (env.path(&format!("work/address{number}")), env.path(&format!("work/go{number}")));
+        let script = format!(
+            "echo $CPE_SUBAGENT_LOGGING_ADDRESS >{0}.new; mv {0}.new {0}; until [ -e {1} ]; do sleep 0.02; done; exit 5",
+            told.display(),
+            go.display()
+        );
+        let mut command = env.command();
+        command.arg("run").args(options.split_whitespace()).args(["--", "sh", "-c", &script]);
+        if let Some(outer) = outer {
+            command.env("CPE_SUBAGENT_LOGGING_ADDRESS", outer);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let began = clock::tick();
+        while !told.exists() {
+            assert!(began.elapsed() < LIMIT, "it does not begin");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let url = fs::read_to_string(&told).unwrap();
+        Self { child, address: url.trim().strip_prefix("http://").unwrap().to_owned(), go }
+    }
+
+    fn request(&self, bytes: &[u8]) -> (u16, String) {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        exchange(stream, bytes)
+    }
+
+    fn post(&self, event: &Value) -> (u16, String) {
+        self.request(&posting(&self.address, "/subagent-events", "", event.to_string().as_bytes()))
+    }
+
+    /// Lets the command end; returns what was printed on stderr.
+    fn end(mut self) -> String {
+        fs::write(&self.go, "").unwrap();
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(5), "{errors}");
+        errors
+    }
+}
+
+fn event(run: &str, kind: &str, fields: Value) -> Value {
+    let mut event = value!({
+        "subagentName": format!("name of {run}"), "subagentRunId": run, "timestamp": clock::now_ms(), "type": kind,
+    });
+    event.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    event
+}
+
+fn tell_one(posting: &Posting) {
+    for event in [
+        event("r1", "subagent_start", value!({"payload": "look"})),
+        event(
+            "r1",
+            "tool_call",
+            value!({"toolName": "web_search", "toolCallId": "c1", "payload": "{\"query\":\"golang tutorials\"}"}),
+        ),
+        event(
+            "r1",
+            "tool_result",
+            value!({"toolName": "web_search", "toolCallId": "c1", "payload": "three"}),
+        ),
+        event("r2", "subagent_start", value!({"parentRunId": "r1", "sessionId": "somebody else's"})),
+        event("r2", "subagent_end", value!({"payload": "it broke"})),
+        event("r1", "subagent_end", value!({})),
+    ] {
+        assert_eq!(posting.post(&event).0, 200, "{event}");
+    }
+}
+
+#[test]
+fn events_of_descendants_are_shown_and_kept_as_one_session_of_the_run() {
+    let env = env();
+    let posting = Posting::start(&env, "", None);
+    tell_one(&posting);
+    let errors = posting.end();
+    for words in
+        ["▶ name of r1", "name of r1 → web_search", "← web_search ok", "✗ name of r2", "✓ name of r1"]
+    {
+        assert!(errors.contains(words), "{words} in\n{errors}");
+    }
+    let rows = json(&env.run(&["ls", "--json"]).success());
+    let all = rows["sessions"].as_array().unwrap();
+    assert_eq!(all.len(), 1, "{rows}");
+    assert!(all[0]["id"].as_str().unwrap().starts_with("run:") && all[0]["agents"] == 2, "{rows}");
+}
+
+#[test]
+fn the_listener_takes_events_and_answers_nothing_else() {
+    let env = env();
+    let posting = Posting::start(&env, "--no-store", None);
+    let at = posting.address.clone();
+    let ask = |line: &str, more: &str| {
+        posting
+            .request(format!("{line} HTTP/1.1\r\nhost: {at}\r\nconnection: close\r\n{more}\r\n").as_bytes())
+            .0
+    };
+    for path in ["/", "/healthz", "/api/v1/sessions", "/api/v1/live", "/metrics", "/openapi.json", "/ws"] {
+        assert_eq!(ask(&format!("GET {path}"), ""), 404, "{path}");
+    }
+    for method in ["GET", "PUT", "DELETE"] {
+        assert_eq!(ask(&format!("{method} /subagent-events"), ""), 405, "{method}");
+    }
+    let json_type = "content-type: application/json\r\ncontent-length: 2\r\n";
+    assert_eq!(ask("POST /hooks/claude", json_type), 404);
+    assert_eq!(ask("POST /api/v1/drain", json_type), 404);
+    let event = event("r1", "subagent_start", value!({}));
+    let foreign = posting_to("evil.example", &event);
+    assert_eq!(posting.request(&foreign).0, 403);
+    let from_page =
+        super::posting::posting(&at, "/subagent-events", "origin: http://evil.example\r\n", b"{}");
+    assert_eq!(posting.request(&from_page).0, 403);
+    assert_eq!(posting.post(&value!({"subagentName": "x"})).0, 400);
+    assert!(posting.post(&value!({"subagentName": "x"})).1.contains("subagentRunId"));
+    assert_eq!(posting.post(&event).0, 200);
+    posting.end();
+}
+
+fn posting_to(host: &str, event: &Value) -> Vec<u8> {
+    super::posting::posting(host, "/subagent-events", "", event.to_string().as_bytes())
+}
+
+#[test]
+fn an_inner_run_passes_events_on_to_the_outer_one() {
+    let env = env();
+    let outer = Posting::start(&env, "--no-store", None);
+    let url = format!("http://{}", outer.address);
+    let inner = Posting::start(&env, "", Some(&url));
+    assert_ne!(inner.address, outer.address);
+    tell_one(&inner);
+    assert!(inner.end().contains("✓ name of r1"));
+    let told = outer.end();
+    assert!(told.contains("✗ name of r2") && told.contains("✓ name of r1"), "{told}");
+    let rows = json(&env.run(&["ls", "--json"]).success());
+    assert_eq!(rows["sessions"], value!([]), "the outer run keeps them, and it keeps nothing");
+}
+
+#[test]
+fn an_outer_run_that_is_gone_is_told_to_who_posts() {
+    let env = env();
+    // A port that nobody listens on any more.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let inner = Posting::start(&env, "--no-store", Some(&format!("http://{gone}")));
+    let (status, answer) = inner.post(&event("r1", "subagent_start", value!({})));
+    assert!(status == 503 && answer.contains("outer run"), "{status} {answer}");
+    inner.end();
+}
+
+#[test]
+fn fifty_who_post_at_once_through_a_slow_reader_never_interleave() {
+    let env = env();
+    let number = 20;
+    let mut posting = Posting::start(&env, "--no-store --verbose --full", None);
+    let mut errors = posting.child.stderr.take().unwrap();
+    let reading = thread::spawn(move || {
+        let (mut text, mut piece) = (Vec::new(), [0; 1_009]);
+        loop {
+            match errors.read(&mut piece).unwrap() {
+                0 => return String::from_utf8(text).unwrap(),
+                count => text.extend_from_slice(&piece[..count]),
+            }
+            thread::yield_now();
+        }
+    });
+    let lines =
+        |who: usize, call: usize| (0..30).map(|line| format!("{who} {call} {line}\n")).collect::<String>();
+    thread::scope(|scope| {
+        for who in 0..50 {
+            let posting = &posting;
+            scope.spawn(move || {
+                let mut stream = TcpStream::connect(&posting.address).unwrap();
+                stream.set_read_timeout(Some(LIMIT)).unwrap();
+                for call in 0..number {
+                    let fields = value!({"toolName": "t", "toolCallId": format!("{who}-{call}"), "payload": lines(who, call)});
+                    let body = event(&format!("r{who}"), "tool_result", fields).to_string();
+                    let head = format!(
+                        "POST /subagent-events HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                        posting.address,
+                        body.len()
+                    );
+                    stream.write_all((head + &body).as_bytes()).unwrap();
+                    let mut answer = Vec::new();
+                    while !answer.ends_with(b"}") {
+                        let mut piece = [0; 512];
+                        let count = stream.read(&mut piece).unwrap();
+                        assert!(count > 0);
+                        answer.extend_from_slice(&piece[..count]);
+                    }
+                    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+                }
+            });
+        }
+    });
+    fs::write(&posting.go, "").unwrap();
+    let text = reading.join().unwrap();
+    assert_eq!(posting.child.wait().unwrap().code(), Some(5));
+    let mut seen = 0;
+    for block in text.split("#### ").filter(|block| block.contains("result:")) {
+        let body: String =
+            block.lines().skip(2).take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
+        let first: Vec<usize> = body.split_whitespace().take(2).map(|word| word.parse().unwrap()).collect();
+        assert_eq!(body, lines(first[0], first[1]));
+        seen += 1;
+    }
+    assert_eq!(seen, 50 * number, "{text}");
+}

@@ -1,0 +1,110 @@
+//! The command at a terminal: its keys, its signals, its screen.
+
+use subscope_testkit::env::Terminal;
+
+use super::*;
+
+/// Runs a script that has the program as `$S`, by a shell with job control.
+fn shell(script: &str) -> (TestEnv, String) {
+    let script = format!("S={}; export SUBSCOPE_NO_AUTOSTART=1; {script}", env!("CARGO_BIN_EXE_subscope"));
+    (TestEnv::new("/bin/bash"), script)
+}
+
+#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
+fn skipped() {
+    eprintln!("skipped: tmux is not installed");
+}
+
+#[test]
+fn a_command_reads_keys_and_the_terminal_is_the_shells_again_afterwards() {
+    let (env, script) = shell(
+        "$S run --no-store -- sh -c 'read word; echo got $word; exit 6'; echo code $?; read word; echo then $word",
+    );
+    let Some(terminal) = Terminal::start(&env, 80, 24, &["-c", &script]) else { return skipped() };
+    terminal.type_text("one");
+    terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "code 6");
+    terminal.type_text("two");
+    terminal.send(&["Enter"]);
+    let screen = terminal.wait_for_text(LIMIT, "then two");
+    assert!(screen.contains("got one"), "{screen}");
+}
+
+#[test]
+fn interrupt_is_the_commands_and_ends_iterations() {
+    let (env, script) = shell(
+        "trap : INT; $S run --no-store --iterations 3 -- sh -c 'echo ready; exec sleep 600'; echo code $?; read word; echo then $word",
+    );
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["-c", &script]) else { return skipped() };
+    terminal.wait_for_text(LIMIT, "ready");
+    terminal.send(&["C-c"]);
+    let screen = terminal.wait_for_text(LIMIT, "code 130");
+    assert_eq!(screen.matches("ready").count(), 1, "{screen}");
+    terminal.type_text("x");
+    terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "then x");
+}
+
+#[test]
+fn stopping_and_going_on_are_one_job_for_the_shell() {
+    let (env, _) = shell("");
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["--norc", "-i"]) else { return skipped() };
+    terminal.type_text(&format!("PS1='ready$ '; S={}", env!("CARGO_BIN_EXE_subscope")));
+    terminal.send(&["Enter"]);
+    terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == "ready$"));
+    terminal.type_text("$S run --no-store -- sh -c 'echo one; read w; echo got $w'; echo code $?");
+    terminal.send(&["Enter"]);
+    terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == "one"));
+    terminal.send(&["C-z"]);
+    terminal.wait_for_text(LIMIT, "Stopped");
+    terminal.type_text("echo shell $((40+2))");
+    terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "shell 42");
+    terminal.type_text("fg");
+    terminal.send(&["Enter"]);
+    terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line.starts_with("$S run")));
+    terminal.type_text("word");
+    terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "got word");
+}
+
+#[test]
+fn a_pager_behind_it_and_a_command_that_asks_share_the_terminal() {
+    let (env, _) = shell("");
+    // An interactive shell lets the system stop who reads from behind; others may have been told not to.
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["--norc", "-i"]) else { return skipped() };
+    terminal.type_text(&format!("PS1='ready$ '; S={}", env!("CARGO_BIN_EXE_subscope")));
+    terminal.send(&["Enter"]);
+    terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == "ready$"));
+    terminal.type_text("$S run --no-store -- sh -c 'read word; echo got $word' | cat; echo done $((1+1))");
+    terminal.send(&["Enter"]);
+    terminal.type_text("late");
+    terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "got late");
+    terminal.wait_for_text(LIMIT, "done 2");
+}
+
+#[test]
+fn an_interactive_harness_keeps_its_screen_and_tells_by_hooks() {
+    let (env, _) = shell("");
+    // It runs the hook that it was given, as the real one does.
+    let script = "#!/bin/bash\n[ \"$1\" = --version ] && { echo '2.1.330 (Claude Code)'; exit; }\n\
+        test -t 1 && echo a terminal; stty size; until [ -S $XDG_DATA_HOME/subscope/hub.sock ]; do sleep 0.02; done; hook=${2#*\\\"command\\\":\\\"}; hook=${hook%%\\\"*}\n\
+        echo '{\"session_id\":\"5e55\",\"hook_event_name\":\"SubagentStart\",\"agent_id\":\"a1\",\"agent_type\":\"Explore\",\"prompt_id\":\"p\"}' | $hook; echo hook $?\n\
+        read word; echo got $word\n";
+    let program = env.write("bin/claude", script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!(
+        "S={}; $S run -- {}; echo code $?; $S tree 5e55; $S ls --json",
+        env!("CARGO_BIN_EXE_subscope"),
+        program.display()
+    );
+    let Some(terminal) = Terminal::start(&env, 90, 30, &["-c", &script]) else { return skipped() };
+    terminal.wait_for_text(LIMIT, "hook 0");
+    terminal.type_text("word");
+    terminal.send(&["Enter"]);
+    let screen = terminal.wait_for_text(LIMIT, "subscope.sessions/1");
+    assert!(screen.starts_with("a terminal\n30 90\nhook 0\n"), "{screen}");
+    assert!(screen.contains("got word\ncode 0"), "{screen}");
+    assert!(screen.contains("\"id\":\"5e55\""), "{screen}");
+}
