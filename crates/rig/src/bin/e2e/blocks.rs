@@ -128,7 +128,7 @@ mod tests {
             first: "▶".into(),
             calls: vec!["Read".into()],
             results: 1,
-            stalls: vec![],
+            stalls: vec!["the model".into()],
             last: "✓".into(),
         };
         assert_eq!(printed, wanted);
