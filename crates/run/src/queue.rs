@@ -3,17 +3,22 @@
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc::SyncSender},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use subscope_decode::Gist;
-use subscope_hub::Waker;
+use subscope_hub::{Waker, clock};
 
 /// How many bytes may wait. Enough for any burst of a real agent; what comes on top of it is skipped but for its gist.
 const BUDGET_BYTES: usize = 4 << 20;
 /// How many bytes the gist may have on top of that. Only a child that says nothing but starts and ends of agents, faster than
 /// they can be taken, comes here: it waits, since these are never skipped and memory is bounded.
 const GIST_BYTES: usize = 16 << 20;
+
+/// How many lines may come at once where what is taken costs memory for good, and how many in a second from then on: several times
+/// what twenty agents say that work side by side. Only what no person could follow comes faster.
+const BURST_LINES: f64 = 10_000.0;
+const LINES_PER_SECOND: f64 = 500.0;
 
 /// What was not taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,15 +57,46 @@ struct State {
     posted: VecDeque<(Vec<u8>, SyncSender<()>)>,
     bytes: usize,
     skipped: Skipped,
+    /// How many lines may still come; `None` where as many as are taken.
+    pace: Option<Pace>,
     waker: Option<Waker>,
     has_ended: bool,
     /// Whether nobody takes anything any more.
     is_abandoned: bool,
 }
 
+/// How fast lines come.
+#[derive(Debug)]
+struct Pace {
+    lines: f64,
+    since: Instant,
+}
+
+impl Pace {
+    /// Whether so many lines may come now.
+    fn takes(&mut self, lines: &[u8]) -> bool {
+        let now = clock::tick();
+        let earned = (now - self.since).as_secs_f64() * LINES_PER_SECOND;
+        self.since = now;
+        self.lines = (self.lines + earned).min(BURST_LINES);
+        let count = memchr::memchr_iter(b'\n', lines).count() as f64;
+        let fits = count <= self.lines;
+        if fits {
+            self.lines -= count;
+        }
+        fits
+    }
+}
+
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One whose reader remembers what it takes: more than anybody could follow is not taken, however fast the reader is.
+    pub fn paced() -> Self {
+        let pace = Pace { lines: BURST_LINES, since: clock::tick() };
+        Self { state: Mutex::new(State { pace: Some(pace), ..State::default() }), ..Self::default() }
     }
 
     /// Offers whole lines. Where there is no room, those that `gist` finds are taken and the others skipped.
@@ -69,7 +105,8 @@ impl Queue {
         if state.is_abandoned {
             return;
         }
-        if state.bytes + lines.len() <= BUDGET_BYTES {
+        let may_come = state.pace.as_mut().is_none_or(|pace| pace.takes(lines));
+        if may_come && state.bytes + lines.len() <= BUDGET_BYTES {
             state.push(lines.to_vec());
         } else {
             let mut kept = Vec::new();
@@ -176,5 +213,54 @@ impl State {
     fn push(&mut self, lines: Vec<u8>) {
         self.bytes += lines.len();
         self.waiting.push_back(lines);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_decode::Dialect;
+
+    use super::*;
+
+    const CALL: &str = "{\"type\":\"assistant\",\"message\":{\"content\":[]}}\n";
+    const END: &str = "{\"type\":\"system\",\"subtype\":\"task_notification\"}\n";
+
+    fn taken(queue: &Queue) -> String {
+        queue.end();
+        let mut all = Vec::new();
+        while let Popped::Lines(lines) = queue.pop(Duration::ZERO) {
+            all.extend(lines);
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    #[test]
+    fn what_does_not_fit_is_skipped_and_counted_but_for_its_gist() {
+        let gist = Gist::new(Dialect::ClaudeStream);
+        let queue = Queue::default();
+        let filler = CALL.repeat(BUDGET_BYTES / CALL.len());
+        queue.offer(filler.as_bytes(), &gist);
+        queue.offer(format!("{CALL}{END}{CALL}").as_bytes(), &gist);
+        assert_eq!(queue.skipped(), Skipped { lines: 2, bytes: 2 * CALL.len() as u64 });
+        assert_eq!(taken(&queue), filler + END);
+    }
+
+    #[test]
+    fn more_than_anybody_could_follow_is_not_taken_however_fast_it_is_read() {
+        let gist = Gist::new(Dialect::ClaudeStream);
+        let queue = Queue::paced();
+        queue.offer(CALL.repeat(BURST_LINES as usize).as_bytes(), &gist);
+        queue.offer(format!("{END}{}", CALL.repeat(BURST_LINES as usize)).as_bytes(), &gist);
+        assert_eq!(queue.skipped().lines, BURST_LINES as u64);
+        assert!(taken(&queue).ends_with(END));
+    }
+
+    #[test]
+    fn who_has_left_keeps_nobody_waiting() {
+        let queue = Queue::default();
+        queue.offer(END.as_bytes(), &Gist::default());
+        assert_eq!(queue.abandon().lines, 1);
+        queue.offer(END.repeat(GIST_BYTES / END.len() * 3).as_bytes(), &Gist::new(Dialect::ClaudeStream));
+        assert_eq!(taken(&queue), "");
     }
 }

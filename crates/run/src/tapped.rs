@@ -67,7 +67,7 @@ impl Tapped {
         let skipped = self.queue.skipped();
         if skipped.lines > 0 {
             let what = format!(
-                "{} lines ({} MB) came faster than they could be read: figures and texts are incomplete, agents and their endings are not",
+                "{} lines ({} MB) came faster than anybody could follow: figures and texts are incomplete, agents and their endings are not",
                 skipped.lines,
                 skipped.bytes.div_ceil(1_000_000)
             );

@@ -20,8 +20,10 @@ use crate::{
 const LOG_EVENTS: usize = 65_536;
 
 /// Keeps the newest rows of each session and a bounded change log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Memory {
+    /// How many events the log holds.
+    log_events: usize,
     trees: BTreeMap<SessionId, Tree>,
     log: VecDeque<Event>,
     held: BTreeMap<SessionId, Holdings>,
@@ -31,10 +33,30 @@ pub struct Memory {
     rev: u64,
 }
 
+impl Default for Memory {
+    fn default() -> Self {
+        Self::with_log(LOG_EVENTS)
+    }
+}
+
 impl Memory {
     /// An empty ledger.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One whose change log holds no more than so many events: for readers that are there from the beginning and never come
+    /// back.
+    pub fn with_log(log_events: usize) -> Self {
+        Self {
+            log_events,
+            trees: BTreeMap::new(),
+            log: VecDeque::new(),
+            held: BTreeMap::new(),
+            received: HashSet::new(),
+            seq: 0,
+            rev: 0,
+        }
     }
 }
 
@@ -65,7 +87,7 @@ impl Ledger for Memory {
             event.seq = self.seq;
             self.log.push_back(event.clone());
         }
-        let excess = self.log.len().saturating_sub(LOG_EVENTS);
+        let excess = self.log.len().saturating_sub(self.log_events);
         self.log.drain(..excess);
         Ok(events)
     }

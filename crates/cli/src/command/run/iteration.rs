@@ -41,6 +41,8 @@ const KEEPING: Duration = Duration::from_secs(3);
 /// How often the trace is written anew at most, and in how many times what that takes.
 const TRACE_EVERY: Duration = Duration::from_secs(1);
 const TRACE_SHARE: u32 = 20;
+/// How many events the run's own hub remembers: nobody asks it for what was.
+const LOG_EVENTS: usize = 64;
 /// How many events a trace's progress is made of at most: the first of a run that has more.
 const TRACE_EVENTS: usize = 20_000;
 
@@ -87,7 +89,7 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<(Ended, Out), 
 fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, RunError> {
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
-    let (shown, kept) = (Arc::new(Queue::default()), Arc::new(Queue::default()));
+    let (shown, kept) = (Arc::new(Queue::paced()), Arc::new(Queue::default()));
     let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread);
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.connect.as_ref().map(|_| Arc::clone(&kept)));
@@ -102,7 +104,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     };
     let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
     let options = HubOptions { prices, limits: limits(run.context), texts: None };
-    let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options)
+    let hub = Hub::start(Box::new(driver), Box::new(Memory::with_log(LOG_EVENTS)), options)
         .map_err(|error| RunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
     let way = match (run.upstream, &run.connect) {
