@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::step::{announce, cargo, run, succeeds};
-use crate::tidy;
+use crate::{e2e, tidy};
 
 /// Runs everything that must pass before a change lands; stops at the first step that fails.
 pub(crate) fn ci() -> Result<()> {
@@ -15,6 +15,7 @@ pub(crate) fn ci() -> Result<()> {
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
     run("doc", cargo().args(doc).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))?;
     deny()?;
+    e2e::all(&[])?;
     tidy::run()?;
     announce("ci: every step passed");
     Ok(())

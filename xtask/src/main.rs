@@ -1,10 +1,11 @@
-//! Chores of the repository: `cargo xtask ci | test | tidy | truth | stalls | bench | fuzz | kills`.
+//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | truth | stalls | bench | fuzz | kills`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;
 mod ci;
+mod e2e;
 mod edges;
 mod fuzz;
 mod kills;
@@ -19,8 +20,9 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci              everything that must pass: fmt, clippy, tests, docs, deny, tidy
+  ci              everything that must pass: fmt, clippy, tests, docs, deny, e2e, tidy
   test            the tests of the workspace, and tidy
+  e2e [SCENARIO…] plays the real Claude Code against a scripted model, watched by subscope; installs it from npm
   tidy            the rules of the repository that no other tool checks
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
@@ -44,6 +46,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match words.as_slice() {
         ["ci"] => ci::ci(),
         ["test"] => ci::test(),
+        ["e2e", scenarios @ ..] => e2e::all(scenarios),
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
         ["stalls"] => stalls::all(),

@@ -1,0 +1,136 @@
+//! Blocks as a person reads them: of each agent all, and in order.
+
+use std::collections::BTreeMap;
+
+use subscope_model::{Agent, AgentStatus, ToolStatus, Tree};
+use subscope_rig::Scenario;
+
+use crate::{finding::Findings, truth::Known};
+
+/// How many columns the time takes in front of a block: `20:38:55 `.
+const TIME: usize = 9;
+
+/// Compares what was printed with what the agents were told to do: a start, each call in its order, each result, an end, and
+/// the stalls of the script.
+pub(crate) fn compare(
+    what: &str,
+    text: &str,
+    scenario: &Scenario,
+    known: &BTreeMap<String, Known>,
+    tree: &Tree,
+) -> Findings {
+    let mut findings = Findings::default();
+    for agent in &tree.agents {
+        let (Some(known), Some(kind), Some(task)) =
+            (known.get(agent.id.as_str()), &agent.agent_type, &agent.description)
+        else {
+            continue;
+        };
+        let printed = of(text, &format!("{kind}: {task}"));
+        let place = format!("{what}: blocks of {}", known.actor);
+        findings.same(place, printed, wanted(scenario, known, agent));
+    }
+    findings
+}
+
+/// What one agent's blocks must say, results without their order among each other.
+fn wanted(scenario: &Scenario, known: &Known, agent: &Agent) -> Printed {
+    let end = match agent.status {
+        AgentStatus::Completed => "✓",
+        AgentStatus::Failed => "✗",
+        AgentStatus::Stopped => "■",
+        AgentStatus::Pending | AgentStatus::Running | AgentStatus::Lost => "?",
+    };
+    Printed {
+        first: "▶".to_owned(),
+        calls: known.calls.iter().map(|(_, name)| name.clone()).collect(),
+        results: agent.tools.iter().filter(|tool| tool.status != ToolStatus::Open).count(),
+        stalls: scenario.stalls.get(&known.actor).into_iter().cloned().collect(),
+        last: end.to_owned(),
+    }
+}
+
+/// What was printed of one agent.
+#[derive(Debug, PartialEq, Eq)]
+struct Printed {
+    /// The mark of its first block.
+    first: String,
+    /// The tools that it called, in order.
+    calls: Vec<String>,
+    /// How many results came.
+    results: usize,
+    /// What it waited for when it was told to be stalled.
+    stalls: Vec<String>,
+    /// The mark of its last block.
+    last: String,
+}
+
+/// Reads an agent's blocks: `TIME ▶ LABEL …`, `TIME   LABEL → TOOL …`, `TIME   LABEL ← TOOL …`,
+/// `TIME   LABEL ! stalled: waits for CAUSE since SPAN`, `TIME ✓ LABEL …`.
+fn of(text: &str, label: &str) -> Printed {
+    let mut printed = Printed {
+        first: String::new(),
+        calls: Vec::new(),
+        results: 0,
+        stalls: Vec::new(),
+        last: String::new(),
+    };
+    for line in text.lines().filter_map(|line| line.get(TIME..)) {
+        let Some((mark, rest)) = line.split_once(label) else { continue };
+        let mut words = rest.split_whitespace();
+        let mark = match (mark.trim(), words.next()) {
+            ("", Some("→")) => {
+                printed.calls.push(words.next().unwrap_or_default().to_owned());
+                "→"
+            }
+            ("", Some("←")) => {
+                printed.results += 1;
+                "←"
+            }
+            ("", Some("!")) => {
+                let said = words.collect::<Vec<_>>().join(" ");
+                let cause = said.strip_prefix("stalled: waits for ").unwrap_or(&said);
+                printed.stalls.push(cause.split(" since ").next().unwrap_or(cause).to_owned());
+                "!"
+            }
+            ("", _) => continue,
+            (mark, _) if mark.chars().count() == 1 => mark,
+            // A block of somebody else, which quotes it.
+            _ => continue,
+        };
+        if printed.first.is_empty() {
+            mark.clone_into(&mut printed.first);
+        }
+        mark.clone_into(&mut printed.last);
+    }
+    printed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_blocks_of_one_agent_among_others() {
+        let text = "\
+20:38:55   → Agent Check stock
+20:38:55 ▶ Plan: Check stock                opus-5-5, by main
+20:38:56   Plan: Check stock → Read cart.js
+20:38:56   Plan: Check it all → Read cart.js
+20:38:56   Plan: Check stock ← Read ok 91ms
+20:38:56   Plan: Check stock » Plan: Check stock
+20:38:57   Plan: Check stock ! stalled: waits for the model since 3s
+20:38:57 ✓ Plan: Check stock                3s, 6 tools
+20:38:58   ← Agent ok 4s “Plan: Check stock is done”
+";
+        let printed = of(text, "Plan: Check stock");
+        let wanted = Printed {
+            first: "▶".into(),
+            calls: vec!["Read".into()],
+            results: 1,
+            stalls: vec!["the model".into()],
+            last: "✓".into(),
+        };
+        assert_eq!(printed, wanted);
+    }
+}

@@ -1,0 +1,88 @@
+//! What the live feed of a hub told while a scenario was played, and when.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, anyhow};
+use subscope_client::{Address, Client, Live};
+use subscope_model::{Agent, AgentId, AgentStatus, Event, EventKind, Feed, Received, Update};
+use subscope_rig::tick;
+
+/// How long is waited for an update before the reader looks whether it is to end.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// What was told.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// When a row of an agent that was not over came first.
+    pub(crate) live: BTreeMap<AgentId, Instant>,
+    /// What was said of stalls, in order.
+    pub(crate) stalls: Vec<Event>,
+    /// How many events came by hooks before any file told them.
+    pub(crate) hooked: usize,
+    /// Events that were left out because the reader was slow.
+    pub(crate) missed: u64,
+}
+
+/// Reads the feed on a thread of its own.
+pub(crate) struct Listener {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Heard>,
+}
+
+impl Listener {
+    /// Begins to read; returns when the hub has taken the reader in.
+    pub(crate) fn start(address: SocketAddr) -> Result<Self> {
+        let mut live = Live::open(Box::new(move || Client::connect(Address::Tcp(address))))?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            let mut heard = Heard::default();
+            while !stop.load(Ordering::Relaxed) {
+                if let Received::Update(update) = live.next(WAIT) {
+                    heard.take(update);
+                }
+            }
+            heard
+        });
+        Ok(Self { is_over, thread })
+    }
+
+    /// Ends it; returns what it heard.
+    pub(crate) fn end(self) -> Result<Heard> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow!("the reader of the live feed panicked"))
+    }
+}
+
+impl Heard {
+    fn take(&mut self, update: Update) {
+        match update {
+            Update::Snapshot(tree) => self.rows(&tree.agents),
+            Update::Change(change) => self.rows(&change.agents),
+            Update::Event(event) => {
+                self.hooked += usize::from(&*event.source == "claude.hook");
+                if event.kind == EventKind::Stall {
+                    self.stalls.push(*event);
+                }
+            }
+            Update::CaughtUp => {}
+            Update::Missed(count) => self.missed += count,
+        }
+    }
+
+    fn rows(&mut self, agents: &[Agent]) {
+        let active = |agent: &&Agent| matches!(agent.status, AgentStatus::Pending | AgentStatus::Running);
+        for agent in agents.iter().filter(active) {
+            self.live.entry(agent.id.clone()).or_insert_with(tick);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `e2e`: the real Claude Code against the stand-in, watched by the real subscope. `cargo xtask e2e` installs the one, builds
+//! the other and runs this.
+//!
+//! Each scenario is played in a home of its own, in which nothing else is reachable. What subscope concludes is compared with
+//! what the transcripts alone say, and with the log of the stand-in.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
+
+mod blocks;
+mod finding;
+mod heard;
+mod ran;
+mod served;
+mod truth;
+mod world;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use subscope_rig::tick;
+
+use crate::{finding::Findings, world::Programs};
+
+const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
+
+/// The scenarios in the order in which they are played.
+const SCENARIOS: [&str; 9] =
+    ["single", "parallel", "background", "nested", "errors", "cut", "taskstop", "refused", "slow"];
+
+/// How long all of it may take; far more than it needs.
+const TOTAL: Duration = Duration::from_secs(900);
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("e2e: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
+    let (mut claude, mut subscope, mut names) = (None, None, Vec::new());
+    while let Some(word) = arguments.next() {
+        match word.as_str() {
+            "--claude" => claude = arguments.next().map(PathBuf::from),
+            "--subscope" => subscope = arguments.next().map(PathBuf::from),
+            option if option.starts_with('-') => bail!("{USAGE}"),
+            name => names.push(name.to_owned()),
+        }
+    }
+    let (Some(claude), Some(subscope)) = (claude, subscope) else { bail!("{USAGE}") };
+    let programs = Programs { claude, subscope };
+    if names.is_empty() {
+        names = SCENARIOS.map(str::to_owned).to_vec();
+    }
+    let began = tick();
+    let mut failed = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        if began.elapsed() > TOTAL {
+            bail!("{} scenarios took more than {} minutes: {name} is not played", at, TOTAL.as_secs() / 60);
+        }
+        let findings = play(&programs, name, at).with_context(|| format!("scenario {name}"))?;
+        if findings.print(name) > 0 {
+            failed.push(name.as_str());
+        }
+    }
+    let (count, seconds) = (names.len(), began.elapsed().as_secs());
+    if !failed.is_empty() {
+        bail!("{} of {count} scenarios failed: {}", failed.len(), failed.join(", "));
+    }
+    println!("e2e: {count} scenarios passed in {seconds} s");
+    Ok(())
+}
+
+/// Plays one scenario in every way that there is.
+fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
+    let mut findings = Findings::default();
+    served::play(programs, &script(name), at, &mut findings)?;
+    ran::play(programs, &script(name), &mut findings)?;
+    Ok(findings)
+}
+
+/// Where a script stands: its name, or a path.
+fn script(name: &str) -> PathBuf {
+    let path = Path::new(name);
+    if path.is_file() {
+        return path.to_owned();
+    }
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name).with_extension("toml")
+}

@@ -1,0 +1,202 @@
+//! What was asked and answered, in order of the requests.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::clock::tick;
+
+/// One request for an answer of the model, and what became of it.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// Who answered; `None` where no actor was meant.
+    pub actor: Option<String>,
+    /// With which step.
+    pub step: usize,
+    /// The session that asked, by its header; versions before 2.1.110 do not say.
+    pub session: Option<String>,
+    /// The subagent that asked, by its header; `None` for the main thread, and before 2.1.197.
+    pub agent: Option<String>,
+    /// Who started that subagent, by its header; `None` where the main thread did, and before 2.1.330.
+    pub parent: Option<String>,
+    /// The model that was asked for.
+    pub model: String,
+    /// When it asked.
+    pub asked_at: Instant,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The id of the answer; empty where there is none.
+    pub message: String,
+    /// The calls that it was told to make, in order.
+    pub calls: Vec<Called>,
+    /// The tokens that it was told to have used.
+    pub spent: Spent,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is being answered.
+    Open,
+    /// It has its whole answer.
+    Answered,
+    /// It was refused with this status.
+    Refused(u16),
+    /// The stand-in ended the connection in the middle of the answer.
+    Cut,
+    /// Whoever asked went before the answer was whole.
+    Left,
+}
+
+/// A call that the model made.
+#[derive(Clone, Debug)]
+pub struct Called {
+    /// Its id.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments.
+    pub input: Value,
+    /// When its last byte was sent; `None` before.
+    pub told_at: Option<Instant>,
+}
+
+/// Tokens of one answer, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Read anew.
+    pub input: u64,
+    /// Written.
+    pub output: u64,
+    /// Read from the cache.
+    pub cache_read: u64,
+    /// Written to the cache.
+    pub cache_write: u64,
+}
+
+impl Spent {
+    /// Their sum.
+    pub fn total(&self) -> u64 {
+        self.input + self.output + self.cache_read + self.cache_write
+    }
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.output += other.output;
+        self.cache_read += other.cache_read;
+        self.cache_write += other.cache_write;
+    }
+}
+
+/// The log of a stand-in.
+#[derive(Debug)]
+pub(crate) struct Log {
+    exchanges: Mutex<Vec<Exchange>>,
+    others: Mutex<Vec<String>>,
+    /// How many requests have come: who waits for one is woken by it.
+    asked: watch::Sender<usize>,
+}
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        Self { exchanges: Mutex::default(), others: Mutex::default(), asked: watch::Sender::new(0) }
+    }
+
+    /// Takes down a request, and returns its number.
+    pub(crate) fn open(&self, exchange: Exchange) -> usize {
+        let mut exchanges = hold(&self.exchanges);
+        exchanges.push(exchange);
+        let number = exchanges.len();
+        self.asked.send_replace(number);
+        number - 1
+    }
+
+    /// Changes what is said of a request.
+    pub(crate) fn amend(&self, number: usize, change: impl FnOnce(&mut Exchange)) {
+        if let Some(exchange) = hold(&self.exchanges).get_mut(number) {
+            change(exchange);
+        }
+    }
+
+    /// Says what became of a request that is still open.
+    pub(crate) fn close(&self, number: usize, outcome: Outcome) {
+        self.amend(number, |exchange| {
+            if exchange.outcome == Outcome::Open {
+                exchange.outcome = outcome;
+            }
+        });
+    }
+
+    /// Says that a call was sent whole.
+    pub(crate) fn told(&self, number: usize, call: &str) {
+        self.amend(number, |exchange| {
+            if let Some(call) = exchange.calls.iter_mut().find(|it| it.id == call) {
+                call.told_at = Some(tick());
+            }
+        });
+    }
+
+    /// How many requests of this actor and step, by this agent, have come.
+    pub(crate) fn times(&self, actor: &str, step: usize, agent: Option<&str>) -> usize {
+        let exchanges = hold(&self.exchanges);
+        let same = exchanges.iter().filter(|it| it.actor.as_deref() == Some(actor) && it.step == step);
+        same.filter(|it| it.agent.as_deref() == agent).count()
+    }
+
+    /// Waits until a step (`ACTOR/STEP`) was asked for.
+    pub(crate) async fn asked_for(&self, place: &str) {
+        let mut asked = self.asked.subscribe();
+        loop {
+            let has_come = hold(&self.exchanges)
+                .iter()
+                .any(|it| it.actor.as_ref().is_some_and(|actor| format!("{actor}/{}", it.step) == place));
+            // The sender lives as long as the log: there is no end to wait for.
+            if has_come || asked.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes down a request for something else.
+    pub(crate) fn other(&self, what: String) {
+        hold(&self.others).push(what);
+    }
+
+    pub(crate) fn exchanges(&self) -> Vec<Exchange> {
+        hold(&self.exchanges).clone()
+    }
+
+    pub(crate) fn others(&self) -> Vec<String> {
+        hold(&self.others).clone()
+    }
+}
+
+/// What a panic of another thread has left is still a log.
+fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An open request: where nobody says otherwise, whoever asked has left.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) log: std::sync::Arc<Log>,
+    pub(crate) number: usize,
+}
+
+impl Ticket {
+    pub(crate) fn close(&self, outcome: Outcome) {
+        self.log.close(self.number, outcome);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.close(Outcome::Left);
+    }
+}

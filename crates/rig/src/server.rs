@@ -1,0 +1,267 @@
+//! The stand-in: a server on the loopback that answers as the Messages API does.
+//!
+//! `POST /v1/messages` streams or answers in one piece, `POST /v1/messages/count_tokens` counts, and `HEAD /` says that it is
+//! there. All else is not found and taken down, a `CONNECT` too: whoever is told to use it as a proxy can reach nothing.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{DefaultBodyLimit, Request, State},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header},
+    response::Response,
+};
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, runtime::Runtime, time::sleep};
+
+use crate::{
+    answer::{Answer, id},
+    choice::choose,
+    clock::tick,
+    log::{Exchange, Log, Outcome, Spent, Ticket},
+    scenario::{Failure, Scenario, Step},
+    stream::{Piece, pieces},
+};
+
+/// Between two events of an answer: enough that a call is seen while the message still streams.
+const PAUSE: Duration = Duration::from_millis(4);
+/// The largest request: a conversation with its tools is far smaller.
+const REQUEST_BYTES: usize = 64 << 20;
+
+/// Why there is no stand-in.
+#[derive(Debug, thiserror::Error)]
+pub enum StandInError {
+    /// The system gives no port or no thread.
+    #[error("cannot serve on the loopback")]
+    Io(#[from] io::Error),
+}
+
+/// A stand-in for the Messages API; it ends when dropped.
+#[derive(Debug)]
+pub struct StandIn {
+    address: SocketAddr,
+    log: Arc<Log>,
+    runtime: Option<Runtime>,
+}
+
+/// What answers a request.
+struct Player {
+    scenario: Scenario,
+    log: Arc<Log>,
+}
+
+impl StandIn {
+    /// Starts one that plays this script, on a free port.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no port or no thread.
+    pub fn start(scenario: Scenario) -> Result<Self, StandInError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = listener.local_addr()?;
+        let log = Arc::new(Log::new());
+        let player = Arc::new(Player { scenario, log: Arc::clone(&log) });
+        let router =
+            Router::new().fallback(answer).layer(DefaultBodyLimit::max(REQUEST_BYTES)).with_state(player);
+        runtime.spawn(async move { axum::serve(listener, router).await });
+        Ok(Self { address, log, runtime: Some(runtime) })
+    }
+
+    /// Where it answers: `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What was asked and answered so far, in order of the requests.
+    pub fn log(&self) -> Vec<Exchange> {
+        self.log.exchanges()
+    }
+
+    /// What else was asked for: methods and targets. A target with a host is somebody who took it for a proxy.
+    pub fn others(&self) -> Vec<String> {
+        self.log.others()
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Some answer may wait for minutes: nobody waits for it.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn answer(State(player): State<Arc<Player>>, request: Request) -> Result<Response, Infallible> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    if parts.method == Method::HEAD && path == "/" && parts.uri.host().is_none() {
+        return Ok(empty(StatusCode::OK));
+    }
+    if parts.method != Method::POST || parts.uri.host().is_some() || !path.starts_with("/v1/messages") {
+        player.log.other(format!("{} {}", parts.method, parts.uri));
+        return Ok(error(StatusCode::NOT_FOUND, "not_found_error", "not found", "0", None));
+    }
+    let bytes = axum::body::to_bytes(body, REQUEST_BYTES).await.unwrap_or_default();
+    let Ok(request) = serde_json::from_slice::<Value>(&bytes) else {
+        return Ok(error(StatusCode::BAD_REQUEST, "invalid_request_error", "the body is no JSON", "0", None));
+    };
+    if path == "/v1/messages/count_tokens" {
+        return Ok(in_one_piece(
+            StatusCode::OK,
+            &json!({"input_tokens": (bytes.len() / 4).max(1)}),
+            "0",
+            None,
+        ));
+    }
+    if path != "/v1/messages" {
+        player.log.other(format!("{} {}", parts.method, parts.uri));
+        return Ok(error(StatusCode::NOT_FOUND, "not_found_error", "not found", "0", None));
+    }
+    Ok(player.play(&parts.headers, &request, bytes.len()).await)
+}
+
+impl Player {
+    async fn play(&self, headers: &HeaderMap, request: &Value, bytes: usize) -> Response {
+        let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let chosen = choose(&self.scenario, messages);
+        let nobodys = Step { text: Some("OK".to_owned()), ..Step::default() };
+        let beyond = Step { text: Some("Done.".to_owned()), ..Step::default() };
+        let (actor, at, step) = match chosen {
+            Some((actor, at)) => (Some(actor.id.clone()), at, actor.steps.get(at).unwrap_or(&beyond)),
+            None => (None, 0, &nobodys),
+        };
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let agent = header("x-claude-code-agent-id");
+        let number = self.log.open(Exchange {
+            actor: actor.clone(),
+            step: at,
+            session: header("x-claude-code-session-id"),
+            agent: agent.clone(),
+            parent: header("x-claude-code-parent-agent-id"),
+            model: request["model"].as_str().unwrap_or_default().to_owned(),
+            asked_at: tick(),
+            outcome: Outcome::Open,
+            message: String::new(),
+            calls: Vec::new(),
+            spent: Spent::default(),
+        });
+        let ticket = Ticket { log: Arc::clone(&self.log), number };
+        let times = actor.as_deref().map_or(1, |actor| self.log.times(actor, at, agent.as_deref()));
+        if let Some(place) = &step.after {
+            self.log.asked_for(place).await;
+        }
+        sleep(Duration::from_millis(step.delay_ms)).await;
+        let request_id = id("req_01", &[&self.scenario.name, &number.to_string()]);
+        if let Some(failure) = &step.error
+            && failure.times.is_none_or(|limit| times <= limit as usize)
+        {
+            return refuse(failure, &ticket, &request_id);
+        }
+        let answer = Answer::of(step, &self.scenario.name, number, request, bytes);
+        self.log.amend(number, |exchange| {
+            exchange.message.clone_from(&answer.id);
+            exchange.calls.clone_from(&answer.calls);
+            exchange.spent = answer.spent();
+        });
+        let is_cut = times <= step.cut as usize;
+        if request["stream"] == true {
+            return streamed(pieces(&answer, is_cut), is_cut, ticket, &request_id);
+        }
+        if is_cut {
+            return streamed(vec![], true, ticket, &request_id);
+        }
+        for call in &answer.calls {
+            self.log.told(number, &call.id);
+        }
+        ticket.close(Outcome::Answered);
+        in_one_piece(StatusCode::OK, &answer.whole(), &request_id, None)
+    }
+}
+
+fn refuse(failure: &Failure, ticket: &Ticket, request_id: &str) -> Response {
+    let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    ticket.close(Outcome::Refused(status.as_u16()));
+    error(status, &failure.kind, &failure.message, request_id, failure.retry_after)
+}
+
+/// Sends events one by one. A body that ends with an error has the connection cut.
+fn streamed(pieces: Vec<Piece>, is_cut: bool, ticket: Ticket, request_id: &str) -> Response {
+    let events = stream::unfold((pieces.into_iter(), Some(ticket)), move |(mut pieces, ticket)| async move {
+        let ticket = ticket?;
+        let Some(piece) = pieces.next() else {
+            if is_cut {
+                // What was said before is on its way first.
+                sleep(PAUSE).await;
+                ticket.close(Outcome::Cut);
+                return Some((Err(io::Error::other("cut as the script says")), (pieces, None)));
+            }
+            ticket.close(Outcome::Answered);
+            return None;
+        };
+        sleep(PAUSE).await;
+        if let Some(call) = &piece.completes {
+            ticket.log.told(ticket.number, call);
+        }
+        if pieces.len() == 0 && !is_cut {
+            // Whoever has the last event may go before it is asked for another.
+            ticket.close(Outcome::Answered);
+        }
+        Some((Ok(Bytes::from(piece.bytes)), (pieces, Some(ticket))))
+    });
+    let head =
+        [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8"), (header::CACHE_CONTROL, "no-cache")];
+    let mut response = empty(StatusCode::OK);
+    *response.body_mut() = Body::from_stream(events);
+    add(&mut response, &head);
+    add(&mut response, &[(REQUEST_ID, request_id)]);
+    response
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+
+fn error(
+    status: StatusCode,
+    kind: &str,
+    message: &str,
+    request_id: &str,
+    retry_after: Option<u32>,
+) -> Response {
+    let error = json!({"type": kind, "message": message});
+    let body = json!({"type": "error", "error": error, "request_id": request_id});
+    in_one_piece(status, &body, request_id, retry_after)
+}
+
+fn in_one_piece(status: StatusCode, body: &Value, request_id: &str, retry_after: Option<u32>) -> Response {
+    let mut response = empty(status);
+    *response.body_mut() = Body::from(body.to_string());
+    add(&mut response, &[(header::CONTENT_TYPE, "application/json"), (REQUEST_ID, request_id)]);
+    if let Some(seconds) = retry_after {
+        add(&mut response, &[(header::RETRY_AFTER, &seconds.to_string())]);
+    }
+    response
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// Adds headers; one that is no header (none of ours is) is left out.
+fn add(response: &mut Response, headers: &[(HeaderName, &str)]) {
+    for (name, value) in headers {
+        if let Ok(value) = value.parse() {
+            response.headers_mut().insert(name, value);
+        }
+    }
+}
