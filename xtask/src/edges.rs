@@ -30,6 +30,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("hub", &["fold", "store", "collect"]),
     // `decode`: routes name dialects. What keeps rows is the hub's affair.
     ("server", &["hub", "decode"]),
+    // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
+    // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
+    ("mcp", &["client", "decode", "fold", "render"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
     ("testkit", &["decode", "track", "fold"]),
