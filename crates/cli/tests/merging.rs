@@ -290,18 +290,21 @@ fn orders() -> (Vec<Recording>, u64) {
 #[test]
 fn sessions_by_files_stream_and_hooks_are_the_same_in_any_order() {
     let (recordings, orders) = orders();
-    let expected = in_order(&recordings);
     let mut differ: Vec<String> = Vec::new();
-    for (recording, expected) in recordings.iter().zip(&expected) {
-        let alone = core(&expected.alone);
-        let at = difference(&as_far_as(&alone, &core(&expected.all)), &alone);
-        differ.extend(at.map(|at| format!("all and transcript: {}{at}", recording.name())));
-    }
-    let seed = clock::now_ns();
-    for seed in seed..seed + orders {
-        println!("seed {seed}");
-        let found = differences(&recordings, &expected, seed);
-        differ.extend(found.into_iter().map(|at| format!("seed {seed}: {at}")));
+    // The scripted service gave the same ids in each version's recordings: on one machine they would be copies.
+    for recordings in recordings.chunk_by(|one, other| one.version == other.version) {
+        let expected = in_order(recordings);
+        for (recording, expected) in recordings.iter().zip(&expected) {
+            let alone = core(&expected.alone);
+            let at = difference(&as_far_as(&alone, &core(&expected.all)), &alone);
+            differ.extend(at.map(|at| format!("all and transcript: {}{at}", recording.name())));
+        }
+        let seed = clock::now_ns();
+        for seed in seed..seed + orders {
+            println!("seed {seed}");
+            let found = differences(recordings, &expected, seed);
+            differ.extend(found.into_iter().map(|at| format!("seed {seed}: {at}")));
+        }
     }
     assert!(differ.is_empty(), "{}", differ.join("\n"));
     println!("{} sessions are the same in {orders} orders", recordings.len());
