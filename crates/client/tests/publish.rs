@@ -8,8 +8,11 @@ mod agent;
 mod common;
 
 use std::{
+    ffi::OsStr,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::ffi::OsStrExt,
+    process::Command,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -20,7 +23,9 @@ use std::{
 };
 
 use common::{Running, folder};
-use subscope_client::publish::{Cause, Event, EventKind, OnFailure, PublishError, Published, Publisher};
+use subscope_client::publish::{
+    ADDRESS_VARIABLE, Cause, Event, EventKind, OnFailure, PublishError, Published, Publisher,
+};
 use subscope_model::AgentId;
 use subscope_server::Patience;
 
@@ -357,6 +362,35 @@ fn nothing_is_published_where_no_address_is_set() {
         error.starts_with("nothing can be posted to \"http://example.com:80\": its host is not this machine"),
         "{error}"
     );
+}
+
+#[test]
+fn address_is_what_the_variable_says() {
+    // Asked in processes of their own: variables are those of a whole process.
+    const EXPECTED: &str = "SUBSCOPE_TEST_EXPECTED";
+    if let Ok(expected) = std::env::var(EXPECTED) {
+        let told = match Publisher::from_env() {
+            Ok(publisher) => if publisher.is_on() { "on" } else { "off" }.to_owned(),
+            Err(error) => error.to_string(),
+        };
+        assert!(told.contains(&expected), "{told}, and not {expected}");
+        return;
+    }
+    let odd = OsStr::from_bytes(b"http://127.0.0.1:1/\xff");
+    for (address, expected) in [
+        (None, "off"),
+        (Some(OsStr::new("")), "off"),
+        (Some(OsStr::new("http://127.0.0.1:1")), "on"),
+        (Some(OsStr::new("http://10.0.0.1:1")), "its host is not this machine"),
+        (Some(odd), "CPE_SUBAGENT_LOGGING_ADDRESS is no text"),
+    ] {
+        let mut itself = Command::new(std::env::current_exe().unwrap());
+        itself.args(["--exact", "address_is_what_the_variable_says"]).env(EXPECTED, expected);
+        itself.env_remove(ADDRESS_VARIABLE).envs(address.map(|address| (ADDRESS_VARIABLE, address)));
+        let ran = itself.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{address:?} {said}");
+    }
 }
 
 #[test]
