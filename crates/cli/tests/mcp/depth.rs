@@ -137,5 +137,9 @@ async fn cancelling_the_first_ends_those_of_every_depth() {
     let processes =
         std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap());
     let left: Vec<String> = processes.filter(|pid| pid.parse::<u32>().is_ok() && of_us(pid)).collect();
-    assert_eq!(left, Vec::<String>::new());
+    let told = left.iter().map(|pid| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
+            + &std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ")
+    });
+    assert_eq!(told.collect::<Vec<_>>(), Vec::<String>::new());
 }

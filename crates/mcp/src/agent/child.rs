@@ -61,18 +61,13 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        let mut guard = Guard::start();
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
+        guard.over(pid);
         let (tell, ended) = oneshot::channel();
-        let mut running = Self {
-            child,
-            pid,
-            stdout: None,
-            ended,
-            stderr: None,
-            is_over: Arc::default(),
-            _guard: Guard::over(pid),
-        };
+        let mut running =
+            Self { child, pid, stdout: None, ended, stderr: None, is_over: Arc::default(), _guard: guard };
         match running.attend(line.stdin, tell) {
             Ok(()) => Ok(running),
             Err(error) => {

@@ -1,7 +1,7 @@
 //! A process with everything that it has started, and the end of all of them.
 //!
 //! A run is a process group of its own. What has left the group (a nested server's runs are groups of their own) is found by
-//! its parents, on Linux; elsewhere a nested server ends its own when it is told to.
+//! its parents, on Linux, and with it the groups that it leads; elsewhere a nested server ends its own when it is told to.
 
 use std::{collections::HashMap, fs, time::Duration};
 
@@ -34,18 +34,97 @@ type Table = HashMap<i32, Row>;
 /// Ends a group's leader, which must not have been waited for, its group and all that descend from it: asks, waits no longer
 /// than `grace`, and kills what is left. Returns when none is left, or none would go.
 pub(super) async fn end(leader: Pid, grace: Duration) {
-    let mut members = descendants(leader, &table());
-    signal(leader, &members, Signal::TERM);
-    if gone(leader, &members, grace).await {
+    let mut family = Family::of(leader);
+    family.signal(Signal::TERM);
+    if family.is_gone_within(grace).await {
         return;
     }
-    // What they have started meanwhile.
-    let table = table();
-    for member in members.clone().iter().filter(|member| is_alive(member, &table)) {
-        members.extend(Pid::from_raw(member.pid).map(|pid| descendants(pid, &table)).unwrap_or_default());
+    family.grow();
+    family.signal(Signal::KILL);
+    family.is_gone_within(LIMIT).await;
+}
+
+/// A process and all that descend from it, as far as was seen.
+struct Family {
+    leader: Pid,
+    members: Vec<Member>,
+    /// Process groups that one of them leads: whoever is started in them meanwhile belongs to them, too.
+    groups: Vec<Pid>,
+}
+
+impl Family {
+    fn of(leader: Pid) -> Self {
+        let mut family = Self { leader, members: Vec::new(), groups: vec![leader] };
+        family.add(descendants(leader, &table()));
+        family
     }
-    signal(leader, &members, Signal::KILL);
-    gone(leader, &members, LIMIT).await;
+
+    /// Adds those that its members have started meanwhile.
+    fn grow(&mut self) {
+        let table = table();
+        for member in self.members.clone().iter().filter(|member| is_alive(member, &table)) {
+            self.add(Pid::from_raw(member.pid).map(|pid| descendants(pid, &table)).unwrap_or_default());
+        }
+    }
+
+    fn add(&mut self, found: Vec<(Member, i32)>) {
+        for (member, group) in found {
+            let led = Pid::from_raw(group).filter(|_| group == member.pid);
+            self.groups.extend(led.filter(|group| !self.groups.contains(group)));
+            if !self.members.contains(&member) {
+                self.members.push(member);
+            }
+        }
+    }
+
+    /// Whether a group is of this family alone: its leader is, and has not made room for a stranger's.
+    fn has_group(&self, group: Pid, table: &Table) -> bool {
+        let id = group.as_raw_nonzero().get();
+        // While a group has members, nobody else gets its id.
+        let stranger =
+            table.get(&id).is_some_and(|row| !self.members.contains(&Member { pid: id, began: row.began }));
+        group == self.leader || !stranger
+    }
+
+    fn signal(&self, signal: Signal) {
+        let table = table();
+        for group in self.groups.iter().filter(|group| self.has_group(**group, &table)) {
+            // That one is gone by now is what is wanted.
+            let _ = kill_process_group(*group, signal);
+        }
+        for member in self.members.iter().filter(|member| is_alive(member, &table)) {
+            // Whoever is of a group was told with it.
+            let group = table.get(&member.pid).and_then(|row| Pid::from_raw(row.group));
+            let is_told = group.is_some_and(|group| self.groups.contains(&group));
+            if let Some(pid) = Pid::from_raw(member.pid).filter(|_| !is_told) {
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+
+    /// Waits until only the dead are left.
+    async fn is_gone_within(&self, limit: Duration) -> bool {
+        let all_dead = async {
+            while self.is_anybody_alive() {
+                time::sleep(POLL).await;
+            }
+        };
+        time::timeout(limit, all_dead).await.is_ok()
+    }
+
+    fn is_anybody_alive(&self) -> bool {
+        let table = table();
+        if table.is_empty() {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+            return matches!(waitid(WaitId::Pid(self.leader), options), Ok(None));
+        }
+        let is_of_a_group = |row: &Row| {
+            let group = Pid::from_raw(row.group).filter(|group| self.groups.contains(group));
+            group.is_some_and(|group| self.has_group(group, &table))
+        };
+        self.members.iter().any(|member| is_alive(member, &table))
+            || table.values().any(|row| !row.is_dead && is_of_a_group(row))
+    }
 }
 
 /// Waits, on this thread, until a child has ended. It stays to be waited for, so that its id is not given again before its
@@ -55,51 +134,17 @@ pub(super) fn wait(child: Pid) {
     while waitid(WaitId::Pid(child), options).is_err_and(|error| error == rustix::io::Errno::INTR) {}
 }
 
-fn signal(leader: Pid, members: &[Member], signal: Signal) {
-    // That one is gone by now is what is wanted.
-    let _ = kill_process_group(leader, signal);
-    let table = table();
-    for member in members.iter().filter(|member| is_alive(member, &table)) {
-        // Whoever is of the group was told with it.
-        let is_told = table.get(&member.pid).is_some_and(|row| row.group == leader.as_raw_nonzero().get());
-        if let Some(pid) = Pid::from_raw(member.pid).filter(|_| !is_told) {
-            let _ = kill_process(pid, signal);
-        }
-    }
-}
-
-/// Waits until only the dead are left.
-async fn gone(leader: Pid, members: &[Member], limit: Duration) -> bool {
-    let all_dead = async {
-        while is_anybody_alive(leader, members) {
-            time::sleep(POLL).await;
-        }
-    };
-    time::timeout(limit, all_dead).await.is_ok()
-}
-
-fn is_anybody_alive(leader: Pid, members: &[Member]) -> bool {
-    let table = table();
-    if table.is_empty() {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        return matches!(waitid(WaitId::Pid(leader), options), Ok(None));
-    }
-    let group = leader.as_raw_nonzero().get();
-    members.iter().any(|member| is_alive(member, &table))
-        || table.values().any(|row| row.group == group && !row.is_dead)
-}
-
 fn is_alive(member: &Member, table: &Table) -> bool {
     table.get(&member.pid).is_some_and(|row| row.began == member.began && !row.is_dead)
 }
 
-/// Returns a process and all that descend from it.
-fn descendants(of: Pid, table: &Table) -> Vec<Member> {
+/// Returns a process and all that descend from it, each with its group.
+fn descendants(of: Pid, table: &Table) -> Vec<(Member, i32)> {
     let mut found = Vec::new();
     let mut next = vec![of.as_raw_nonzero().get()];
     while let Some(pid) = next.pop() {
         if let Some(row) = table.get(&pid) {
-            found.push(Member { pid, began: row.began });
+            found.push((Member { pid, began: row.began }, row.group));
             next.extend(table.iter().filter(|(_, row)| row.parent == pid).map(|(pid, _)| *pid));
         }
     }
@@ -140,8 +185,10 @@ mod tests {
     fn descendants_are_found_below_descendants() {
         let row = |parent| Row { parent, group: 1, began: 1, is_dead: false };
         let table = Table::from([(1, row(0)), (2, row(1)), (3, row(2)), (4, row(1)), (5, row(9))]);
-        let mut pids: Vec<i32> =
-            descendants(Pid::from_raw(1).unwrap(), &table).into_iter().map(|member| member.pid).collect();
+        let mut pids: Vec<i32> = descendants(Pid::from_raw(1).unwrap(), &table)
+            .into_iter()
+            .map(|(member, _)| member.pid)
+            .collect();
         pids.sort_unstable();
         assert_eq!(pids, [1, 2, 3, 4]);
     }
