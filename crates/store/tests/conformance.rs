@@ -149,7 +149,7 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
     let ids = ["a", "b", "c"].map(|id| SessionId(id.into()));
     let row = |number: usize| Received {
         source: format!("source-{}", number % 7),
-        session: (number % 2 == 0).then(|| ids[number % 3].to_string()),
+        session: number.is_multiple_of(2).then(|| ids[number % 3].to_string()),
         dialect: "claude.hook".into(),
         key: number.to_string(),
         received_ms: 1,
