@@ -33,6 +33,9 @@ const EDGES: &[(&str, &[&str])] = &[
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
     ("run", &["hub", "server", "client", "decode", "fold", "export"]),
+    // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
+    // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
+    ("mcp", &["client", "decode", "fold", "render"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
     ("testkit", &["decode", "track", "fold"]),

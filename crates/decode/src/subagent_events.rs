@@ -4,7 +4,7 @@
 //! root. A file or stream of such events is one session: the id that an event names, else `events:` and the first
 //! run's id.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -30,12 +30,14 @@ pub struct SubagentEvents {
 struct State {
     hint: Hint,
     session: Option<String>,
+    /// The run that named each call first.
+    calls: HashMap<String, String>,
 }
 
 impl SubagentEvents {
     /// A decoder for the stream that `hint` describes.
     pub fn new(hint: &Hint) -> Self {
-        let state = State { hint: hint.clone(), session: hint.session.clone() };
+        let state = State { hint: hint.clone(), session: hint.session.clone(), calls: HashMap::new() };
         Self { cutter: LineCutter::new(hint.source), state }
     }
 }
@@ -133,13 +135,14 @@ impl State {
             claim: Claim::Agent(run, Basis::Wire),
             fact: Fact::Activity,
         };
+        let call = event.tool_call_id.filled().map(|id| call_id(&mut self.calls, run, id));
         tell_agent(event, run, name, kind == "subagent_start", text, &mut out, sink);
         let payload = event.payload.map(|raw| text.raw(raw));
         match kind {
             "subagent_start" => say(Fact::Activity, &mut out, sink),
             "subagent_end" => end(event, run, text, &mut out, sink),
-            "tool_call" => begin(event, payload, &mut out, sink),
-            "tool_result" => finish(event, payload, &mut out, sink),
+            "tool_call" => begin(event, call.as_deref(), payload, &mut out, sink),
+            "tool_result" => finish(event, call.as_deref(), payload, &mut out, sink),
             "thought_trace" => {
                 let encrypted =
                     matches!(event.reasoning_type.get(), Some("encrypted" | "reasoning.encrypted"));
@@ -149,6 +152,19 @@ impl State {
         }
         tell_usage(event, &mut out, sink);
         Ok(())
+    }
+}
+
+/// Programs count their calls from one in each run: on this wire an id names a call of its run only (design, "Keys"). The first
+/// run that uses one keeps it as it is; in others the run stands before it.
+fn call_id<'a>(calls: &mut HashMap<String, String>, run: &str, id: &'a str) -> Cow<'a, str> {
+    match calls.get(id) {
+        Some(first) if first == run => Cow::Borrowed(id),
+        Some(_) => Cow::Owned(format!("{run}/{id}")),
+        None => {
+            calls.insert(id.to_owned(), run.to_owned());
+            Cow::Borrowed(id)
+        }
     }
 }
 
@@ -205,10 +221,16 @@ fn end<'a>(
     say(Fact::AgentEnd(end), out, sink);
 }
 
-fn begin<'a>(event: &'a Posted<'_>, input: Option<Raw<'a>>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn begin<'a>(
+    event: &'a Posted<'_>,
+    id: Option<&'a str>,
+    input: Option<Raw<'a>>,
+    out: &mut Observation<'a>,
+    sink: &mut Sink<'_>,
+) {
     let name = event.tool_name.get().unwrap_or_default();
     let call = CallBegin {
-        id: event.tool_call_id.filled(),
+        id,
         name,
         class: ToolClass::Other,
         input,
@@ -224,12 +246,13 @@ fn begin<'a>(event: &'a Posted<'_>, input: Option<Raw<'a>>, out: &mut Observatio
 
 fn finish<'a>(
     event: &'a Posted<'_>,
+    id: Option<&'a str>,
     result: Option<Raw<'a>>,
     out: &mut Observation<'a>,
     sink: &mut Sink<'_>,
 ) {
     let end = CallEnd {
-        id: event.tool_call_id.filled(),
+        id,
         name: event.tool_name.filled(),
         digest: 0,
         outcome: if event.is_error.is_true() { Outcome::Error } else { Outcome::Ok },
@@ -273,4 +296,17 @@ fn tell_usage<'a>(event: &'a Posted<'_>, out: &mut Observation<'a>, sink: &mut S
         api_error: false,
     };
     sink(Decoded::Observation(&Observation { fact: Fact::Response(response), ..out.clone() }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_calls_are_each_runs_own() {
+        let mut calls = HashMap::new();
+        let mut id = |run, id| call_id(&mut calls, run, id).into_owned();
+        assert_eq!([id("r1", "1"), id("r1", "1"), id("r2", "1"), id("r2", "2")], ["1", "1", "r2/1", "2"]);
+        assert_eq!([id("r1", "2"), id("r2", "1")], ["r1/2", "r2/1"]);
+    }
 }

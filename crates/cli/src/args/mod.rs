@@ -7,6 +7,7 @@ mod export;
 mod history;
 mod hooks;
 mod import;
+mod mcp;
 mod publish;
 mod run;
 mod serve;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
     hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
     import::ImportArgs,
+    mcp::{AgentArgs, FinalAnswerChoice, McpArgs, McpServer, QueryArgs},
     publish::{FailureChoice, PublishArgs},
     run::RunArgs,
     serve::ServeArgs,
@@ -143,6 +145,7 @@ pub(crate) enum Command {
     Publish(PublishArgs),
     Hooks(HooksArgs),
     Hook(HookArgs),
+    Mcp(McpArgs),
     Config(ConfigArgs),
     Doctor(DoctorArgs),
     Completions(CompletionsArgs),
@@ -176,6 +179,7 @@ impl Command {
             Self::Publish(_)
             | Self::Hooks(_)
             | Self::Hook(_)
+            | Self::Mcp(_)
             | Self::Config(_)
             | Self::Doctor(_)
             | Self::Completions(_)

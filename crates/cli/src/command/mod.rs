@@ -10,6 +10,7 @@ pub(crate) mod hook;
 mod hooks;
 mod import;
 mod man;
+mod mcp;
 pub(crate) mod publish;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -20,7 +21,7 @@ mod tree;
 mod watch;
 
 use crate::{
-    args::{Command, HookArgs},
+    args::{Command, HookArgs, McpServer},
     context::Context,
     error::CliError,
 };
@@ -55,6 +56,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
             hook::run(context.store_option.as_deref(), &context.environment);
             Ok(())
         }
+        Command::Mcp(args) => mcp::run(args, context),
         Command::Config(args) => config::run(*args, context),
         Command::Doctor(args) => doctor::run(*args, context),
         Command::Completions(args) => completions::run(*args),
@@ -74,6 +76,10 @@ fn relies_on_settings(command: &Command) -> bool {
         Command::Run(_) | Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => {
             true
         }
+        Command::Mcp(args) => match args.server {
+            McpServer::Query(_) => true,
+            McpServer::Agent(_) => false,
+        },
         // An agent waits for it: what its user's settings say is nothing to it.
         Command::Publish(_)
         | Command::Hooks(_)

@@ -1,0 +1,105 @@
+//! `subscope mcp`.
+
+use std::{ffi::OsString, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum, builder::TypedValueParser};
+use subscope_decode::Dialect;
+
+use super::{publish::FailureChoice, value};
+
+/// Serves MCP on stdin and stdout: an agent command as a tool, or what is known of sessions.
+#[derive(Args, Clone, Debug)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+pub(crate) struct McpArgs {
+    /// Which server.
+    #[command(subcommand)]
+    pub(crate) server: McpServer,
+}
+
+/// Which server.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum McpServer {
+    Agent(AgentArgs),
+    Query(QueryArgs),
+}
+
+/// Makes an agent command a tool whose inside is visible.
+///
+/// One tool, NAME, with `prompt`, `inputs` and `runId`. A call runs CMD, reports what it does as events of that run id to
+/// CPE_SUBAGENT_LOGGING_ADDRESS (set by `subscope run`; `serve` takes them, too), and returns its final answer.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  claude mcp add researcher -- subscope mcp agent --name researcher -- claude -p --output-format stream-json --verbose
+  subscope mcp agent --name grep -- my-agent --task {prompt} --files {inputs}
+
+CMD gets the prompt where one of its words has {prompt}, else on its stdin. A word that is {inputs} becomes one word for each input; without it they follow the prompt as lines. Inside of a shell's script neither is quoted: give them as words behind it (sh -c '… \"$1\"' sh {prompt}).
+
+Its inside is seen where it prints a stream that subscope knows (for Claude Code: --output-format stream-json --verbose); whatever else it prints is its answer. It finds SUBSCOPE_PARENT_RUN_ID, SUBSCOPE_DEPTH and the address in its environment, so that what it starts reports below it.
+
+A call that is cancelled or takes too long, and a client that leaves, end all processes of the run.")]
+pub(crate) struct AgentArgs {
+    /// The tool's name, and the subagent's: letters, digits, `_`, `-` and `.`.
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub(crate) name: String,
+    /// What the model is told of it.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+    /// What CMD prints on stdout, if not what it looks like.
+    #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = dialect())]
+    pub(crate) dialect: DialectChoice,
+    /// How long a run may take.
+    #[arg(long, value_name = "SPAN", default_value = "30m", value_parser = value::parse_duration)]
+    pub(crate) timeout: Duration,
+    /// Whether a run has failed that never calls the tool `final_answer`.
+    #[arg(long, value_name = "WHETHER", value_enum, default_value = "optional")]
+    pub(crate) final_answer: FinalAnswerChoice,
+    /// What becomes of a run of which an event cannot be delivered: abort, or spool, which leaves its events for the next hub.
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = FailureChoice::Abort)]
+    pub(crate) on_publish_failure: FailureChoice,
+    /// The agent's command.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Lets agents ask what agents did: sessions, trees, agents, events, full text. Nothing can be changed through it.
+///
+/// Only sessions of the project are there, those that were started in the folder that this is started in, or below it.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(after_help = "\
+Examples:
+  claude mcp add subscope -- subscope mcp query
+  claude mcp add --scope user subscope -- subscope mcp query")]
+pub(crate) struct QueryArgs {
+    /// Shows the sessions of all projects.
+    #[arg(long)]
+    pub(crate) all_projects: bool,
+}
+
+/// Whether an agent has to call `final_answer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FinalAnswerChoice {
+    /// A run without it has failed.
+    Required,
+    /// Its last words are the answer where it does not.
+    Optional,
+}
+
+/// A dialect, or whatever the content tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DialectChoice(pub(crate) Option<Dialect>);
+
+fn dialect() -> impl TypedValueParser<Value = DialectChoice> {
+    let names = std::iter::once("auto").chain(Dialect::ALL.map(Dialect::as_str));
+    clap::builder::PossibleValuesParser::new(names).map(|name| DialectChoice(Dialect::parse(&name)))
+}
+
+/// The longest name that clients take, and the characters that all of them do.
+fn parse_name(name: &str) -> Result<String, String> {
+    let is_known =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_known) {
+        return Err("a tool's name has 1 to 64 letters, digits, _, - and .".to_owned());
+    }
+    Ok(name.to_owned())
+}

@@ -1,0 +1,54 @@
+//! `subscope mcp agent`: an agent command as an MCP tool.
+
+use subscope_client::publish::Publisher;
+use subscope_mcp::{AgentServer, AgentSpec, FinalAnswer, Origin, serve};
+use subscope_render::{Charset, safe};
+
+use super::runtime;
+use crate::{
+    args::{AgentArgs, FinalAnswerChoice},
+    command::{history::failed, publish::on_failure},
+    context::Context,
+    error::{CliError, Kind},
+    output, reach,
+};
+
+/// What a process of a run finds in its environment.
+const PARENT_RUN_ID: &str = "SUBSCOPE_PARENT_RUN_ID";
+const DEPTH: &str = "SUBSCOPE_DEPTH";
+
+/// Runs the command.
+pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
+    let publisher = Publisher::from_env().map_err(|error| CliError::caused(Kind::Usage, error))?;
+    let publisher = publisher.with_on_failure(on_failure(args.on_publish_failure, context)?);
+    let spec = AgentSpec {
+        name: args.name.clone(),
+        description: args.description.clone(),
+        dialect: args.dialect.0,
+        timeout: args.timeout,
+        final_answer: match args.final_answer {
+            FinalAnswerChoice::Required => FinalAnswer::Required,
+            FinalAnswerChoice::Optional => FinalAnswer::Optional,
+        },
+        command: args.command.clone(),
+        origin: origin(context),
+        publisher,
+        now_ms: context.clock,
+        warn: |text| output::complain(&format!("warning: {}\n", safe::line(text, Charset::Unicode))),
+        version: reach::VERSION,
+    };
+    let runtime = runtime()?;
+    let served = runtime.block_on(serve(|gone| AgentServer::new(spec, gone)));
+    // What still waits for a stdin that nobody closes is of no use.
+    runtime.shutdown_background();
+    served.map_err(failed)
+}
+
+/// Where this process stands. Whoever started it says it, or is no agent's run.
+fn origin(context: &Context) -> Origin {
+    let parent = context.environment.text(PARENT_RUN_ID).filter(|run| !run.trim().is_empty());
+    let depth = context.environment.text(DEPTH).and_then(|depth| depth.trim().parse().ok());
+    // A run without a depth is one of the first below the root.
+    let depth = depth.unwrap_or(u32::from(parent.is_some()));
+    Origin { parent_run_id: parent, depth }
+}

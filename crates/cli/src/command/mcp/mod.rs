@@ -1,0 +1,28 @@
+//! `subscope mcp`: MCP servers on stdin and stdout.
+
+mod agent;
+mod query;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::history::failed;
+use crate::{
+    args::{McpArgs, McpServer},
+    context::Context,
+    error::CliError,
+};
+
+/// How many threads a server has: it waits for others nearly all of the time.
+const WORKERS: usize = 2;
+
+/// Serves until the client leaves or a signal comes.
+pub(crate) fn run(args: &McpArgs, context: &Context) -> Result<(), CliError> {
+    match &args.server {
+        McpServer::Agent(args) => agent::run(args, context),
+        McpServer::Query(args) => query::run(*args, context),
+    }
+}
+
+fn runtime() -> Result<Runtime, CliError> {
+    Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(failed)
+}

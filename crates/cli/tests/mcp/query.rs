@@ -1,0 +1,251 @@
+//! What is known of sessions, as an agent of a project asks for it.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use subscope_testkit::{
+    env::TestEnv,
+    fixtures::{Recording, recording},
+};
+
+use crate::{
+    client::{Mcp, structure, text},
+    common::{env, serving::Serving},
+};
+
+/// The folder in which recordings were made.
+const RECORDED_IN: &str = "/home/user/shop";
+
+/// Puts a recording where the harness keeps conversations, as if it had been made in a folder.
+fn adopt(env: &TestEnv, recording: &Recording, folder: &Path) -> String {
+    let projects = recording.projects();
+    for file in recording.conversation() {
+        let relative = file.strip_prefix(&projects).unwrap();
+        let content = fs::read_to_string(&file).unwrap().replace(RECORDED_IN, folder.to_str().unwrap());
+        env.write(&format!("home/.claude/projects/{}", relative.display()), content);
+    }
+    recording.mains()[0].file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+/// Two sessions of the project, one of them in a folder below, and one of another project.
+fn sessions(env: &TestEnv) -> [String; 3] {
+    [
+        adopt(env, &recording("2.1.330", "c-nested"), &env.work()),
+        adopt(env, &recording("2.1.330", "b-parallel"), &env.work().join("shop/src")),
+        adopt(env, &recording("2.1.330", "a-single"), Path::new(RECORDED_IN)),
+    ]
+}
+
+fn ids(answer: &Value) -> Vec<&str> {
+    answer["sessions"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect()
+}
+
+async fn ask(mcp: &Mcp, tool: &str, arguments: Value) -> Value {
+    let result = mcp.call(tool, arguments).await;
+    assert_eq!(result.is_error, Some(false), "{}", text(&result));
+    structure(&result)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_sessions_of_the_project_are_there() {
+    let env = env();
+    let [nested, parallel, foreign] = sessions(&env);
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    let answer = ask(&mcp, "list_sessions", json!({})).await;
+    assert_eq!(answer["schema"], "subscope.sessions/1");
+    let mut listed = ids(&answer);
+    listed.sort_unstable();
+    let mut expected = [nested.as_str(), parallel.as_str()];
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+    // One of another project is as unknown as one that never was.
+    let unknown = mcp.error("get_tree", json!({"session": "no-such-session"})).await;
+    for (tool, arguments) in [
+        ("get_tree", json!({"session": foreign})),
+        ("get_tree", json!({"session": &foreign[..8]})),
+        ("get_agent", json!({"session": foreign, "agent": "root"})),
+        ("get_agent", json!({"agent": "a70ac2eddada1f966"})),
+        ("get_events", json!({"session": foreign})),
+        ("search", json!({"session": foreign, "query": "pricing"})),
+    ] {
+        let error = mcp.error(tool, arguments).await;
+        assert!(error.contains("is found"), "{tool}: {error}");
+        if tool == "get_tree" {
+            assert_eq!(error.rsplit('"').next(), unknown.rsplit('"').next());
+        }
+    }
+    let hits = ask(&mcp, "search", json!({"query": "pricing", "limit": 50})).await;
+    let hits = hits["hits"].as_array().unwrap();
+    assert!(!hits.is_empty() && hits.iter().all(|hit| hit["session_id"] != foreign.as_str()), "{hits:?}");
+    mcp.close().await;
+    let mcp = Mcp::start(&env, &[], &["query", "--all-projects"]).await;
+    assert_eq!(ids(&ask(&mcp, "list_sessions", json!({})).await).len(), 3);
+    assert_eq!(ask(&mcp, "get_tree", json!({"session": foreign})).await["session"]["id"], foreign.as_str());
+    mcp.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_what_the_command_line_says_within_bounds() {
+    let env = env();
+    let [nested, ..] = sessions(&env);
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    let tree = ask(&mcp, "get_tree", json!({"session": nested})).await;
+    let told: Value = serde_json::from_str(&env.run(&["tree", &nested, "--json"]).success()).unwrap();
+    assert_eq!((&tree["schema"], &tree["summary"]), (&json!("subscope.tree/1"), &told["summary"]));
+    let column = |tree: &Value, field: &str| {
+        tree["agents"].as_array().unwrap().iter().map(|row| row[field].clone()).collect::<Vec<_>>()
+    };
+    for field in ["id", "parent_id", "depth", "status", "tool_calls", "usage", "started_at_ms"] {
+        assert_eq!(column(&tree, field), column(&told, field), "{field}");
+    }
+    assert_eq!(tree["left_out"]["tool_calls"], told["summary"]["tool_calls"]);
+    // Pages lie side by side.
+    let (mut after, mut paged) = (Value::Null, Vec::new());
+    loop {
+        let page = ask(&mcp, "get_tree", json!({"session": nested, "limit": 2, "after": after})).await;
+        paged.extend(column(&page, "id"));
+        after = page["next"].clone();
+        if after.is_null() {
+            break;
+        }
+    }
+    assert_eq!(paged, column(&told, "id"));
+    // One agent whole, and those below it.
+    let lead = &told["agents"].as_array().unwrap().iter().find(|row| row["type"] == "lead").unwrap().clone();
+    let id = lead["id"].as_str().unwrap();
+    let below = ask(&mcp, "get_tree", json!({"session": "last", "agent": &id[..6]})).await;
+    assert_eq!(below["agents"][0]["id"], id);
+    assert!(below["agents"].as_array().unwrap().len() < paged.len());
+    let agent = ask(&mcp, "get_agent", json!({"agent": id})).await;
+    assert_eq!(agent["schema"], "subscope.agent/1");
+    assert_eq!((&agent["agent"]["result"], &agent["agent"]["prompt"]), (&lead["result"], &lead["prompt"]));
+    let names = |row: &Value| {
+        row["tools"].as_array().unwrap().iter().map(|tool| tool["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&agent["agent"]), names(lead));
+    let first = ask(&mcp, "get_agent", json!({"agent": id, "limit": 1})).await;
+    assert_eq!(names(&first["agent"]), names(lead)[..1]);
+    assert_eq!(first["left_out"]["tool_calls_behind"], names(lead).len() as u64 - 1);
+    mcp.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_come_in_order_by_pages_and_filters() {
+    let env = env();
+    let [nested, ..] = sessions(&env);
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    let exported = env.run(&["export", &nested, "--as", "feed"]).success();
+    let all: Vec<Value> = exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (mut after, mut paged) = (Value::Null, Vec::new());
+    loop {
+        let page = ask(&mcp, "get_events", json!({"session": nested, "limit": 7, "after": after})).await;
+        assert_eq!(page["schema"], "subscope.events/1");
+        paged.extend(page["events"].as_array().unwrap().iter().map(|event| event["id"].clone()));
+        after = page["next"].clone();
+        if after.is_null() {
+            break;
+        }
+    }
+    assert_eq!(paged, all.iter().map(|event| event["id"].clone()).collect::<Vec<_>>());
+    let calls =
+        ask(&mcp, "get_events", json!({"session": nested, "kinds": ["tool.pre"], "agent": "root"})).await;
+    let calls = calls["events"].as_array().unwrap();
+    let expected =
+        all.iter().filter(|event| event["kind"] == "tool.pre" && event["actor_id"] == "agent:root").count();
+    assert_eq!(calls.len(), expected);
+    let error = mcp.error("get_events", json!({"session": nested, "agent": "nobody"})).await;
+    assert!(error.contains("no agent"), "{error}");
+    mcp.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_and_hostile_texts_are_cut_and_harmless() {
+    let env = env();
+    let hostile = adopt(&env, &recording("2.1.330", "l-hostile-output"), &env.work());
+    let big = adopt(&env, &recording("2.1.330", "k-big"), &env.work());
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    for session in [&hostile, &big] {
+        for (tool, arguments) in [
+            ("get_tree", json!({"session": session, "limit": 200})),
+            ("get_agent", json!({"session": session, "agent": "root", "limit": 200})),
+            ("get_events", json!({"session": session, "limit": 200})),
+            ("search", json!({"session": session, "query": "the", "limit": 50})),
+        ] {
+            let result = mcp.call(tool, arguments).await;
+            let text = text(&result);
+            structure(&result);
+            assert!(text.len() < 100_000, "{tool}: {}", text.len());
+            let acts =
+                |character: char| character.is_control() || ('\u{202a}'..='\u{202e}').contains(&character);
+            assert!(!text.contains(acts), "{tool}");
+        }
+    }
+    assert!(!ask(&mcp, "get_events", json!({"session": big, "limit": 200})).await["next"].is_null());
+    let long = json!({"type": "user", "sessionId": "long", "uuid": "u1", "timestamp": "2026-11-21T20:45:06.647Z", "parentUuid": null,
+        "cwd": env.work(), "message": {"role": "user", "content": "tell ".repeat(1_000)}});
+    env.write("home/.claude/projects/-long/long.jsonl", format!("{long}\n"));
+    let events = ask(&mcp, "get_events", json!({"session": "long", "kinds": ["user.prompt"]})).await;
+    assert_eq!(events["left_out"]["characters"], 4_000);
+    let text = events["events"][0]["data"]["text"].as_str().unwrap();
+    assert!(text.ends_with("… (4000 more characters)"), "{text}");
+    mcp.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_arguments_are_told_by_name() {
+    let env = env();
+    sessions(&env);
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    assert!(
+        mcp.tools().await.iter().all(|tool| tool.annotations.as_ref().unwrap().read_only_hint == Some(true))
+    );
+    for (tool, arguments, expected) in [
+        ("get_tree", json!({}), "session is missing"),
+        ("get_agent", json!({"agent": "root"}), "root needs a session"),
+        ("search", json!({"query": "- \"\""}), "there is no word"),
+        ("list_sessions", json!({"after": "x"}), "after is no `next`"),
+        ("get_events", json!({"session": "last", "kinds": "tool.pre"}), "kinds has to be"),
+        ("list_sessions", json!({"limit": 0}), "limit has to be"),
+    ] {
+        let error = mcp.error(tool, arguments).await;
+        assert!(error.contains(expected), "{tool}: {error}");
+    }
+    mcp.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hub_is_asked_where_there_is_one_and_nothing_is_started_twice() {
+    let env = env();
+    let [nested, ..] = sessions(&env);
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    assert_eq!(ids(&ask(&mcp, "list_sessions", json!({})).await).len(), 2);
+    assert!(ask(&mcp, "get_tree", json!({"session": nested})).await["agents"].as_array().unwrap().len() > 2);
+    let hits = ask(&mcp, "search", json!({"query": "pricing"})).await;
+    assert!(!hits["hits"].as_array().unwrap().is_empty());
+    mcp.close().await;
+    serving.end("-TERM");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn question_before_the_end_of_input_is_answered() {
+    let env = env();
+    let [nested, ..] = sessions(&env);
+    let lines: Vec<Value> = vec![
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "sh", "version": "0"}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "get_tree", "arguments": {"session": nested}}}),
+    ];
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let ran = tokio::task::spawn_blocking(move || {
+        let ran = env.run_with_stdin(&["mcp", "query"], input.as_bytes());
+        (ran, env)
+    });
+    let (ran, _env) = ran.await.unwrap();
+    let answers: Vec<Value> = ran.success().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), 2);
+    assert_eq!(answers[1]["result"]["structuredContent"]["session"]["id"], nested.as_str());
+}

@@ -1,0 +1,130 @@
+//! The arguments of a call.
+
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+
+/// The longest id of a run: it stands in every event.
+const MAX_RUN_ID_BYTES: usize = 256;
+
+/// What a model asks of the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    /// The task.
+    pub(super) prompt: String,
+    /// What belongs to it: paths, texts.
+    pub(super) inputs: Vec<String>,
+    /// The run's id.
+    pub(super) run_id: String,
+}
+
+/// Returns the schema of the arguments.
+pub(super) fn schema() -> JsonObject {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "prompt": {
+                "type": "string",
+                "description": "The task, with everything that the agent has to know: it sees nothing of this conversation.",
+            },
+            "inputs": {
+                "type": "array",
+                "items": { "type": "string" },
+                "description": "Further inputs of the task, such as paths of files; each is handed over as a line of its own.",
+            },
+            "runId": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_RUN_ID_BYTES,
+                "pattern": "\\S",
+                "description": "An id for this run that no other call uses, for example a UUID: what the agent does is reported under it.",
+            },
+        },
+        "required": ["prompt", "runId"],
+    });
+    match schema {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    }
+}
+
+impl Call {
+    /// Reads the arguments; an error says what is wrong with which, for the model to mend.
+    pub(super) fn read(mut arguments: JsonObject) -> Result<Self, String> {
+        let run_id = match arguments.remove("runId") {
+            None | Some(Value::Null) => {
+                return Err(
+                    "runId is missing: give each call an id of its own, for example a UUID".to_owned()
+                );
+            }
+            Some(Value::String(id)) if id.trim().is_empty() => {
+                return Err("runId is blank: give each call an id of its own, for example a UUID".to_owned());
+            }
+            Some(Value::String(id)) if id.len() > MAX_RUN_ID_BYTES => {
+                return Err(format!("runId is longer than {MAX_RUN_ID_BYTES} bytes"));
+            }
+            Some(Value::String(id)) => id,
+            Some(_) => return Err("runId has to be a string".to_owned()),
+        };
+        let prompt = match arguments.remove("prompt") {
+            Some(Value::String(prompt)) if !prompt.trim().is_empty() => prompt,
+            Some(Value::String(_)) => return Err("prompt is blank".to_owned()),
+            None | Some(Value::Null) => return Err("prompt is missing".to_owned()),
+            Some(_) => return Err("prompt has to be a string".to_owned()),
+        };
+        let inputs = match arguments.remove("inputs") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(items)) => texts(items).ok_or("inputs has to be an array of strings")?,
+            Some(_) => return Err("inputs has to be an array of strings".to_owned()),
+        };
+        Ok(Self { prompt, inputs, run_id })
+    }
+}
+
+fn texts(items: Vec<Value>) -> Option<Vec<String>> {
+    let text = |item| match item {
+        Value::String(text) => Some(text),
+        _ => None,
+    };
+    items.into_iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(arguments: Value) -> Result<Call, String> {
+        Call::read(arguments.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn read_arguments_of_every_kind() {
+        let call = read(json!({"prompt": "p", "runId": "r", "inputs": ["a", "b"], "more": 1})).unwrap();
+        assert_eq!(
+            call,
+            Call { prompt: "p".into(), inputs: vec!["a".into(), "b".into()], run_id: "r".into() }
+        );
+        assert_eq!(
+            read(json!({"prompt": "p", "runId": "r", "inputs": null})).unwrap().inputs,
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn refuse_what_is_missing_blank_or_of_another_type_by_its_name() {
+        for (arguments, expected) in [
+            (json!({"prompt": "p"}), "runId is missing"),
+            (json!({"prompt": "p", "runId": null}), "runId is missing"),
+            (json!({"prompt": "p", "runId": " \t"}), "runId is blank"),
+            (json!({"prompt": "p", "runId": 7}), "runId has to be a string"),
+            (json!({"prompt": "p", "runId": "x".repeat(300)}), "runId is longer than"),
+            (json!({"runId": "r"}), "prompt is missing"),
+            (json!({"runId": "r", "prompt": " "}), "prompt is blank"),
+            (json!({"runId": "r", "prompt": 1}), "prompt has to be a string"),
+            (json!({"runId": "r", "prompt": "p", "inputs": [1]}), "inputs has to be an array of strings"),
+            (json!({"runId": "r", "prompt": "p", "inputs": "a"}), "inputs has to be an array of strings"),
+        ] {
+            let wrong = read(arguments.clone()).unwrap_err();
+            assert!(wrong.starts_with(expected), "{arguments}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! One function for each tool: from arguments to a bounded answer.
+
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
+use subscope_model::{AGENT_SCHEMA, Agent, Event, HITS_SCHEMA, SESSIONS_SCHEMA, SessionId, Tree};
+
+use super::{
+    Answer, Ask, Question, arguments, ask, bound,
+    scope::{Scope, Sessions},
+    tools,
+};
+
+/// How many characters of a title, of a text in a tree, of a text of one agent, of a text in an event are given.
+const TITLE_CHARS: usize = 300;
+const GLANCE_CHARS: usize = 400;
+const WHOLE_CHARS: usize = 8_000;
+const EVENT_CHARS: usize = 1_000;
+/// How many passages are looked at to find those of the project.
+const SEARCHED: usize = 1_000;
+/// How many of the project's sessions are then searched one by one.
+const SEARCHED_SESSIONS: usize = 50;
+
+/// Answers a call; `None` where there is no such tool.
+pub(super) async fn answer(
+    tool: &str,
+    arguments: &JsonObject,
+    to: &Ask,
+    scope: &Scope,
+) -> Option<Result<Value, String>> {
+    Some(match tool {
+        tools::LIST_SESSIONS => list_sessions(arguments, to, scope).await,
+        tools::GET_TREE => get_tree(arguments, to, scope).await,
+        tools::GET_AGENT => get_agent(arguments, to, scope).await,
+        tools::SEARCH => search(arguments, to, scope).await,
+        tools::GET_EVENTS => get_events(arguments, to, scope).await,
+        _ => return None,
+    })
+}
+
+async fn list_sessions(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+    let limit = arguments::limit(arguments, tools::SESSIONS)?;
+    let only_live = arguments::flag(arguments, "live")?;
+    let after = arguments::text(arguments, "after")?;
+    let sessions = Sessions::list(to, scope, only_live).await?;
+    let mut rows = sessions.rows.as_slice();
+    if let Some(after) = after {
+        let (at, id) = after.split_once('~').ok_or("after is no `next` of a page")?;
+        let at = at.parse().map_err(|_| "after is no `next` of a page")?;
+        let behind = rows.iter().position(|row| row.is_behind(at, &SessionId::from(id)));
+        rows = behind.and_then(|place| rows.get(place..)).unwrap_or_default();
+    }
+    let mut left_out = 0;
+    let entries: Vec<Value> = rows
+        .iter()
+        .take(limit + 1)
+        .map(|row| {
+            let mut row = json!(row);
+            bound::cut_field(&mut row, "title", TITLE_CHARS, &mut left_out);
+            row
+        })
+        .collect();
+    let (entries, has_more) = bound::page(entries, limit);
+    let last = entries.len().checked_sub(1).and_then(|last| rows.get(last)).filter(|_| has_more);
+    let next = last.map(|row| format!("{}~{}", row.last_event_at_ms.unwrap_or(0), row.id));
+    let mut answer = json!({ "schema": SESSIONS_SCHEMA, "sessions": entries, "next": next });
+    note(
+        &mut answer,
+        &[("characters", left_out), ("older_sessions_not_looked_at", u64::from(sessions.is_cut))],
+    );
+    Ok(answer)
+}
+
+async fn get_tree(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+    let limit = arguments::limit(arguments, tools::AGENTS)?;
+    let place = arguments::place(arguments)?;
+    let mut tree = find_tree(arguments::required(arguments, "session")?, to, scope).await?;
+    if let Some(word) = arguments::text(arguments, "agent")? {
+        keep_below(&mut tree, word)?;
+    }
+    let (mut left_out, mut calls) = (0, 0);
+    let total = tree.agents.len();
+    let agents: Vec<Value> = tree
+        .agents
+        .iter()
+        .skip(place)
+        .take(limit + 1)
+        .map(|agent| {
+            let mut row = json!(agent);
+            for field in ["prompt", "result", "error", "description"] {
+                bound::cut_field(&mut row, field, GLANCE_CHARS, &mut left_out);
+            }
+            calls += agent.tools.len() as u64;
+            row["tools"] = json!([]);
+            row
+        })
+        .collect();
+    let (agents, has_more) = bound::page(agents, limit);
+    let next = has_more.then(|| (place + agents.len()).to_string());
+    let rest = total.saturating_sub(place + agents.len()) as u64;
+    let problems = tree.problems.len() as u64;
+    let mut session = json!(tree.session);
+    bound::cut_field(&mut session, "title", TITLE_CHARS, &mut left_out);
+    let mut answer = json!({
+        "schema": &*tree.schema, "session": session, "agents": agents, "summary": tree.summary, "problems": [], "next": next,
+    });
+    note(
+        &mut answer,
+        &[("characters", left_out), ("tool_calls", calls), ("agents_behind", rest), ("problems", problems)],
+    );
+    Ok(answer)
+}
+
+async fn get_agent(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+    let limit = arguments::limit(arguments, tools::CALLS)?;
+    let place = arguments::place(arguments)?;
+    let word = arguments::required(arguments, "agent")?;
+    let tree = match arguments::text(arguments, "session")? {
+        Some(session) => find_tree(session, to, scope).await?,
+        None if word == "root" => return Err("root needs a session: every session has one".to_owned()),
+        None => find_tree_of(word, to, scope).await?,
+    };
+    let agent = find_agent(&tree, word)?;
+    let mut left_out = 0;
+    let calls: Vec<Value> = agent
+        .tools
+        .iter()
+        .skip(place)
+        .take(limit + 1)
+        .map(|call| {
+            let mut call = json!(call);
+            bound::cut_texts(&mut call, GLANCE_CHARS, &mut left_out);
+            call
+        })
+        .collect();
+    let (calls, has_more) = bound::page(calls, limit);
+    let next = has_more.then(|| (place + calls.len()).to_string());
+    let rest = agent.tools.len().saturating_sub(place + calls.len()) as u64;
+    let mut row = json!(agent);
+    for field in ["prompt", "result", "error", "description"] {
+        bound::cut_field(&mut row, field, WHOLE_CHARS, &mut left_out);
+    }
+    row["tools"] = Value::Array(calls);
+    let mut session = json!(tree.session);
+    bound::cut_field(&mut session, "title", TITLE_CHARS, &mut left_out);
+    let mut answer = json!({ "schema": AGENT_SCHEMA, "session": session, "agent": row, "next": next });
+    note(&mut answer, &[("characters", left_out), ("tool_calls_behind", rest)]);
+    Ok(answer)
+}
+
+async fn search(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+    let limit = arguments::limit(arguments, tools::HITS)?;
+    let terms = arguments::terms(arguments::required(arguments, "query")?);
+    if terms.is_empty() {
+        return Err("there is no word in the query".to_owned());
+    }
+    let sessions = Sessions::list(to, scope, false).await?;
+    let only = arguments::text(arguments, "session")?.map(|word| sessions.find(word)).transpose()?;
+    let look = async |session: Option<SessionId>, limit| match ask(
+        to,
+        Question::Search { terms: terms.clone(), session, limit },
+    )
+    .await?
+    {
+        Answer::Hits(hits) => Ok(hits.hits),
+        Answer::Sessions(_) | Answer::Tree(_) | Answer::Events(_) => {
+            Err("passages were asked for".to_owned())
+        }
+    };
+    let wanted = limit + 1;
+    let mut hits = match &only {
+        Some(session) => look(Some(session.clone()), wanted).await?,
+        None => {
+            let mut all = look(None, SEARCHED).await?;
+            let is_full = all.len() == SEARCHED;
+            all.retain(|hit| sessions.has(&hit.session_id));
+            if is_full && all.len() < wanted {
+                // Others' sessions have so many of them that ours were not reached.
+                all.clear();
+                for row in sessions.rows.iter().take(SEARCHED_SESSIONS) {
+                    all.extend(look(Some(row.id.clone()), wanted).await?);
+                    if all.len() >= wanted {
+                        break;
+                    }
+                }
+            }
+            all
+        }
+    };
+    let has_more = hits.len() > limit;
+    hits.truncate(limit);
+    let mut left_out = 0;
+    let found: Vec<Value> = hits
+        .iter()
+        .map(|hit| {
+            let mut hit = json!(hit);
+            bound::cut_texts(&mut hit, GLANCE_CHARS, &mut left_out);
+            hit
+        })
+        .collect();
+    let (found, is_cut) = bound::page(found, limit);
+    let mut answer = json!({ "schema": HITS_SCHEMA, "hits": found, "has_more": has_more || is_cut });
+    note(&mut answer, &[("characters", left_out)]);
+    Ok(answer)
+}
+
+async fn get_events(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+    let limit = arguments::limit(arguments, tools::EVENTS)?;
+    let place = arguments::place(arguments)? as u64;
+    let kinds = arguments::texts(arguments, "kinds")?;
+    let agent = arguments::text(arguments, "agent")?;
+    let sessions = Sessions::list(to, scope, false).await?;
+    let session = sessions.find(arguments::required(arguments, "session")?)?;
+    let Answer::Events(events) = ask(to, Question::Events(session)).await? else {
+        return Err("events were asked for".to_owned());
+    };
+    let is_agents = |event: &Event, word: &str| {
+        let id = &event.actor_id.0;
+        if word == "root" { id.is_root() } else { id.starts_with(word) }
+    };
+    let is_wanted = |event: &&Event| {
+        kinds.as_ref().is_none_or(|kinds| kinds.contains(&event.kind.as_str()))
+            && agent.is_none_or(|word| is_agents(event, word))
+    };
+    if let Some(word) = agent
+        && !events.iter().any(|event| is_agents(event, word))
+    {
+        return Err(format!("no agent {word:?} is found in this session; get_tree lists them"));
+    }
+    let mut left_out = 0;
+    let wanted = events.iter().filter(is_wanted);
+    let total = wanted.clone().count();
+    let behind: Vec<Value> = wanted
+        .filter(|event| event.seq > place)
+        .take(limit + 1)
+        .map(|event| {
+            let mut event = json!(event);
+            if let Some(data) = event.get_mut("data") {
+                bound::cut_texts(data, EVENT_CHARS, &mut left_out);
+            }
+            event
+        })
+        .collect();
+    let (shown, has_more) = bound::page(behind, limit);
+    let next = shown.last().and_then(|event| event.get("seq")).filter(|_| has_more);
+    let next = next.map(|seq| seq.to_string());
+    let mut answer = json!({ "schema": "subscope.events/1", "events": shown, "next": next, "total": total });
+    note(&mut answer, &[("characters", left_out)]);
+    Ok(answer)
+}
+
+/// The tree of a session that is there for the asker.
+async fn find_tree(word: &str, to: &Ask, scope: &Scope) -> Result<Tree, String> {
+    let sessions = Sessions::list(to, scope, false).await?;
+    let session = sessions.find(word)?;
+    tree(session, to).await?.ok_or_else(|| format!("no session {word:?} is found; list_sessions lists them"))
+}
+
+/// The tree of the newest session of the asker's that has such an agent.
+async fn find_tree_of(agent: &str, to: &Ask, scope: &Scope) -> Result<Tree, String> {
+    let sessions = Sessions::list(to, scope, false).await?;
+    for row in sessions.rows.iter().filter(|row| row.agents > 0).take(SEARCHED_SESSIONS) {
+        if let Some(tree) = tree(row.id.clone(), to).await?
+            && tree.agents.iter().any(|row| !row.id.is_root() && row.id.starts_with(agent))
+        {
+            return Ok(tree);
+        }
+    }
+    Err(format!("no agent {agent:?} is found; name its session, too"))
+}
+
+async fn tree(session: SessionId, to: &Ask) -> Result<Option<Tree>, String> {
+    match ask(to, Question::Tree(session)).await? {
+        Answer::Tree(tree) => Ok(tree.map(|tree| *tree)),
+        Answer::Sessions(_) | Answer::Hits(_) | Answer::Events(_) => Err("a tree was asked for".to_owned()),
+    }
+}
+
+/// Finds the one agent of that id, or of which it is the beginning.
+fn find_agent<'t>(tree: &'t Tree, word: &str) -> Result<&'t Agent, String> {
+    if let Some(agent) = tree.agents.iter().find(|agent| agent.id.as_str() == word) {
+        return Ok(agent);
+    }
+    let mut begin = tree.agents.iter().filter(|agent| agent.id.starts_with(word));
+    match (begin.next(), begin.next()) {
+        (Some(agent), None) => Ok(agent),
+        (None, _) => Err(format!("no agent {word:?} is found in this session; get_tree lists them")),
+        (Some(_), Some(_)) => {
+            Err(format!("{word:?} is the beginning of several agents' ids: give more of it"))
+        }
+    }
+}
+
+/// Keeps an agent and those below it: in pre-order they stand together.
+fn keep_below(tree: &mut Tree, word: &str) -> Result<(), String> {
+    let id = find_agent(tree, word)?.id.clone();
+    let Some(start) = tree.agents.iter().position(|row| row.id == id) else { return Ok(()) };
+    let depth = tree.agents.get(start).map_or(0, |row| row.depth);
+    let is_below = |row: &&Agent| row.depth > depth && row.parent_id.is_some();
+    let below = tree.agents.iter().skip(start + 1).take_while(is_below).count();
+    tree.agents = tree.agents.drain(start..=start + below).collect();
+    Ok(())
+}
+
+fn note(answer: &mut Value, left_out: &[(&str, u64)]) {
+    if let Some(answer) = answer.as_object_mut() {
+        bound::note(answer, left_out);
+    }
+}

@@ -1,0 +1,103 @@
+//! Arguments of a call, read leniently where that loses nothing; an error says what is wrong with which.
+
+use rmcp::model::JsonObject;
+use serde_json::Value;
+
+/// The text of that name; `None` where it is missing or blank.
+pub(super) fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, String> {
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+        Some(_) => Err(format!("{name} has to be a string")),
+    }
+}
+
+/// The text of that name, which has to be there.
+pub(super) fn required<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a str, String> {
+    text(arguments, name)?.ok_or_else(|| format!("{name} is missing"))
+}
+
+/// How many entries are asked for.
+pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Result<usize, String> {
+    let wrong = || format!("limit has to be a number from 1 to {most}");
+    match arguments.get("limit") {
+        None | Some(Value::Null) => Ok(usual),
+        Some(value) => {
+            let number = value.as_u64().ok_or_else(wrong)?;
+            let number = usize::try_from(number).unwrap_or(most);
+            if number == 0 { Err(wrong()) } else { Ok(number.min(most)) }
+        }
+    }
+}
+
+/// Whether something is asked for.
+pub(super) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, String> {
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(format!("{name} has to be true or false")),
+    }
+}
+
+/// The texts of that name; `None` where there are none.
+pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<Vec<&'a str>>, String> {
+    let wrong = || format!("{name} has to be an array of strings");
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(items)) => {
+            let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            Ok(Some(items.ok_or_else(wrong)?).filter(|items| !items.is_empty()))
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// The place behind which a page begins, as a number.
+pub(super) fn place(arguments: &JsonObject) -> Result<usize, String> {
+    // Models write a number where they were shown one.
+    if let Some(number) = arguments.get("after").and_then(Value::as_u64) {
+        return Ok(usize::try_from(number).unwrap_or(usize::MAX));
+    }
+    match text(arguments, "after")? {
+        None => Ok(0),
+        Some(place) => place.parse().map_err(|_| "after is no `next` of a page".to_owned()),
+    }
+}
+
+/// Cuts a query into words and quoted phrases.
+pub(super) fn terms(query: &str) -> Vec<String> {
+    let pieces = query.split('"').enumerate();
+    let terms = pieces.flat_map(|(number, piece)| match number % 2 {
+        0 => piece.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![piece.to_owned()],
+    });
+    terms.filter(|term| term.chars().any(char::is_alphanumeric)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_of_another_type_are_refused_by_name() {
+        let arguments =
+            json!({"limit": "x", "live": 1, "session": 2, "kinds": [1], "after": "y", "agent": " "});
+        let arguments = arguments.as_object().unwrap();
+        assert_eq!(limit(arguments, (2, 9)), Err("limit has to be a number from 1 to 9".to_owned()));
+        assert_eq!(flag(arguments, "live"), Err("live has to be true or false".to_owned()));
+        assert_eq!(required(arguments, "session"), Err("session has to be a string".to_owned()));
+        assert_eq!(required(arguments, "agent"), Err("agent is missing".to_owned()));
+        assert_eq!(texts(arguments, "kinds"), Err("kinds has to be an array of strings".to_owned()));
+        assert_eq!(place(arguments), Err("after is no `next` of a page".to_owned()));
+    }
+
+    #[test]
+    fn limits_are_bounded_and_terms_are_words_and_phrases() {
+        let limit_of = |value: Value| limit(json!({ "limit": value }).as_object().unwrap(), (2, 9));
+        assert_eq!((limit_of(json!(null)), limit_of(json!(500)), limit_of(json!(3))), (Ok(2), Ok(9), Ok(3)));
+        assert!(limit_of(json!(0)).is_err() && limit_of(json!(-1)).is_err());
+        assert_eq!(terms("round \"half cents\" up* - \"\""), ["round", "half cents", "up*"]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Bounds of an answer: how long its texts may be, how much of a list fits, and what is said of the rest.
+
+use serde_json::{Map, Value};
+use subscope_render::safe;
+
+/// How much JSON an answer has at most, but for its last entry: about 15,000 tokens, so that no client cuts it.
+pub(super) const ANSWER_BYTES: usize = 60_000;
+
+/// Cuts every text below a value to so many characters, and counts what is missing.
+pub(super) fn cut_texts(value: &mut Value, chars: usize, left_out: &mut u64) {
+    // A stack of its own: a hostile payload may be nested deeper than ours.
+    let mut next = vec![value];
+    while let Some(value) = next.pop() {
+        match value {
+            Value::String(text) => cut(text, chars, left_out),
+            Value::Array(items) => next.extend(items),
+            Value::Object(fields) => next.extend(fields.values_mut()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// Cuts the text of a field.
+pub(super) fn cut_field(object: &mut Value, field: &str, chars: usize, left_out: &mut u64) {
+    if let Some(Value::String(text)) = object.get_mut(field) {
+        cut(text, chars, left_out);
+    }
+}
+
+fn cut(text: &mut String, chars: usize, left_out: &mut u64) {
+    let Some((end, _)) = text.char_indices().nth(chars) else { return };
+    let missing = text.get(end..).map_or(0, |rest| rest.chars().count());
+    *left_out += missing as u64;
+    text.truncate(end);
+    text.push_str(&format!("… ({missing} more characters)"));
+}
+
+/// Takes entries until there are as many as wanted, or an answer is full; at least one. Returns them, and whether there are more.
+pub(super) fn page(entries: impl IntoIterator<Item = Value>, limit: usize) -> (Vec<Value>, bool) {
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    for entry in entries {
+        let size = entry.to_string().len();
+        if taken.len() == limit || (!taken.is_empty() && bytes + size > ANSWER_BYTES) {
+            return (taken, true);
+        }
+        bytes += size;
+        taken.push(entry);
+    }
+    (taken, false)
+}
+
+/// Says in an answer what of it is left out, where anything is.
+pub(super) fn note(answer: &mut Map<String, Value>, left_out: &[(&str, u64)]) {
+    let counts: Map<String, Value> = left_out
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(what, count)| ((*what).to_owned(), (*count).into()))
+        .collect();
+    if !counts.is_empty() {
+        answer.insert("left_out".to_owned(), Value::Object(counts));
+    }
+}
+
+/// Returns a value as JSON that acts on no terminal: what would is spelled as `\u` and a number, which means the same.
+pub(super) fn harmless(value: &Value) -> String {
+    let json = value.to_string();
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        if !safe::is_hidden(character) {
+            out.push(character);
+            continue;
+        }
+        let mut units = [0; 2];
+        for unit in character.encode_utf16(&mut units) {
+            out.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_everywhere_and_what_is_missing_is_said() {
+        let mut value = json!({"a": ["äöü12", 1, {"b": "ok"}]});
+        let mut left_out = 0;
+        cut_texts(&mut value, 3, &mut left_out);
+        assert_eq!(value, json!({"a": ["äöü… (2 more characters)", 1, {"b": "ok"}]}));
+        assert_eq!(left_out, 2);
+    }
+
+    #[test]
+    fn page_ends_at_its_limit_or_when_it_is_full() {
+        let entries = || (0..10).map(Value::from);
+        assert_eq!(page(entries(), 3), (vec![json!(0), json!(1), json!(2)], true));
+        assert!(!page(entries(), 10).1);
+        let big = || (0..3).map(|_| Value::from("x".repeat(ANSWER_BYTES)));
+        assert_eq!((page(big(), 3).0.len(), page(big(), 3).1), (1, true));
+    }
+
+    #[test]
+    fn what_acts_on_a_terminal_is_spelled_and_means_the_same() {
+        let value = json!({"text": "a\u{1b}[2J\u{202e}b\u{e0041}日"});
+        let text = harmless(&value);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        assert!(text.contains("\\u202e") && text.contains('日') && !text.contains('\u{202e}'), "{text}");
+    }
+}
