@@ -267,10 +267,8 @@ fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {
         let own = known.payloads.get_or_insert_with(Default::default);
         let CallPayloads { input, result } = *told;
         for (slot, other) in [(&mut own.input, input), (&mut own.result, result)] {
-            if let Some((kind, payload)) = other
-                && slot.as_ref().is_none_or(|(own, _)| kind < *own)
-            {
-                *slot = Some((kind, move_payload(payload, moved)));
+            for (kind, by, payload) in other {
+                slot.add(kind, by.map(|by| moved.name(by)), || move_payload(payload, moved));
             }
         }
     }

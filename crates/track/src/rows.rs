@@ -20,7 +20,7 @@ use crate::{
     people::{No, is_ghost, people},
     runs::runs,
     spans::{calls_by_agent, intervals, union},
-    status::{Case, Silence, Standing, call_end},
+    status::{Case, Silence, Standing, call_end, is_told_by_owner},
 };
 
 /// What is concluded of one agent before its row is made.
@@ -434,6 +434,7 @@ fn model(case: &Case<'_>, number: No, figures: &Figures) -> Option<Text> {
 fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
     let call = &case.facts.calls[number as usize];
     let payloads = call.payloads.as_deref();
+    let counts = |by: Option<u32>| is_told_by_owner(case, number, by);
     ToolCall {
         id: call.id.clone().map(subscope_model::ToolUseId),
         name: call.name.clone().unwrap_or_else(|| "".into()),
@@ -449,11 +450,11 @@ fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
         ended_at_ms: call_end(case, number, call).and_then(|(_, time)| time),
         detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
         input: payloads
-            .and_then(|payloads| payloads.input.as_ref())
-            .map(|(_, payload)| Box::new(payload.clone())),
+            .and_then(|payloads| payloads.input.best(counts))
+            .map(|payload| Box::new(payload.clone())),
         result: payloads
-            .and_then(|payloads| payloads.result.as_ref())
-            .map(|(_, payload)| Box::new(payload.clone())),
+            .and_then(|payloads| payloads.result.best(counts))
+            .map(|payload| Box::new(payload.clone())),
     }
 }
 

@@ -359,15 +359,19 @@ struct Told {
     error: Option<Text>,
 }
 
+/// Whether what somebody tells of a call counts: the owner's own word, or that of somebody whom the wire does not name.
+pub(crate) fn is_told_by_owner(case: &Case<'_>, number: u32, by: Option<u32>) -> bool {
+    let owner = case.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
+    match by.and_then(|by| case.people.of(by)) {
+        Some(teller) => owner.is_none_or(|owner| owner == teller),
+        None => true,
+    }
+}
+
 /// Returns how a call ended and when: by the source that tells most, and only as its owner's own wire tells it (a fork's
 /// file holds a made-up result).
 pub(crate) fn call_end(case: &Case<'_>, number: u32, call: &CallFacts) -> Option<(Outcome, Option<Millis>)> {
-    let owner = case.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
-    let is_owners = |by: Option<u32>| match by.and_then(|by| case.people.of(by)) {
-        Some(teller) => owner.is_none_or(|owner| owner == teller),
-        None => true,
-    };
-    let counted = || call.ends.iter().filter(|end| is_owners(end.by()));
+    let counted = || call.ends.iter().filter(|end| is_told_by_owner(case, number, end.by()));
     // A denial is told beside the error that the model gets to see.
     let denied = counted().find(|end| end.outcome == Outcome::Denied);
     let known = || {

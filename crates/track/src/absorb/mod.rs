@@ -14,7 +14,7 @@ use subscope_model::{
 use crate::{
     facts::{
         Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, PromptFact,
-        ROOT, Ref, ResponseFacts, Retry, Tail, Tokens, TurnFact, better, better_text, response_key,
+        ROOT, Ref, ResponseFacts, Retry, Tail, Tellings, Tokens, TurnFact, better, better_text, response_key,
     },
     hash_text,
 };
@@ -272,7 +272,7 @@ impl Absorber {
             && let Some(input) = told.input
         {
             let payloads = call.payloads.get_or_insert_with(Default::default);
-            keep_payload(&mut payloads.input, seen, input);
+            keep_payload(&mut payloads.input, actor, seen, input);
         }
         if let Some(input) = &told.spawn {
             let facts = call.spawn.get_or_insert_with(Default::default);
@@ -309,7 +309,7 @@ impl Absorber {
                 && let Some(result) = told.result
             {
                 let payloads = call.payloads.get_or_insert_with(|| Box::new(CallPayloads::default()));
-                keep_payload(&mut payloads.result, seen, result);
+                keep_payload(&mut payloads.result, actor, seen, result);
             }
         }
         if let Some(run) = told.batch_run {
@@ -480,17 +480,13 @@ fn join_usage(response: &mut ResponseFacts, told: &Response<'_>) {
     }
 }
 
-fn keep_payload(slot: &mut Option<(SourceKind, Payload)>, seen: &Observation<'_>, raw: Raw<'_>) {
-    if slot.as_ref().is_some_and(|(kind, _)| *kind <= seen.kind) {
-        return;
-    }
-    let payload = match u32::try_from(raw.json.len()) {
+fn keep_payload(slot: &mut Tellings, actor: Option<Ref>, seen: &Observation<'_>, raw: Raw<'_>) {
+    slot.add(seen.kind, actor, || match u32::try_from(raw.json.len()) {
         Ok(len) if raw.offset != u64::MAX => {
             Payload::At { source: seen.place.source, offset: raw.offset, len }
         }
         _ => Payload::Inline(raw.json.into()),
-    };
-    *slot = Some((seen.kind, payload));
+    });
 }
 
 fn prompt(

@@ -266,11 +266,40 @@ pub(crate) struct CallFacts {
     pub(crate) spawn: Option<Box<SpawnCallFacts>>,
 }
 
-/// Arguments and result of a call, the best kind of source's.
+/// Arguments and result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallPayloads {
-    pub(crate) input: Option<(SourceKind, Payload)>,
-    pub(crate) result: Option<(SourceKind, Payload)>,
+    pub(crate) input: Tellings,
+    pub(crate) result: Tellings,
+}
+
+/// What each teller says, the first of each kind of source: copies of a call have other results, and whose it is is concluded
+/// later.
+#[derive(Debug, Default)]
+pub(crate) struct Tellings(SmallVec<[(SourceKind, Option<Ref>, Payload); 1]>);
+
+impl Tellings {
+    pub(crate) fn add(&mut self, kind: SourceKind, by: Option<Ref>, payload: impl FnOnce() -> Payload) {
+        if !self.0.iter().any(|(known, teller, _)| (*known, *teller) == (kind, by)) {
+            self.0.push((kind, by, payload()));
+        }
+    }
+
+    /// Returns what the best kind of source says of those who count, the named ones first.
+    pub(crate) fn best(&self, counts: impl Fn(Option<Ref>) -> bool) -> Option<&Payload> {
+        let of_owner = self.0.iter().filter(|(_, by, _)| counts(*by));
+        let best = of_owner.min_by_key(|(kind, by, _)| (*kind, by.is_none()));
+        best.or_else(|| self.0.iter().min_by_key(|(kind, ..)| *kind)).map(|(.., payload)| payload)
+    }
+}
+
+impl IntoIterator for Tellings {
+    type Item = (SourceKind, Option<Ref>, Payload);
+    type IntoIter = smallvec::IntoIter<[(SourceKind, Option<Ref>, Payload); 1]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
 }
 
 impl CallFacts {
