@@ -12,6 +12,7 @@ mod publish;
 mod run;
 mod serve;
 mod shell;
+mod silence;
 mod stop;
 mod tree;
 pub(crate) mod value;

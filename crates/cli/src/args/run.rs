@@ -1,12 +1,12 @@
 //! `subscope run`.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 use subscope_render::Detail;
 
-use super::value;
-use crate::config::{Raw, Sourced, parse_heartbeat, parse_limit};
+use super::{silence::SilenceArgs, value};
+use crate::config::{Raw, Sourced};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,15 +53,8 @@ pub(crate) struct RunArgs {
     /// Prints the tree of agents on stderr when the command has ended, in this detail.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
-    /// Says so often how active agents stand: 1s to 60s. [default: 10s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
-    pub(crate) heartbeat: Option<Duration>,
-    /// Marks an agent as stalled after this silence. [default: 180s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
-    pub(crate) stall: Option<Duration>,
-    /// The same while any subagent is active. [default: 600s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
-    pub(crate) stall_subagents: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) silence: SilenceArgs,
     /// Ends the command when an agent is stalled.
     #[arg(long)]
     pub(crate) stall_kill: bool,
@@ -75,9 +68,7 @@ impl RunArgs {
     pub(super) fn settings(&self) -> Raw {
         let mut raw = Raw::default();
         raw.watch.verbose = Sourced::flag("--verbose", self.verbose.then_some(true));
-        raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
-        raw.watch.stall = Sourced::flag("--stall", self.stall);
-        raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
+        self.silence.set(&mut raw);
         raw
     }
 }

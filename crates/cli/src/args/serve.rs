@@ -1,10 +1,11 @@
 //! `subscope serve`.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
-use crate::config::{Raw, Sourced, parse_days, parse_heartbeat, parse_limit, parse_listen};
+use super::silence::SilenceArgs;
+use crate::config::{Raw, Sourced, parse_days, parse_listen};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,15 +36,8 @@ pub(crate) struct ServeArgs {
     /// Runs as commands start it: detached, and only as long as somebody needs it.
     #[arg(long, hide = true, conflicts_with = "stop")]
     pub(crate) background: bool,
-    /// Says so often on live feeds how active agents stand: 1s to 60s. [default: 10s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
-    pub(crate) heartbeat: Option<Duration>,
-    /// Marks an agent as stalled after this silence. [default: 180s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
-    pub(crate) stall: Option<Duration>,
-    /// The same while any subagent is active. [default: 600s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
-    pub(crate) stall_subagents: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) silence: SilenceArgs,
     /// Keeps transcripts that Claude Code deletes: a second name for each file while it is there, compressed from then on.
     #[arg(long)]
     pub(crate) archive: bool,
@@ -60,9 +54,7 @@ impl ServeArgs {
     pub(super) fn settings(&self) -> Raw {
         let mut raw = Raw::default();
         raw.hub.listen = Sourced::flag("--listen", self.listen);
-        raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
-        raw.watch.stall = Sourced::flag("--stall", self.stall);
-        raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
+        self.silence.set(&mut raw);
         raw.store.archive = Sourced::flag("--archive", self.archive.then_some(true));
         raw.store.keep_days = Sourced::flag("--keep-days", self.keep_days);
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());

@@ -1,12 +1,15 @@
 //! `subscope watch`.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::Args;
 use subscope_decode::Dialect;
 
-use super::value::{self, Target};
-use crate::config::{Raw, Sourced, parse_heartbeat, parse_limit};
+use super::{
+    silence::SilenceArgs,
+    value::{self, Target},
+};
+use crate::config::{Raw, Sourced};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,15 +40,8 @@ pub(crate) struct WatchArgs {
     /// Reads the targets as this dialect instead of recognising it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
-    /// Says so often how active agents stand: 1s to 60s. [default: 10s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_heartbeat)]
-    pub(crate) heartbeat: Option<Duration>,
-    /// Marks an agent as stalled after this silence. [default: 180s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
-    pub(crate) stall: Option<Duration>,
-    /// The same while any subagent is active. [default: 600s]
-    #[arg(long, value_name = "SPAN", value_parser = parse_limit)]
-    pub(crate) stall_subagents: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) silence: SilenceArgs,
     /// Takes prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
@@ -56,9 +52,7 @@ impl WatchArgs {
     pub(super) fn settings(&self) -> Raw {
         let mut raw = Raw::default();
         raw.watch.verbose = Sourced::flag("--verbose", self.verbose.then_some(true));
-        raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
-        raw.watch.stall = Sourced::flag("--stall", self.stall);
-        raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
+        self.silence.set(&mut raw);
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());
         raw
     }

@@ -59,7 +59,7 @@ pub(super) fn everything(args: &WatchArgs, context: &Context) -> Result<Followed
     let root = projects_folder(context);
     context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
     // The hub concludes for everybody: other limits or prices need one of one's own.
-    if args.stall.is_some() || args.stall_subagents.is_some() || args.prices.is_some() {
+    if args.silence.has_limits() || args.prices.is_some() {
         return in_process(Box::new(Live::projects(root)?), context);
     }
     let mut reach = Reach::new(Start::IfNone, context)?;
