@@ -10,6 +10,8 @@ use std::{
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Stdio},
+    thread,
+    time::Duration,
 };
 
 use common::{agents, env, json, run, told};
@@ -28,8 +30,12 @@ struct Hub(Child);
 
 impl Hub {
     fn start(env: &TestEnv) -> Self {
+        Self::start_with(env, &[])
+    }
+
+    fn start_with(env: &TestEnv, options: &[&str]) -> Self {
         let mut command = env.command();
-        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
@@ -233,4 +239,35 @@ fn post(socket: &Path, body: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// Waits until an agent is asked to stop.
+fn wait_until_asked(env: &TestEnv, agent: &str) {
+    let deadline = clock::tick() + Duration::from_secs(30);
+    while shown(env, agent)["flags"].as_array().is_none_or(|flags| !flags.contains(&"stopping".into())) {
+        assert!(clock::tick() < deadline, "nobody asked it");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn stalled_subagent_is_stopped_where_serve_or_watch_is_told_so() {
+    let limits = ["--stall", "1s", "--stall-subagents", "1s"];
+    for by_serve in [true, false] {
+        let env = env();
+        let options = if by_serve { [&limits[..], &["--stall-kill"]].concat() } else { limits.to_vec() };
+        let _hub = Hub::start_with(&env, &options);
+        let watch = (!by_serve).then(|| {
+            let mut command = env.command();
+            let command = command.args(["watch", "--stall-kill"]);
+            Hub(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        });
+        hook(&env, "a111", "SubagentStart", "");
+        assert_eq!(hook(&env, "a111", "PreToolUse", "1"), "");
+        assert_eq!(hook(&env, "a111", "PostToolUse", "1"), "");
+        wait_until_asked(&env, "a111");
+        let answer = hook(&env, "a111", "PreToolUse", "2");
+        assert!(answer.contains(r#""continue":false"#), "{answer}");
+        drop(watch);
+    }
 }

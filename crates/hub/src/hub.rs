@@ -49,7 +49,7 @@ use crate::{
 };
 
 /// What the hub concludes with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HubOptions {
     /// Prices.
     pub prices: PriceTable,
@@ -57,6 +57,8 @@ pub struct HubOptions {
     pub limits: Limits,
     /// Where passages are found, where they are.
     pub texts: Option<TextsAt>,
+    /// Whether a subagent that is stalled is told to stop, as if a person had ordered it.
+    pub stops_stalled: bool,
 }
 
 /// Where passages are found.
@@ -322,7 +324,7 @@ impl Loop {
                 Err(_) => Next::Stop,
             };
         }
-        if !self.is_woken || !self.past.is_empty() {
+        if !self.is_woken || !self.past.is_empty() || !self.waiting.is_empty() {
             return Next::GoOn;
         }
         match self.inbox.recv_timeout(self.woken_wait()) {

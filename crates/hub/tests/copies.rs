@@ -247,7 +247,7 @@ fn what_was_settled_is_not_done_again() {
 
 /// What a hub shows once all sessions have come and nothing changes any more, or after a long time.
 fn live(place: &Place, order: &[String], keeper: impl Keeper + 'static, truth: Sum) -> Sum {
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions::default();
     let driver = Live::targets(vec![place.folder.path().join("projects")], None).unwrap();
     let hub = Hub::start(Box::new(driver), Box::new(keeper), options).unwrap();
     let handle = hub.handle();

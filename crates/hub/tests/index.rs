@@ -56,7 +56,7 @@ fn rows(history: &dyn History) -> Vec<SessionRow> {
 fn hub() -> (Hub, PathBuf, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Access::Write);
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions::default();
     let hub = Hub::start(Box::new(Nothing), Box::new(store), options).unwrap();
     (hub, folder.path().to_owned(), folder)
 }

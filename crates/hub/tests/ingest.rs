@@ -14,14 +14,13 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold, Limits};
+use subscope_fold::{Dialect, Fold};
 use subscope_hub::{
     AskError, Asks, Commit, Driver, Fed, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError,
     Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Named, Nothing, Recalled, Taken,
 };
 use subscope_model::{
-    AgentId, Event, EventKind, Holdings, Millis, PriceTable, Problem, SessionId, SessionRow, Stats, Text,
-    Tree, Update,
+    AgentId, Event, EventKind, Holdings, Millis, Problem, SessionId, SessionRow, Stats, Text, Tree, Update,
 };
 use subscope_store::{Access, Keys, Sqlite};
 use subscope_testkit::fixtures::recording;
@@ -30,7 +29,7 @@ use subscope_testkit::fixtures::recording;
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Keeper + 'static) -> Hub {
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions::default();
     Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
 }
 
@@ -321,7 +320,7 @@ fn replaced_file_keeps_what_was_handed_over() {
     let file = folder.path().join("session.jsonl");
     std::fs::write(&file, &bytes).unwrap();
     let driver = Live::targets(vec![file.clone()], None).unwrap();
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions::default();
     let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
     let handle = hub.handle();
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
@@ -371,7 +370,7 @@ impl Driver for Reading {
 fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let store = || Box::new(sqlite(folder.path()));
-    let options = || HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = || HubOptions::default();
     let hub = Hub::start(Box::new(Nothing), store(), options()).unwrap();
     let late = Ingest { received_ms: Some(5_000), ..hook("s", "t1", "PreToolUse") };
     ingest(&hub.handle(), late).unwrap();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use proptest::{prelude::*, sample::Index};
-use subscope_fold::{Fold, Limits};
+use subscope_fold::Fold;
 use subscope_hub::{Driver, Fed, Hub, HubOptions, Memory, Recording, Replay, Subscription};
 use subscope_model::{
     Agent, Event, Feed, Millis, PriceTable, Problem, Received, Session, SessionId, SourceId, Tree, Update,
@@ -25,7 +25,7 @@ use subscope_testkit::{
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn options() -> HubOptions {
-    HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None }
+    HubOptions::default()
 }
 
 /// The number of a source, and some bytes of it.

@@ -7,17 +7,16 @@ use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
     AskError, Asks, Hub, HubHandle, HubOptions, Ingest, Keeper, Memory, Nothing, StopError, Stopping, Taken,
-    hook_ingest, take_spool,
+    clock, hook_ingest, take_spool,
 };
-use subscope_model::{Agent, AgentId, AgentStatus, Flag, PriceTable, SessionId};
+use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, Flag, Received, SessionId, Update};
 use subscope_store::{Access, Sqlite};
 
 /// Far more than any answer takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Keeper + 'static) -> Hub {
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
-    Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
+    Hub::start(Box::new(Nothing), Box::new(keeper), HubOptions::default()).unwrap()
 }
 
 fn store(folder: &Path) -> Sqlite {
@@ -232,4 +231,39 @@ fn hooks_that_nobody_waits_for_are_told_nothing() {
     let row = row(&handle, "s", "a1");
     assert_eq!((row.status, row.has(Flag::Stopping)), (AgentStatus::Running, true));
     assert_eq!(row.tool_calls, 2);
+}
+
+#[test]
+fn stalled_agent_is_told_to_stop_only_where_that_is_wanted() {
+    for stops_stalled in [true, false] {
+        let limits = Limits { stall_ms: 100, stall_subagents_ms: 100, ..Limits::default() };
+        let options = HubOptions { limits, stops_stalled, ..HubOptions::default() };
+        let hub = Hub::start(Box::new(Nothing), Box::new(Memory::new()), options).unwrap();
+        let handle = hub.handle();
+        let feed = hub.subscribe();
+        start(&handle, "s", &["a1"]);
+        let is_stall = |update: &Update| matches!(update, Update::Event(event) if event.kind == EventKind::Stall && event.text("agent_id") == Some("a1"));
+        wait_until(feed, is_stall);
+        // The order follows at once; what is asked meanwhile may come before it.
+        let deadline = clock::tick() + LIMIT;
+        while stops_stalled && !row(&handle, "s", "a1").has(Flag::Stopping) {
+            assert!(clock::tick() < deadline, "nothing was ordered");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let is_told = is_stop(&post(&handle, "s", "a1", "PreToolUse", "t1"));
+        assert_eq!(is_told, stops_stalled);
+    }
+}
+
+/// Reads a feed until an update comes.
+fn wait_until(mut feed: impl Feed, is_it: impl Fn(&Update) -> bool) {
+    let deadline = clock::tick() + LIMIT;
+    loop {
+        assert!(clock::tick() < deadline, "it never came");
+        if let Received::Update(update) = feed.next(Duration::from_millis(100))
+            && is_it(&update)
+        {
+            return;
+        }
+    }
 }

@@ -38,6 +38,9 @@ pub(crate) struct ServeArgs {
     pub(crate) background: bool,
     #[command(flatten)]
     pub(crate) silence: SilenceArgs,
+    /// Orders a subagent that is stalled to stop, as `subscope stop` does.
+    #[arg(long)]
+    pub(crate) stall_kill: bool,
     /// Keeps transcripts that Claude Code deletes: a second name for each file while it is there, compressed from then on.
     #[arg(long)]
     pub(crate) archive: bool,

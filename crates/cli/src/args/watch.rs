@@ -42,6 +42,9 @@ pub(crate) struct WatchArgs {
     pub(crate) dialect: Option<Dialect>,
     #[command(flatten)]
     pub(crate) silence: SilenceArgs,
+    /// Orders a subagent that is stalled to stop, as `subscope stop` does.
+    #[arg(long)]
+    pub(crate) stall_kill: bool,
     /// Takes prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,

@@ -69,8 +69,11 @@ const FRAME: Duration = Duration::from_millis(100);
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
     let replay = Replay::new(recordings(), args.speed.0);
-    let options =
-        HubOptions { prices: context.prices()?.table.clone(), limits: limits(context), texts: None };
+    let options = HubOptions {
+        prices: context.prices()?.table.clone(),
+        limits: limits(context),
+        ..HubOptions::default()
+    };
     let hub = Hub::start(Box::new(replay), Box::new(Memory::new()), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     let mut feed = hub.subscribe();

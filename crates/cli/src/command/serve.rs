@@ -78,7 +78,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     if args.background {
         return in_background(context);
     }
-    let hosting =
+    let mut hosting =
         Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)?.map_err(|error| {
             match error {
                 OpenError::Locked(_) => history::failed(error)
@@ -86,6 +86,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
                 error => history::failed(error),
             }
         })?;
+    hosting.options.stops_stalled = args.stall_kill;
     context.say(&format!("following live sessions below {} (Ctrl-C ends)", hosting.root.display()));
     if !hosting.server.listen.ip().is_loopback() {
         context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
@@ -175,6 +176,7 @@ impl Hosting {
                 prices: past.prices.clone(),
                 limits: limits(context),
                 texts: Some(TextsAt { folder: data.clone(), archive: past.archive.clone() }),
+                stops_stalled: false,
             },
             past,
             server: ServerOptions {

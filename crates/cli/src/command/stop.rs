@@ -1,6 +1,7 @@
 //! `subscope stop`: hands a person's order to the hub, which keeps it until the agent is told or has ended.
 
 use subscope_client::ClientError;
+use subscope_model::Ordered;
 use subscope_render::safe;
 
 use crate::{
@@ -21,20 +22,7 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
         let error = CliError::new(Kind::Usage, "the agent's id is empty");
         return Err(error.hint("give the beginning of its id, or SESSION/AGENT"));
     }
-    let mut hub = Reach::new(Start::Never, context)?.hub().map_err(|nobody| {
-        let why = match nobody {
-            Nobody::Failed(why) => why,
-            Nobody::NotWanted | Nobody::Locked => "no hub runs".to_owned(),
-        };
-        let error = CliError::new(Kind::Failed, why);
-        error.hint("an order needs a hub that tells the agent: start `subscope serve`")
-    })?;
-    let told = hub.stop(session, agent).map_err(|error| match error {
-        ClientError::Refused { message, .. } if !message.is_empty() => {
-            CliError::new(Kind::Failed, message).hint("`subscope tree last` shows who is at work")
-        }
-        error => CliError::caused(Kind::Failed, error),
-    })?;
+    let told = order(session, agent, context)?;
     if !told.reached {
         context.warn("no hook of its session has named an agent yet: before Claude Code 2.1.64 they never do, and it cannot be told");
     }
@@ -47,4 +35,22 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
         told.agent_id, told.title
     );
     output::print(&format!("{}\n", safe::line(&line, context.style(None).charset())))
+}
+
+/// Orders that a subagent stop, of the hub that runs.
+pub(crate) fn order(session: Option<&str>, agent: &str, context: &Context) -> Result<Ordered, CliError> {
+    let mut hub = Reach::new(Start::Never, context)?.hub().map_err(|nobody| {
+        let why = match nobody {
+            Nobody::Failed(why) => why,
+            Nobody::NotWanted | Nobody::Locked => "no hub runs".to_owned(),
+        };
+        let error = CliError::new(Kind::Failed, why);
+        error.hint("an order needs a hub that tells the agent: start `subscope serve`")
+    })?;
+    hub.stop(session, agent).map_err(|error| match error {
+        ClientError::Refused { message, .. } if !message.is_empty() => {
+            CliError::new(Kind::Failed, message).hint("`subscope tree last` shows who is at work")
+        }
+        error => CliError::caused(Kind::Failed, error),
+    })
 }

@@ -5,10 +5,11 @@ pub(super) mod live;
 use std::{path::PathBuf, time::Duration};
 
 use subscope_hub::{Driver, Hub, HubOptions, Live, Memory, Piped};
-use subscope_model::{Feed, Received};
+use subscope_model::{AgentId, EventKind, Feed, Received, Update};
 
 use super::{
     showing::{Form, Out, Showing},
+    stop,
     target::{Named, limits, resolve},
 };
 use crate::{
@@ -29,13 +30,29 @@ pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     let mut watch = Showing::new(form, Out::Stdout, context);
     loop {
         match followed.feed.next(WAIT) {
-            Received::Update(update) => watch.take(update)?,
+            Received::Update(update) => {
+                let stall = args.stall_kill.then(|| stalled(&update)).flatten();
+                watch.take(update)?;
+                if let Some((session, agent)) = stall {
+                    match stop::order(Some(&session), &agent, context) {
+                        Ok(_) => context.say(&format!("subagent {agent} is stalled: it is asked to stop")),
+                        Err(error) => context.warn(&format!("subagent {agent} is stalled: {error}")),
+                    }
+                }
+            }
             Received::Idle => {}
             Received::Closed => break,
         }
         watch.beat()?;
     }
     watch.finish()
+}
+
+/// The subagent that an update says is stalled, with its session.
+fn stalled(update: &Update) -> Option<(String, String)> {
+    let Update::Event(event) = update else { return None };
+    let agent = event.text("agent_id").filter(|_| event.kind == EventKind::Stall)?;
+    (agent != AgentId::ROOT).then(|| (event.session_id.to_string(), agent.to_owned()))
 }
 
 /// What is followed, and what has to live as long.
@@ -51,8 +68,11 @@ fn targets(args: &WatchArgs, context: &Context) -> Result<Followed, CliError> {
 
 /// Follows something in this process and keeps nothing of it.
 fn in_process(driver: Box<dyn Driver>, context: &Context) -> Result<Followed, CliError> {
-    let options =
-        HubOptions { prices: context.prices()?.table.clone(), limits: limits(context), texts: None };
+    let options = HubOptions {
+        prices: context.prices()?.table.clone(),
+        limits: limits(context),
+        ..HubOptions::default()
+    };
     let hub = Hub::start(driver, Box::new(Memory::new()), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     Ok(Followed { feed: Box::new(hub.subscribe()), _keeps: live::Keeps::Hub(hub) })

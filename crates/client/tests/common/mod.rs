@@ -12,7 +12,7 @@ use std::{
 
 use subscope_client::{Address, Client};
 use subscope_hub::{Hub, HubOptions, Nothing};
-use subscope_model::{HubMode, PriceTable};
+use subscope_model::HubMode;
 use subscope_server::{Identity, Patience, Server, ServerOptions};
 use subscope_store::{Access, Sqlite};
 use tempfile::TempDir;
@@ -40,11 +40,7 @@ impl Running {
     pub(crate) fn start_at(folder: &Path, patience: Patience, listen: SocketAddr) -> Self {
         let socket = folder.join("hub.sock");
         let store = Sqlite::open(folder, Access::Write, "1", 1_000).unwrap();
-        let options = HubOptions {
-            prices: PriceTable::default(),
-            limits: subscope_fold::Limits::default(),
-            texts: None,
-        };
+        let options = HubOptions::default();
         let hub = Hub::start(Box::new(Nothing), Box::new(store), options).unwrap();
         let options = ServerOptions {
             listen,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_fold::{Events, Now, next_deadline};
-use subscope_model::{Event, Problem, SessionId, Tree, Update};
+use subscope_model::{Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, LedgerError};
 
 use super::{DERIVE_SHARE, Loop, PRESSED, PRESSED_SHARE, rows::Shown};
@@ -180,6 +180,9 @@ impl Loop {
                 self.rows.wrote(&commit.trees);
                 for event in events {
                     self.figures.seq = self.figures.seq.max(event.seq);
+                    if event.kind == EventKind::Stall && self.options.stops_stalled {
+                        self.stop_stalled(&event);
+                    }
                     self.publish(&Update::Event(Box::new(event)));
                 }
                 Ok(())

@@ -41,6 +41,10 @@ impl Waiting {
         self.all.push((ingest, reply));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.all.len() >= GROUP_INGESTS || self.bytes >= GROUP_BYTES
     }

@@ -5,7 +5,7 @@
 //! of their own here. Hooks are looked into before they are answered only where an order was ever made.
 
 use subscope_fold::Dialect;
-use subscope_model::{Agent, AgentId, AgentStatus, SessionId, StopOrder, StopStep, Tree};
+use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep, Tree};
 
 use super::{
     Loop,
@@ -138,6 +138,23 @@ impl Loop {
         };
         self.take_one(order_ingest(format!("given/{}", ingest.key), &order), group);
         Some(answer.json)
+    }
+
+    /// Orders that a stalled subagent stop. Why it cannot be told is told; the main thread is its user's to interrupt.
+    pub(super) fn stop_stalled(&mut self, stall: &Event) {
+        let Some(agent) = stall.text("agent_id").filter(|agent| *agent != AgentId::ROOT) else { return };
+        match self.order_stop(Some(&stall.session_id), agent) {
+            Ok((Some(order), _)) => {
+                // Nobody waits to hear that it is kept; that it is to stop is seen in its row.
+                self.waiting.push(order, Box::new(|_| {}));
+                self.has_new_order = true;
+            }
+            Ok((None, _)) => {}
+            Err(error) => self.publish_problem(Problem {
+                at: format!("{}/{agent}", stall.session_id),
+                what: format!("it is stalled, and is not told to stop: {error}"),
+            }),
+        }
     }
 
     /// Answers whoever ordered a stop, once that is kept.

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold, Limits};
+use subscope_fold::{Dialect, Fold};
 use subscope_hub::{Asks, Driver, Fed, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered};
-use subscope_model::{EventKind, Millis, PriceTable, Problem, Update};
+use subscope_model::{EventKind, Millis, Problem, Update};
 use subscope_store::{Access, Sqlite};
 use subscope_testkit::{
     clock::{FakeClock, START},
@@ -76,7 +76,7 @@ fn watch(folder: &Path, now: Millis) -> Watching {
     let clock = FakeClock::at(START + now);
     let turned = Arc::default();
     let store = Sqlite::open(folder, Access::Write, "rules", 0).unwrap();
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions::default();
     let driver = Idle { clock: clock.clone(), turned: Arc::clone(&turned) };
     let hub = Hub::start(Box::new(driver), Box::new(store), options).unwrap();
     // The reader is there before anything is concluded: it is asked for first.

@@ -10,11 +10,9 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold, Limits, SourceSpec};
+use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_hub::{Driver, Fed, Hub, HubOptions, Inlet, Memory, Offered};
-use subscope_model::{
-    Agent, AgentStatus, Change, EventKind, Flag, Millis, PriceTable, Problem, SourceId, Tree, Update,
-};
+use subscope_model::{Agent, AgentStatus, Change, EventKind, Flag, Millis, Problem, SourceId, Tree, Update};
 use subscope_testkit::{
     clock::START,
     corpus::Source,
@@ -293,7 +291,7 @@ pub(crate) fn play(acts: Vec<Act>, sleep: Option<Sleep>) -> Vec<Seen> {
         seen,
         done,
     };
-    let options = HubOptions { prices: PriceTable::default(), limits: Limits::default(), texts: None };
+    let options = HubOptions::default();
     let hub = Hub::start(Box::new(player), Box::new(Memory::new()), options).unwrap();
     let begin = Box::new(move |_| may_begin.store(true, Ordering::Release));
     hub.handle().subscribe(Box::new(Listener(world)), None, begin).unwrap();

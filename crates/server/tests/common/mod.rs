@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::Value;
 use subscope_hub::{Hub, HubHandle, HubOptions, Keeper, Nothing};
-use subscope_model::{HubMode, PriceTable};
+use subscope_model::HubMode;
 use subscope_server::{Identity, Patience, Server, ServerOptions, Token};
 use subscope_store::Memory;
 use tempfile::TempDir;
@@ -72,8 +72,7 @@ pub(crate) fn start_at(
 ) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("data/hub.sock");
-    let options =
-        HubOptions { prices: PriceTable::default(), limits: subscope_fold::Limits::default(), texts: None };
+    let options = HubOptions::default();
     let hub = Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap();
     let handle = hub.handle();
     let options =

@@ -103,7 +103,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         None => None,
     };
     let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
-    let options = HubOptions { prices, limits: limits(run.context), texts: None };
+    let options = HubOptions { prices, limits: limits(run.context), ..HubOptions::default() };
     let hub = Hub::start(Box::new(driver), Box::new(Memory::with_log(LOG_EVENTS)), options)
         .map_err(|error| RunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();

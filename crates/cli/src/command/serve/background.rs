@@ -77,16 +77,11 @@ fn is_live(hub: &HubHandle) -> bool {
 #[cfg(test)]
 mod tests {
     use subscope_hub::{Hub, HubOptions, Ingest, Memory, Nothing};
-    use subscope_model::PriceTable;
 
     use super::*;
 
     fn hub() -> Hub {
-        let options = HubOptions {
-            prices: PriceTable::default(),
-            limits: subscope_fold::Limits::default(),
-            texts: None,
-        };
+        let options = HubOptions::default();
         Hub::start(Box::new(Nothing), Box::new(Memory::new()), options).unwrap()
     }
 
