@@ -1,6 +1,6 @@
 //! `subscope run`: a command under observation, once or several times.
 //!
-//! Flow: [`plan`] says what is started and what its output is → [`iteration`] runs it and shows what it tells, by a hub of
+//! Flow: [`mod@plan`] says what is started and what its output is → [`iteration`] runs it and shows what it tells, by a hub of
 //! its own → [`keeping`] finds the hub of this machine, which keeps it. The library `subscope_run` does all that is not
 //! printing.
 
