@@ -142,6 +142,8 @@ pub(crate) enum Command {
     Tree(SessionId, Reply<Option<Tree>>),
     Sessions(ListQuery, Reply<Vec<SessionRow>>),
     Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
+    /// Sessions that have an agent of that id, as far as a hub of before was told.
+    Homes(AgentId, Reply<Vec<SessionId>>),
     /// The beginning of ids, and how many of each kind at most.
     Names(String, usize, Reply<Names>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),

@@ -54,9 +54,14 @@ impl HubHandle {
         self.posts.place(event)
     }
 
-    /// Says what [`HubHandle::agents`] found of a [`Posted::unsettled`] run; nothing is an answer, too.
-    pub fn settle_posted(&self, run: &AgentId, kept: &[(Session, Agent)]) {
-        self.posts.settle(run, kept);
+    /// Asks in which sessions a hub of before was told of a [`Posted::unsettled`] run.
+    pub fn homes(&self, run: AgentId, reply: Reply<Vec<SessionId>>) -> Result<(), AskError> {
+        self.ask(Command::Homes(run, reply))
+    }
+
+    /// Says what [`HubHandle::homes`] found; nothing is an answer, too.
+    pub fn settle_posted(&self, run: &AgentId, homes: &[SessionId]) {
+        self.posts.settle(run, homes);
     }
 
     /// Adds a reader, behind a place in the change log where one is given.

@@ -203,6 +203,8 @@ struct Loop {
     revs: Range<u64>,
     /// Sessions that a process of before was told of.
     recalled: Vec<SessionId>,
+    /// Whether some of them are not concluded yet.
+    has_recalled: bool,
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
@@ -263,6 +265,7 @@ impl Loop {
             copies: Copies::default(),
             revs: 0..0,
             recalled: Vec::new(),
+            has_recalled: false,
             unkept: None,
             figures,
             last_derived: clock::tick(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use subscope_fold::Dialect;
-use subscope_model::{Agent, AgentId, Session, event_id};
+use subscope_model::{AgentId, SessionId, event_id};
 
 use self::chains::Chains;
 use crate::command::{Asks, Ingest};
@@ -110,9 +110,9 @@ impl Posts {
         Ok(Posted { ingest, unsettled })
     }
 
-    /// Says of an unsettled run in which sessions an agent of that id is kept.
-    pub(crate) fn settle(&self, run: &AgentId, kept: &[(Session, Agent)]) {
-        let root = kept.iter().find_map(|(session, _)| session.id.as_str().strip_prefix(SESSION));
+    /// Says of an unsettled run in which sessions there is an agent of that id.
+    pub(crate) fn settle(&self, run: &AgentId, homes: &[SessionId]) {
+        let root = homes.iter().find_map(|session| session.as_str().strip_prefix(SESSION));
         self.0.settle(run.as_str(), root.unwrap_or(run.as_str()));
     }
 }

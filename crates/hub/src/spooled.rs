@@ -114,7 +114,7 @@ fn settle(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
         // Whoever asked waits below.
         let _ = reply.send(kept);
     };
-    hub.agents(None, run.clone(), Box::new(told))?;
+    hub.homes(run.clone(), Box::new(told))?;
     hub.settle_posted(&run, &answer.recv().map_err(|_| AskError::Ended)?);
     Ok(())
 }

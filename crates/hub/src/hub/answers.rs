@@ -28,9 +28,13 @@ pub(super) const MOST_NAMESAKES: usize = 100;
 impl Loop {
     /// Does what a command says. Whoever asks is answered with all that was acknowledged before.
     pub(super) fn obey(&mut self, command: Command) -> Next {
-        if self.owes
-            && !matches!(command, Command::Ingest(..) | Command::KeepPast(..) | Command::Wake | Command::Stop)
-        {
+        let needs_all = match command {
+            Command::Ingest(..) | Command::KeepPast(..) | Command::Wake | Command::Stop => false,
+            // What this hub was told itself is none of its business, and it is asked in the midst of many posts.
+            Command::Homes(..) => self.has_recalled,
+            _ => true,
+        };
+        if self.owes && needs_all {
             self.conclude_pending(false);
         }
         match command {
@@ -58,6 +62,7 @@ impl Loop {
             Command::Tree(session, reply) => reply(self.tree(&session)),
             Command::Sessions(query, reply) => reply(self.list(&query)),
             Command::Agents(session, agent, reply) => reply(self.agents(session.as_ref(), &agent)),
+            Command::Homes(agent, reply) => reply(self.homes(&agent)),
             Command::Names(prefix, limit, reply) => reply(self.names(&prefix, limit)),
             Command::EventsAfter(seq, session, limit, reply) => {
                 reply(self.events_after(seq, session.as_ref(), limit));
@@ -145,16 +150,19 @@ impl Loop {
                 let query = ListQuery { limit: MOST_NAMESAKES, after: None, only_live: false };
                 self.list(&query).into_iter().map(|row| row.id).collect()
             }
-            None => {
-                let begin = self.rows.agents(agent.as_str(), MOST_NAMESAKES, &*self.keeper);
-                begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
-            }
+            None => self.homes(agent),
         };
         let of = sessions.iter().filter_map(|session| {
             let Tree { session, agents, .. } = self.tree(session)?;
             agents.into_iter().find(|row| row.id == *agent).map(|row| (session, row))
         });
         of.collect()
+    }
+
+    /// Returns the sessions that have an agent of an id.
+    fn homes(&self, agent: &AgentId) -> Vec<SessionId> {
+        let begin = self.rows.agents(agent.as_str(), MOST_NAMESAKES, &*self.keeper);
+        begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
     }
 
     fn names(&self, prefix: &str, limit: usize) -> Names {

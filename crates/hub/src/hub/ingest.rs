@@ -208,6 +208,7 @@ impl Loop {
         self.recalled = changed.into_iter().collect();
         self.pass_over(&self.recalled.clone());
         self.owes |= !unsettled.is_empty();
+        self.has_recalled = self.owes;
         let unsettled = unsettled.into_iter().map(|session| (session, fresh.clone())).collect();
         self.make_whole(&unsettled);
         self.pending.extend(unsettled.into_keys());

@@ -55,7 +55,7 @@ pub(super) async fn post(
 async fn place(app: &App, event: Vec<u8>) -> Result<Ingest, Refusal> {
     let posted = app.hub.posted_ingest(event)?;
     let Some(run) = posted.unsettled else { return Ok(posted.ingest) };
-    let kept = ask(|reply| app.hub.agents(None, run.clone(), reply)).await?;
-    app.hub.settle_posted(&run, &kept);
+    let homes = ask(|reply| app.hub.homes(run.clone(), reply)).await?;
+    app.hub.settle_posted(&run, &homes);
     Ok(app.hub.posted_ingest(posted.ingest.body)?.ingest)
 }
