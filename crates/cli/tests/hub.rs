@@ -23,8 +23,8 @@ use std::{
 use common::{env, json};
 use serde_json::Value;
 use subscope_hub::clock;
+use subscope_model::iso8601;
 use subscope_testkit::{
-    clock::rfc3339,
     env::{Ran, TestEnv, run},
     fixtures::{self, Recording, recording},
 };
@@ -237,7 +237,7 @@ impl Growing {
     fn write(&mut self, count: usize) {
         for (at, path, line) in self.0.drain(..count.min(self.0.len())) {
             let stamp = |at: &str| format!("\"timestamp\":\"{at}\"");
-            let line = line.replace(&stamp(&at), &stamp(&rfc3339(clock::now_ms())));
+            let line = line.replace(&stamp(&at), &stamp(&iso8601(clock::now_ms())));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let file = fs::OpenOptions::new().create(true).append(true).open(path);
             file.unwrap().write_all(line.as_bytes()).unwrap();

@@ -17,8 +17,8 @@ use std::{
 use common::{agents, env, json, run, told};
 use serde_json::{Value, json as value};
 use subscope_hub::clock;
+use subscope_model::iso8601;
 use subscope_testkit::{
-    clock::rfc3339,
     env::TestEnv,
     lines::{Line, launch_result, spawn_input, task_notification, transcript},
 };
@@ -83,7 +83,7 @@ fn shown(env: &TestEnv, agent: &str) -> Value {
 fn write_transcripts(env: &TestEnv, version: &str) {
     let now = clock::now_ms();
     let at = |line: Line, after: i64| {
-        line.session(SESSION).set("timestamp", rfc3339(now + after)).set("version", version)
+        line.session(SESSION).set("timestamp", iso8601(now + after)).set("version", version)
     };
     let lines = |lines: Vec<Line>| lines.into_iter().map(|line| line.line() + "\n").collect::<String>();
     let mut main = vec![at(transcript::user("Look into it."), -5_000)];

@@ -17,8 +17,8 @@ use std::{
 
 use common::{env, json, run, run_with_stdin};
 use subscope_hub::clock;
+use subscope_model::iso8601;
 use subscope_testkit::{
-    clock::rfc3339,
     corpus::{self, Options},
     env::TestEnv,
     fixtures::{self, recording},
@@ -127,7 +127,7 @@ fn said(words: &str, ms: i64) -> String {
 
 /// A line of the subagent `a1`, of now: one of long ago is taken to have ended.
 fn own(line: Line) -> Line {
-    line.agent("a1").set("timestamp", rfc3339(clock::now_ms()))
+    line.agent("a1").set("timestamp", iso8601(clock::now_ms()))
 }
 
 fn begun(env: &TestEnv) -> PathBuf {

@@ -113,6 +113,11 @@ mod tests {
 
     #[test]
     fn write_time_gives_utc_with_milliseconds() {
+        for day in 0..60_000 {
+            let time = day * 86_400_000 + 12_345_678;
+            assert_eq!(parse_rfc3339(&iso8601(time)), Some(time));
+        }
+        assert_eq!(iso8601(951_782_400_007), "2000-02-29T00:00:00.007Z");
         assert_eq!(iso8601(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(iso8601(1_795_293_906_647), "2026-11-21T20:45:06.647Z");
         assert_eq!(iso8601(1_709_164_800_000), "2024-02-29T00:00:00.000Z");

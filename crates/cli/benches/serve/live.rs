@@ -12,7 +12,8 @@ use std::{
 };
 
 use subscope_hub::clock;
-use subscope_testkit::{clock::rfc3339, corpus};
+use subscope_model::iso8601;
+use subscope_testkit::corpus;
 
 use crate::{
     client::{Connection, Server, percentile},
@@ -125,7 +126,7 @@ fn send(address: &str, projects: &Path, sent: &Sent) {
             let id = file_session(session);
             let line = format!(
                 r#"{{"type":"user","uuid":"u{number}","parentUuid":null,"sessionId":"{id}","promptId":"p{number}","timestamp":"{}","version":"2.1.330","cwd":"/w","message":{{"role":"user","content":"{MARK}{number}-"}}}}"#,
-                rfc3339(clock::now_ms())
+                iso8601(clock::now_ms())
             ) + "\n";
             files[session as usize].write_all(line.as_bytes()).expect("a line");
         }

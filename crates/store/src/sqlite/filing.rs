@@ -5,8 +5,6 @@
 //! was written under load), so they are written in batches, sorted. Rows behind the last batch are few: this module
 //! knows their keys, and whoever asks by session looks through them.
 
-use std::collections::HashSet as Keys;
-
 use hashbrown::HashSet;
 use rusqlite::{Connection, Transaction, params};
 use subscope_model::SessionId;
@@ -52,7 +50,7 @@ impl Filing {
     pub(super) fn take(
         &self,
         db: &Transaction<'_>,
-        received: Keys<(&str, &str)>,
+        received: HashSet<(&str, &str)>,
         told: usize,
     ) -> rusqlite::Result<Taken> {
         let file_received = self.keys.len() + received.len() >= BATCH;

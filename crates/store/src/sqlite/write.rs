@@ -1,7 +1,8 @@
 //! Writing: one transaction for each commit, rows of a session replaced whole.
 
-use std::{collections::HashSet, os::unix::ffi::OsStrExt};
+use std::os::unix::ffi::OsStrExt;
 
+use hashbrown::HashSet;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 

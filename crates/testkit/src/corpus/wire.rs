@@ -3,10 +3,9 @@
 //! Everything appends to a buffer that is used again for every line. Texts that come in are JSON-escaped already.
 //! Field names, their order and their nesting are those of the recordings of 2.1.330.
 
-use subscope_model::{Millis, Usage};
+use subscope_model::{Millis, Usage, iso8601};
 
 use super::VERSION;
-use crate::clock::push_rfc3339;
 
 /// What all lines of a session share.
 #[derive(Debug)]
@@ -67,7 +66,7 @@ fn push_agent_id(out: &mut String, tag: Option<Tag<'_>>) {
 
 fn close_entry(out: &mut String, head: &Head, uuid: &str, at: Millis) {
     push!(out, ",\"uuid\":\"{uuid}\",\"timestamp\":\"");
-    push_rfc3339(out, at);
+    out.push_str(&iso8601(at));
     let Head { session, cwd, .. } = head;
     push!(
         out,
@@ -132,7 +131,7 @@ pub(super) fn attachment_entry(
 /// `queue-operation`, the first line of a main transcript.
 pub(super) fn queue_entry(out: &mut String, head: &Head, at: Millis, prompt: &str) {
     out.push_str("{\"type\":\"queue-operation\",\"operation\":\"enqueue\",\"timestamp\":\"");
-    push_rfc3339(out, at);
+    out.push_str(&iso8601(at));
     push!(out, "\",\"sessionId\":\"{}\",\"content\":\"{prompt}\"}}", head.session);
 }
 
@@ -199,7 +198,7 @@ fn close_talk(out: &mut String, head: &Head, tag: Option<Tag<'_>>, (uuid, at): (
         push!(out, ",\"agent_id\":\"{}\"", tag.id);
     }
     push!(out, ",\"session_id\":\"{}\",\"uuid\":\"{uuid}\",\"timestamp\":\"", head.session);
-    push_rfc3339(out, at);
+    out.push_str(&iso8601(at));
     out.push('"');
     if let Some(tag) = tag {
         push!(out, ",\"subagent_type\":\"{}\",\"task_description\":\"{}\"", tag.kind, tag.description);

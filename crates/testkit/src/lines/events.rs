@@ -3,12 +3,14 @@
 use serde_json::json;
 
 use super::{Dialect, Line};
-use crate::clock::{START, rfc3339};
+use subscope_model::iso8601;
+
+use crate::clock::START;
 
 /// An event of any type. It names no session: [`Line::session`] does.
 pub fn event(kind: &str, name: &str, run: &str) -> Line {
     let fields =
-        json!({"subagentName": name, "subagentRunId": run, "timestamp": rfc3339(START), "type": kind});
+        json!({"subagentName": name, "subagentRunId": run, "timestamp": iso8601(START), "type": kind});
     Line::new(Dialect::Events, fields)
 }
 

@@ -18,10 +18,10 @@ pub mod stream;
 pub mod transcript;
 
 use serde_json::{Map, Value, json};
-use subscope_model::{Millis, Usage, event_id};
+use subscope_model::{Millis, Usage, event_id, iso8601};
 
 pub use self::hook::hook;
-use crate::clock::{START, rfc3339};
+use crate::clock::START;
 
 /// The session of lines that name none.
 pub const SESSION: &str = "session-1";
@@ -106,7 +106,7 @@ impl Line {
     /// Hook payloads, meta files and the stream's `system` lines have no time: they take the field, but no real one
     /// has it.
     pub fn after_ms(self, millis: Millis) -> Self {
-        self.set("timestamp", rfc3339(START + millis))
+        self.set("timestamp", iso8601(START + millis))
     }
 
     /// Sets the line's own id.

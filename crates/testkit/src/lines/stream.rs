@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{CWD, Dialect, Line, SESSION, assistant_message, call_block, result_block, text_block};
-use crate::clock::{START, rfc3339};
+use subscope_model::iso8601;
+
+use crate::clock::START;
 
 /// `system/init`.
 pub fn init() -> Line {
@@ -90,7 +92,7 @@ impl Line {
 
 fn talk(kind: &str, message: Value) -> Line {
     let fields = json!({
-        "type": kind, "message": message, "parent_tool_use_id": null, "session_id": SESSION, "timestamp": rfc3339(START),
+        "type": kind, "message": message, "parent_tool_use_id": null, "session_id": SESSION, "timestamp": iso8601(START),
     });
     Line::new(Dialect::Stream, fields)
 }

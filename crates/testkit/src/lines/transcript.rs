@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{CWD, Dialect, Line, SESSION, assistant_message, call_block, result_block, text_block};
-use crate::clock::{START, rfc3339};
+use subscope_model::iso8601;
+
+use crate::clock::START;
 
 /// An entry of any type that stands in the chain of the conversation.
 pub fn entry(kind: &str) -> Line {
     let fields = json!({
-        "parentUuid": null, "isSidechain": false, "type": kind, "timestamp": rfc3339(START),
+        "parentUuid": null, "isSidechain": false, "type": kind, "timestamp": iso8601(START),
         "userType": "external", "cwd": CWD, "sessionId": SESSION, "version": "2.1.330", "gitBranch": "main",
     });
     Line::new(Dialect::Transcript, fields)
