@@ -1,26 +1,44 @@
 //! `cargo xtask bench`: what the benches print, kept with machine and commit in BENCHMARKS.md.
 
-use std::{fs, process::Command};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result};
 
-use crate::step::{cargo, output};
+use crate::{
+    npm,
+    step::{announce, cargo, output, target_folder},
+    truth,
+};
 
 const FILE: &str = "BENCHMARKS.md";
 
-/// The benches: what one session costs, and what a hub bears.
-const BENCHES: [&str; 2] = ["speed", "serve"];
+/// The benches, each with its crate: what one session costs, what a machine's history does, what a store answers, what a hub
+/// bears, what an event costs that nobody wants.
+const BENCHES: [(&str, &str); 5] = [
+    ("subscope", "speed"),
+    ("subscope", "index"),
+    ("subscope-store", "kept"),
+    ("subscope", "serve"),
+    ("subscope-client", "publish"),
+];
+
+/// The peer from npm; the one from PyPI is pinned with those of `truth`.
+const CCUSAGE: (&str, &str) = ("ccusage", "20.0.24");
 
 /// Runs the benches and writes the file.
 pub(crate) fn run() -> Result<()> {
-    let table = |name: &str| output(cargo().args(["bench", "--quiet", "-p", "subscope", "--bench", name]));
-    let table = BENCHES.iter().map(|name| table(name)).collect::<Result<Vec<_>>>()?.join("\n");
+    let peers = peers()?;
+    let table = |(package, name): &(&str, &str)| {
+        output(cargo().args(["bench", "--quiet", "-p", package, "--bench", name]).envs(peers.clone()))
+    };
+    let table = BENCHES.iter().map(table).collect::<Result<Vec<_>>>()?.join("\n");
     let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
     let text = format!(
         "# Benchmarks\n\n\
          Written by `cargo xtask bench`. Each figure is a median over interleaved rounds of one run, with the least and\n\
          the greatest; an A/A row (the same contender twice) says how much of a ratio is noise. Budgets are those of the\n\
-         project's issues. The questions stand in `crates/cli/benches`.\n\n\
+         project's issues. The questions stand in `benches` of `crates/cli`,\n\
+         `crates/store` and `crates/client`.\n\n\
          Machine: {}. Commit: {}.\n\n{table}",
         machine(),
         commit.trim(),
@@ -29,6 +47,21 @@ pub(crate) fn run() -> Result<()> {
     println!("{table}");
     println!("wrote {FILE}");
     Ok(())
+}
+
+/// Installs the peers and returns where each stands, under the name that the benches look for.
+fn peers() -> Result<Vec<(&'static str, PathBuf)>> {
+    let (package, version) = CCUSAGE;
+    let mut peers = Vec::new();
+    match npm::install(&target_folder()?.join("peers").join(package), package, version)? {
+        Ok(modules) => peers.push(("CCUSAGE", modules.join(".bin").join(package))),
+        Err(reason) => announce(&format!("bench: without {package}: {reason}")),
+    }
+    match truth::agentsview() {
+        Ok(program) => peers.push(("AGENTSVIEW", program)),
+        Err(reason) => announce(&format!("bench: without agentsview: {reason:#}")),
+    }
+    Ok(peers)
 }
 
 /// The processor, how many cores of it, and the memory, as far as the system tells.

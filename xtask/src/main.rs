@@ -9,6 +9,7 @@ mod e2e;
 mod edges;
 mod fuzz;
 mod kills;
+mod npm;
 mod stalls;
 mod step;
 mod tidy;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 /// Returns the root of the repository: the folder above this crate.
 pub(crate) fn root() -> PathBuf {
@@ -22,6 +23,14 @@ pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
     command
+}
+
+/// Where cargo builds.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    let json = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
+    let metadata: Value = serde_json::from_str(&json).context("cannot read what cargo metadata prints")?;
+    let folder = metadata["target_directory"].as_str().context("cargo metadata names no target folder")?;
+    Ok(root().join(folder))
 }
 
 /// Says what begins.

@@ -63,6 +63,13 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// Installs `agentsview` and returns its command.
+pub(crate) fn agentsview() -> Result<PathBuf> {
+    let name = "agentsview";
+    let rival = rivals::RIVALS.iter().find(|rival| rival.name == name).context("it is no rival")?;
+    Ok(rivals::install(rival)?.join(name))
+}
+
 /// Returns the folders with a `truth.json`, sorted.
 fn recordings() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();

@@ -4,35 +4,37 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints what it measures")]
 
-use std::{hint::black_box, process::ExitCode};
+use std::hint::black_box;
 
 use subscope_client::publish::{Event, EventKind, Publisher};
-use subscope_hub::clock;
+use subscope_testkit::figures::{self, Row, now};
 
 /// What an event may cost.
 const BUDGET_NS: f64 = 1000.0;
 const ROUNDS: usize = 21;
 const EVENTS: u32 = 100_000;
 
-fn main() -> ExitCode {
+fn main() {
+    // `cargo test --benches` and nextest ask for a list; there is nothing to list.
+    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+        return;
+    }
     let publisher = Publisher::off();
     let kept = Event::new("worker", "run-1", EventKind::ToolCall);
-    let rounds = |work: &dyn Fn()| {
-        let mut all: Vec<f64> = (0..ROUNDS).map(|_| round(work)).collect();
-        all.sort_by(f64::total_cmp);
-        let at = |index: usize| all.get(index).copied().unwrap_or(f64::NAN);
-        (at(ROUNDS / 2), at(0), at(ROUNDS - 1))
+    let row = |figure: &str, work: &dyn Fn()| Row {
+        question: "an event while no address is set".to_owned(),
+        figure: figure.to_owned(),
+        values: (0..ROUNDS).map(|_| round(work)).collect(),
+        unit: " ns",
+        budget: Some(BUDGET_NS),
+        is_floor: false,
     };
-    let rows = [
-        ("made and published", rounds(&|| drop(black_box(publisher.publish(&full_event()))))),
-        ("published", rounds(&|| drop(black_box(publisher.publish(&kept))))),
-    ];
-    println!("| an event while no address is set | median | least – greatest |\n|---|---|---|");
-    for (what, (median, least, greatest)) in rows {
-        println!("| {what} | {median:.0} ns (budget {BUDGET_NS:.0}) | {least:.0} – {greatest:.0} ns |");
-    }
-    let is_over = rows.iter().any(|(_, (median, ..))| *median >= BUDGET_NS);
-    ExitCode::from(u8::from(is_over))
+    println!("{}", figures::HEAD);
+    println!(
+        "{}",
+        row("made and published", &|| drop(black_box(publisher.publish(&full_event())))).markdown()
+    );
+    println!("{}", row("published", &|| drop(black_box(publisher.publish(&kept)))).markdown());
 }
 
 /// An event as a tool call makes it.
@@ -43,7 +45,7 @@ fn full_event() -> Event {
 
 /// Nanoseconds that it takes, once.
 fn round(work: &dyn Fn()) -> f64 {
-    let began = clock::tick();
+    let began = now();
     (0..EVENTS).for_each(|_| work());
     began.elapsed().as_nanos() as f64 / f64::from(EVENTS)
 }

@@ -4,9 +4,8 @@
 //! One session of a thousand calls is made and folded as any is, and kept a thousand times under other ids and at other
 //! times; its messages are words of which some are in every second message and others in one of a hundred thousand.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
-#![expect(clippy::disallowed_methods, reason = "nothing below the hub reads a clock but what measures it")]
 
-use std::{io::Write, path::Path, time::Instant};
+use std::{io::Write, path::Path};
 
 use subscope_model::{Actor, AgentId, SessionId, Tree};
 use subscope_store::{
@@ -15,6 +14,7 @@ use subscope_store::{
 };
 use subscope_testkit::{
     corpus::{self, Options},
+    figures::{self, Row, now},
     folding::{Telling, parts_of_memory, tree},
 };
 
@@ -44,14 +44,24 @@ fn main() {
     let mut say = |text: String| writeln!(out, "{text}").expect("stdout");
     let tree = session();
     let calls: usize = tree.agents.iter().map(|agent| agent.tools.len()).sum();
-    say(format!("{} calls and {} passages are kept", calls * SESSIONS, MESSAGES * SESSIONS));
     keep_rows(folder.path(), &tree);
     keep_words(folder.path());
     // Others ask with connections of their own.
     let store = Sqlite::open(folder.path(), Access::Read, "1", 0).expect("the store");
     let texts = Texts::open(folder.path(), Access::Read).expect("the full text");
-    let sizes = [store.bytes(), texts.bytes()].map(|bytes| bytes.expect("its size") >> 20);
-    say(format!("rows take {} MB, words {} MB", sizes[0], sizes[1]));
+    let sizes = [store.bytes(), texts.bytes()].map(|bytes| bytes.expect("its size") as f64 / 1_048_576.0);
+    let kept = format!("{} calls and {} passages kept", calls * SESSIONS, MESSAGES * SESSIONS);
+    let row = |figure: String, values, unit, budget| Row {
+        question: kept.clone(),
+        figure,
+        values,
+        unit,
+        budget,
+        is_floor: false,
+    };
+    say(figures::HEAD.to_owned());
+    say(row("rows take".to_owned(), vec![sizes[0]], " MB", None).markdown());
+    say(row("words take".to_owned(), vec![sizes[1]], " MB", None).markdown());
     let mut number = 0;
     let mut next = move || {
         number = (number * 7 + 13) % SESSIONS;
@@ -76,30 +86,38 @@ fn main() {
             ..page(100, false)
         }
     };
-    let questions: Vec<(&str, Question<'_>)> = vec![
-        ("one session's tree", Box::new(|| store.tree(&next()).expect("a tree").expect("it").agents.len())),
-        ("the list, 100 sessions", Box::new(|| store.list(&page(100, false)).expect("rows").len())),
-        ("the list, 100 from the middle", Box::new(|| store.list(&deep).expect("rows").len())),
-        ("the list of what is live", Box::new(|| store.list(&page(100, true)).expect("rows").len())),
-        ("50 hits of a frequent word", Box::new(|| find(&[&frequent], None))),
-        ("50 hits of a middling word", Box::new(|| find(&[&middling], None))),
-        ("50 hits of a rare word", Box::new(|| find(&[&rare], None))),
-        ("50 hits of two words", Box::new(|| find(&[&frequent, &middling], None))),
-        ("50 hits of a word in one old session", Box::new(|| find(&[&frequent], Some(id(3))))),
-        ("50 hits of a rare word with their agents", Box::new(|| named(&[&rare]))),
-        ("figures over everything", Box::new(|| store.stats().expect("figures").by_tool.len())),
+    let questions: Vec<(&str, Option<f64>, Question<'_>)> = vec![
+        (
+            "one session's tree",
+            Some(3.0),
+            Box::new(|| store.tree(&next()).expect("a tree").expect("it").agents.len()),
+        ),
+        (
+            "the list, 100 sessions",
+            Some(2.0),
+            Box::new(|| store.list(&page(100, false)).expect("rows").len()),
+        ),
+        ("the list, 100 from the middle", Some(2.0), Box::new(|| store.list(&deep).expect("rows").len())),
+        (
+            "the list of what is live",
+            Some(2.0),
+            Box::new(|| store.list(&page(100, true)).expect("rows").len()),
+        ),
+        ("50 hits of a frequent word", Some(3.0), Box::new(|| find(&[&frequent], None))),
+        ("50 hits of a middling word", Some(3.0), Box::new(|| find(&[&middling], None))),
+        ("50 hits of a rare word", Some(3.0), Box::new(|| find(&[&rare], None))),
+        ("50 hits of two words", Some(3.0), Box::new(|| find(&[&frequent, &middling], None))),
+        ("50 hits of a word in one old session", Some(3.0), Box::new(|| find(&[&frequent], Some(id(3))))),
+        ("50 hits of a rare word with their agents", Some(3.0), Box::new(|| named(&[&rare]))),
+        ("figures over everything", None, Box::new(|| store.stats().expect("figures").by_tool.len())),
     ];
-    for (what, mut ask) in questions {
-        let mut spans: Vec<f64> = (0..ROUNDS)
-            .map(|_| {
-                let began = Instant::now();
-                std::hint::black_box(ask());
-                began.elapsed().as_secs_f64() * 1000.0
-            })
-            .collect();
-        spans.sort_by(f64::total_cmp);
-        let [p50, p99] = [ROUNDS / 2, ROUNDS * 99 / 100].map(|at| spans[at]);
-        say(format!("{what}: p50 {p50:.2} ms, p99 {p99:.2} ms ({} rows)", ask()));
+    for (what, budget, mut ask) in questions {
+        let spans = (0..ROUNDS).map(|_| {
+            let began = now();
+            std::hint::black_box(ask());
+            began.elapsed().as_secs_f64() * 1000.0
+        });
+        say(row(what.to_owned(), spans.collect(), " ms", budget).markdown());
     }
 }
 

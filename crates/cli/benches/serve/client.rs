@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use crate::row::now;
+use subscope_testkit::figures::now;
 
 /// A server and its address. It ends with this.
 pub(crate) struct Server {

@@ -6,10 +6,11 @@ use std::{
     process::{Command, Stdio},
 };
 
+use subscope_testkit::figures::{Row, now};
+
 use crate::{
     bare,
     client::{Server, millis, percentile},
-    row::{Row, now},
 };
 
 const NOTHING: &str = "/bin/true";

@@ -8,13 +8,13 @@ mod client;
 mod hook;
 mod live;
 mod posts;
-#[path = "../shared/row.rs"]
-mod row;
 
 use std::io::Write;
 
+use subscope_testkit::figures::{self, Row};
+
 /// A section: its name, and what it measures.
-type Section = (&'static str, fn() -> Vec<row::Row>);
+type Section = (&'static str, fn() -> Vec<Row>);
 
 const SECTIONS: [Section; 5] = [
     ("hook", hook::cost),
@@ -43,8 +43,7 @@ fn main() {
         let _ = writeln!(out, "{text}");
         let _ = out.flush();
     };
-    say("| question | figure | median | least – greatest |".to_owned());
-    say("|---|---|---|---|".to_owned());
+    say(figures::HEAD.to_owned());
     let named: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     for (name, section) in SECTIONS {
         if named.is_empty() || named.iter().any(|word| *word == name) {

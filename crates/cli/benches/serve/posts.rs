@@ -4,10 +4,11 @@ use std::{thread, time::Instant};
 
 use subscope_hub::clock;
 
+use subscope_testkit::figures::{Row, now};
+
 use crate::{
     bare,
     client::{Connection, Server, millis, percentile},
-    row::{Row, now},
 };
 
 /// Posters, each on a connection of its own.

@@ -10,8 +10,6 @@
 mod bare;
 mod process;
 mod rounds;
-#[path = "../shared/row.rs"]
-mod row;
 mod watch;
 
 use std::{hint::black_box, io::Write, path::Path};
@@ -20,10 +18,11 @@ use subscope_fold::{Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
 use subscope_model::PriceTable;
 use subscope_testkit::{
     corpus::{self, Options},
+    figures::{self, Row},
     fixtures,
 };
 
-use crate::{rounds::compare, row::Row};
+use crate::rounds::compare;
 
 /// How many rounds each section takes; its sections give medians over these.
 const ROUNDS: usize = 9;
@@ -41,8 +40,7 @@ fn main() {
         let _ = writeln!(out, "{text}");
         let _ = out.flush();
     };
-    say("| question | figure | median | least – greatest |".to_owned());
-    say("|---|---|---|---|".to_owned());
+    say(figures::HEAD.to_owned());
     for section in [bytes_to_rows, tree_of_the_largest_recording, tree_of_270_megabytes, watching] {
         for row in section() {
             say(row.markdown());

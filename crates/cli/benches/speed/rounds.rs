@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::row::{Row, now};
+use subscope_testkit::figures::{Row, now};
 
 /// How long something takes.
 pub(crate) fn time(work: &mut dyn FnMut()) -> Duration {

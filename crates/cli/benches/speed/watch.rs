@@ -11,7 +11,7 @@ use std::{
 
 use subscope_testkit::{clock, corpus};
 
-use crate::row::{Row, now};
+use subscope_testkit::figures::{Row, now};
 
 fn watch(program: &Path, home: &Path, arguments: &[&str]) -> Child {
     Command::new(program)

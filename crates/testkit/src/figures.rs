@@ -1,21 +1,30 @@
-//! A figure as a row of a table, and the clock that it is read from.
+//! What benches print: figures as rows of one table, and what they are read from.
 
-use std::time::Instant;
+use std::{fs, time::Instant};
+
+/// The head of the table.
+pub const HEAD: &str = "| question | figure | median | least – greatest |\n|---|---|---|---|";
 
 /// One figure with its spread.
-pub(crate) struct Row {
-    pub(crate) question: String,
-    pub(crate) figure: String,
-    pub(crate) values: Vec<f64>,
-    pub(crate) unit: &'static str,
-    pub(crate) budget: Option<f64>,
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What was asked.
+    pub question: String,
+    /// What of it the values are.
+    pub figure: String,
+    /// One a round.
+    pub values: Vec<f64>,
+    /// Stands behind each value.
+    pub unit: &'static str,
+    /// The most that is asked for.
+    pub budget: Option<f64>,
     /// Whether the budget is the least that is asked for, and not the most.
-    pub(crate) is_floor: bool,
+    pub is_floor: bool,
 }
 
 impl Row {
     /// As a row of a Markdown table.
-    pub(crate) fn markdown(&self) -> String {
+    pub fn markdown(&self) -> String {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
         let at = |share: f64| {
@@ -42,6 +51,14 @@ impl Row {
 
 /// The one reading of the clock for all sections.
 #[expect(clippy::disallowed_methods, reason = "a bench measures the machine's time")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
+}
+
+/// The most megabytes that a process has held so far; `None` where the system does not tell, or it has ended.
+pub fn most_memory(process: u32) -> Option<f64> {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes / 1024.0)
 }

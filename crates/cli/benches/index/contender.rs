@@ -1,0 +1,139 @@
+//! Ours and the peers, as whole processes in the home of a history.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use subscope_testkit::figures::{most_memory, now};
+
+use crate::history::History;
+
+/// `subscope index` of one history, with a store of its own.
+pub(crate) struct Contender {
+    home: PathBuf,
+    data: tempfile::TempDir,
+}
+
+/// What a cold index took.
+pub(crate) struct Cold {
+    pub(crate) facts_ms: f64,
+    pub(crate) total_ms: f64,
+    pub(crate) megabytes: f64,
+}
+
+impl Contender {
+    pub(crate) fn new(history: &History) -> Self {
+        Self { home: history.home.clone(), data: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// Reads everything for the first time.
+    pub(crate) fn cold(&self) -> Cold {
+        empty(self.data.path());
+        let mut child = self.command().stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut megabytes: f64 = 0.0;
+        while child.try_wait().expect("the program can be waited for").is_none() {
+            megabytes = megabytes.max(most_memory(child.id()).unwrap_or(0.0));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let output = child.wait_with_output().expect("the program ends");
+        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let figure = |name: &str| told[name].as_f64().expect("a figure");
+        Cold { facts_ms: figure("facts_ms"), total_ms: figure("total_ms"), megabytes }
+    }
+
+    /// Looks for news where there is none; milliseconds.
+    pub(crate) fn again(&self) -> f64 {
+        time(&mut self.command()).0
+    }
+
+    pub(crate) fn store_bytes(&self) -> u64 {
+        let entries = fs::read_dir(self.data.path()).expect("the store's folder");
+        let sizes = entries.map(|entry| entry.and_then(|it| it.metadata()).expect("a file").len());
+        sizes.sum()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_subscope"));
+        command
+            .args(["index", "--json"])
+            .env_clear()
+            .env("HOME", &self.home)
+            .env("SUBSCOPE_DATA_DIR", self.data.path())
+            .env("SUBSCOPE_NO_AUTOSTART", "1")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+}
+
+/// Another tool in the same home.
+pub(crate) struct Peer {
+    program: PathBuf,
+    arguments: &'static [&'static str],
+    home: PathBuf,
+    /// What it keeps, below the home.
+    keeps: Option<&'static str>,
+    /// What ends the process that it leaves behind.
+    ends: Option<&'static [&'static str]>,
+}
+
+impl Peer {
+    pub(crate) fn ccusage(program: PathBuf, history: &History) -> Self {
+        let arguments = &["claude", "daily", "--json", "--offline"];
+        Self { program, arguments, home: history.home.clone(), keeps: None, ends: None }
+    }
+
+    pub(crate) fn agentsview(program: PathBuf, history: &History) -> Self {
+        Self {
+            program,
+            arguments: &["sync"],
+            home: history.home.clone(),
+            keeps: Some(".agentsview"),
+            ends: Some(&["daemon", "stop"]),
+        }
+    }
+
+    /// Milliseconds of a run with nothing kept.
+    pub(crate) fn cold(&self) -> f64 {
+        if let Some(keeps) = self.keeps {
+            empty(&self.home.join(keeps));
+        }
+        self.run()
+    }
+
+    /// Milliseconds of a run.
+    pub(crate) fn run(&self) -> f64 {
+        let (took, output) = time(&mut self.command(self.arguments));
+        assert!(output.status.success(), "{} failed", self.program.display());
+        if let Some(ends) = self.ends {
+            // There may be none to end.
+            let _ = self.command(ends).output();
+        }
+        took
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env_clear().env("HOME", &self.home).env("PATH", path).stdin(Stdio::null());
+        command
+    }
+}
+
+fn time(command: &mut Command) -> (f64, Output) {
+    let began = now();
+    let output = command.output().expect("the program runs");
+    (began.elapsed().as_secs_f64() * 1000.0, output)
+}
+
+fn empty(folder: &Path) {
+    if folder.exists() {
+        fs::remove_dir_all(folder).expect("it can be emptied");
+    }
+    fs::create_dir_all(folder).expect("a folder");
+}
