@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use subscope_testkit::corpus::{self, Dialects, Options};
@@ -40,6 +41,8 @@ impl History {
             };
             corpus::on_disk(&options, &claude).expect("a session on disk");
         }
+        // What is still being written out would be measured with what comes next.
+        let _ = Command::new("sync").status();
         let (files, bytes) = count(&claude);
         Self { home: home.to_owned(), sessions, files, bytes }
     }

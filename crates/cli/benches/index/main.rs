@@ -17,8 +17,8 @@ use crate::{
 
 /// Rounds of all contenders in turns.
 const ROUNDS: usize = 5;
-/// Rounds of the slowest peer, which takes half a minute.
-const SLOW_ROUNDS: usize = 2;
+/// Rounds of what takes half a minute: the slowest peer, the bigger history.
+const SLOW_ROUNDS: usize = 3;
 /// How many times the history is in the bigger one.
 const BIGGER: usize = 10;
 
