@@ -3,15 +3,15 @@
 //! Harnesses copy the front of a conversation into a new session. So whoever shares something with a session begins with one
 //! of its responses, or holds its first: it is enough to compare heads with keys, and what has no kin costs nothing more.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use subscope_fold::{Elsewhere, Fold, Told};
-use subscope_model::{Holdings, SessionId};
+use subscope_model::{Holdings, Millis, SessionId};
 
 /// Sessions by their heads.
 #[derive(Default)]
-pub(crate) struct Heads(HashMap<u64, Vec<SessionId>>);
+pub(crate) struct Heads(HashMap<u64, BTreeSet<SessionId>>);
 
 impl Heads {
     /// Sorts heads as a store gives them.
@@ -25,31 +25,79 @@ impl Heads {
 
     /// Adds a session's heads and returns those that were not known as its own.
     pub(crate) fn add(&mut self, session: &SessionId, heads: &[u64]) -> Vec<u64> {
-        let mut new = Vec::new();
-        for head in heads {
-            let list = self.0.entry(*head).or_default();
-            if !list.contains(session) {
-                list.push(session.clone());
-                new.push(*head);
-            }
-        }
-        new
+        let is_new = |head: &u64| self.0.entry(*head).or_default().insert(session.clone());
+        heads.iter().copied().filter(is_new).collect()
     }
 
-    /// Returns the other sessions that begin with one of these keys; one may come twice.
-    pub(crate) fn beginning_with<'a>(
-        &'a self,
-        session: &'a SessionId,
-        keys: &'a [u64],
-    ) -> impl Iterator<Item = &'a SessionId> {
-        let lists = keys.iter().filter_map(|key| self.0.get(key));
-        lists.flatten().filter(move |other| *other != session)
+    /// Whether some session begins with a key.
+    pub(crate) fn has(&self, key: u64) -> bool {
+        self.0.contains_key(&key)
+    }
+
+    /// Returns the sessions that begin with one of these keys; one may come twice.
+    pub(crate) fn beginning_with(
+        &self,
+        keys: impl IntoIterator<Item = u64>,
+    ) -> impl Iterator<Item = &SessionId> {
+        keys.into_iter().filter_map(|key| self.0.get(&key)).flatten()
     }
 }
 
-/// Puts two sessions in order: the later and the earlier.
-pub(crate) fn in_order<'h>(one: &'h Holdings, other: &'h Holdings) -> (&'h Holdings, &'h Holdings) {
-    if one.precedence() > other.precedence() { (one, other) } else { (other, one) }
+/// Whose each key is: of those that hold it, the session that began first. What it costs grows with the keys that are held,
+/// and not with how many hold the same.
+#[derive(Default)]
+pub(crate) struct Owners {
+    numbers: HashMap<SessionId, usize>,
+    sessions: Vec<(Millis, SessionId)>,
+    by_key: HashMap<u64, usize>,
+}
+
+impl Owners {
+    /// Takes what a session holds; what it was said to hold before need not be said again, unless it began earlier than was
+    /// said. Returns whose some of it was until now.
+    pub(crate) fn hold(&mut self, held: &Holdings) -> BTreeSet<SessionId> {
+        let Self { numbers, sessions, by_key } = self;
+        let precedence = held.precedence();
+        let number = match numbers.get(&held.session) {
+            Some(number) => *number,
+            None => {
+                numbers.insert(held.session.clone(), sessions.len());
+                sessions.push((precedence.0, held.session.clone()));
+                sessions.len() - 1
+            }
+        };
+        if let Some((began, _)) = sessions.get_mut(number) {
+            *began = precedence.0;
+        }
+        let mut lost = BTreeSet::new();
+        for key in &held.keys {
+            let owner = by_key.entry(*key).or_insert(number);
+            if *owner != number
+                && let Some((began, session)) = sessions.get(*owner)
+                && precedence < (*began, session)
+            {
+                lost.insert(session.clone());
+                *owner = number;
+            }
+        }
+        lost
+    }
+
+    /// When a session is said to have begun.
+    pub(crate) fn began(&self, session: &SessionId) -> Option<Millis> {
+        self.sessions.get(*self.numbers.get(session)?).map(|(began, _)| *began)
+    }
+
+    /// Whose a key is.
+    pub(crate) fn of(&self, key: u64) -> Option<&SessionId> {
+        self.sessions.get(*self.by_key.get(&key)?).map(|(_, session)| session)
+    }
+
+    /// What of all that a session holds is another's.
+    pub(crate) fn elsewhere(&self, held: &Holdings) -> Elsewhere {
+        let is_other = |key: &u64| self.of(*key).is_some_and(|owner| *owner != held.session);
+        Arc::new(held.keys.iter().copied().filter(is_other).collect())
+    }
 }
 
 /// Says to each session of a fold what the others hold that began before it.
@@ -58,18 +106,13 @@ pub(crate) fn settle(fold: &mut Fold) {
     if sessions.len() < 2 {
         return;
     }
-    let mut all: Vec<Holdings> =
+    let all: Vec<Holdings> =
         sessions.iter().filter_map(|session| fold.holdings(session, &mut Told::default())).collect();
-    all.sort_by(|one, other| one.precedence().cmp(&other.precedence()));
-    let mut seen: HashSet<u64> = HashSet::new();
-    for held in all {
-        let copies: HashSet<u64> = held.keys.iter().copied().filter(|key| seen.contains(key)).collect();
-        seen.extend(held.keys);
-        fold.set_elsewhere(&held.session, Arc::new(copies));
+    let mut owners = Owners::default();
+    for held in &all {
+        owners.hold(held);
     }
-}
-
-/// Joins what several sessions hold.
-pub(crate) fn joined<'h>(all: impl Iterator<Item = &'h Holdings>) -> Elsewhere {
-    Arc::new(all.flat_map(|held| held.keys.iter().copied()).collect())
+    for held in &all {
+        fold.set_elsewhere(&held.session, owners.elsewhere(held));
+    }
 }

@@ -245,6 +245,35 @@ fn what_was_settled_is_not_done_again() {
     assert!(before.iter().all(|(session, rev)| after[session] > *rev), "a rebuild's rows are newer");
 }
 
+#[test]
+fn many_copies_of_one_session_are_each_compared_with_its_owner_alone() {
+    const COPIES: usize = 30;
+    let recording = "2.1.330/fork-session";
+    let place = Place::new(recording);
+    let first = place.sessions().remove(0);
+    place.adopt(&first);
+    let original = place.project().join(format!("{first}.jsonl"));
+    let text = fs::read_to_string(original).unwrap();
+    let expected = {
+        let alone = Place::new(recording);
+        alone.adopt(&first);
+        let mut store = alone.store("1");
+        alone.index(&mut store);
+        Sum::of(trees(&store).values())
+    };
+    for number in 0..COPIES {
+        let id = format!("{number:08x}-0000-4000-8000-000000000000");
+        fs::write(place.project().join(format!("{id}.jsonl")), text.replace(&first, &id)).unwrap();
+    }
+    let mut store = place.store("1");
+    place.index(&mut store);
+    assert_eq!(trees(&store).len(), COPIES + 1);
+    assert_eq!(Sum::of(trees(&store).values()), expected);
+    let kin = store.kin().unwrap();
+    assert_eq!(kin.len(), COPIES, "each has one whose its copies are");
+    assert!(kin.iter().all(|it| it.earlier == kin[0].earlier));
+}
+
 /// What a hub shows once all sessions have come and nothing changes any more, or after a long time.
 fn live(place: &Place, order: &[String], keeper: impl Keeper + 'static, truth: Sum) -> Sum {
     let options = HubOptions::default();

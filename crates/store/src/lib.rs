@@ -55,7 +55,7 @@ pub type Keys = hashbrown::HashSet<u64>;
 pub struct Compared {
     /// Which.
     pub sessions: Vec<SessionId>,
-    /// All that they share with others.
+    /// Whose is what they share with others; it replaces what was known of them.
     pub kin: Vec<Kin>,
 }
 

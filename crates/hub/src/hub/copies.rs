@@ -2,29 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use hashbrown::HashMap;
-use subscope_fold::Told;
+use hashbrown::{HashMap, HashSet};
+use subscope_fold::{Fold, Told};
 use subscope_model::{Holdings, SessionId};
-use subscope_store::{Held, Keys};
+use subscope_store::{Held, Keeper, Keys};
 
 use super::Loop;
-use crate::copies::{Heads, in_order, joined};
+use crate::copies::{Heads, Owners};
 
 /// What is known of who holds what.
 #[derive(Default)]
 pub(super) struct Copies {
     /// Of all that is kept and all that is live; read from what is kept when the first session is concluded.
     heads: Option<Heads>,
+    /// Of what is live, and of what is kept and shares something with it.
+    owners: Owners,
     /// What is not kept yet, in order.
     told: Vec<Held>,
     /// Sessions of this hub's fold.
     live: HashMap<SessionId, Live>,
+    /// Kept sessions whose keys have owners.
+    kept: HashSet<SessionId>,
+    /// Sessions that lost something to one that began before them.
+    losers: BTreeSet<SessionId>,
 }
 
 struct Live {
     told: Told,
     holdings: Holdings,
-    kin: BTreeSet<SessionId>,
+    /// Whether some of it is another's.
+    has_copies: bool,
 }
 
 impl Copies {
@@ -42,12 +49,91 @@ impl Copies {
         let Some(heads) = &mut self.heads else { return };
         for Held { holdings, .. } in held {
             heads.add(&holdings.session, &holdings.heads);
+            let is_kin = |key: &u64| self.owners.of(*key).is_some();
+            if self.kept.contains(&holdings.session) || holdings.heads.iter().any(is_kin) {
+                self.kept.insert(holdings.session.clone());
+                self.losers.extend(self.owners.hold(holdings));
+            }
         }
     }
 
     /// Forgets live sessions: they are read anew.
     pub(super) fn restart(&mut self) {
         self.live.clear();
+        self.kept.clear();
+        self.losers.clear();
+        self.owners = Owners::default();
+    }
+
+    /// Takes what is new of a live session. Returns the heads that others may hold of whom nothing is known.
+    fn take(&mut self, session: &SessionId, fold: &Fold, keeper: &dyn Keeper) -> Vec<u64> {
+        let known = self.live.get(session);
+        let mut until = known.map(|known| known.told).unwrap_or_default();
+        let Some(fresh) = fold.holdings(session, &mut until) else { return Vec::new() };
+        let is_whole = known.is_none();
+        if fresh.keys.is_empty() && !is_whole {
+            return Vec::new();
+        }
+        // What cannot be read is as good as not there: an index looks again, since nothing of it is settled.
+        let heads = self.heads.get_or_insert_with(|| Heads::of(keeper.heads().unwrap_or_default()));
+        // Who begins with a key that has an owner was learnt with that owner.
+        let unknown = fresh.keys.iter().copied().filter(|key| self.owners.of(*key).is_none());
+        let kin: BTreeSet<SessionId> = heads.beginning_with(unknown).cloned().collect();
+        let new = heads.add(session, &fresh.heads);
+        // Who was here before this hub began has kin that only a look at everything finds.
+        let wanted = if is_whole { fresh.heads.clone() } else { new };
+        let live = self.live.entry(session.clone()).or_insert_with(|| Live {
+            told: until,
+            holdings: Holdings { keys: Vec::new(), ..fresh.clone() },
+            has_copies: false,
+        });
+        live.told = until;
+        live.holdings.keys.extend(&fresh.keys);
+        (live.holdings.began_ms, live.holdings.heads) = (fresh.began_ms, fresh.heads.clone());
+        let before = self.owners.began(session);
+        if before.is_some_and(|before| before < live.holdings.precedence().0) {
+            self.sort_out(keeper);
+        } else {
+            let has_moved = before != Some(live.holdings.precedence().0);
+            self.losers.extend(self.owners.hold(if has_moved { &live.holdings } else { &fresh }));
+        }
+        self.told.push(Held { holdings: fresh, is_whole });
+        self.learn(kin, keeper);
+        wanted
+    }
+
+    /// Says anew whose everything is: a session began later than was known.
+    fn sort_out(&mut self, keeper: &dyn Keeper) {
+        self.owners = Owners::default();
+        for live in self.live.values() {
+            self.losers.extend(self.owners.hold(&live.holdings));
+        }
+        // Whoever had copies may have none now.
+        self.losers.extend(self.live.iter().filter(|(_, live)| live.has_copies).map(|(id, _)| id.clone()));
+        let kept = std::mem::take(&mut self.kept);
+        self.learn(kept, keeper);
+    }
+
+    /// Learns what kept sessions hold. What is live is known better.
+    fn learn(&mut self, sessions: impl IntoIterator<Item = SessionId>, keeper: &dyn Keeper) {
+        for session in sessions {
+            if !self.live.contains_key(&session)
+                && self.kept.insert(session.clone())
+                && let Some(held) = keeper.holdings(&session).ok().flatten()
+            {
+                self.losers.extend(self.owners.hold(&held));
+            }
+        }
+    }
+
+    /// Learns who holds these heads, and who begins with them.
+    fn learn_holders(&mut self, wanted: &Keys, keeper: &dyn Keeper) {
+        let holders = keeper.holders(wanted).unwrap_or_default();
+        let Some(heads) = &self.heads else { return };
+        let held: BTreeSet<u64> = holders.iter().map(|(_, head)| *head).collect();
+        let mut kin: BTreeSet<SessionId> = heads.beginning_with(held).cloned().collect();
+        kin.extend(holders.into_iter().map(|(holder, _)| holder));
+        self.learn(kin, keeper);
     }
 }
 
@@ -56,63 +142,25 @@ impl Loop {
     /// well, because these hold what they counted.
     pub(super) fn settle_copies(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
         let Self { copies, fold, keeper, .. } = self;
-        // What cannot be read is as good as not there: an index looks again, since nothing of it is settled.
-        let heads = copies.heads.get_or_insert_with(|| Heads::of(keeper.heads().unwrap_or_default()));
-        let (mut pairs, mut wanted) = (BTreeSet::new(), Keys::new());
+        let mut wanted = Keys::new();
         for session in sessions {
-            let known = copies.live.get(session);
-            let mut until = known.map(|known| known.told).unwrap_or_default();
-            let Some(fresh) = fold.holdings(session, &mut until) else { continue };
-            let is_whole = known.is_none();
-            if fresh.keys.is_empty() && !is_whole {
-                continue;
-            }
-            pairs
-                .extend(heads.beginning_with(session, &fresh.keys).map(|kin| (session.clone(), kin.clone())));
-            let new = heads.add(session, &fresh.heads);
-            // Who was here before this hub began has kin that only a look at everything finds.
-            wanted.extend(if is_whole { fresh.heads.clone() } else { new });
-            let live = copies.live.entry(session.clone()).or_insert_with(|| Live {
-                told: until,
-                holdings: Holdings { keys: Vec::new(), ..fresh.clone() },
-                kin: BTreeSet::new(),
-            });
-            live.told = until;
-            live.holdings.keys.extend(&fresh.keys);
-            (live.holdings.began_ms, live.holdings.heads) = (fresh.began_ms, fresh.heads.clone());
-            // Whoever shares something with it may have to be told of what is new.
-            pairs.extend(live.kin.iter().map(|kin| (session.clone(), kin.clone())));
-            copies.told.push(Held { holdings: fresh, is_whole });
+            wanted.extend(copies.take(session, fold, &**keeper));
         }
         if !wanted.is_empty() {
-            let kept = keeper.holders(&wanted).unwrap_or_default();
-            let live = copies.live.values().flat_map(|live| {
-                let keys = live.holdings.keys.iter().filter(|key| wanted.contains(*key));
-                keys.map(|key| (live.holdings.session.clone(), *key))
-            });
-            for (holder, head) in kept.into_iter().chain(live) {
-                let kin = heads.beginning_with(&holder, std::slice::from_ref(&head));
-                pairs.extend(kin.map(|kin| (holder.clone(), kin.clone())));
+            copies.learn_holders(&wanted, &**keeper);
+        }
+        let Copies { owners, live, losers, .. } = copies;
+        let losers = std::mem::take(losers);
+        let more = losers.iter().filter(|session| !sessions.contains(session));
+        let all: Vec<SessionId> = sessions.iter().chain(more).cloned().collect();
+        for session in &all {
+            let Some(live) = live.get_mut(session) else { continue };
+            let elsewhere = owners.elsewhere(&live.holdings);
+            if live.has_copies || !elsewhere.is_empty() {
+                live.has_copies = !elsewhere.is_empty();
+                fold.set_elsewhere(session, elsewhere);
             }
         }
-        let touched: BTreeSet<SessionId> =
-            pairs.iter().flat_map(|(one, other)| [one, other]).cloned().collect();
-        for (one, other) in pairs {
-            for (session, kin) in [(&one, &other), (&other, &one)] {
-                if let Some(live) = copies.live.get_mut(session) {
-                    live.kin.insert(kin.clone());
-                }
-            }
-        }
-        let more = touched.into_iter().filter(|session| {
-            let Some(live) = copies.live.get(session) else { return false };
-            let kept = live.kin.iter().filter(|kin| !copies.live.contains_key(*kin));
-            let kept: Vec<Holdings> = kept.filter_map(|kin| keeper.holdings(kin).ok().flatten()).collect();
-            let kin = live.kin.iter().filter_map(|kin| copies.live.get(kin)).map(|live| &live.holdings);
-            let earlier = kin.chain(&kept).filter(|kin| std::ptr::eq(in_order(kin, &live.holdings).1, *kin));
-            fold.set_elsewhere(session, joined(earlier));
-            !sessions.contains(session)
-        });
-        sessions.iter().cloned().chain(more).collect()
+        all.into_iter().filter(|session| sessions.contains(session) || live.contains_key(session)).collect()
     }
 }

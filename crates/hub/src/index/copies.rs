@@ -1,20 +1,23 @@
 //! Behind the first pass: whose is what several sessions hold. Sessions of whose kin something was not known when they were
 //! folded are folded once more. Until then they count as not compared, so an index that is cut off here begins here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use hashbrown::HashSet;
 use subscope_fold::Elsewhere;
 use subscope_model::{Holdings, SessionId};
 use subscope_store::{Commit, Compared, History, Keys, Kin, LedgerError, Sqlite};
 
-use crate::copies::{Heads, in_order, joined};
+use crate::copies::{Heads, Owners};
 
-/// Which sessions share something, as it is now.
+/// Whose is what sessions share, as it is now.
 pub(super) struct Comparison {
-    /// The sessions that were to be compared.
-    fresh: Vec<SessionId>,
-    /// What these share with any.
+    /// The sessions that were to be compared, and those that share something with them.
+    touched: Vec<SessionId>,
+    /// Whose is what these hold.
     kin: Vec<Kin>,
     /// What is held elsewhere of sessions whose rows rest on something else.
     pub(super) wrong: BTreeMap<SessionId, Elsewhere>,
@@ -27,103 +30,114 @@ impl Comparison {
         if fresh.is_empty() {
             return Ok(None);
         }
-        let heads = Heads::of(store.heads()?);
         let known = store.kin()?;
-        let is_fresh: HashSet<&SessionId> = fresh.iter().map(|(session, _)| session).collect();
-        let (touched, others): (Vec<Kin>, Vec<Kin>) = known
-            .into_iter()
-            .partition(|kin| is_fresh.contains(&kin.later) || is_fresh.contains(&kin.earlier));
-        let mut pairs: BTreeSet<(SessionId, SessionId)> = BTreeSet::new();
-        let mut pair = |one: &SessionId, other: &SessionId| {
-            if one != other {
-                pairs.insert((one.min(other).clone(), one.max(other).clone()));
-            }
-        };
-        touched.iter().for_each(|kin| pair(&kin.later, &kin.earlier));
-        let mut wanted = Keys::new();
-        for (session, has_new_heads) in &fresh {
-            let Some(held) = store.holdings(session)? else { continue };
-            heads.beginning_with(session, &held.keys).for_each(|other| pair(session, other));
-            wanted.extend(held.heads.into_iter().filter(|_| *has_new_heads));
-        }
-        if !wanted.is_empty() {
-            for (holder, head) in store.holders(&wanted)? {
-                heads.beginning_with(&holder, &[head]).for_each(|other| pair(&holder, other));
+        let touched = touched(store, &fresh, &known)?;
+        let (before, mut held) = (of(&known, &touched), Known { store, all: BTreeMap::new() });
+        let mut owners = Owners::default();
+        for session in touched.iter().chain(before.iter().map(|kin| &kin.earlier)) {
+            if let Some(held) = held.read(session)? {
+                owners.hold(held);
             }
         }
-        let mut held = Known { store, all: BTreeMap::new() };
         let mut kin = BTreeSet::new();
-        for (one, other) in &pairs {
-            kin.extend(held.kin(one, other)?);
+        for session in &touched {
+            kin.extend(held.read(session)?.into_iter().flat_map(|held| kin_of(held, &owners)));
         }
         let mut wrong = BTreeMap::new();
-        let before: BTreeSet<Kin> = touched.into_iter().collect();
         for Kin { later, .. } in kin.symmetric_difference(&before) {
-            if !wrong.contains_key(later) {
-                let now = kin.iter().chain(&others).filter(|kin| kin.later == *later);
-                wrong.insert(later.clone(), held.elsewhere(now)?);
+            if let Some(held) = held.read(later)? {
+                wrong.entry(later.clone()).or_insert_with(|| owners.elsewhere(held));
             }
         }
-        let fresh = fresh.iter().map(|(session, _)| session.clone()).collect();
-        Ok(Some(Self { fresh, kin: kin.into_iter().collect(), wrong }))
+        Ok(Some(Self { touched: touched.into_iter().collect(), kin: kin.into_iter().collect(), wrong }))
     }
 
     /// What says that all rows rest on what was looked up.
     pub(super) fn finish(self) -> Commit {
-        Commit { compared: Some(Compared { sessions: self.fresh, kin: self.kin }), ..Commit::default() }
+        Commit { compared: Some(Compared { sessions: self.touched, kin: self.kin }), ..Commit::default() }
     }
+}
+
+/// Those that are to be compared, with whoever shared something with them, and whoever does now.
+fn touched(
+    store: &Sqlite,
+    fresh: &[(SessionId, bool)],
+    known: &[Kin],
+) -> Result<BTreeSet<SessionId>, LedgerError> {
+    let is_fresh: HashSet<&SessionId> = fresh.iter().map(|(session, _)| session).collect();
+    let mut touched: BTreeSet<SessionId> = is_fresh.iter().copied().cloned().collect();
+    let kin = known.iter().filter(|kin| is_fresh.contains(&kin.later) || is_fresh.contains(&kin.earlier));
+    touched.extend(kin.flat_map(|kin| [&kin.later, &kin.earlier]).cloned());
+    let heads = Heads::of(store.heads()?);
+    let (mut wanted, mut begun_with) = (Keys::new(), Keys::new());
+    for (session, has_new_heads) in fresh {
+        let Some(held) = store.holdings(session)? else { continue };
+        begun_with.extend(held.keys.into_iter().filter(|key| heads.has(*key)));
+        wanted.extend(held.heads.into_iter().filter(|_| *has_new_heads));
+    }
+    if !wanted.is_empty() {
+        for (holder, head) in store.holders(&wanted)? {
+            begun_with.insert(head);
+            touched.insert(holder);
+        }
+    }
+    touched.extend(heads.beginning_with(begun_with).cloned());
+    Ok(touched)
+}
+
+/// The kin of some sessions.
+fn of(kin: &[Kin], sessions: &BTreeSet<SessionId>) -> BTreeSet<Kin> {
+    kin.iter().filter(|kin| sessions.contains(&kin.later)).cloned().collect()
+}
+
+/// Whose is what a session holds and others held before.
+fn kin_of(held: &Holdings, owners: &Owners) -> Vec<Kin> {
+    let mut shared: BTreeMap<&SessionId, u64> = BTreeMap::new();
+    for owner in held.keys.iter().filter_map(|key| owners.of(*key)).filter(|owner| **owner != held.session) {
+        *shared.entry(owner).or_default() += 1;
+    }
+    let kin = shared.into_iter();
+    kin.map(|(earlier, shared)| Kin { later: held.session.clone(), earlier: earlier.clone(), shared })
+        .collect()
 }
 
 /// Returns what is held elsewhere of each session that has copies, as far as it is known.
 pub(super) fn known(store: &Sqlite) -> Result<BTreeMap<SessionId, Elsewhere>, LedgerError> {
-    let kin = store.kin()?;
-    let later: BTreeSet<&SessionId> = kin.iter().map(|kin| &kin.later).collect();
+    let mut by_later: BTreeMap<SessionId, Vec<SessionId>> = BTreeMap::new();
+    for Kin { later, earlier, .. } in store.kin()? {
+        by_later.entry(later).or_default().push(earlier);
+    }
     let mut held = Known { store, all: BTreeMap::new() };
-    later
-        .into_iter()
-        .map(|session| Ok((session.clone(), held.elsewhere(kin.iter().filter(|kin| kin.later == *session))?)))
-        .collect()
+    by_later.into_iter().map(|(later, owners)| Ok((later, held.joined(&owners)?))).collect()
 }
 
 /// Returns what of a session is known to count elsewhere.
 pub fn elsewhere(store: &Sqlite, session: &SessionId) -> Result<Elsewhere, LedgerError> {
-    let kin = store.kin()?;
-    let mut held = Known { store, all: BTreeMap::new() };
-    held.elsewhere(kin.iter().filter(|kin| kin.later == *session))
+    let kin = store.kin()?.into_iter().filter(|kin| kin.later == *session);
+    let owners: Vec<SessionId> = kin.map(|kin| kin.earlier).collect();
+    Known { store, all: BTreeMap::new() }.joined(&owners)
 }
 
 /// What sessions hold, each read once.
 struct Known<'s> {
     store: &'s Sqlite,
-    all: BTreeMap<SessionId, Holdings>,
+    all: BTreeMap<SessionId, Option<Holdings>>,
 }
 
 impl Known<'_> {
-    fn read(&mut self, session: &SessionId) -> Result<(), LedgerError> {
-        if !self.all.contains_key(session)
-            && let Some(held) = self.store.holdings(session)?
-        {
-            self.all.insert(session.clone(), held);
+    fn read(&mut self, session: &SessionId) -> Result<Option<&Holdings>, LedgerError> {
+        if !self.all.contains_key(session) {
+            self.all.insert(session.clone(), self.store.holdings(session)?);
         }
-        Ok(())
+        Ok(self.all.get(session).and_then(Option::as_ref))
     }
 
-    /// What two sessions share, if anything.
-    fn kin(&mut self, one: &SessionId, other: &SessionId) -> Result<Option<Kin>, LedgerError> {
-        self.read(one)?;
-        self.read(other)?;
-        let (Some(one), Some(other)) = (self.all.get(one), self.all.get(other)) else { return Ok(None) };
-        let (later, earlier) = in_order(one, other);
-        let shared = later.keys.iter().filter(|key| earlier.keys.binary_search(key).is_ok()).count() as u64;
-        let kin = Kin { later: later.session.clone(), earlier: earlier.session.clone(), shared };
-        Ok((shared > 0).then_some(kin))
-    }
-
-    fn elsewhere<'k>(&mut self, kin: impl Iterator<Item = &'k Kin>) -> Result<Elsewhere, LedgerError> {
-        let earlier: BTreeSet<&SessionId> = kin.map(|kin| &kin.earlier).collect();
-        for session in &earlier {
-            self.read(session)?;
+    /// What these sessions hold together.
+    fn joined(&mut self, sessions: &[SessionId]) -> Result<Elsewhere, LedgerError> {
+        let mut keys = HashSet::new();
+        for session in sessions {
+            keys.extend(self.read(session)?.into_iter().flat_map(|held| held.keys.iter().copied()));
         }
-        Ok(joined(earlier.iter().filter_map(|session| self.all.get(*session))))
+        Ok(Arc::new(keys))
     }
 }

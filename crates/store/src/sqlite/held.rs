@@ -6,14 +6,14 @@ use subscope_model::{Holdings, SessionId};
 
 use crate::{Compared, Held, Keys};
 
-/// Two sessions that hold the same: what both have is the earlier one's.
+/// Whose is something that a session holds: that one's which began first of all that hold it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kin {
     /// The one that has copies.
     pub later: SessionId,
     /// The one whose they are.
     pub earlier: SessionId,
-    /// How many keys both hold.
+    /// How many keys of the later one are the earlier one's.
     pub shared: u64,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn uncompared(db: &Connection) -> rusqlite::Result<Vec<(SessionId, bo
 pub(super) fn compared(db: &Transaction<'_>, compared: &Compared) -> rusqlite::Result<()> {
     for session in &compared.sessions {
         let Some(no) = super::write::number(db, session)? else { continue };
-        db.execute("DELETE FROM kin WHERE later_no = ?1 OR earlier_no = ?1", [no])?;
+        db.execute("DELETE FROM kin WHERE later_no = ?1", [no])?;
         db.execute("UPDATE held SET is_compared = 1 WHERE session_no = ?1", [no])?;
     }
     for Kin { later, earlier, shared } in &compared.kin {
