@@ -9,9 +9,9 @@ use hashbrown::HashMap;
 use subscope_fold::{Elsewhere, Fold, Told};
 use subscope_model::{Holdings, Millis, SessionId};
 
-/// Sessions by their heads.
+/// Sessions by their heads, each list sorted.
 #[derive(Default)]
-pub(crate) struct Heads(HashMap<u64, BTreeSet<SessionId>>);
+pub(crate) struct Heads(HashMap<u64, Vec<SessionId>>);
 
 impl Heads {
     /// Sorts heads as a store gives them.
@@ -25,8 +25,11 @@ impl Heads {
 
     /// Adds a session's heads and returns those that were not known as its own.
     pub(crate) fn add(&mut self, session: &SessionId, heads: &[u64]) -> Vec<u64> {
-        let is_new = |head: &u64| self.0.entry(*head).or_default().insert(session.clone());
-        heads.iter().copied().filter(is_new).collect()
+        let mut is_new = |head: &u64| {
+            let list = self.0.entry(*head).or_default();
+            list.binary_search(session).map_err(|place| list.insert(place, session.clone())).is_err()
+        };
+        heads.iter().copied().filter(|head| is_new(head)).collect()
     }
 
     /// Whether some session begins with a key.

@@ -382,6 +382,7 @@ impl Loop {
                 self.conclude_pending(fed.has_ended);
             }
             self.is_announced = true;
+            self.told.announced();
             self.tell_rows(true);
             self.publish(&Update::CaughtUp);
         }

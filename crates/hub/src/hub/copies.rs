@@ -76,12 +76,14 @@ impl Copies {
         }
         // What cannot be read is as good as not there: an index looks again, since nothing of it is settled.
         let heads = self.heads.get_or_insert_with(|| Heads::of(keeper.heads().unwrap_or_default()));
-        // Who begins with a key that has an owner was learnt with that owner.
-        let unknown = fresh.keys.iter().copied().filter(|key| self.owners.of(*key).is_none());
+        // Whoever has a key that is owned was learnt with its owner.
+        let is_unknown = |key: &u64| self.owners.of(*key).is_none();
+        let unknown = fresh.keys.iter().copied().filter(is_unknown);
         let kin: BTreeSet<SessionId> = heads.beginning_with(unknown).cloned().collect();
         let new = heads.add(session, &fresh.heads);
         // Who was here before this hub began has kin that only a look at everything finds.
         let wanted = if is_whole { fresh.heads.clone() } else { new };
+        let wanted = wanted.into_iter().filter(is_unknown).collect();
         let live = self.live.entry(session.clone()).or_insert_with(|| Live {
             told: until,
             holdings: Holdings { keys: Vec::new(), ..fresh.clone() },

@@ -4,7 +4,8 @@
 //! know more, since an index brings them up to date before the hub reads, and less, since events are kept before rows. Of a
 //! session that the log knows, an event is told if the log does not have it and it is not far older than what the log begins
 //! with. Nothing was ever told of any other: of that all is told that happened since the last hub stopped, which may have
-//! been its first moment; what was before is past.
+//! been its first moment; what was before is past. So is what the rows know of a session that was at rest when this hub began
+//! and goes on now.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -29,6 +30,8 @@ pub(super) struct Told {
     /// Until when the last hub had told everything; `None` where nothing tells.
     stopped_ms: Option<Millis>,
     sessions: HashMap<SessionId, OfSession>,
+    /// Whether what stood in the files of live sessions is read.
+    is_announced: bool,
 }
 
 /// What was told of one session.
@@ -39,6 +42,8 @@ struct OfSession {
     /// Dialects of which only the part is read again that the rows do not know: their events may be of any time.
     fresh: BTreeSet<Text>,
     has_rows: bool,
+    /// Whether it was at rest when this hub began: its files are read from their beginning once it goes on.
+    was_at_rest: bool,
 }
 
 impl Told {
@@ -52,7 +57,12 @@ impl Told {
             [] => Millis::try_from(last / 1000).ok(),
             events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - UNTOLD_MS),
         };
-        Self { stopped_ms, sessions: HashMap::new() }
+        Self { stopped_ms, sessions: HashMap::new(), is_announced: false }
+    }
+
+    /// What stood in the files of live sessions is read: of other sessions that is past which their rows know.
+    pub(super) fn announced(&mut self) {
+        self.is_announced = true;
     }
 
     /// Says of which dialects only that part of a session is read again that its rows do not know.
@@ -65,8 +75,8 @@ impl Told {
         self.of(session, keeper).has_rows
     }
 
-    /// Keeps what was not told before. Only while what stands in a session's files is read for the first time does the age of
-    /// an event say anything; some that were told come later, since they are told with a delay.
+    /// Keeps what was not told before. Only of what stands in a session's files when they are read for the first time does the
+    /// age of an event say anything; some that were told come later, since they are told with a delay.
     pub(super) fn retain(
         &mut self,
         events: &mut Vec<Event>,
@@ -75,27 +85,37 @@ impl Told {
     ) {
         events.retain(|event| {
             let told = self.of(&event.session_id, keeper);
-            !(told.ids.contains(&event.id) || (is_read_again(&event.session_id) && told.is_past(event)))
+            let may_be_past = told.was_at_rest || is_read_again(&event.session_id);
+            !(told.ids.contains(&event.id) || (may_be_past && told.is_past(event)))
         });
     }
 
     fn of(&mut self, session: &SessionId, keeper: &dyn Keeper) -> &mut OfSession {
-        let stopped_ms = self.stopped_ms;
-        self.sessions.entry(session.clone()).or_insert_with(|| OfSession::look(session, stopped_ms, keeper))
+        let Self { stopped_ms, is_announced, sessions } = self;
+        let look = || OfSession::look(session, *stopped_ms, *is_announced, keeper);
+        sessions.entry(session.clone()).or_insert_with(look)
     }
 }
 
 impl OfSession {
-    fn look(session: &SessionId, stopped_ms: Option<Millis>, keeper: &dyn Keeper) -> Self {
+    fn look(
+        session: &SessionId,
+        stopped_ms: Option<Millis>,
+        is_announced: bool,
+        keeper: &dyn Keeper,
+    ) -> Self {
         let logged = keeper.told_last(session, TOLD_EVENTS).unwrap_or_default();
         let rows = keeper.tree(session).ok().flatten();
         let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
+        // Since when it rests, its rows say better than when the last hub stopped.
+        let stopped_ms = stopped_ms.filter(|_| !is_announced);
         Self {
             until: first.or(stopped_ms).or(known),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
             fresh: BTreeSet::new(),
             has_rows: rows.is_some(),
+            was_at_rest: is_announced && rows.is_some(),
         }
     }
 

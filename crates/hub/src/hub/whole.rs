@@ -30,10 +30,8 @@ impl Loop {
                 self.keeper.files_of(session).unwrap_or_default()
             };
             self.whole.entry(session.clone()).or_insert(!files.is_empty());
-            if !files.is_empty() || !self.is_announced {
-                // What files tell is old. What is handed over is new, of whatever time it is.
-                self.told.is_fresh(session, dialects, &*self.keeper);
-            }
+            // What files tell may be old. What is handed over is new, of whatever time it is.
+            self.told.is_fresh(session, dialects, &*self.keeper);
             self.read_files(session, &files);
         }
     }
