@@ -7,6 +7,8 @@ mod common;
 
 #[path = "run/iterations.rs"]
 mod iterations;
+#[path = "run/keeping.rs"]
+mod keeping;
 #[path = "run/posting.rs"]
 mod posting;
 #[path = "run/terminal.rs"]

@@ -3,7 +3,7 @@
 //! Flow: [`Job`] starts the child and lives its life as a job of the terminal. Its standard output goes through [`pass`]: out
 //! first, then into a record's file, then to a [`Tap`], which cuts lines and hands them to bounded [`Queue`]s: one is the
 //! [`Tapped`] driver of the run's own hub, which knows nothing but this run; the other is emptied by [`keep`] into the hub of
-//! this machine. Events that the child's descendants post come in by the [`Listener`] and take the same two ways.
+//! this machine, or into the spool for the next hub. Events that the child's descendants post come in by the [`Listener`] and take the same two ways.
 //!
 //! Bytes never wait for any of that. Where a queue is full, lines that change how agents stand are still taken; others are
 //! skipped, counted and told.

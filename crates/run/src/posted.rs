@@ -14,21 +14,18 @@ use subscope_client::{Address, Client};
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, Reply, Taken};
 use subscope_server::Taker;
 
-use crate::{RunError, queue::Queue, record::EventsLog, tap::SessionName};
+use crate::{RunError, keep::Desk, record::EventsLog, tap::SessionName};
 
 /// How many events may wait: each is a request that waits for its answer.
 const QUEUE: usize = 512;
 /// How many are kept at once.
 const GROUP: usize = 128;
-/// How long an answer waits until the event is kept. Publishers give up after 5 s; one that is not kept by then is shown all
-/// the same, and what is never kept is told when the run ends.
-const KEEPING: Duration = Duration::from_millis(500);
 
 /// Where events go on to.
 #[derive(Debug)]
 pub enum Way {
     /// To whoever keeps what this run tells.
-    Keep(Arc<Queue>),
+    Keep(Desk),
     /// To an outer run, which keeps them.
     Upstream(Upstream),
     /// Nowhere.
@@ -129,12 +126,11 @@ impl Work {
         if let Some(log) = &mut self.log {
             log.write(&lines);
         }
-        if let Way::Keep(queue) = &self.way
+        if let Way::Keep(desk) = &mut self.way
             && !lines.is_empty()
+            && let Err(why) = desk.keep(lines)
         {
-            let (kept, is_kept) = sync_channel(1);
-            queue.post(lines, kept);
-            let _ = is_kept.recv_timeout(KEEPING);
+            return taken.into_iter().for_each(|(_, reply)| reply(Err(IngestError::Store(why.clone()))));
         }
         for (ingest, reply) in taken {
             // A hub that has ended drops the answer, and the listener says so.

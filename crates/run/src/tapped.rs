@@ -89,7 +89,7 @@ impl Driver for Tapped {
                     fed.has_pushed = true;
                 }
                 // These go to the hub through its handle.
-                Popped::Posted(..) | Popped::Nothing => return fed,
+                Popped::Posted(_) | Popped::Nothing => return fed,
                 Popped::Ended => {
                     if let Some(source) = self.source
                         && !std::mem::replace(&mut self.has_flushed, true)

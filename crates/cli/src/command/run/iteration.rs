@@ -21,7 +21,7 @@ use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
     ADDRESS_VARIABLE, Ended, Handover, Job, Listener, Over, Posted, Queue, RunError, SessionName, Streams,
     Tap, Tapped, Way,
-    keep::Keeping,
+    keep::{Keeping, Unkept},
     pass::{self, Outlet, Passed},
     record::{self, Record},
 };
@@ -92,24 +92,25 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let (shown, kept) = (Arc::new(Queue::paced()), Arc::new(Queue::default()));
     let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread);
     let mut queues = vec![Arc::clone(&shown)];
-    queues.extend(run.connect.as_ref().map(|_| Arc::clone(&kept)));
+    queues.extend(run.keeper.as_ref().map(|_| Arc::clone(&kept)));
     let tap = Tap::new(Arc::clone(&session), queues);
     let (driver, over) = Tapped::new(shown, &tap);
-    let keeping = match &run.connect {
-        Some(connect) => {
-            let source = format!("run/{}/{number}", run.id);
-            Some(Keeping::start(Arc::clone(&kept), &tap, source, Arc::clone(connect))?)
+    let source = format!("run/{}/{number}", run.id);
+    let (keeping, desk) = match &run.keeper {
+        Some(keeper) => {
+            let (keeping, desk) = Keeping::start(&kept, &tap, &source, keeper)?;
+            (Some(keeping), Some(desk))
         }
-        None => None,
+        None => (None, None),
     };
     let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
     let options = HubOptions { prices, limits: limits(run.context), ..HubOptions::default() };
     let hub = Hub::start(Box::new(driver), Box::new(Memory::with_log(LOG_EVENTS)), options)
         .map_err(|error| RunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
-    let way = match (run.upstream, &run.connect) {
+    let way = match (run.upstream, desk) {
         (Some(upstream), _) => Way::Upstream(upstream),
-        (None, Some(_)) => Way::Keep(kept),
+        (None, Some(desk)) => Way::Keep(desk),
         (None, None) => Way::Nowhere,
     };
     let patience = if run.plan.harness.is_some() && is_read { NAMING } else { Duration::ZERO };
@@ -117,9 +118,9 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let posted = Posted::start(hub.handle(), Arc::clone(&session), way, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.taker())?;
 
-    if let (plan::Way::Interactive, Some(connect)) = (&run.plan.way, &run.connect) {
+    if let (plan::Way::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
         // Hooks never start a hub: without one they would be told only later.
-        let connect = Arc::clone(connect);
+        let connect = Arc::clone(&keeper.connect);
         spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
     }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
@@ -249,14 +250,22 @@ impl Watched<'_, '_> {
         }
         self.finish_record(&mut Last { tree, session, own_name: &child.own_name }, ended, passed);
         drop((child.feed, child.hub, child.over));
-        if let Some(unkept) = child.keeping.map(|keeping| keeping.finish(KEEPING))
-            && unkept.lost.lines > 0
-        {
-            let why = unkept.why.unwrap_or_else(|| "it came too fast".to_owned());
-            self.showing
-                .say(&format!("warning: {} lines were not kept: {why}", unkept.lost.lines), Weight::State);
+        if let Some(unkept) = child.keeping.map(|keeping| keeping.finish(KEEPING)) {
+            self.tell(unkept);
         }
         Ok(ended)
+    }
+
+    fn tell(&self, unkept: Unkept) {
+        let Unkept { lost, why, spooled } = unkept;
+        if lost.lines > 0 {
+            let why = why.unwrap_or_else(|| "they came too fast".to_owned());
+            self.showing.say(&format!("warning: {} lines were not kept: {why}", lost.lines), Weight::State);
+        }
+        if spooled > 0 {
+            let what = format!("the hub was too slow: {spooled} lines are spooled for it or the next");
+            self.showing.say(&what, Weight::State);
+        }
     }
 
     fn take(&mut self, update: Update, child: &Child) -> Result<(), RunError> {

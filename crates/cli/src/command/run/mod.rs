@@ -21,7 +21,7 @@ use subscope_model::event_id;
 use subscope_render::Charset;
 use subscope_run::{
     ADDRESS_VARIABLE, Ended, IN_FOREGROUND, RunError, Signals, Upstream, in_foreground,
-    keep::Connect,
+    keep::Keeper,
     record::{self, Meta, State},
 };
 
@@ -54,7 +54,7 @@ struct Run<'a> {
     plan: Plan,
     id: String,
     signals: Signals,
-    connect: Option<Connect>,
+    keeper: Option<Keeper>,
     upstream: Option<Upstream>,
     /// Where iterations are recorded, if they are.
     base: Option<PathBuf>,
@@ -81,7 +81,7 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
             "{ADDRESS_VARIABLE} is {address:?}, which is no address of a run: events end here"
         ));
     }
-    let connect = if args.no_store { None } else { keeping::connect(context)? };
+    let keeper = if args.no_store { None } else { Some(keeping::keeper(context)?) };
     let records = args.iterations.is_some() || args.until_success || args.log_dir.is_some();
     let own = || context.environment.working_folder().join(record::FOLDER);
     Ok(Run {
@@ -93,7 +93,7 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
             .take(12)
             .collect(),
         signals,
-        connect,
+        keeper,
         upstream,
         base: records.then(|| args.log_dir.clone().unwrap_or_else(own)),
     })
