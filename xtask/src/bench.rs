@@ -8,13 +8,15 @@ use crate::step::{cargo, output};
 
 const FILE: &str = "BENCHMARKS.md";
 
-/// The benches: what one session costs, and what a hub bears.
-const BENCHES: [&str; 2] = ["speed", "serve"];
+/// The benches, with their packages: what one session costs, what a hub bears, what `run` costs a command, and what an event costs
+/// an agent that nobody watches.
+const BENCHES: [(&str, &str); 4] =
+    [("subscope", "speed"), ("subscope", "serve"), ("subscope", "run"), ("subscope-client", "publish")];
 
 /// Runs the benches and writes the file.
 pub(crate) fn run() -> Result<()> {
-    let table = |name: &str| output(cargo().args(["bench", "--quiet", "-p", "subscope", "--bench", name]));
-    let table = BENCHES.iter().map(|name| table(name)).collect::<Result<Vec<_>>>()?.join("\n");
+    let table = |(package, name)| output(cargo().args(["bench", "--quiet", "-p", package, "--bench", name]));
+    let table = BENCHES.into_iter().map(table).collect::<Result<Vec<_>>>()?.join("\n");
     let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
     let text = format!(
         "# Benchmarks\n\n\

@@ -8,8 +8,9 @@ use std::{
 
 use crate::{
     bare,
-    client::{Server, millis, percentile},
-    row::{Row, now},
+    client::millis,
+    row::{Row, now, percentile},
+    server::Server,
 };
 
 const NOTHING: &str = "/bin/true";

@@ -16,8 +16,9 @@ use subscope_model::iso8601;
 use subscope_testkit::corpus;
 
 use crate::{
-    client::{Connection, Server, percentile},
-    row::{Row, now},
+    client::Connection,
+    row::{Row, now, percentile},
+    server::Server,
 };
 
 const READERS: usize = 50;

@@ -10,6 +10,8 @@ mod live;
 mod posts;
 #[path = "../shared/row.rs"]
 mod row;
+#[path = "../shared/server.rs"]
+mod server;
 
 use std::io::Write;
 

@@ -6,8 +6,9 @@ use subscope_hub::clock;
 
 use crate::{
     bare,
-    client::{Connection, Server, millis, percentile},
-    row::{Row, now},
+    client::{Connection, millis},
+    row::{Row, now, percentile},
+    server::Server,
 };
 
 /// Posters, each on a connection of its own.

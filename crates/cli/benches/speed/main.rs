@@ -8,6 +8,8 @@
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod bare;
+#[path = "../shared/memory.rs"]
+mod memory;
 mod process;
 mod rounds;
 #[path = "../shared/row.rs"]

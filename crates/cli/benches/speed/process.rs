@@ -1,13 +1,13 @@
 //! Whole processes: time, and the most memory that one held.
 
 use std::{
-    fs,
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use crate::{
+    memory::peak_megabytes_of,
     rounds::time,
     row::{Row, now},
 };
@@ -110,20 +110,12 @@ pub(crate) fn time_and_memory(
 /// Returns the most memory a process held, as last seen before it ended.
 fn peak_megabytes(arguments: &[String]) -> f64 {
     let mut child = start(arguments);
-    let status = format!("/proc/{}/status", child.id());
     let mut peak: f64 = 0.0;
     let began = now();
     while child.try_wait().expect("the program can be waited for").is_none() {
-        peak = peak.max(high_water(&status).unwrap_or(0.0));
+        peak = peak.max(peak_megabytes_of(child.id()).unwrap_or(0.0));
         std::thread::sleep(Duration::from_micros(500));
         assert!(began.elapsed() < Duration::from_secs(60), "the program hangs");
     }
     peak
-}
-
-fn high_water(status: &str) -> Option<f64> {
-    let text = fs::read_to_string(status).ok()?;
-    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kilobytes / 1024.0)
 }
