@@ -13,6 +13,8 @@ mod keeping;
 mod posting;
 #[path = "run/terminal.rs"]
 mod terminal;
+#[path = "run/transcript.rs"]
+mod transcript;
 
 use std::{
     fs,

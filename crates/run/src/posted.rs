@@ -62,6 +62,8 @@ pub struct Posted {
 struct Work {
     hub: HubHandle,
     session: Arc<SessionName>,
+    /// What the session was called when the first events came: the others are of it, too.
+    named: Option<String>,
     way: Way,
     /// How long the name of the session is waited for.
     patience: Duration,
@@ -81,7 +83,7 @@ impl Posted {
         log: Option<EventsLog>,
     ) -> Result<Self, RunError> {
         let (items, inbox) = sync_channel(QUEUE);
-        let work = Work { hub, session, way, patience, log };
+        let work = Work { hub, session, named: None, way, patience, log };
         let build = std::thread::Builder::new().name("posted".to_owned());
         build.spawn(move || work.run(&inbox)).map_err(RunError::System)?;
         Ok(Self { items })
@@ -108,9 +110,7 @@ impl Work {
     }
 
     fn take(&mut self, group: Vec<Item>) {
-        let session = self.session.get(self.patience);
-        // Who names no session within that time names none.
-        self.patience = Duration::ZERO;
+        let session = self.named.get_or_insert_with(|| self.session.get(self.patience)).clone();
         let (mut taken, mut lines) = (Vec::new(), Vec::new());
         for (ingest, reply) in group {
             if let Way::Upstream(upstream) = self.way

@@ -151,6 +151,11 @@ impl Queue {
         self.tell(state);
     }
 
+    /// Has whoever takes from it look, though nothing has come.
+    pub(crate) fn nudge(&self) {
+        self.tell(self.lock());
+    }
+
     /// Says that nothing will come any more.
     pub fn end(&self) {
         let mut state = self.lock();

@@ -11,6 +11,15 @@ use crate::common::serving::Serving;
 fn send(signal: &str, serving: &Serving) {
     let id = serving.child.id().to_string();
     assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    let began = clock::tick();
+    let is_stopped = || {
+        let state = Command::new("ps").args(["-o", "state=", "-p", &id]).output().unwrap().stdout;
+        state.trim_ascii().starts_with(b"T")
+    };
+    while is_stopped() != (signal == "-STOP") {
+        assert!(began.elapsed() < LIMIT, "{signal} comes to nothing");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// How many things wait in the spool.

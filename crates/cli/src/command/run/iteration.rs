@@ -13,14 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_decode::claude::plain::Plain;
+use subscope_collect::layout::config_root;
+use subscope_decode::claude::{plain::Plain, process};
 use subscope_export::trace;
 use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
-use subscope_model::{Event, EventKind, Feed, Received, SessionId, Update};
+use subscope_model::{Event, EventKind, Feed, Millis, Received, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, Handover, Job, Listener, Over, Posted, Queue, RunError, SessionName, Streams,
-    Tap, Tapped, Way,
+    ADDRESS_VARIABLE, Ended, Followed, Handover, Home, Job, Kin, Listener, Over, Posted, Queue, RunError,
+    SessionName, Streams, Tap, Tapped, Way,
     keep::{Keeping, Unkept},
     pass::{self, Outlet, Passed},
     record::{self, Record},
@@ -29,8 +30,9 @@ use subscope_run::{
 use super::{Run, failed, name_stamp, plan, printer::Weight};
 use crate::command::{
     showing::{Form, Out, Showing},
-    target::limits,
+    target::{limits, projects_folder},
 };
+use crate::context::Context;
 
 /// How long one wait for an update lasts: the grain of heartbeats.
 const WAIT: Duration = Duration::from_millis(500);
@@ -55,6 +57,7 @@ struct Child {
     feed: Subscription,
     keeping: Option<Keeping>,
     over: Over,
+    followed: Followed,
     waiting: JoinHandle<Result<(Ended, Passed), RunError>>,
 }
 
@@ -70,10 +73,13 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<(Ended, Out), 
     let child = start(run, number, record.as_ref())?;
     let form = Form { is_json: run.args.json, full: run.args.full, shows_past: true };
     let is_silent = matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread) && !run.args.render;
+    let began = run.context.now_ms();
     let mut watched = Watched {
         run,
         showing: Showing::new(form, out, run.context),
         is_silent,
+        began,
+        followed: child.followed.clone(),
         held: None,
         record,
         events: Vec::new(),
@@ -94,7 +100,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.keeper.as_ref().map(|_| Arc::clone(&kept)));
     let tap = Tap::new(Arc::clone(&session), queues);
-    let (driver, over) = Tapped::new(shown, &tap);
+    let (driver, over, following) = Tapped::new(shown, &tap);
     let source = format!("run/{}/{number}", run.id);
     let (keeping, desk) = match &run.keeper {
         Some(keeper) => {
@@ -134,7 +140,15 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         Some(record) => (Some(record.file(record::STDOUT)?), Some(record.file(record::STDERR)?)),
         None => (None, None),
     };
+    let since = clock::now_ms();
     let (job, mut process) = Job::start(command, streams, handover, &run.signals)?;
+    let kin = match run.plan.way {
+        plan::Way::AsItIs | plan::Way::Answering => {
+            Some(Kin::start(home(run.context), process.id(), since, Arc::clone(&session), following)?)
+        }
+        plan::Way::Streamed | plan::Way::Told(_) | plan::Way::Interactive | plan::Way::Unread => None,
+    };
+    let followed = kin.as_ref().map(Kin::followed).unwrap_or_default();
     let has_ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&has_ended);
     let stderr = match process.stderr.take() {
@@ -151,9 +165,11 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
             let outlet = match &run.plan.way {
                 _ if run.args.render => Outlet::Nowhere,
                 plan::Way::Told(limits) => Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone())),
-                plan::Way::AsItIs | plan::Way::Interactive | plan::Way::Unread => {
-                    Outlet::Bytes(own(&io::stdout())?)
-                }
+                plan::Way::AsItIs
+                | plan::Way::Streamed
+                | plan::Way::Answering
+                | plan::Way::Interactive
+                | plan::Way::Unread => Outlet::Bytes(own(&io::stdout())?),
             };
             let mut tap = tap;
             Some(spawn("stdout", move || {
@@ -172,10 +188,19 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         let _ = stderr.map(JoinHandle::join);
         // What is being posted is still taken.
         drop(listener);
+        if let Some(kin) = kin {
+            kin.finish();
+        }
         all.end();
         Ok((ended?, passed))
     })?;
-    Ok(Child { job, session, own_name, hub, feed, keeping, over, waiting })
+    Ok(Child { job, session, own_name, hub, feed, keeping, over, followed, waiting })
+}
+
+/// Where the harness keeps what its processes note, and transcripts.
+fn home(context: &Context) -> Home {
+    let variable = |name: &str| context.environment.get(name);
+    Home { notes: config_root(&variable).join(process::FOLDER), projects: projects_folder(context) }
 }
 
 fn own(file: &impl AsFd) -> Result<File, RunError> {
@@ -195,6 +220,10 @@ struct Watched<'r, 'a> {
     showing: Showing<'a>,
     /// Whether the screen is the child's.
     is_silent: bool,
+    /// When the command began: what a session was before that is no news.
+    began: Millis,
+    /// Sessions that are told of by their transcripts.
+    followed: Followed,
     /// The main thread's last message, as long as nothing of it came after: if it stays the last, the command prints it.
     held: Option<Event>,
     record: Option<Record>,
@@ -284,8 +313,11 @@ impl Watched<'_, '_> {
         if self.is_silent {
             return Ok(());
         }
-        let holds =
-            matches!(self.run.plan.way, plan::Way::Told(_)) && !self.run.args.render && !self.run.args.json;
+        if self.is_past(&update) {
+            return Ok(());
+        }
+        let prints_answer = matches!(self.run.plan.way, plan::Way::Told(_) | plan::Way::Answering);
+        let holds = prints_answer && !self.run.args.render && !self.run.args.json;
         match update {
             Update::Event(event) if holds && event.actor_id.0.is_root() && goes_on(event.kind) => {
                 if let Some(held) = self.held.take() {
@@ -302,6 +334,12 @@ impl Watched<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether it tells what stood in a transcript before the command began.
+    fn is_past(&self, update: &Update) -> bool {
+        let Update::Event(event) = update else { return false };
+        event.at_ms.is_some_and(|at| at < self.began) && self.followed.has(&event.session_id)
     }
 
     /// Keeps the record up to date, at its pace.

@@ -18,8 +18,13 @@ use crate::command::hooks::{
 /// How a command is observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Its output is read as it passes.
+    /// Its output is read as it passes. What it is, and whether agents are in it, is not known: sessions that its processes are
+    /// in are followed.
     AsItIs,
+    /// It prints what it does, by its user's choice.
+    Streamed,
+    /// It prints its answer alone, by its user's choice: its session is followed.
+    Answering,
     /// It was given options that make it tell what it does; what is printed is what it would have printed without.
     Told(PlainLimits),
     /// It works with whoever sits at the terminal: hooks tell of it, and nothing is printed over its screen.
@@ -72,8 +77,12 @@ impl Plan {
         if runs_no_agent {
             return Self { way: Way::Unread, ..plan };
         }
-        if has(harness.format_option) || !harness.traces_subagents {
+        if !harness.traces_subagents {
             return plan;
+        }
+        if let Some(format) = value_of(harness.format_option, &words) {
+            let is_stream = harness.stream_flags.contains(&format.as_str());
+            return Self { way: if is_stream { Way::Streamed } else { Way::Answering }, ..plan };
         }
         if is_one_shot {
             let known = (around.version)(program);
@@ -159,13 +168,14 @@ mod tests {
 
     #[test]
     fn what_has_a_format_or_is_no_harness_stays_as_it_is() {
-        for words in [
-            "claude -p --output-format text hi",
-            "claude -p --output-format=json hi",
-            "sh -c claude",
-            "claude-wrapper -p hi",
+        for (words, way) in [
+            ("claude -p --output-format text hi", Way::Answering),
+            ("claude -p --output-format=json hi", Way::Answering),
+            ("claude -p --output-format=stream-json --verbose hi", Way::Streamed),
+            ("sh -c claude", Way::AsItIs),
+            ("claude-wrapper -p hi", Way::AsItIs),
         ] {
-            assert_eq!(plan(words, true, NEW), (words.to_owned(), Way::AsItIs), "{words}");
+            assert_eq!(plan(words, true, NEW), (words.to_owned(), way), "{words}");
         }
         assert_eq!(plan("claude hi", false, NEW), ("claude hi".to_owned(), Way::AsItIs));
         assert_eq!(plan("claude mcp list", true, NEW).1, Way::Unread);
