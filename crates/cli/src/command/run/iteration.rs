@@ -78,6 +78,7 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<(Ended, Out), 
         run,
         showing: Showing::new(form, out, run.context),
         is_silent,
+        unshown: 0,
         began,
         followed: child.followed.clone(),
         held: None,
@@ -96,7 +97,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
     let (shown, kept) = (Arc::new(Queue::paced()), Arc::new(Queue::default()));
-    let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread);
+    let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread | plan::Way::AtTerminal);
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.keeper.as_ref().map(|_| Arc::clone(&kept)));
     let tap = Tap::new(Arc::clone(&session), queues);
@@ -143,7 +144,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let since = clock::now_ms();
     let (job, mut process) = Job::start(command, streams, handover, &run.signals)?;
     let kin = match run.plan.way {
-        plan::Way::AsItIs | plan::Way::Answering => {
+        plan::Way::AsItIs | plan::Way::AtTerminal | plan::Way::Answering => {
             Some(Kin::start(home(run.context), process.id(), since, Arc::clone(&session), following)?)
         }
         plan::Way::Streamed | plan::Way::Told(_) | plan::Way::Interactive | plan::Way::Unread => None,
@@ -166,6 +167,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
                 _ if run.args.render => Outlet::Nowhere,
                 plan::Way::Told(limits) => Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone())),
                 plan::Way::AsItIs
+                | plan::Way::AtTerminal
                 | plan::Way::Streamed
                 | plan::Way::Answering
                 | plan::Way::Interactive
@@ -220,6 +222,8 @@ struct Watched<'r, 'a> {
     showing: Showing<'a>,
     /// Whether the screen is the child's.
     is_silent: bool,
+    /// How many blocks were not printed because it was for a while.
+    unshown: u64,
     /// When the command began: what a session was before that is no news.
     began: Millis,
     /// Sessions that are told of by their transcripts.
@@ -251,7 +255,7 @@ impl Watched<'_, '_> {
                 Received::Closed => break,
             }
             self.keep_record(&mut child, false);
-            if !self.is_silent {
+            if !self.is_silent && !self.is_drawn_over(&child) {
                 // A printer takes everything.
                 let _ = self.showing.beat();
             }
@@ -262,6 +266,10 @@ impl Watched<'_, '_> {
         };
         if !self.is_silent {
             let _ = self.showing.finish();
+        }
+        if self.unshown > 0 {
+            let what = format!("{} events were not shown: the screen was the command's", self.unshown);
+            self.showing.say(&what, Weight::State);
         }
         let session = child.session.get(Duration::ZERO);
         let tree = child.feed.tree(&SessionId::from(session.as_str()));
@@ -313,6 +321,10 @@ impl Watched<'_, '_> {
         if self.is_silent {
             return Ok(());
         }
+        if matches!(update, Update::Event(_)) && self.is_drawn_over(child) {
+            self.unshown += 1;
+            return Ok(());
+        }
         if self.is_past(&update) {
             return Ok(());
         }
@@ -334,6 +346,13 @@ impl Watched<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether somebody draws for now on the terminal to which blocks would go: a program of the command's, at any depth.
+    fn is_drawn_over(&self, child: &Child) -> bool {
+        self.run.plan.way == plan::Way::AtTerminal
+            && io::stderr().is_terminal()
+            && (self.followed.has_screen() || child.job.is_drawn_on())
     }
 
     /// Whether it tells what stood in a transcript before the command began.

@@ -82,7 +82,6 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
         ));
     }
     let keeper = if args.no_store { None } else { Some(keeping::keeper(context)?) };
-    let records = args.iterations.is_some() || args.until_success || args.log_dir.is_some();
     let own = || context.environment.working_folder().join(record::FOLDER);
     Ok(Run {
         args,
@@ -95,7 +94,7 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
         signals,
         keeper,
         upstream,
-        base: records.then(|| args.log_dir.clone().unwrap_or_else(own)),
+        base: args.is_recorded().then(|| args.log_dir.clone().unwrap_or_else(own)),
     })
 }
 
@@ -106,6 +105,7 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, CliError> {
     let hook = program.map(|program| Handler::command(&program, store.as_deref()));
     let around = Surroundings {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
+        is_shown: io::stdout().is_terminal() && !args.render && !args.is_recorded(),
         hook,
         version: &version::of_program,
     };
