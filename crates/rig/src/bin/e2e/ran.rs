@@ -104,7 +104,14 @@ fn play_as(
         findings.add(blocks::compare(what, &ended.stderr, &world.scenario, &known, &tree));
     }
     findings.same(format!("{what}: requests for anything but the model"), world.stand_in.others(), vec![]);
-    findings.note(format!("{what}: {:.1} s", ended.took.as_secs_f64()));
+    let share = |used: Duration| {
+        format!(", {:.1} % of it our processor time", used.as_secs_f64() / ended.took.as_secs_f64() * 100.0)
+    };
+    findings.note(format!(
+        "{what}: {:.1} s{}",
+        ended.took.as_secs_f64(),
+        ended.used.map(share).unwrap_or_default()
+    ));
     world.run(world.subscope("serve --stop"))?;
     Ok(())
 }
