@@ -13,12 +13,13 @@ use crate::{
 const FILE: &str = "BENCHMARKS.md";
 
 /// The benches, each with its crate: what one session costs, what a machine's history does, what a store answers, what a hub
-/// bears, what an event costs that nobody wants.
-const BENCHES: [(&str, &str); 5] = [
+/// bears, what `run` costs a command, what an event costs that nobody wants.
+const BENCHES: [(&str, &str); 6] = [
     ("subscope", "speed"),
     ("subscope", "index"),
     ("subscope-store", "kept"),
     ("subscope", "serve"),
+    ("subscope", "run"),
     ("subscope-client", "publish"),
 ];
 

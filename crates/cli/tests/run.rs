@@ -7,10 +7,14 @@ mod common;
 
 #[path = "run/iterations.rs"]
 mod iterations;
+#[path = "run/keeping.rs"]
+mod keeping;
 #[path = "run/posting.rs"]
 mod posting;
 #[path = "run/terminal.rs"]
 mod terminal;
+#[path = "run/transcript.rs"]
+mod transcript;
 
 use std::{
     fs,

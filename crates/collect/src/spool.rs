@@ -1,8 +1,10 @@
-//! The spool: what no hub took of hooks and of programs that publish, one file each, until the next hub takes it in, exactly once.
+//! The spool: what no hub took of hooks, of programs that publish and of runs, one file each, until the next hub takes it in,
+//! exactly once.
 //!
 //! ```text
 //! spool/<received ns>-<process>-<random>-<length>.json    payload of a hook; hexadecimal of fixed width: names sort by time
 //! spool/<received ns>-<process>-<random>-<length>.event   event that a program publishes, named in the same way
+//! spool/<received ns>-<process>-<random>-<length>.lines   lines that are handed over together, behind one that says what they are
 //! spool/.<received ns>-<process>-<random>                 one that is being written
 //! spool/dropped                                           how many were dropped for want of room, one number a line
 //! ```
@@ -50,14 +52,19 @@ pub enum Kind {
     Hook,
     /// A program's that publishes what its subagents do: one event.
     Event,
+    /// Lines that a run hands over.
+    Lines,
 }
 
 impl Kind {
+    const ALL: [Self; 3] = [Self::Hook, Self::Event, Self::Lines];
+
     /// What a waiting payload's name ends with. A hub that does not know one leaves it where it is.
     const fn ending(self) -> &'static str {
         match self {
             Self::Hook => ".json",
             Self::Event => ".event",
+            Self::Lines => ".lines",
         }
     }
 }
@@ -136,20 +143,26 @@ impl Name {
     /// Reads a file's name; `None` for the names of others.
     fn parse(name: &str) -> Option<Self> {
         let ends = |kind: Kind| Some((name.strip_suffix(kind.ending())?, kind));
-        let (name, kind) = ends(Kind::Hook).or_else(|| ends(Kind::Event))?;
+        let (name, kind) = Kind::ALL.into_iter().find_map(ends)?;
         let (delivery, length) = name.rsplit_once('-')?;
         Some(Self { delivery: delivery.parse().ok()?, length: hexadecimal(length, 8)?, kind })
     }
 }
 
-/// Puts a payload into the spool, given in parts, and makes the folder where it is missing.
+/// Puts a payload into the spool, given in parts, and makes the folder where it is missing. Returns its file: as long as that is
+/// there, no hub has taken it.
 ///
 /// Any number of processes may write at once. Now and then the oldest payloads are dropped where too many wait
 /// ([`Spool::dropped`]).
 ///
 /// # Errors
 /// What the operating system says, such as a full disk; then nothing of the payload is left behind.
-pub fn write(folder: &Path, kind: Kind, delivery: Delivery, body: &[impl AsRef<[u8]>]) -> io::Result<()> {
+pub fn write(
+    folder: &Path,
+    kind: Kind,
+    delivery: Delivery,
+    body: &[impl AsRef<[u8]>],
+) -> io::Result<PathBuf> {
     let unfinished = folder.join(format!("{UNFINISHED}{delivery}"));
     let mut file = match create(&unfinished) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -161,14 +174,14 @@ pub fn write(folder: &Path, kind: Kind, delivery: Delivery, body: &[impl AsRef<[
     let length = body.iter().map(|part| part.as_ref().len() as u64).sum();
     let finished = folder.join(Name { delivery, length, kind }.to_string());
     let written = body.iter().try_for_each(|part| file.write_all(part.as_ref()));
-    let written = written.and_then(|()| fs::rename(&unfinished, finished));
+    let written = written.and_then(|()| fs::rename(&unfinished, &finished));
     if written.is_err() {
         // What is left of it is swept by the taker.
         let _ = fs::remove_file(&unfinished);
     } else if delivery.random.is_multiple_of(room::LOOK_EVERY) {
         room::make(folder);
     }
-    written
+    written.map(|()| finished)
 }
 
 fn create(path: &Path) -> io::Result<File> {

@@ -27,6 +27,8 @@ pub(crate) const TURN_PIECES: usize = 16;
 
 /// How long the thread waits for files at once: the longest that it outlives its hub.
 const POLL: Duration = Duration::from_millis(300);
+/// The same for one that is told when to end: somebody waits for that.
+const POLL_UNTIL: Duration = Duration::from_millis(25);
 
 /// A [`FileEvent`] that owns what it tells.
 #[derive(Debug)]
@@ -39,6 +41,17 @@ enum Piece {
     CaughtUp,
 }
 
+/// What taking pieces came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pieces {
+    /// There may be more.
+    More,
+    /// There is nothing for now.
+    None,
+    /// There will be none.
+    Ended,
+}
+
 /// The hub's end of the thread. Dropping it ends the thread.
 pub(crate) struct Beside {
     pieces: Receiver<(Millis, Piece)>,
@@ -47,13 +60,20 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts the thread.
-    pub(crate) fn start(follow: Follow, waker: Waker) -> std::io::Result<Self> {
+    /// Starts the thread. Where `over` is given and set, it reads what is there once more, and ends.
+    pub(crate) fn start(
+        follow: Follow,
+        waker: Waker,
+        over: Option<Arc<AtomicBool>>,
+    ) -> std::io::Result<Self> {
         let (sender, pieces) = sync_channel(QUEUE_PIECES);
         let has_left = Arc::new(AtomicBool::new(false));
         let (stop, wake) = (Arc::clone(&has_left), waker.clone());
         let build = std::thread::Builder::new().name("files".to_owned());
-        build.spawn(move || poll(follow, &sender, &stop, &wake))?;
+        build.spawn(move || {
+            let mut thread = Thread { follow, sender: Some(sender), stop, over, waker: wake };
+            thread.run();
+        })?;
         Ok(Self { pieces, has_left, waker })
     }
 
@@ -61,13 +81,13 @@ impl Beside {
         self.waker.clone()
     }
 
-    /// Gives what has come, up to a turn's worth, each with the time at which it was read. Returns whether there may be
-    /// more.
-    pub(crate) fn take(&self, each: &mut dyn FnMut(Millis, FileEvent<'_>)) -> bool {
+    /// Gives what has come, up to a turn's worth, each with the time at which it was read.
+    pub(crate) fn take(&self, each: &mut dyn FnMut(Millis, FileEvent<'_>)) -> Pieces {
         for _ in 0..TURN_PIECES {
             let (at, piece) = match self.pieces.try_recv() {
                 Ok(piece) => piece,
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return Pieces::None,
+                Err(TryRecvError::Disconnected) => return Pieces::Ended,
             };
             match &piece {
                 Piece::Appeared { file, found } => each(at, FileEvent::Appeared { file: *file, found }),
@@ -80,7 +100,7 @@ impl Beside {
                 Piece::CaughtUp => each(at, FileEvent::CaughtUp),
             }
         }
-        true
+        Pieces::More
     }
 }
 
@@ -90,19 +110,48 @@ impl Drop for Beside {
     }
 }
 
-fn poll(mut follow: Follow, sender: &SyncSender<(Millis, Piece)>, stop: &AtomicBool, waker: &Waker) {
-    let mut is_heard = true;
-    while is_heard && !stop.load(Ordering::Acquire) {
-        let outcome = follow.poll(POLL, &mut |event| {
-            is_heard = is_heard && sender.send((clock::now_ms(), own(event))).is_ok();
-            waker.wake();
-        });
-        if let Err(error) = outcome {
-            let problem = Piece::Problem { path: PathBuf::new(), what: error.to_string() };
-            is_heard = is_heard && sender.send((clock::now_ms(), problem)).is_ok();
-            waker.wake();
-            std::thread::sleep(POLL);
+/// The thread's end.
+struct Thread {
+    follow: Follow,
+    /// Until the end.
+    sender: Option<SyncSender<(Millis, Piece)>>,
+    stop: Arc<AtomicBool>,
+    over: Option<Arc<AtomicBool>>,
+    waker: Waker,
+}
+
+impl Thread {
+    fn run(&mut self) {
+        let wait = if self.over.is_some() { POLL_UNTIL } else { POLL };
+        let mut is_heard = true;
+        while is_heard && !self.stop.load(Ordering::Acquire) {
+            let is_over = self.over.as_ref().is_some_and(|over| over.load(Ordering::Acquire));
+            is_heard = self.read(if is_over { None } else { Some(wait) });
+            if is_over {
+                break;
+            }
         }
+        self.sender = None;
+        self.waker.wake();
+    }
+
+    /// Reads what comes within some time, or whatever there is. Returns whether anybody hears of it.
+    fn read(&mut self, wait: Option<Duration>) -> bool {
+        let Self { follow, sender: Some(sender), waker, .. } = self else { return false };
+        let mut is_heard = true;
+        let mut tell = |piece| {
+            is_heard = is_heard && sender.send((clock::now_ms(), piece)).is_ok();
+            waker.wake();
+        };
+        let outcome = match wait {
+            Some(wait) => follow.poll(wait, &mut |event| tell(own(event))),
+            None => follow.read_all(&mut |event| tell(own(event))),
+        };
+        if let Err(error) = outcome {
+            tell(Piece::Problem { path: PathBuf::new(), what: error.to_string() });
+            std::thread::sleep(wait.unwrap_or_default());
+        }
+        is_heard
     }
 }
 

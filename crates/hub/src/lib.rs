@@ -22,6 +22,7 @@ mod handle;
 mod heartbeat;
 mod hub;
 pub mod index;
+mod lines;
 mod live;
 mod partitions;
 mod piped;
@@ -38,11 +39,12 @@ pub use driver::{Driver, Fed, Nothing};
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
 pub use hub::{Hub, HubError, HubOptions, TextsAt};
+pub use lines::{LinesOf, handed_over_dialect, line_ingests};
 pub use live::Live;
 pub use piped::Piped;
 pub use posted::{Posted, PostedError};
 pub use replay::{Recording, Replay};
-pub use spooled::{SpoolStop, delivery_key, hook_ingest, take_spool};
+pub use spooled::{SpoolStop, Spooler, delivery_key, hook_ingest, take_spool};
 pub use stop::{StopError, Stopping};
 pub use subscope_store::{
     Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Named, Recalled, Received,

@@ -1,6 +1,14 @@
 //! Files as they are written.
 
-use std::{collections::HashMap, path::PathBuf, time::Duration};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use subscope_collect::{
     CollectError, Found,
@@ -10,7 +18,7 @@ use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{
-    beside::Beside,
+    beside::{Beside, Pieces},
     clock,
     driver::{Driver, Fed},
     handle::Waker,
@@ -37,6 +45,8 @@ pub struct Live {
     what: What,
     reading: Reading,
     files: Files,
+    /// Set when no more is to come.
+    over: Option<Arc<AtomicBool>>,
 }
 
 /// Where files are waited for.
@@ -55,6 +65,8 @@ struct Files {
     sources: HashMap<FileId, SourceId>,
     specs: HashMap<FileId, SourceSpec>,
     groups: HashMap<String, u32>,
+    /// The number of the first group.
+    first_group: u32,
     dialect: Option<Dialect>,
     /// Whether what stood there at first is read: what comes later is received now.
     is_caught_up: bool,
@@ -71,9 +83,18 @@ impl Live {
         Self::new(What::Projects(root), None)
     }
 
+    /// Follows the files of one session beside other sources of a fold, as a group of this number, until `over` is set: then
+    /// what is there is read once more to its end, and no more comes.
+    pub fn session(transcript: PathBuf, group: u32, over: Arc<AtomicBool>) -> Result<Self, CollectError> {
+        let mut live = Self::targets(vec![transcript], None)?;
+        live.files.first_group = group;
+        live.over = Some(over);
+        Ok(live)
+    }
+
     fn new(what: What, dialect: Option<Dialect>) -> Result<Self, CollectError> {
         let reading = Reading::Here(Box::new(what.follow()?));
-        Ok(Self { what, reading, files: Files { dialect, ..Files::default() } })
+        Ok(Self { what, reading, files: Files { dialect, ..Files::default() }, over: None })
     }
 }
 
@@ -99,7 +120,7 @@ pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> Sourc
 
 impl Driver for Live {
     fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
-        let Self { reading, files, .. } = self;
+        let Self { reading, files, over, .. } = self;
         let mut fed = Fed::default();
         match reading {
             Reading::Here(follow) => {
@@ -110,12 +131,15 @@ impl Driver for Live {
                 }
             }
             Reading::Beside(beside) => {
-                let may_go_on = beside.take(&mut |at, event| files.take(event, at, fold, &mut fed));
-                if may_go_on {
-                    beside.waker().wake();
+                match beside.take(&mut |at, event| files.take(event, at, fold, &mut fed)) {
+                    Pieces::More => beside.waker().wake(),
+                    Pieces::None => {}
+                    Pieces::Ended => fed.has_ended = over.is_some(),
                 }
             }
-            Reading::Nowhere => {}
+            Reading::Nowhere => {
+                fed.has_ended = over.as_ref().is_some_and(|over| over.load(Ordering::Acquire));
+            }
         }
         fed.is_catching_up = !files.is_caught_up && !matches!(reading, Reading::Nowhere);
         fed
@@ -127,7 +151,7 @@ impl Driver for Live {
         self.files.forget();
         self.reading = match &self.reading {
             Reading::Here(_) | Reading::Nowhere => Reading::Here(Box::new(follow)),
-            Reading::Beside(beside) => match Beside::start(follow, beside.waker()) {
+            Reading::Beside(beside) => match Beside::start(follow, beside.waker(), self.over.clone()) {
                 Ok(beside) => Reading::Beside(beside),
                 Err(error) => {
                     self.reading = Reading::Nowhere;
@@ -150,7 +174,7 @@ impl Driver for Live {
         if matches!(self.reading, Reading::Here(_))
             && let Reading::Here(follow) = std::mem::replace(&mut self.reading, Reading::Nowhere)
         {
-            self.reading = match Beside::start(*follow, waker) {
+            self.reading = match Beside::start(*follow, waker, self.over.clone()) {
                 Ok(beside) => Reading::Beside(beside),
                 // Without a thread files are waited for in turns, as before; they are listed again for it.
                 Err(_) => match self.what.follow() {
@@ -169,7 +193,7 @@ impl Files {
             FileEvent::Appeared { file, found } => {
                 // Files without a session of their own are no session's: each is its own group.
                 let key = found.session.clone().unwrap_or_else(|| format!("file {}", file.0));
-                let next = self.groups.len() as u32;
+                let next = self.first_group.saturating_add(self.groups.len() as u32);
                 let group = *self.groups.entry(key).or_insert(next);
                 let spec = spec(found, group, self.dialect);
                 self.sources.insert(file, fold.open(spec.clone()));

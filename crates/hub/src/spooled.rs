@@ -1,16 +1,28 @@
-//! Hooks, and programs that publish, left in the spool what no hub took: it is taken in as if it came now, in the order in which
-//! it was left, and removed once it is kept. What comes twice (the hub died between the two, or had taken it and could not
+//! Hooks, programs that publish, and runs left in the spool what no hub took: it is taken in as if it came now, in the order in
+//! which it was left, and removed once it is kept. What comes twice (the hub died between the two, or had taken it and could not
 //! say so) is kept once, because a delivery and an event keep their ids.
 
-use std::sync::mpsc::sync_channel;
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+    io,
+    path::PathBuf,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc::sync_channel,
+    },
+};
 
-use subscope_collect::spool::{Kind, Spool, Spooled};
+use serde::{Deserialize, Serialize};
+use subscope_collect::spool::{self, Delivery, Kind, Spool, Spooled};
 use subscope_fold::Dialect;
 use subscope_model::{AgentId, Millis};
 
 use crate::{
+    clock,
     command::{AskError, Asks, Ingest, IngestError},
     handle::HubHandle,
+    lines::{LinesOf, handed_over_dialect, line_ingests},
     posted::PostedError,
 };
 
@@ -50,26 +62,19 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
                 continue;
             }
         };
-        let (reply, answer) = sync_channel(1);
-        let ingest = match ingest(&spooled, hub) {
-            Ok(ingest) => ingest,
+        let ingests = match ingests(&spooled, hub) {
+            Ok(ingests) => ingests,
             Err(Unfit::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
-            Err(Unfit::Event(error)) => {
-                told(format!("what was published and spooled cannot be taken in: {error}"));
+            Err(unfit) => {
+                told(format!("what was spooled cannot be taken in: {unfit}"));
                 // It would never be taken.
                 let _ = spool.put_aside(&spooled);
                 continue;
             }
         };
-        let asked = hub.ingest(
-            ingest,
-            Box::new(move |taken| {
-                // Whoever asked has gone: the payload stays, and is handed over again.
-                let _ = reply.send(taken);
-            }),
-        );
-        asked.map_err(SpoolStop::NotAsked)?;
-        answer.recv().map_err(|_| SpoolStop::NotAsked(AskError::Ended))?.map_err(SpoolStop::NotTaken)?;
+        for ingest in ingests {
+            take(ingest, hub)?;
+        }
         // One that cannot be removed comes again and is known then.
         let _ = spool.remove(&spooled);
         count += 1;
@@ -77,24 +82,40 @@ pub fn take_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) 
     Ok(count)
 }
 
+/// Hands one over, and waits until it is kept.
+fn take(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
+    let (reply, answer) = sync_channel(1);
+    let told = move |taken| {
+        // Whoever asked has gone: the payload stays, and is handed over again.
+        let _ = reply.send(taken);
+    };
+    hub.ingest(ingest, Box::new(told)).map_err(SpoolStop::NotAsked)?;
+    let taken = answer.recv().map_err(|_| SpoolStop::NotAsked(AskError::Ended))?;
+    taken.map(drop).map_err(SpoolStop::NotTaken)
+}
+
 /// Why something that was spooled is not handed over.
+#[derive(Debug, thiserror::Error)]
 enum Unfit {
-    /// It is no event.
+    #[error("it was published as an event, and is none: {0}")]
     Event(PostedError),
+    #[error("it does not say what its lines are")]
+    Lines,
     /// The hub does not say where it belongs.
+    #[error(transparent)]
     Hub(AskError),
 }
 
-/// Returns the ingest of what was spooled, as if it came now.
-fn ingest(spooled: &Spooled, hub: &HubHandle) -> Result<Ingest, Unfit> {
-    // One payload is one line, however it was written.
-    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    let body = spooled.body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect();
+/// Returns the ingests of what was spooled, as if it came now.
+fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, Unfit> {
     let received_ms = Some(spooled.received_ms);
     match spooled.kind {
-        Kind::Hook => Ok(hook_ingest(&spooled.delivery.to_string(), received_ms, body)),
+        Kind::Hook => {
+            let body = one_line(&spooled.body);
+            Ok(vec![hook_ingest(&spooled.delivery.to_string(), received_ms, body)])
+        }
         Kind::Event => {
-            let posted = hub.posted_ingest(body).map_err(Unfit::Event)?;
+            let posted = hub.posted_ingest(one_line(&spooled.body)).map_err(Unfit::Event)?;
             let ingest = match posted.unsettled {
                 None => posted.ingest,
                 Some(run) => {
@@ -102,8 +123,83 @@ fn ingest(spooled: &Spooled, hub: &HubHandle) -> Result<Ingest, Unfit> {
                     hub.posted_ingest(posted.ingest.body).map_err(Unfit::Event)?.ingest
                 }
             };
-            Ok(Ingest { received_ms, ..ingest })
+            Ok(vec![Ingest { received_ms, ..ingest }])
         }
+        Kind::Lines => {
+            let end = memchr::memchr(b'\n', &spooled.body).ok_or(Unfit::Lines)?;
+            let (head, lines) = spooled.body.split_at(end + 1);
+            let Head { dialect, source, delivery } =
+                serde_json::from_slice(head).map_err(|_| Unfit::Lines)?;
+            let dialect = handed_over_dialect(&dialect).ok_or(Unfit::Lines)?;
+            let key = delivery_key(&delivery);
+            Ok(line_ingests(LinesOf { dialect, source: &source, key: &key, received_ms }, lines).collect())
+        }
+    }
+}
+
+/// One payload is one line, however it was written.
+fn one_line(body: &[u8]) -> Vec<u8> {
+    let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect()
+}
+
+/// The first line of lines that are spooled.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    dialect: String,
+    source: String,
+    delivery: String,
+}
+
+/// Puts into the spool what no hub takes, each thing behind all that was put there before by the same one.
+#[derive(Debug)]
+pub struct Spooler {
+    folder: PathBuf,
+    last_ns: AtomicU64,
+}
+
+impl Spooler {
+    /// Spools into a folder, which is made when it is needed.
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, last_ns: AtomicU64::new(0) }
+    }
+
+    /// Spools an event as a program publishes it. Returns its file, which is there until a hub has taken it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn event(&self, event: &[u8]) -> io::Result<PathBuf> {
+        spool::write(&self.folder, Kind::Event, self.delivery(), &[event])
+    }
+
+    /// Spools whole lines that would be handed over to a hub with the same words ([`LinesOf`], `delivery` in place of its key): one
+    /// that has taken them already takes them once.
+    ///
+    /// # Errors
+    /// What the operating system says; that they are more than the spool takes.
+    pub fn lines(&self, dialect: Dialect, source: &str, delivery: &str, lines: &[u8]) -> io::Result<PathBuf> {
+        let head = Head {
+            dialect: dialect.as_str().to_owned(),
+            source: source.to_owned(),
+            delivery: delivery.to_owned(),
+        };
+        let mut head = serde_json::to_vec(&head)?;
+        head.push(b'\n');
+        if head.len() + lines.len() > spool::PAYLOAD_LIMIT_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        spool::write(&self.folder, Kind::Lines, self.delivery(), &[head.as_slice(), lines])
+    }
+
+    fn delivery(&self) -> Delivery {
+        let now_ns = clock::now_ns();
+        // The clock may stand still between two, or be set back.
+        let later = |last_ns: u64| Some(now_ns.max(last_ns.saturating_add(1)));
+        let before = self.last_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let at_ns = now_ns.max(before.unwrap_or_default().saturating_add(1));
+        // The standard library seeds its hashers from the operating system.
+        let random = RandomState::new().build_hasher().finish();
+        Delivery::new(at_ns, std::process::id(), random)
     }
 }
 

@@ -7,6 +7,7 @@
 //! This crate knows no clock, no file, no runtime and no vendor. Times are inputs.
 
 mod basis;
+mod comparison;
 mod copies;
 mod event;
 mod feed;
@@ -23,6 +24,7 @@ mod tree;
 mod usage;
 
 pub use basis::Basis;
+pub use comparison::{AgentPair, Calls, Compared, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair};
 pub use copies::Holdings;
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, Received, Update};

@@ -29,6 +29,8 @@ use nix::{
     unistd::{Pid, getpgrp, getsid, tcgetpgrp, tcsetpgrp},
 };
 
+use rustix::termios::{LocalModes, tcgetattr};
+
 use crate::RunError;
 
 /// What is sent to us and meant for the child.
@@ -275,6 +277,12 @@ impl Job {
         };
         std::thread::Builder::new().name("end".to_owned()).spawn(wait).map_err(RunError::System)?;
         Ok(())
+    }
+
+    /// Whether somebody draws on the terminal: it gives keys as they are typed, and not lines.
+    pub fn is_drawn_on(&self) -> bool {
+        let modes = self.terminal.as_deref().and_then(|terminal| tcgetattr(terminal).ok());
+        modes.is_some_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
     }
 
     fn send(&self, signal: Signal) {

@@ -14,21 +14,18 @@ use subscope_client::{Address, Client};
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, Reply, Taken};
 use subscope_server::Taker;
 
-use crate::{RunError, queue::Queue, record::EventsLog, tap::SessionName};
+use crate::{RunError, keep::Desk, record::EventsLog, tap::SessionName};
 
 /// How many events may wait: each is a request that waits for its answer.
 const QUEUE: usize = 512;
 /// How many are kept at once.
 const GROUP: usize = 128;
-/// How long an answer waits until the event is kept. Publishers give up after 5 s; one that is not kept by then is shown all
-/// the same, and what is never kept is told when the run ends.
-const KEEPING: Duration = Duration::from_millis(500);
 
 /// Where events go on to.
 #[derive(Debug)]
 pub enum Way {
     /// To whoever keeps what this run tells.
-    Keep(Arc<Queue>),
+    Keep(Desk),
     /// To an outer run, which keeps them.
     Upstream(Upstream),
     /// Nowhere.
@@ -65,6 +62,8 @@ pub struct Posted {
 struct Work {
     hub: HubHandle,
     session: Arc<SessionName>,
+    /// What the session was called when the first events came: the others are of it, too.
+    named: Option<String>,
     way: Way,
     /// How long the name of the session is waited for.
     patience: Duration,
@@ -84,7 +83,7 @@ impl Posted {
         log: Option<EventsLog>,
     ) -> Result<Self, RunError> {
         let (items, inbox) = sync_channel(QUEUE);
-        let work = Work { hub, session, way, patience, log };
+        let work = Work { hub, session, named: None, way, patience, log };
         let build = std::thread::Builder::new().name("posted".to_owned());
         build.spawn(move || work.run(&inbox)).map_err(RunError::System)?;
         Ok(Self { items })
@@ -111,9 +110,7 @@ impl Work {
     }
 
     fn take(&mut self, group: Vec<Item>) {
-        let session = self.session.get(self.patience);
-        // Who names no session within that time names none.
-        self.patience = Duration::ZERO;
+        let session = self.named.get_or_insert_with(|| self.session.get(self.patience)).clone();
         let (mut taken, mut lines) = (Vec::new(), Vec::new());
         for (ingest, reply) in group {
             if let Way::Upstream(upstream) = self.way
@@ -129,12 +126,11 @@ impl Work {
         if let Some(log) = &mut self.log {
             log.write(&lines);
         }
-        if let Way::Keep(queue) = &self.way
+        if let Way::Keep(desk) = &mut self.way
             && !lines.is_empty()
+            && let Err(why) = desk.keep(lines)
         {
-            let (kept, is_kept) = sync_channel(1);
-            queue.post(lines, kept);
-            let _ = is_kept.recv_timeout(KEEPING);
+            return taken.into_iter().for_each(|(_, reply)| reply(Err(IngestError::Store(why.clone()))));
         }
         for (ingest, reply) in taken {
             // A hub that has ended drops the answer, and the listener says so.

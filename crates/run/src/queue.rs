@@ -9,6 +9,8 @@ use std::{
 use subscope_decode::Gist;
 use subscope_hub::{Waker, clock};
 
+use crate::keep::Failure;
+
 /// How many bytes may wait. Enough for any burst of a real agent; what comes on top of it is skipped but for its gist.
 const BUDGET_BYTES: usize = 4 << 20;
 /// How many bytes the gist may have on top of that. Only a child that says nothing but starts and ends of agents, faster than
@@ -34,12 +36,23 @@ pub struct Skipped {
 pub(crate) enum Popped {
     /// Whole lines of the child's output.
     Lines(Vec<u8>),
-    /// Events that were posted, and who waits until they are kept.
-    Posted(Vec<u8>, SyncSender<()>),
+    /// Events that were posted.
+    Posted(Posting),
     /// Nothing came in time.
     Nothing,
     /// Nothing will come any more.
     Ended,
+}
+
+/// Events that were posted, and who waits until they are kept.
+#[derive(Debug)]
+pub(crate) struct Posting {
+    /// By which a hub knows them.
+    pub(crate) delivery: String,
+    /// The events, one a line.
+    pub(crate) lines: Vec<u8>,
+    /// Told what became of them.
+    pub(crate) kept: SyncSender<Result<(), Failure>>,
 }
 
 /// A queue between the thread that passes bytes on and who takes them.
@@ -54,7 +67,7 @@ pub struct Queue {
 struct State {
     waiting: VecDeque<Vec<u8>>,
     /// Few and small: who posts them waits for them, some hundred at most.
-    posted: VecDeque<(Vec<u8>, SyncSender<()>)>,
+    posted: VecDeque<Posting>,
     bytes: usize,
     skipped: Skipped,
     /// How many lines may still come; `None` where as many as are taken.
@@ -129,13 +142,18 @@ impl Queue {
         self.tell(state);
     }
 
-    /// Offers posted events, in front of everything else; `kept` is told once they are.
-    pub(crate) fn post(&self, lines: Vec<u8>, kept: SyncSender<()>) {
+    /// Offers posted events, in front of everything else.
+    pub(crate) fn post(&self, posting: Posting) {
         let mut state = self.lock();
         if !state.is_abandoned {
-            state.posted.push_back((lines, kept));
+            state.posted.push_back(posting);
         }
         self.tell(state);
+    }
+
+    /// Has whoever takes from it look, though nothing has come.
+    pub(crate) fn nudge(&self) {
+        self.tell(self.lock());
     }
 
     /// Says that nothing will come any more.
@@ -145,16 +163,13 @@ impl Queue {
         self.tell(state);
     }
 
-    /// Says that nobody takes anything any more; returns what is lost by that.
-    pub fn abandon(&self) -> Skipped {
+    /// Says that nobody takes anything any more; returns the lines that wait.
+    pub fn abandon(&self) -> Vec<Vec<u8>> {
         let mut state = self.lock();
         state.is_abandoned = true;
-        let lost: usize = state.waiting.iter().map(|lines| memchr::memchr_iter(b'\n', lines).count()).sum();
-        let lost = Skipped { lines: lost as u64, bytes: state.bytes as u64 };
-        state.waiting.clear();
         state.bytes = 0;
         self.has_room.notify_all();
-        lost
+        state.waiting.drain(..).collect()
     }
 
     fn tell(&self, state: MutexGuard<'_, State>) {
@@ -174,8 +189,8 @@ impl Queue {
                 self.has_more.wait_timeout_while(state, wait, |state| state.is_empty() && !state.has_ended);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        if let Some((lines, kept)) = state.posted.pop_front() {
-            return Popped::Posted(lines, kept);
+        if let Some(posting) = state.posted.pop_front() {
+            return Popped::Posted(posting);
         }
         match state.waiting.pop_front() {
             Some(lines) => {
@@ -259,7 +274,7 @@ mod tests {
     fn who_has_left_keeps_nobody_waiting() {
         let queue = Queue::default();
         queue.offer(END.as_bytes(), &Gist::default());
-        assert_eq!(queue.abandon().lines, 1);
+        assert_eq!(queue.abandon(), [END.as_bytes()]);
         queue.offer(END.repeat(GIST_BYTES / END.len() * 3).as_bytes(), &Gist::new(Dialect::ClaudeStream));
         assert_eq!(taken(&queue), "");
     }

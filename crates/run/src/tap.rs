@@ -35,6 +35,17 @@ impl SessionName {
         self.has_come.notify_all();
     }
 
+    /// Returns the session, where it is known.
+    pub(crate) fn known(&self) -> Option<String> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Names it by something else than the output, where that has not.
+    pub(crate) fn suggest(&self, session: &str) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| session.to_owned());
+        self.has_come.notify_all();
+    }
+
     /// Returns the session, after waiting no longer than that for its name.
     pub fn get(&self, wait: Duration) -> String {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

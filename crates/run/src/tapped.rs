@@ -1,16 +1,17 @@
-//! The driver of a run's own hub: it reads what passes by, and nothing else.
+//! The driver of a run's own hub: it reads what passes by, and the files of sessions that the command's processes are in.
 
 use std::{
+    path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use subscope_fold::{Fold, SourceSpec};
-use subscope_hub::{Driver, Fed, Waker, clock};
-use subscope_model::{Millis, Problem, SourceId};
+use subscope_hub::{Driver, Fed, Live, Waker, clock};
+use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{
     queue::{Popped, Queue},
@@ -19,9 +20,10 @@ use crate::{
 
 /// How many pieces are folded in one turn: what is asked of the hub meanwhile waits no longer than that takes.
 const TURN_PIECES: usize = 4;
+/// How many numbers the groups of one followed session have: it is one group.
+const GROUPS: u32 = 8;
 
 /// Feeds a hub from a queue until the run is over.
-#[derive(Debug)]
 pub struct Tapped {
     queue: Arc<Queue>,
     written: Arc<Written>,
@@ -29,6 +31,9 @@ pub struct Tapped {
     has_flushed: bool,
     is_over: Arc<AtomicBool>,
     waker: Option<Waker>,
+    /// Transcripts that are to be followed from now on.
+    joining: Arc<Mutex<Vec<PathBuf>>>,
+    lives: Vec<Live>,
 }
 
 /// Ends a run's hub: what its child printed has ended before, but others may still post.
@@ -46,13 +51,39 @@ impl Over {
     }
 }
 
+/// Has transcripts followed beside what is tapped.
+#[derive(Clone, Debug)]
+pub struct Following {
+    queue: Arc<Queue>,
+    joining: Arc<Mutex<Vec<PathBuf>>>,
+}
+
+impl Following {
+    /// Follows a session's transcript, with those of its subagents, until the run is over and all of it is read.
+    pub(crate) fn follow(&self, transcript: PathBuf) {
+        self.joining.lock().unwrap_or_else(PoisonError::into_inner).push(transcript);
+        self.queue.nudge();
+    }
+}
+
 impl Tapped {
-    /// A driver for what `tap` hands to `queue`, and what ends it.
-    pub fn new(queue: Arc<Queue>, tap: &Tap) -> (Self, Over) {
+    /// A driver for what `tap` hands to `queue`, what ends it, and what else it can follow.
+    pub fn new(queue: Arc<Queue>, tap: &Tap) -> (Self, Over, Following) {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Over { queue: Arc::clone(&queue), is_over: Arc::clone(&is_over) };
-        let written = tap.written();
-        (Self { queue, written, source: None, has_flushed: false, is_over, waker: None }, over)
+        let joining = Arc::new(Mutex::new(Vec::new()));
+        let following = Following { queue: Arc::clone(&queue), joining: Arc::clone(&joining) };
+        let driver = Self {
+            queue,
+            written: tap.written(),
+            source: None,
+            has_flushed: false,
+            is_over,
+            waker: None,
+            joining,
+            lives: Vec::new(),
+        };
+        (driver, over, following)
     }
 
     fn push(&mut self, lines: &[u8], fold: &mut Fold) {
@@ -74,12 +105,10 @@ impl Tapped {
             fed.problems.push(Problem { at: "stdout".to_owned(), what });
         }
     }
-}
 
-impl Driver for Tapped {
-    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+    /// Takes what the child has printed.
+    fn take_lines(&mut self, mut wait: Duration, fold: &mut Fold) -> Fed {
         let mut fed = Fed { is_caught_up: true, ..Fed::default() };
-        let mut wait = wait;
         for _ in 0..TURN_PIECES {
             let popped = self.queue.pop(std::mem::take(&mut wait));
             fold.receive_at(Some(clock::now_ms()));
@@ -89,7 +118,7 @@ impl Driver for Tapped {
                     fed.has_pushed = true;
                 }
                 // These go to the hub through its handle.
-                Popped::Posted(..) | Popped::Nothing => return fed,
+                Popped::Posted(_) | Popped::Nothing => return fed,
                 Popped::Ended => {
                     if let Some(source) = self.source
                         && !std::mem::replace(&mut self.has_flushed, true)
@@ -97,10 +126,7 @@ impl Driver for Tapped {
                         fold.flush(source);
                         fed.has_pushed = true;
                     }
-                    if self.is_over.load(Ordering::Acquire) {
-                        self.tell_skipped(&mut fed);
-                        fed.has_ended = true;
-                    }
+                    fed.has_ended = self.is_over.load(Ordering::Acquire);
                     return fed;
                 }
             }
@@ -113,6 +139,48 @@ impl Driver for Tapped {
         fed
     }
 
+    fn begin_to_follow(&mut self, fed: &mut Fed) {
+        let joining = std::mem::take(&mut *self.joining.lock().unwrap_or_else(PoisonError::into_inner));
+        for transcript in joining {
+            let at = transcript.display().to_string();
+            // What the child prints is group 0.
+            let group = GROUPS.saturating_mul(u32::try_from(self.lives.len() + 1).unwrap_or(u32::MAX));
+            match Live::session(transcript, group, Arc::clone(&self.is_over)) {
+                Ok(mut live) => {
+                    if let Some(waker) = &self.waker {
+                        live.wake_with(waker.clone());
+                    }
+                    self.lives.push(live);
+                }
+                Err(error) => fed.problems.push(Problem { at, what: error.to_string() }),
+            }
+        }
+    }
+}
+
+impl Driver for Tapped {
+    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+        let mut fed = self.take_lines(wait, fold);
+        self.begin_to_follow(&mut fed);
+        let mut has_ended = true;
+        for live in &mut self.lives {
+            let told = live.turn(Duration::ZERO, fold);
+            fed.has_pushed |= told.has_pushed;
+            fed.is_catching_up |= told.is_catching_up;
+            fed.problems.extend(told.problems);
+            if told.must_restart {
+                let what = "a transcript was replaced while it was followed: it is read no further";
+                fed.problems.push(Problem { at: String::new(), what: what.to_owned() });
+            }
+            has_ended &= told.has_ended;
+        }
+        fed.has_ended &= has_ended;
+        if fed.has_ended {
+            self.tell_skipped(&mut fed);
+        }
+        fed
+    }
+
     fn restart(&mut self) -> Result<(), Problem> {
         Err(Problem { at: "stdout".to_owned(), what: "a stream cannot be read again".to_owned() })
     }
@@ -121,8 +189,15 @@ impl Driver for Tapped {
         clock::now_ms()
     }
 
+    fn follows(&self, session: &SessionId) -> bool {
+        self.lives.iter().any(|live| live.follows(session))
+    }
+
     fn wake_with(&mut self, waker: Waker) -> bool {
         self.queue.wake(waker.clone());
+        for live in &mut self.lives {
+            live.wake_with(waker.clone());
+        }
         self.waker = Some(waker);
         true
     }

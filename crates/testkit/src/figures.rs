@@ -49,6 +49,11 @@ impl Row {
     }
 }
 
+/// A percentile of sorted figures.
+pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    sorted.get(sorted.len() * percent / 100).or(sorted.last()).copied().unwrap_or_default()
+}
+
 /// The one reading of the clock for all sections.
 #[expect(clippy::disallowed_methods, reason = "a bench measures the machine's time")]
 pub fn now() -> Instant {

@@ -14,7 +14,7 @@ use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post}
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::client::Server;
+use crate::server::Server;
 
 /// The argument that makes this bench be that server.
 pub(crate) const WORD: &str = "bare-server";

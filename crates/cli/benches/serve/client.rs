@@ -1,46 +1,12 @@
-//! Programs under load, and the connections to them.
+//! Connections to a program under load.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    path::Path,
-    process::{Child, Command, Stdio},
     time::Instant,
 };
 
 use subscope_testkit::figures::now;
-
-/// A server and its address. It ends with this.
-pub(crate) struct Server {
-    child: Child,
-    pub(crate) address: String,
-}
-
-impl Server {
-    /// Starts the real program over a home folder.
-    pub(crate) fn subscope(home: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_subscope"));
-        command.args(["serve", "--listen", "127.0.0.1:0"]).env_clear().env("HOME", home);
-        Self::start(command)
-    }
-
-    /// Starts a server that prints its address once it answers.
-    pub(crate) fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
-        let mut url = String::new();
-        let stdout = child.stdout.take().expect("stdout is piped");
-        BufReader::new(stdout).read_line(&mut url).expect("its address");
-        Self { child, address: url.trim().trim_start_matches("http://").to_owned() }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
-        let _ = self.child.wait();
-    }
-}
 
 /// A connection that stays open.
 pub(crate) struct Connection<'a> {
@@ -84,11 +50,6 @@ impl<'a> Connection<'a> {
         }
         lines
     }
-}
-
-/// A percentile of sorted figures.
-pub(crate) fn percentile(sorted: &[f64], percent: usize) -> f64 {
-    sorted.get(sorted.len() * percent / 100).or(sorted.last()).copied().unwrap_or_default()
 }
 
 /// Milliseconds between two moments.

@@ -6,12 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use subscope_testkit::figures::{Row, now};
+use subscope_testkit::figures::{Row, now, percentile};
 
-use crate::{
-    bare,
-    client::{Server, millis, percentile},
-};
+use crate::{bare, client::millis, server::Server};
 
 const NOTHING: &str = "/bin/true";
 /// A payload of the usual size.

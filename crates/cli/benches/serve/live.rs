@@ -15,9 +15,9 @@ use subscope_hub::clock;
 use subscope_model::iso8601;
 use subscope_testkit::corpus;
 
-use subscope_testkit::figures::{Row, now};
+use subscope_testkit::figures::{Row, now, percentile};
 
-use crate::client::{Connection, Server, percentile};
+use crate::{client::Connection, server::Server};
 
 const READERS: usize = 50;
 /// Events in a second, evenly spaced, half of them posted hooks and half of them written lines.

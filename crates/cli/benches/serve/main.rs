@@ -8,6 +8,8 @@ mod client;
 mod hook;
 mod live;
 mod posts;
+#[path = "../shared/server.rs"]
+mod server;
 
 use std::io::Write;
 

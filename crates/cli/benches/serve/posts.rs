@@ -4,11 +4,12 @@ use std::{thread, time::Instant};
 
 use subscope_hub::clock;
 
-use subscope_testkit::figures::{Row, now};
+use subscope_testkit::figures::{Row, now, percentile};
 
 use crate::{
     bare,
-    client::{Connection, Server, millis, percentile},
+    client::{Connection, millis},
+    server::Server,
 };
 
 /// Posters, each on a connection of its own.

@@ -11,7 +11,7 @@ use std::{
 
 use subscope_testkit::{clock, corpus};
 
-use subscope_testkit::figures::{Row, now};
+use subscope_testkit::figures::{Row, now, percentile};
 
 fn watch(program: &Path, home: &Path, arguments: &[&str]) -> Child {
     Command::new(program)
@@ -70,7 +70,7 @@ pub(crate) fn latency(program: &Path, lines: usize) -> Vec<Row> {
     let _ = child.wait();
     let mut sorted = times.clone();
     sorted.sort_by(f64::total_cmp);
-    let p99 = sorted.get(sorted.len() * 99 / 100).copied().unwrap_or(f64::NAN);
+    let p99 = percentile(&sorted, 99);
     let row = |figure: &str, values, budget| Row {
         question: "`watch` shows a line after its being written".to_owned(),
         figure: figure.to_owned(),

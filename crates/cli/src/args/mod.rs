@@ -2,6 +2,7 @@
 
 mod config;
 mod demo;
+mod diff;
 mod doctor;
 mod export;
 mod history;
@@ -25,6 +26,7 @@ use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
 pub(crate) use self::{
     config::{ConfigArgs, ConfigPart},
     demo::DemoArgs,
+    diff::DiffArgs,
     doctor::DoctorArgs,
     export::{ExportArgs, Format, ShapeChoice},
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
@@ -129,6 +131,7 @@ impl Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Tree(TreeArgs),
+    Diff(DiffArgs),
     Watch(WatchArgs),
     Run(RunArgs),
     Ls(LsArgs),
@@ -163,6 +166,7 @@ impl Command {
     pub(crate) fn settings(&self) -> Raw {
         match self {
             Self::Tree(args) => args.settings(),
+            Self::Diff(args) => args.settings(),
             Self::Watch(args) => args.settings(),
             Self::Run(args) => args.settings(),
             Self::Serve(args) => args.settings(),

@@ -64,6 +64,11 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
+    /// Whether each run of the command is recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.iterations.is_some() || self.until_success || self.log_dir.is_some()
+    }
+
     /// Returns the settings that these options set.
     pub(super) fn settings(&self) -> Raw {
         let mut raw = Raw::default();

@@ -3,6 +3,7 @@
 mod completions;
 mod config;
 mod demo;
+mod diff;
 mod doctor;
 mod export;
 pub(crate) mod history;
@@ -36,6 +37,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
     }
     match command {
         Command::Tree(args) => tree::run(args, context),
+        Command::Diff(args) => diff::run(args, context),
         Command::Watch(args) => watch::run(args, context),
         Command::Run(args) => run::run(args, context),
         Command::Ls(args) => history::ls::run(args, context),
@@ -67,9 +69,8 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
 /// Whether a command must not run with wrong settings. The others help to mend them.
 fn relies_on_settings(command: &Command) -> bool {
     match command {
-        Command::Tree(_) | Command::Watch(_) | Command::Export(_) | Command::Import(_) | Command::Demo(_) => {
-            true
-        }
+        Command::Tree(_) | Command::Diff(_) | Command::Watch(_) | Command::Demo(_) => true,
+        Command::Export(_) | Command::Import(_) => true,
         Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
             true
         }

@@ -3,19 +3,13 @@
 mod lines;
 mod runs;
 
-use std::{
-    collections::hash_map::RandomState,
-    hash::{BuildHasher, Hasher},
-    io,
-    path::Path,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::io;
 
 use subscope_client::publish::{
     ADDRESS_VARIABLE, Event, EventKind, OnFailure, Published, Publisher, compact,
 };
-use subscope_collect::spool::{self, Delivery};
-use subscope_hub::clock;
+use subscope_collect::spool;
+use subscope_hub::Spooler;
 
 use self::{
     lines::{Line, Lines},
@@ -60,22 +54,10 @@ pub(crate) fn on_failure(choice: FailureChoice, context: &Context) -> Result<OnF
         FailureChoice::Abort => Ok(OnFailure::Abort),
         FailureChoice::Spool => {
             let folder = spool::folder(&context.data_folder()?);
-            let last_ns = AtomicU64::new(0);
-            Ok(OnFailure::spool(move |event| keep(&folder, &last_ns, event)))
+            let spooler = Spooler::new(folder);
+            Ok(OnFailure::spool(move |event| spooler.event(event).map(drop)))
         }
     }
-}
-
-/// Puts an event into the spool, behind all that this process has put there.
-fn keep(folder: &Path, last_ns: &AtomicU64, event: &[u8]) -> io::Result<()> {
-    let now_ns = clock::now_ns();
-    // The clock may stand still between two events, or be set back.
-    let later = |last_ns: u64| Some(now_ns.max(last_ns.saturating_add(1)));
-    let before = last_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-    let at_ns = now_ns.max(before.unwrap_or_default().saturating_add(1));
-    // The standard library seeds its hashers from the operating system.
-    let random = RandomState::new().build_hasher().finish();
-    spool::write(folder, spool::Kind::Event, Delivery::new(at_ns, std::process::id(), random), &[event])
 }
 
 /// Returns the event that options describe.

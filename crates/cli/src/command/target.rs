@@ -48,7 +48,7 @@ pub(crate) fn projects_folder(context: &Context) -> PathBuf {
 pub(crate) fn resolve(targets: &[Target], context: &Context) -> Result<Vec<Named>, CliError> {
     let mut named = Vec::new();
     for target in targets {
-        match recorded(Path::new(target)) {
+        match recorded(Path::new(target), context) {
             Some(files) => named.extend(files),
             None => named.push(resolve_one(target, context)?),
         }
@@ -57,7 +57,7 @@ pub(crate) fn resolve(targets: &[Target], context: &Context) -> Result<Vec<Named
 }
 
 /// The files of an iteration that `run` has recorded; `None` where it is something else.
-fn recorded(folder: &Path) -> Option<Vec<Named>> {
+fn recorded(folder: &Path, context: &Context) -> Option<Vec<Named>> {
     let meta = Meta::read(folder)?;
     let is_told = |path: &PathBuf| {
         let mut head = Vec::new();
@@ -66,6 +66,15 @@ fn recorded(folder: &Path) -> Option<Vec<Named>> {
     };
     let files = [record::STDOUT, record::POSTED].map(|name| folder.join(name));
     let told: Vec<PathBuf> = files.iter().filter(|path| is_told(path)).cloned().collect();
+    if told.is_empty()
+        && let Some(session) = &meta.session_id
+    {
+        // Its transcript told of it, and still does where it is there.
+        let all = transcripts(&projects_folder(context));
+        if let Some((path, _)) = all.into_iter().find(|(path, _)| is_of(path, session)) {
+            return Some(vec![Named::Session(path)]);
+        }
+    }
     let files = if told.is_empty() { files.into_iter().take(1).collect() } else { told };
     let of = |path| if meta.status == State::Running { Named::Path(path) } else { Named::Printed(path) };
     Some(files.into_iter().map(of).collect())

@@ -86,6 +86,11 @@ impl Reach {
         self.starter.is_some()
     }
 
+    /// Whether somebody listens on the hub's socket; not, whether it answers. Never waits.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        Client::connect(Address::Socket(self.data.join(SOCKET))).is_ok()
+    }
+
     /// Connects to the hub, after starting one if need be.
     pub(crate) fn hub(&mut self) -> Result<Client, Nobody> {
         let Some((client, health)) = self.greet()? else { return self.start() };

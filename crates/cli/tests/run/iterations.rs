@@ -44,6 +44,10 @@ fn each_iteration_has_a_record_that_tree_and_export_read() {
         let export = json(&env.run(&["export", target, "--as", "trace"]).success());
         assert_eq!(export["stats"]["totalSubagents"], 3);
     }
+    let folders: Vec<&str> = all.iter().map(|row| row["folder"].as_str().unwrap()).collect();
+    let diff = json(&env.run(&["diff", folders[1], folders[0], "--json"]).success());
+    let pairs = diff["agents"].as_array().unwrap();
+    assert!(pairs.len() == 4 && pairs.iter().all(|pair| pair["a"]["id"] == pair["b"]["id"]), "{diff}");
     let listed = env.run(&["ls", "--iterations"]).success();
     assert!(listed.lines().count() >= 2 && listed.contains("beads-123/sub:test"), "{listed}");
 }

@@ -8,17 +8,17 @@ use std::{
 use serde_json::{Value, json as value};
 
 use super::*;
-use crate::common::serving::{exchange, posting};
+use crate::common::serving::{Serving, exchange, posting};
 
 /// A command that writes its address down, waits for a file, and ends.
-struct Posting {
-    child: std::process::Child,
+pub(super) struct Posting {
+    pub(super) child: std::process::Child,
     address: String,
-    go: PathBuf,
+    pub(super) go: PathBuf,
 }
 
 impl Posting {
-    fn start(env: &TestEnv, options: &str, outer: Option<&str>) -> Self {
+    pub(super) fn start(env: &TestEnv, options: &str, outer: Option<&str>) -> Self {
         let number = (0..).find(|number| !env.path(&format!("work/address{number}")).exists()).unwrap();
         let (told, go) = (env.path(&format!("work/address{number}")), env.path(&format!("work/go{number}")));
         let script = format!(
@@ -48,12 +48,12 @@ impl Posting {
         exchange(stream, bytes)
     }
 
-    fn post(&self, event: &Value) -> (u16, String) {
+    pub(super) fn post(&self, event: &Value) -> (u16, String) {
         self.request(&posting(&self.address, "/subagent-events", "", event.to_string().as_bytes()))
     }
 
     /// Lets the command end; returns what was printed on stderr.
-    fn end(mut self) -> String {
+    pub(super) fn end(mut self) -> String {
         fs::write(&self.go, "").unwrap();
         let mut errors = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -62,7 +62,7 @@ impl Posting {
     }
 }
 
-fn event(run: &str, kind: &str, fields: Value) -> Value {
+pub(super) fn event(run: &str, kind: &str, fields: Value) -> Value {
     let mut event = value!({
         "subagentName": format!("name of {run}"), "subagentRunId": run, "timestamp": clock::now_ms(), "type": kind,
     });
@@ -70,7 +70,7 @@ fn event(run: &str, kind: &str, fields: Value) -> Value {
     event
 }
 
-fn tell_one(posting: &Posting) {
+pub(super) fn tell_one(posting: &Posting) {
     for event in [
         event("r1", "subagent_start", value!({"payload": "look"})),
         event(
@@ -169,61 +169,128 @@ fn an_outer_run_that_is_gone_is_told_to_who_posts() {
     inner.end();
 }
 
-#[test]
-fn fifty_who_post_at_once_through_a_slow_reader_never_interleave() {
-    let env = env();
-    let number = 20;
-    let mut posting = Posting::start(&env, "--no-store --verbose --full", None);
-    let mut errors = posting.child.stderr.take().unwrap();
-    let reading = thread::spawn(move || {
-        let (mut text, mut piece) = (Vec::new(), [0; 1_009]);
-        loop {
-            match errors.read(&mut piece).unwrap() {
-                0 => return String::from_utf8(text).unwrap(),
-                count => text.extend_from_slice(&piece[..count]),
-            }
-            thread::yield_now();
-        }
-    });
-    let lines =
-        |who: usize, call: usize| (0..30).map(|line| format!("{who} {call} {line}\n")).collect::<String>();
+/// How many post at once, and how often each.
+const WRITERS: usize = 50;
+const BLOCKS: usize = 100;
+
+/// What one of them posts, each time something else.
+fn payload(who: usize, number: usize) -> String {
+    (0..30).map(|line| format!("{who} {number} {line}\n")).collect()
+}
+
+/// Has fifty post at once, each over a connection of its own, and sees to it that each is answered.
+fn storm(posting: &Posting) {
     thread::scope(|scope| {
-        for who in 0..50 {
-            let posting = &posting;
+        for who in 0..WRITERS {
             scope.spawn(move || {
                 let mut stream = TcpStream::connect(&posting.address).unwrap();
                 stream.set_read_timeout(Some(LIMIT)).unwrap();
-                for call in 0..number {
-                    let fields = value!({"toolName": "t", "toolCallId": format!("{who}-{call}"), "payload": lines(who, call)});
-                    let body = event(&format!("r{who}"), "tool_result", fields).to_string();
-                    let head = format!(
-                        "POST /subagent-events HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-                        posting.address,
-                        body.len()
-                    );
-                    stream.write_all((head + &body).as_bytes()).unwrap();
-                    let mut answer = Vec::new();
-                    while !answer.ends_with(b"}") {
-                        let mut piece = [0; 512];
-                        let count = stream.read(&mut piece).unwrap();
-                        assert!(count > 0);
-                        answer.extend_from_slice(&piece[..count]);
-                    }
-                    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
-                }
+                (0..BLOCKS).for_each(|number| post_result(&mut stream, &posting.address, who, number));
             });
         }
     });
-    fs::write(&posting.go, "").unwrap();
-    let text = reading.join().unwrap();
-    assert_eq!(posting.child.wait().unwrap().code(), Some(5));
+}
+
+fn post_result(stream: &mut TcpStream, host: &str, who: usize, number: usize) {
+    let call = format!("{who}-{number}");
+    let fields = value!({"toolName": "t", "toolCallId": call, "payload": payload(who, number)});
+    let body = event(&format!("r{who}"), "tool_result", fields).to_string();
+    let head = format!(
+        "POST /subagent-events HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"}") {
+        let mut piece = [0; 512];
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0);
+        answer.extend_from_slice(&piece[..count]);
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// Reads a piece at a time, of a size that ends nowhere in particular.
+fn read_slowly(mut from: impl Read) -> String {
+    let (mut text, mut piece) = (Vec::new(), [0; 1_009]);
+    loop {
+        match from.read(&mut piece).unwrap() {
+            0 => return String::from_utf8(text).unwrap(),
+            count => text.extend_from_slice(&piece[..count]),
+        }
+        thread::yield_now();
+    }
+}
+
+/// Sees to it that each block is whole and those of one writer stand in order; returns how many there are.
+fn blocks(text: &str) -> usize {
+    let mut next = [0; WRITERS];
     let mut seen = 0;
     for block in text.split("#### ").filter(|block| block.contains("result:")) {
         let body: String =
             block.lines().skip(2).take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
         let first: Vec<usize> = body.split_whitespace().take(2).map(|word| word.parse().unwrap()).collect();
-        assert_eq!(body, lines(first[0], first[1]));
+        assert_eq!(body, payload(first[0], first[1]));
+        assert!(first[1] >= next[first[0]], "{block}");
+        next[first[0]] = first[1] + 1;
         seen += 1;
     }
-    assert_eq!(seen, 50 * number, "{text}");
+    seen
+}
+
+#[test]
+fn fifty_who_post_at_once_through_a_slow_reader_never_interleave() {
+    let env = env();
+    let mut posting = Posting::start(&env, "--no-store --verbose --full", None);
+    let errors = posting.child.stderr.take().unwrap();
+    let reading = thread::spawn(move || read_slowly(errors));
+    storm(&posting);
+    fs::write(&posting.go, "").unwrap();
+    let text = reading.join().unwrap();
+    assert_eq!(posting.child.wait().unwrap().code(), Some(5));
+    assert_eq!(blocks(&text), WRITERS * BLOCKS, "{text}");
+}
+
+#[test]
+fn fifty_who_post_at_once_are_shown_and_kept_each_once() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    let mut posting = Posting::start(&env, "--verbose --full", None);
+    let errors = posting.child.stderr.take().unwrap();
+    let reading = thread::spawn(move || std::io::read_to_string(errors).unwrap());
+    storm(&posting);
+    fs::write(&posting.go, "").unwrap();
+    let text = reading.join().unwrap();
+    assert_eq!(posting.child.wait().unwrap().code(), Some(5));
+    assert_eq!(blocks(&text), WRITERS * BLOCKS, "{text}");
+    let session = serving.json("/api/v1/sessions")["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let (mut results, mut after, began) = (Vec::new(), String::new(), clock::tick());
+    // What is kept is concluded a moment later.
+    while results.len() < WRITERS * BLOCKS {
+        assert!(began.elapsed() < LIMIT, "only {} are there", results.len());
+        let page = serving.json(&format!("/api/v1/sessions/{session}/events{after}"));
+        let events = page["events"].as_array().unwrap();
+        let ended = events.iter().filter(|event| event["kind"] == "tool.post");
+        results.extend(ended.map(|event| event["data"]["tool_use_id"].as_str().unwrap().to_owned()));
+        if let Some(last) = events.last() {
+            after = format!("?after={}", last["seq"]);
+        }
+    }
+    results.sort();
+    results.dedup();
+    assert_eq!(results.len(), WRITERS * BLOCKS);
+}
+
+#[test]
+fn fifty_who_post_are_all_answered_while_nobody_reads_what_is_printed() {
+    let env = env();
+    let mut posting = Posting::start(&env, "--no-store --verbose --full", None);
+    // All of it has been answered before the first byte is read.
+    storm(&posting);
+    let errors = posting.child.stderr.take().unwrap();
+    let reading = thread::spawn(move || std::io::read_to_string(errors).unwrap());
+    fs::write(&posting.go, "").unwrap();
+    let text = reading.join().unwrap();
+    assert_eq!(posting.child.wait().unwrap().code(), Some(5));
+    assert_eq!(blocks(&text), WRITERS * BLOCKS, "{text}");
 }

@@ -85,6 +85,41 @@ fn a_pager_behind_it_and_a_command_that_asks_share_the_terminal() {
 }
 
 #[test]
+fn a_command_prints_to_the_terminal_itself_unless_something_else_is_to_have_it() {
+    let (env, script) = shell(
+        "tell='test -t 1 && echo a terminal || echo a pipe; stty size'; $S run --no-store -- sh -c \"$tell; read w; $tell\"; \
+         $S run --no-store -- sh -c \"$tell\" | cat; $S run --no-store --render -- sh -c 'test -t 1 || echo rendered >&2'; \
+         $S run --no-store --iterations 1 -q -- sh -c \"$tell\"; echo done",
+    );
+    let Some(terminal) = Terminal::start(&env, 80, 24, &["-c", &script]) else { return skipped() };
+    terminal.wait_for_text(LIMIT, "a terminal\n24 80");
+    terminal.resize(70, 20);
+    terminal.send(&["Enter"]);
+    let screen = terminal.wait_for_text(LIMIT, "done");
+    let lines: Vec<&str> = screen.lines().filter(|line| !line.is_empty()).collect();
+    let [shown, resized, piped] = [["a terminal", "24 80"], ["a terminal", "20 70"], ["a pipe", "20 70"]];
+    let wanted = [&shown[..], &resized, &piped, &["rendered"], &piped, &["done"]].concat();
+    assert_eq!(lines, wanted, "{screen}");
+}
+
+#[test]
+fn nothing_is_printed_while_somebody_draws_on_the_terminal() {
+    let (env, script) = shell(
+        "post=\"$S publish --name worker --run-id r1 --type\"; \
+         told=\"$post subagent_start; $post tool_call --tool Read --call-id c1 --payload '{}'; $post subagent_end\"; \
+         $S run --no-store -- sh -c \"stty -icanon; $told\"; stty sane; echo between; $S run --no-store -- sh -c \"$told\"; echo done",
+    );
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["-c", &script]) else { return skipped() };
+    let screen = terminal.wait_for_text(LIMIT, "done");
+    let (drawn, lines) = screen.split_once("between").unwrap();
+    assert!(!drawn.contains("worker") && drawn.contains("events were not shown"), "{screen}");
+    assert!(
+        lines.contains("▶ worker") && lines.contains("✓ worker") && !lines.contains("not shown"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn an_interactive_harness_keeps_its_screen_and_tells_by_hooks() {
     let (env, _) = shell("");
     // It runs the hook that it was given, as the real one does.

@@ -246,6 +246,18 @@ impl Follow {
         outcome
     }
 
+    /// Reads whatever there is, once more and to its end, whether or not the watcher has told of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Follow::poll`].
+    pub fn read_all(&mut self, each: &mut dyn FnMut(FileEvent<'_>)) -> Result<(), CollectError> {
+        let mut out = Out { each, moved: false };
+        let outcome = self.scan(&mut out);
+        out.send(FileEvent::CaughtUp);
+        outcome
+    }
+
     fn round(&mut self, wait: Duration, out: &mut Out<'_>) -> Result<(), CollectError> {
         let is_impatient = self.is_short_of_news() || self.is_waiting_for_base();
         let limit = if is_impatient { wait.min(LOOK_EVERY) } else { wait };

@@ -9,8 +9,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::{Deserialize, Serialize};
-use subscope_decode::Dialect;
-use subscope_hub::{Asks, Ingest, Taken, clock};
+use subscope_hub::{LinesOf, Taken, clock, handed_over_dialect, line_ingests};
 use subscope_model::{Problem, SessionId};
 
 use super::hooks::received;
@@ -21,8 +20,6 @@ use crate::{
     state::App,
 };
 
-/// Longer bodies are handed on in parts of about this size: others' deliveries are kept in between.
-const PART_BYTES: usize = 2 << 20;
 /// How many problems are told one by one.
 const PROBLEMS: usize = 100;
 /// The longest name of a source and key of a delivery that is taken.
@@ -86,7 +83,7 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Told>, Refusal> {
-    let dialect = takes(&dialect).ok_or(Refusal::unknown("dialect"))?;
+    let dialect = handed_over_dialect(&dialect).ok_or(Refusal::unknown("dialect"))?;
     let source = named.source.unwrap_or_else(|| "default".to_owned());
     if source.len() > NAME_BYTES {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "the source's name is too long"));
@@ -102,45 +99,11 @@ pub(super) async fn post(
         problems: Vec::new(),
         problem_count: 0,
     };
-    for (number, part) in parts(&body).enumerate() {
-        let ingest = Ingest {
-            source: format!("ingest/{}/{source}", dialect.as_str()),
-            session: None,
-            dialect: Some(dialect),
-            key: if number == 0 { key.clone() } else { format!("{key}/part/{number}") },
-            received_ms: received(&headers),
-            body: part.to_vec(),
-            asks: Asks::Nothing,
-        };
+    let of = LinesOf { dialect, source: &source, key: &key, received_ms: received(&headers) };
+    for ingest in line_ingests(of, &body) {
         told.add(ask(|reply| app.hub.ingest(ingest, reply)).await??);
     }
     Ok(Json(told))
-}
-
-/// Cuts a body behind line ends. There is one part at least, and the same body is always cut alike.
-fn parts(body: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = Some(body);
-    std::iter::from_fn(move || {
-        let all = rest.take()?;
-        let behind = all.get(PART_BYTES..).unwrap_or_default();
-        let Some(end) = memchr::memchr(b'\n', behind) else { return Some(all) };
-        let (part, more) = all.split_at(PART_BYTES + end + 1);
-        rest = Some(more).filter(|more| !more.is_empty());
-        Some(part)
-    })
-}
-
-/// The dialects that make sense without a path: the others say nothing of their session.
-fn takes(word: &str) -> Option<Dialect> {
-    Dialect::parse(word).filter(|dialect| match dialect {
-        Dialect::ClaudeTranscript
-        | Dialect::ClaudeStream
-        | Dialect::ClaudeHook
-        | Dialect::SubagentEvents
-        | Dialect::Feed => true,
-        // An order has a door of its own.
-        Dialect::ClaudeMeta | Dialect::ClaudeJournal | Dialect::StopOrders => false,
-    })
 }
 
 /// Returns the id of a delivery. Without one every delivery is a new one: two equal payloads can be two events, and what
@@ -153,29 +116,6 @@ pub(super) fn delivery(headers: &HeaderMap) -> String {
         None => {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             format!("own/{}/{}/{number}", clock::now_ms(), std::process::id())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_end_with_lines_and_lose_nothing() {
-        let line = [b"x".repeat(1 << 19), b"\n".to_vec()].concat();
-        for (body, count) in [
-            (Vec::new(), 1),
-            (line.repeat(4), 1),
-            (line.repeat(5), 2),
-            (line.repeat(9), 3),
-            (b"x".repeat(5 * PART_BYTES), 1),
-            ([b"x".repeat(5 * PART_BYTES), b"\nend".to_vec()].concat(), 2),
-        ] {
-            let cut: Vec<&[u8]> = parts(&body).collect();
-            assert_eq!(cut.len(), count, "{} bytes", body.len());
-            assert!(cut.iter().rev().skip(1).all(|part| part.ends_with(b"\n")));
-            assert_eq!(cut.concat(), body);
         }
     }
 }

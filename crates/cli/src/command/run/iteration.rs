@@ -13,15 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_decode::claude::plain::Plain;
+use subscope_collect::layout::config_root;
+use subscope_decode::claude::{plain::Plain, process};
 use subscope_export::trace;
 use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
-use subscope_model::{Event, EventKind, Feed, Received, SessionId, Update};
+use subscope_model::{Event, EventKind, Feed, Millis, Received, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, Handover, Job, Listener, Over, Posted, Queue, RunError, SessionName, Streams,
-    Tap, Tapped, Way,
-    keep::Keeping,
+    ADDRESS_VARIABLE, Ended, Followed, Handover, Home, Job, Kin, Listener, Over, Posted, Queue, RunError,
+    SessionName, Streams, Tap, Tapped, Way,
+    keep::{Keeping, Unkept},
     pass::{self, Outlet, Passed},
     record::{self, Record},
 };
@@ -29,8 +30,9 @@ use subscope_run::{
 use super::{Run, failed, name_stamp, plan, printer::Weight};
 use crate::command::{
     showing::{Form, Out, Showing},
-    target::limits,
+    target::{limits, projects_folder},
 };
+use crate::context::Context;
 
 /// How long one wait for an update lasts: the grain of heartbeats.
 const WAIT: Duration = Duration::from_millis(500);
@@ -55,6 +57,7 @@ struct Child {
     feed: Subscription,
     keeping: Option<Keeping>,
     over: Over,
+    followed: Followed,
     waiting: JoinHandle<Result<(Ended, Passed), RunError>>,
 }
 
@@ -70,10 +73,14 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<(Ended, Out), 
     let child = start(run, number, record.as_ref())?;
     let form = Form { is_json: run.args.json, full: run.args.full, shows_past: true };
     let is_silent = matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread) && !run.args.render;
+    let began = run.context.now_ms();
     let mut watched = Watched {
         run,
         showing: Showing::new(form, out, run.context),
         is_silent,
+        unshown: 0,
+        began,
+        followed: child.followed.clone(),
         held: None,
         record,
         events: Vec::new(),
@@ -90,26 +97,27 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
     let (shown, kept) = (Arc::new(Queue::paced()), Arc::new(Queue::default()));
-    let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread);
+    let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread | plan::Way::AtTerminal);
     let mut queues = vec![Arc::clone(&shown)];
-    queues.extend(run.connect.as_ref().map(|_| Arc::clone(&kept)));
+    queues.extend(run.keeper.as_ref().map(|_| Arc::clone(&kept)));
     let tap = Tap::new(Arc::clone(&session), queues);
-    let (driver, over) = Tapped::new(shown, &tap);
-    let keeping = match &run.connect {
-        Some(connect) => {
-            let source = format!("run/{}/{number}", run.id);
-            Some(Keeping::start(Arc::clone(&kept), &tap, source, Arc::clone(connect))?)
+    let (driver, over, following) = Tapped::new(shown, &tap);
+    let source = format!("run/{}/{number}", run.id);
+    let (keeping, desk) = match &run.keeper {
+        Some(keeper) => {
+            let (keeping, desk) = Keeping::start(&kept, &tap, &source, keeper)?;
+            (Some(keeping), Some(desk))
         }
-        None => None,
+        None => (None, None),
     };
     let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
     let options = HubOptions { prices, limits: limits(run.context), ..HubOptions::default() };
     let hub = Hub::start(Box::new(driver), Box::new(Memory::with_log(LOG_EVENTS)), options)
         .map_err(|error| RunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
-    let way = match (run.upstream, &run.connect) {
+    let way = match (run.upstream, desk) {
         (Some(upstream), _) => Way::Upstream(upstream),
-        (None, Some(_)) => Way::Keep(kept),
+        (None, Some(desk)) => Way::Keep(desk),
         (None, None) => Way::Nowhere,
     };
     let patience = if run.plan.harness.is_some() && is_read { NAMING } else { Duration::ZERO };
@@ -117,9 +125,9 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let posted = Posted::start(hub.handle(), Arc::clone(&session), way, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.taker())?;
 
-    if let (plan::Way::Interactive, Some(connect)) = (&run.plan.way, &run.connect) {
+    if let (plan::Way::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
         // Hooks never start a hub: without one they would be told only later.
-        let connect = Arc::clone(connect);
+        let connect = Arc::clone(&keeper.connect);
         spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
     }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
@@ -133,7 +141,15 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         Some(record) => (Some(record.file(record::STDOUT)?), Some(record.file(record::STDERR)?)),
         None => (None, None),
     };
+    let since = clock::now_ms();
     let (job, mut process) = Job::start(command, streams, handover, &run.signals)?;
+    let kin = match run.plan.way {
+        plan::Way::AsItIs | plan::Way::AtTerminal | plan::Way::Answering => {
+            Some(Kin::start(home(run.context), process.id(), since, Arc::clone(&session), following)?)
+        }
+        plan::Way::Streamed | plan::Way::Told(_) | plan::Way::Interactive | plan::Way::Unread => None,
+    };
+    let followed = kin.as_ref().map(Kin::followed).unwrap_or_default();
     let has_ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&has_ended);
     let stderr = match process.stderr.take() {
@@ -150,9 +166,12 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
             let outlet = match &run.plan.way {
                 _ if run.args.render => Outlet::Nowhere,
                 plan::Way::Told(limits) => Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone())),
-                plan::Way::AsItIs | plan::Way::Interactive | plan::Way::Unread => {
-                    Outlet::Bytes(own(&io::stdout())?)
-                }
+                plan::Way::AsItIs
+                | plan::Way::AtTerminal
+                | plan::Way::Streamed
+                | plan::Way::Answering
+                | plan::Way::Interactive
+                | plan::Way::Unread => Outlet::Bytes(own(&io::stdout())?),
             };
             let mut tap = tap;
             Some(spawn("stdout", move || {
@@ -171,10 +190,19 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         let _ = stderr.map(JoinHandle::join);
         // What is being posted is still taken.
         drop(listener);
+        if let Some(kin) = kin {
+            kin.finish();
+        }
         all.end();
         Ok((ended?, passed))
     })?;
-    Ok(Child { job, session, own_name, hub, feed, keeping, over, waiting })
+    Ok(Child { job, session, own_name, hub, feed, keeping, over, followed, waiting })
+}
+
+/// Where the harness keeps what its processes note, and transcripts.
+fn home(context: &Context) -> Home {
+    let variable = |name: &str| context.environment.get(name);
+    Home { notes: config_root(&variable).join(process::FOLDER), projects: projects_folder(context) }
 }
 
 fn own(file: &impl AsFd) -> Result<File, RunError> {
@@ -194,6 +222,12 @@ struct Watched<'r, 'a> {
     showing: Showing<'a>,
     /// Whether the screen is the child's.
     is_silent: bool,
+    /// How many blocks were not printed because it was for a while.
+    unshown: u64,
+    /// When the command began: what a session was before that is no news.
+    began: Millis,
+    /// Sessions that are told of by their transcripts.
+    followed: Followed,
     /// The main thread's last message, as long as nothing of it came after: if it stays the last, the command prints it.
     held: Option<Event>,
     record: Option<Record>,
@@ -221,7 +255,7 @@ impl Watched<'_, '_> {
                 Received::Closed => break,
             }
             self.keep_record(&mut child, false);
-            if !self.is_silent {
+            if !self.is_silent && !self.is_drawn_over(&child) {
                 // A printer takes everything.
                 let _ = self.showing.beat();
             }
@@ -232,6 +266,10 @@ impl Watched<'_, '_> {
         };
         if !self.is_silent {
             let _ = self.showing.finish();
+        }
+        if self.unshown > 0 {
+            let what = format!("{} events were not shown: the screen was the command's", self.unshown);
+            self.showing.say(&what, Weight::State);
         }
         let session = child.session.get(Duration::ZERO);
         let tree = child.feed.tree(&SessionId::from(session.as_str()));
@@ -249,14 +287,22 @@ impl Watched<'_, '_> {
         }
         self.finish_record(&mut Last { tree, session, own_name: &child.own_name }, ended, passed);
         drop((child.feed, child.hub, child.over));
-        if let Some(unkept) = child.keeping.map(|keeping| keeping.finish(KEEPING))
-            && unkept.lost.lines > 0
-        {
-            let why = unkept.why.unwrap_or_else(|| "it came too fast".to_owned());
-            self.showing
-                .say(&format!("warning: {} lines were not kept: {why}", unkept.lost.lines), Weight::State);
+        if let Some(unkept) = child.keeping.map(|keeping| keeping.finish(KEEPING)) {
+            self.tell(unkept);
         }
         Ok(ended)
+    }
+
+    fn tell(&self, unkept: Unkept) {
+        let Unkept { lost, why, spooled } = unkept;
+        if lost.lines > 0 {
+            let why = why.unwrap_or_else(|| "they came too fast".to_owned());
+            self.showing.say(&format!("warning: {} lines were not kept: {why}", lost.lines), Weight::State);
+        }
+        if spooled > 0 {
+            let what = format!("the hub was too slow: {spooled} lines are spooled for it or the next");
+            self.showing.say(&what, Weight::State);
+        }
     }
 
     fn take(&mut self, update: Update, child: &Child) -> Result<(), RunError> {
@@ -275,8 +321,15 @@ impl Watched<'_, '_> {
         if self.is_silent {
             return Ok(());
         }
-        let holds =
-            matches!(self.run.plan.way, plan::Way::Told(_)) && !self.run.args.render && !self.run.args.json;
+        if matches!(update, Update::Event(_)) && self.is_drawn_over(child) {
+            self.unshown += 1;
+            return Ok(());
+        }
+        if self.is_past(&update) {
+            return Ok(());
+        }
+        let prints_answer = matches!(self.run.plan.way, plan::Way::Told(_) | plan::Way::Answering);
+        let holds = prints_answer && !self.run.args.render && !self.run.args.json;
         match update {
             Update::Event(event) if holds && event.actor_id.0.is_root() && goes_on(event.kind) => {
                 if let Some(held) = self.held.take() {
@@ -293,6 +346,19 @@ impl Watched<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether somebody draws for now on the terminal to which blocks would go: a program of the command's, at any depth.
+    fn is_drawn_over(&self, child: &Child) -> bool {
+        self.run.plan.way == plan::Way::AtTerminal
+            && io::stderr().is_terminal()
+            && (self.followed.has_screen() || child.job.is_drawn_on())
+    }
+
+    /// Whether it tells what stood in a transcript before the command began.
+    fn is_past(&self, update: &Update) -> bool {
+        let Update::Event(event) = update else { return false };
+        event.at_ms.is_some_and(|at| at < self.began) && self.followed.has(&event.session_id)
     }
 
     /// Keeps the record up to date, at its pace.

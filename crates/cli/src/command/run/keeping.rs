@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use subscope_collect::spool;
+use subscope_hub::Spooler;
 use subscope_model::HubMode;
-use subscope_run::keep::Connect;
+use subscope_run::keep::{Connect, Keeper};
 use subscope_store::OpenError;
 
 use crate::{
@@ -17,17 +19,15 @@ use crate::{
     reach::{Nobody, Reach, Start},
 };
 
-/// Returns the way to the hub; `None` where there is none to be had, which is then said. Nothing is started before there
-/// is something to keep.
-pub(super) fn connect(context: &Context) -> Result<Option<Connect>, CliError> {
+/// Returns the ways to the hub and around it. Nothing is started before there is something to keep, and no hub is waited for.
+pub(super) fn keeper(context: &Context) -> Result<Keeper, CliError> {
     let mut reach = Reach::new(Start::IfNone, context)?;
     let mut hosting = None;
-    if !reach.may_start() && matches!(reach.hub(), Err(Nobody::NotWanted)) {
+    if !reach.may_start() && !reach.is_listened_to() {
         match Hosting::prepare(HubMode::Command, None, context)? {
             Ok(prepared) => hosting = Some(prepared),
             Err(error @ OpenError::Locked(_)) => {
-                context.warn(&format!("nothing of this run is kept: {error}"));
-                return Ok(None);
+                context.warn(&format!("what this run tells is spooled for the next hub: {error}"));
             }
             Err(error) => return Err(history::failed(error)),
         }
@@ -46,5 +46,7 @@ pub(super) fn connect(context: &Context) -> Result<Option<Connect>, CliError> {
             Nobody::Failed(why) => why,
         })
     };
-    Ok(Some(Arc::new(Mutex::new(Box::new(connect)))))
+    let connect: Connect = Arc::new(Mutex::new(Box::new(connect)));
+    let spooler = Arc::new(Spooler::new(spool::folder(&context.data_folder()?)));
+    Ok(Keeper { connect, spooler })
 }

@@ -21,7 +21,7 @@ use subscope_model::event_id;
 use subscope_render::Charset;
 use subscope_run::{
     ADDRESS_VARIABLE, Ended, IN_FOREGROUND, RunError, Signals, Upstream, in_foreground,
-    keep::Connect,
+    keep::Keeper,
     record::{self, Meta, State},
 };
 
@@ -54,7 +54,7 @@ struct Run<'a> {
     plan: Plan,
     id: String,
     signals: Signals,
-    connect: Option<Connect>,
+    keeper: Option<Keeper>,
     upstream: Option<Upstream>,
     /// Where iterations are recorded, if they are.
     base: Option<PathBuf>,
@@ -81,8 +81,7 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
             "{ADDRESS_VARIABLE} is {address:?}, which is no address of a run: events end here"
         ));
     }
-    let connect = if args.no_store { None } else { keeping::connect(context)? };
-    let records = args.iterations.is_some() || args.until_success || args.log_dir.is_some();
+    let keeper = if args.no_store { None } else { Some(keeping::keeper(context)?) };
     let own = || context.environment.working_folder().join(record::FOLDER);
     Ok(Run {
         args,
@@ -93,9 +92,9 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
             .take(12)
             .collect(),
         signals,
-        connect,
+        keeper,
         upstream,
-        base: records.then(|| args.log_dir.clone().unwrap_or_else(own)),
+        base: args.is_recorded().then(|| args.log_dir.clone().unwrap_or_else(own)),
     })
 }
 
@@ -106,6 +105,7 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, CliError> {
     let hook = program.map(|program| Handler::command(&program, store.as_deref()));
     let around = Surroundings {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
+        is_shown: io::stdout().is_terminal() && !args.render && !args.is_recorded(),
         hook,
         version: &version::of_program,
     };

@@ -18,8 +18,15 @@ use crate::command::hooks::{
 /// How a command is observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Its output is read as it passes.
+    /// Its output is read as it passes. What it is, and whether agents are in it, is not known: sessions that its processes are
+    /// in are followed.
     AsItIs,
+    /// The same, and the terminal that it prints to is its own: in a pipe it would print something else, or nothing.
+    AtTerminal,
+    /// It prints what it does, by its user's choice.
+    Streamed,
+    /// It prints its answer alone, by its user's choice: its session is followed.
+    Answering,
     /// It was given options that make it tell what it does; what is printed is what it would have printed without.
     Told(PlainLimits),
     /// It works with whoever sits at the terminal: hooks tell of it, and nothing is printed over its screen.
@@ -45,6 +52,8 @@ pub(crate) struct Plan {
 pub(crate) struct Surroundings<'a> {
     /// Whether a person sits in front of it: stdin and stdout are terminals.
     pub(crate) is_terminal: bool,
+    /// Whether what it prints goes to a terminal, and nothing else is to have it.
+    pub(crate) is_shown: bool,
     /// The command that hooks are to run; `None` where nothing is kept.
     pub(crate) hook: Option<Handler>,
     /// Asks the program for its version.
@@ -54,7 +63,8 @@ pub(crate) struct Surroundings<'a> {
 impl Plan {
     /// Makes the plan of a command, which is not empty.
     pub(crate) fn of(command: &[OsString], around: &Surroundings<'_>) -> Self {
-        let as_it_is = Self { command: command.to_vec(), way: Way::AsItIs, added: Vec::new(), harness: None };
+        let way = if around.is_shown { Way::AtTerminal } else { Way::AsItIs };
+        let as_it_is = Self { command: command.to_vec(), way, added: Vec::new(), harness: None };
         let Some((program, arguments)) = command.split_first() else { return as_it_is };
         let name = Path::new(program).file_name().unwrap_or(program);
         let Some(harness) = name.to_str().and_then(Harness::of_program) else { return as_it_is };
@@ -72,8 +82,12 @@ impl Plan {
         if runs_no_agent {
             return Self { way: Way::Unread, ..plan };
         }
-        if has(harness.format_option) || !harness.traces_subagents {
+        if !harness.traces_subagents {
             return plan;
+        }
+        if let Some(format) = value_of(harness.format_option, &words) {
+            let is_stream = harness.stream_flags.contains(&format.as_str());
+            return Self { way: if is_stream { Way::Streamed } else { Way::Answering }, ..plan };
         }
         if is_one_shot {
             let known = (around.version)(program);
@@ -134,7 +148,8 @@ mod tests {
     fn plan(words: &str, is_terminal: bool, version: Option<Version>) -> (String, Way) {
         let command: Vec<OsString> = words.split(' ').map(OsString::from).collect();
         let hook = Handler::command(Path::new("/bin/subscope"), None);
-        let around = Surroundings { is_terminal, hook: Some(hook), version: &|_| version };
+        let around =
+            Surroundings { is_terminal, is_shown: is_terminal, hook: Some(hook), version: &|_| version };
         let plan = Plan::of(&command, &around);
         let words: Vec<&str> = plan.command.iter().map(|word| word.to_str().unwrap()).collect();
         (words.join(" "), plan.way)
@@ -159,15 +174,18 @@ mod tests {
 
     #[test]
     fn what_has_a_format_or_is_no_harness_stays_as_it_is() {
-        for words in [
-            "claude -p --output-format text hi",
-            "claude -p --output-format=json hi",
-            "sh -c claude",
-            "claude-wrapper -p hi",
+        for (words, way) in [
+            ("claude -p --output-format text hi", Way::Answering),
+            ("claude -p --output-format=json hi", Way::Answering),
+            ("claude -p --output-format=stream-json --verbose hi", Way::Streamed),
+            ("sh -c claude", Way::AtTerminal),
+            ("claude-wrapper -p hi", Way::AtTerminal),
         ] {
-            assert_eq!(plan(words, true, NEW), (words.to_owned(), Way::AsItIs), "{words}");
+            assert_eq!(plan(words, true, NEW), (words.to_owned(), way), "{words}");
         }
-        assert_eq!(plan("claude hi", false, NEW), ("claude hi".to_owned(), Way::AsItIs));
+        for words in ["claude hi", "sh -c claude"] {
+            assert_eq!(plan(words, false, NEW), (words.to_owned(), Way::AsItIs));
+        }
         assert_eq!(plan("claude mcp list", true, NEW).1, Way::Unread);
         assert_eq!(plan("claude --version", true, NEW).1, Way::Unread);
     }

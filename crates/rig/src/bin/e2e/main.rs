@@ -8,6 +8,8 @@
 mod blocks;
 mod finding;
 mod heard;
+mod inside;
+mod iterated;
 mod ran;
 mod served;
 mod truth;
@@ -27,8 +29,23 @@ use crate::{finding::Findings, world::Programs};
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 9] =
-    ["single", "parallel", "background", "nested", "errors", "cut", "taskstop", "refused", "slow"];
+const SCENARIOS: [&str; 11] = [
+    "single",
+    "parallel",
+    "background",
+    "nested",
+    "errors",
+    "cut",
+    "taskstop",
+    "refused",
+    "slow",
+    ITERATIONS,
+    INSIDE,
+];
+/// Plays the script `single` again and again.
+const ITERATIONS: &str = "iterations";
+/// Plays the script of this name, whose main thread runs commands under observation.
+const INSIDE: &str = "inside";
 
 /// How long all of it may take; far more than it needs.
 const TOTAL: Duration = Duration::from_secs(900);
@@ -80,8 +97,14 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Result<()> {
 /// Plays one scenario in every way that there is.
 fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
     let mut findings = Findings::default();
-    served::play(programs, &script(name), at, &mut findings)?;
-    ran::play(programs, &script(name), &mut findings)?;
+    match name {
+        ITERATIONS => iterated::play(programs, &script("single"), &mut findings)?,
+        INSIDE => inside::play(programs, &script(name), &mut findings)?,
+        _ => {
+            served::play(programs, &script(name), at, &mut findings)?;
+            ran::play(programs, &script(name), &mut findings)?;
+        }
+    }
     Ok(findings)
 }
 

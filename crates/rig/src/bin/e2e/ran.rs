@@ -24,16 +24,18 @@ enum Form {
     Stream,
     /// As text, without such options: `run` adds some.
     Text,
+    /// As text, by an option that the user gives: its transcript tells.
+    Chosen,
 }
 
-/// Plays a scenario when nobody watches, and then in both forms.
+/// Plays a scenario when nobody watches, and then in every form.
 pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) -> Result<()> {
     // Without hooks, which change when a report reaches the main thread, and with that what is printed.
     let world = World::new(programs, script)?;
     let ended = world.run(world.claude())?;
     findings.same("alone: exit code", ended.status.code(), Some(world.scenario.exit_code));
     let plain = &ended.stdout;
-    for form in [Form::Stream, Form::Text] {
+    for form in [Form::Stream, Form::Text, Form::Chosen] {
         play_as(form, programs, script, plain, findings)?;
     }
     Ok(())
@@ -53,20 +55,33 @@ fn play_as(
     let mut command = world.subscope(&format!("run {} --", limits(&world.scenario)));
     // As on anybody's machine: what is seen goes to a hub, which is started where there is none.
     command.env_remove("SUBSCOPE_NO_AUTOSTART").arg(world.path("copying/claude")).args(world.arguments());
-    if form == Form::Stream {
-        command.args(["--output-format", "stream-json", "--verbose"]);
-    }
+    match form {
+        Form::Stream => command.args(["--output-format", "stream-json", "--verbose"]),
+        Form::Text => &mut command,
+        Form::Chosen => command.args(["--output-format", "text"]),
+    };
     let ended = world.run(command)?;
-    let what = if form == Form::Stream { "run, a stream" } else { "run, text" };
+    let what = match form {
+        Form::Stream => "run, a stream",
+        Form::Text => "run, text",
+        Form::Chosen => "run, text by choice",
+    };
     let child = copied.read()?;
     findings.same(format!("{what}: exit code"), ended.status.code(), Some(child.code));
     findings.same(format!("{what}: exit code of claude"), child.code, world.scenario.exit_code);
     match form {
-        Form::Stream if ended.stdout != child.stdout => {
+        Form::Stream | Form::Chosen if ended.stdout != child.stdout => {
             let (own, childs) = (ended.stdout.len(), child.stdout.len());
             findings.fault(format!("{what}: stdout of {own} bytes is not the child's of {childs}"));
         }
         Form::Stream => {}
+        Form::Chosen => {
+            findings.same(
+                format!("{what}: stdout"),
+                String::from_utf8_lossy(&ended.stdout),
+                String::from_utf8_lossy(plain),
+            );
+        }
         Form::Text => {
             let [found, wanted] = [&ended.stdout, plain].map(String::from_utf8_lossy);
             findings.same(format!("{what}: stdout"), found, wanted);
@@ -84,12 +99,19 @@ fn play_as(
     }
     let known = truth::known(&world.scenario, &world.stand_in.log());
     truth::compare(&known, &tree, findings);
-    if form == Form::Text {
-        // With the options that `run` adds the stream has the calls of all agents, at every depth.
-        findings.add(blocks::compare("run", &ended.stderr, &world.scenario, &known, &tree));
+    if form != Form::Stream {
+        // With the options that `run` adds the stream has the calls of all agents, at every depth; transcripts have them anyway.
+        findings.add(blocks::compare(what, &ended.stderr, &world.scenario, &known, &tree));
     }
     findings.same(format!("{what}: requests for anything but the model"), world.stand_in.others(), vec![]);
-    findings.note(format!("{what}: {:.1} s", ended.took.as_secs_f64()));
+    let share = |used: Duration| {
+        format!(", {:.1} % of it our processor time", used.as_secs_f64() / ended.took.as_secs_f64() * 100.0)
+    };
+    findings.note(format!(
+        "{what}: {:.1} s{}",
+        ended.took.as_secs_f64(),
+        ended.used.map(share).unwrap_or_default()
+    ));
     world.run(world.subscope("serve --stop"))?;
     Ok(())
 }

@@ -47,6 +47,8 @@ pub(crate) struct Ended {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
     pub(crate) took: Duration,
+    /// What the program itself has used of a processor, without what it has started; `None` where the system does not tell.
+    pub(crate) used: Option<Duration>,
 }
 
 impl World {
@@ -125,14 +127,14 @@ impl World {
         let began = tick();
         let mut child =
             command.process_group(0).spawn().with_context(|| format!("cannot start {command:?}"))?;
-        let status = wait(&mut child);
+        let (status, used) = wait(&mut child);
         // Nothing that it started outlives it.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         let stderr = String::from_utf8_lossy(&fs::read(err)?).into_owned();
         let Some(status) = status? else {
             bail!("{:?} did not end in {LIMIT:?}: {stderr}", command.get_program());
         };
-        Ok(Ended { status, stdout: fs::read(out)?, stderr, took: began.elapsed() })
+        Ok(Ended { status, stdout: fs::read(out)?, stderr, took: began.elapsed(), used })
     }
 
     /// The transcript of the one session that was played.
@@ -178,18 +180,29 @@ impl World {
     }
 }
 
-/// Waits for the end of a child; ends it and returns `None` where that takes too long.
-fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
-    let began = tick();
+/// Waits for the end of a child; ends it and returns `None` where that takes too long. Says also what it has used of a processor.
+fn wait(child: &mut Child) -> (Result<Option<ExitStatus>>, Option<Duration>) {
+    let (began, mut used) = (tick(), None);
     while began.elapsed() < LIMIT {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        match child.try_wait() {
+            Ok(None) => used = processor_time(child).or(used),
+            Ok(Some(status)) => return (Ok(Some(status)), used),
+            Err(error) => return (Err(error.into()), used),
         }
         thread::sleep(POLL);
     }
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-    child.wait()?;
-    Ok(None)
+    (child.wait().map(|_| None).map_err(Into::into), used)
+}
+
+/// What a process has used until now, its threads that have ended included.
+fn processor_time(child: &Child) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+    // proc_pid_stat(5): behind the name, which may hold anything, the 12th and 13th field are utime and stime, in 1/100 s.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
 }
 
 /// Copies what stands in a folder.

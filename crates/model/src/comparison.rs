@@ -1,0 +1,332 @@
+//! Two sessions side by side: what `subscope diff --json` prints and every face draws.
+//!
+//! Sessions share no ids. An agent of one is put beside one of the other by who started it, what it was asked for and its place
+//! among equals; how sure that is stands in [`Likeness`]. Nothing but that is concluded: figures are those of the trees.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Agent, AgentId, AgentStatus, MicroUsd, Session, Summary, Text, ToolStatus, Tree, Usage};
+
+/// The version word of [`Comparison`]'s JSON. Changes within it are additive only.
+pub const DIFF_SCHEMA: &str = "subscope.diff/1";
+
+/// Two sessions side by side.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Always [`DIFF_SCHEMA`].
+    pub schema: Text,
+    /// The first session.
+    pub a: Side,
+    /// The second session.
+    pub b: Side,
+    /// All agents of both, in the first's pre-order; those of the second alone stand behind their siblings.
+    pub agents: Vec<AgentPair>,
+    /// All tools of both, the most called first.
+    pub tools: Vec<ToolPair>,
+}
+
+/// One of the sessions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// The session.
+    pub session: Session,
+    /// How its root stands or ended; `None` where no source tells of it.
+    pub status: Option<AgentStatus>,
+    /// Figures over all of it.
+    pub summary: Summary,
+}
+
+/// Why two agents stand side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Likeness {
+    /// Both are roots.
+    Root,
+    /// Started by agents that stand side by side, of equal type and description, the n-th such with the n-th.
+    Task,
+    /// Started by agents that stand side by side and of equal type, in their order: asked for something else, or for the same in
+    /// other words. Faces mark it `~`.
+    Type,
+}
+
+/// An agent of one session and the one of the other that stands beside it; at least one of them is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentPair {
+    /// Why they stand side by side; `None` where there is only one.
+    pub likeness: Option<Likeness>,
+    /// 0 for roots, 1 for their subagents and for orphans.
+    pub depth: u32,
+    /// The first session's.
+    pub a: Option<Compared>,
+    /// The second session's.
+    pub b: Option<Compared>,
+}
+
+/// What is compared of an agent; as in [`Agent`], its own figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are those of `Agent`")]
+pub struct Compared {
+    pub id: AgentId,
+    /// How people know it.
+    pub title: String,
+    #[serde(rename = "type")]
+    pub agent_type: Option<Text>,
+    pub description: Option<Text>,
+    pub model: Option<Text>,
+    pub status: AgentStatus,
+    pub error: Option<Text>,
+    pub wall_ms: Option<i64>,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
+    pub tools_denied: u32,
+    pub usage: Option<Usage>,
+    pub cost_micro_usd: Option<MicroUsd>,
+    pub cost_floor: bool,
+}
+
+/// Calls of one tool, by all agents of each session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolPair {
+    /// The tool, as the harness names it.
+    pub name: Text,
+    /// In the first session.
+    pub a: Calls,
+    /// In the second session.
+    pub b: Calls,
+}
+
+/// How often something was called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Calls, whatever became of them.
+    pub calls: u32,
+    /// Those that ended in an error.
+    pub errors: u32,
+    /// Those that were refused.
+    pub denied: u32,
+}
+
+impl Comparison {
+    /// Puts two sessions side by side.
+    pub fn of(a: &Tree, b: &Tree) -> Self {
+        Self {
+            schema: DIFF_SCHEMA.into(),
+            a: Side::of(a),
+            b: Side::of(b),
+            agents: pairs(a, b),
+            tools: tools(a, b),
+        }
+    }
+}
+
+impl Side {
+    fn of(tree: &Tree) -> Self {
+        let root = tree.agents.iter().find(|agent| agent.id.is_root());
+        Self {
+            session: tree.session.clone(),
+            status: root.map(|root| root.status),
+            summary: tree.summary.clone(),
+        }
+    }
+}
+
+impl Compared {
+    fn of(agent: &Agent) -> Self {
+        Self {
+            id: agent.id.clone(),
+            title: agent.title(),
+            agent_type: agent.agent_type.clone(),
+            description: agent.description.clone(),
+            model: agent.model.clone(),
+            status: agent.status,
+            error: agent.error.clone(),
+            wall_ms: agent.wall_ms,
+            tool_calls: agent.tool_calls,
+            tool_errors: agent.tool_errors,
+            tools_denied: agent.tools_denied,
+            usage: agent.usage,
+            cost_micro_usd: agent.cost_micro_usd,
+            cost_floor: agent.cost_floor,
+        }
+    }
+}
+
+/// Agents by who started them, in their order: roots below `None` with orphans.
+type Children<'t> = HashMap<Option<&'t AgentId>, Vec<&'t Agent>>;
+
+fn children(tree: &Tree) -> Children<'_> {
+    let mut children = Children::new();
+    for agent in &tree.agents {
+        children.entry(agent.parent_id.as_ref()).or_default().push(agent);
+    }
+    children
+}
+
+/// Those that an agent has started; for `None`, those of whom nobody is known.
+fn below<'c, 't>(children: &'c Children<'t>, agent: Option<&'t AgentId>) -> &'c [&'t Agent] {
+    children.get(&agent).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Two agents that stand side by side, or one.
+type Pair<'t> = (Option<&'t Agent>, Option<&'t Agent>, Option<Likeness>);
+
+fn pairs(a: &Tree, b: &Tree) -> Vec<AgentPair> {
+    let (below_a, below_b) = (children(a), children(b));
+    let mut found = Vec::new();
+    // Those that are still to be told, the next last: no recursion, whatever the depth.
+    let mut next = beside(below(&below_a, None), below(&below_b, None));
+    next.reverse();
+    while let Some((in_a, in_b, likeness)) = next.pop() {
+        let Some(one) = in_a.or(in_b) else { continue };
+        found.push(AgentPair {
+            likeness,
+            depth: one.depth,
+            a: in_a.map(Compared::of),
+            b: in_b.map(Compared::of),
+        });
+        let started_a = in_a.map(|agent| below(&below_a, Some(&agent.id)));
+        let started_b = in_b.map(|agent| below(&below_b, Some(&agent.id)));
+        let children = beside(started_a.unwrap_or_default(), started_b.unwrap_or_default());
+        next.extend(children.into_iter().rev());
+    }
+    found
+}
+
+/// Puts siblings beside siblings.
+fn beside<'t>(a: &[&'t Agent], b: &[&'t Agent]) -> Vec<Pair<'t>> {
+    let mut pairs: Vec<Pair<'t>> = a.iter().map(|agent| (Some(*agent), None, None)).collect();
+    let mut rest: Vec<&Agent> = b.to_vec();
+    for likeness in [Likeness::Root, Likeness::Task, Likeness::Type] {
+        let mut waiting: BTreeMap<Vec<&str>, VecDeque<&Agent>> = BTreeMap::new();
+        let mut other = Vec::new();
+        for agent in rest {
+            match likeness.key(agent) {
+                Some(key) => waiting.entry(key).or_default().push_back(agent),
+                None => other.push(agent),
+            }
+        }
+        for (in_a, in_b, basis) in &mut pairs {
+            let key = in_a.filter(|_| in_b.is_none()).and_then(|agent| likeness.key(agent));
+            if let Some(agent) = key.and_then(|key| waiting.get_mut(&key)?.pop_front()) {
+                (*in_b, *basis) = (Some(agent), Some(likeness));
+            }
+        }
+        let left: HashSet<&AgentId> =
+            waiting.values().flatten().chain(&other).map(|agent| &agent.id).collect();
+        rest = b.iter().copied().filter(|agent| left.contains(&agent.id)).collect();
+    }
+    pairs.extend(rest.into_iter().map(|agent| (None, Some(agent), None)));
+    pairs
+}
+
+impl Likeness {
+    /// What agents have in common that stand side by side for this; `None` for one that cannot.
+    fn key(self, agent: &Agent) -> Option<Vec<&str>> {
+        let kind = agent.agent_type.as_deref().or(agent.name.as_deref());
+        match self {
+            Self::Root => agent.id.is_root().then(Vec::new),
+            Self::Task => Some(vec![kind.unwrap_or_default(), agent.description.as_deref()?]),
+            Self::Type => Some(vec![kind?]),
+        }
+    }
+}
+
+fn tools(a: &Tree, b: &Tree) -> Vec<ToolPair> {
+    let mut by_name: BTreeMap<&Text, (Calls, Calls)> = BTreeMap::new();
+    for (tree, is_first) in [(a, true), (b, false)] {
+        // A copy counts nowhere.
+        let calls = tree.agents.iter().filter(|agent| !agent.is_copy()).flat_map(|agent| &agent.tools);
+        for call in calls {
+            let (first, second) = by_name.entry(&call.name).or_default();
+            let count = if is_first { first } else { second };
+            count.calls += 1;
+            match call.status {
+                ToolStatus::Error => count.errors += 1,
+                ToolStatus::Denied => count.denied += 1,
+                ToolStatus::Ok | ToolStatus::Open => {}
+            }
+        }
+    }
+    let pair = |(name, (a, b)): (&Text, (Calls, Calls))| ToolPair { name: name.clone(), a, b };
+    let mut all: Vec<ToolPair> = by_name.into_iter().map(pair).collect();
+    // The sort is stable: equals stay in the order of their names.
+    all.sort_by_key(|tool| std::cmp::Reverse(tool.a.calls.max(tool.b.calls)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Agents as `id parent type description`; `-` for what is not known.
+    fn tree(lines: &[&str]) -> Tree {
+        let known = |word: &str| (word != "-").then(|| word.to_owned());
+        let mut agents: Vec<Agent> = Vec::new();
+        for line in lines {
+            let [id, parent, kind, description] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let above = agents.iter().find(|agent| agent.id.as_str() == parent).map(|agent| agent.depth);
+            let depth = above.map_or(u32::from(id != "root"), |depth| depth + 1);
+            let mut agent = Agent::unknown(AgentId::from(id), depth, AgentStatus::Completed);
+            agent.parent_id = known(parent).map(|parent| AgentId::from(parent.as_str()));
+            agent.agent_type = known(kind).map(|kind| kind.as_str().into());
+            agent.description = known(description).map(|words| words.as_str().into());
+            agents.push(agent);
+        }
+        let session: Session = serde_json::from_value(serde_json::json!({
+            "id": "s", "harness": null, "harness_version": null, "cwd": null, "title": null, "started_at_ms": null,
+            "ended_at_ms": null, "runs": 1
+        }))
+        .unwrap();
+        let summary = Summary::default();
+        Tree { schema: crate::TREE_SCHEMA.into(), session, agents, summary, problems: Vec::new() }
+    }
+
+    fn compared(a: &[&str], b: &[&str]) -> Vec<String> {
+        let comparison = Comparison::of(&tree(a), &tree(b));
+        let id = |one: &Option<Compared>| one.as_ref().map_or("·", |one| one.id.as_str()).to_owned();
+        let line = |pair: &AgentPair| {
+            let likeness = pair.likeness.map_or("·".to_owned(), |it| format!("{it:?}"));
+            format!("{} {} {} {likeness}", pair.depth, id(&pair.a), id(&pair.b))
+        };
+        comparison.agents.iter().map(line).collect()
+    }
+
+    #[test]
+    fn agents_stand_beside_those_that_were_asked_for_the_same() {
+        let a = ["root - - -", "a1 root Explore map", "a2 a1 Explore deep", "a3 root Plan plan"];
+        let b = ["root - - -", "b1 root Plan plan", "b2 root Explore map", "b3 b2 Explore deep"];
+        assert_eq!(compared(&a, &b), ["0 root root Root", "1 a1 b2 Task", "2 a2 b3 Task", "1 a3 b1 Task"]);
+    }
+
+    #[test]
+    fn equal_tasks_go_by_order_and_other_words_by_type() {
+        let a = ["root - - -", "a1 root Explore map", "a2 root Explore map", "a3 root Explore other"];
+        let b = ["root - - -", "b1 root Explore words", "b2 root Explore map", "b3 root Plan x"];
+        assert_eq!(
+            compared(&a, &b),
+            ["0 root root Root", "1 a1 b2 Task", "1 a2 b1 Type", "1 a3 · ·", "1 · b3 ·"]
+        );
+    }
+
+    #[test]
+    fn what_is_below_one_alone_is_alone_and_orphans_are_compared() {
+        let a = ["root - - -", "a1 root Explore map", "a2 a1 Explore deep", "o1 - Explore lost"];
+        let b = ["root - - -", "b1 root Plan deep", "o2 - Explore lost"];
+        assert_eq!(
+            compared(&a, &b),
+            ["0 root root Root", "1 a1 · ·", "2 a2 · ·", "1 · b1 ·", "1 o1 o2 Task"]
+        );
+    }
+
+    #[test]
+    fn chain_of_any_depth_is_fine() {
+        let mut lines = vec!["root - - -".to_owned(), "a0 root T d".to_owned()];
+        lines.extend((1..5_000).map(|number| format!("a{number} a{} T d", number - 1)));
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        assert_eq!(compared(&lines, &lines).len(), 5_001);
+    }
+}

@@ -1,0 +1,286 @@
+//! Two sessions side by side: figures with their differences, agents by pairs, tools.
+
+use subscope_model::{AgentPair, AgentStatus, Calls, Compared, Comparison, Likeness, Side, ToolPair, Usage};
+
+use crate::{
+    style::{Ink, Line, Style},
+    table::SHORT_ID,
+    text,
+};
+
+/// Columns of a figure of one session, and of the difference.
+const FIGURE: usize = 14;
+/// Columns of one session's agent: icon and time, tools, tokens, cost.
+const CELLS: [usize; 4] = [10, 6, 7, 8];
+/// From which width on the cost is shown.
+const WITH_COST: usize = 96;
+/// Columns of the names in front, at least and at most.
+const NAME: std::ops::RangeInclusive<usize> = 20..=70;
+
+/// Returns the comparison as a table: what both sessions are, figures with `B − A`, agents, tools. A pair that rests on a guess is
+/// marked `~`, what no source tells `—`.
+pub fn render_comparison(comparison: &Comparison, style: &Style) -> String {
+    let mut out = String::new();
+    let name = style.width.saturating_sub(3 * FIGURE).clamp(*NAME.start(), 30);
+    figures(&mut out, comparison, name, style);
+    agents(&mut out, &comparison.agents, style);
+    tools(&mut out, &comparison.tools, name, style);
+    out
+}
+
+/// A line of figures: its name, both values, and the difference where it is one.
+struct Figure {
+    name: &'static str,
+    values: [(Option<Ink>, String); 2],
+    difference: String,
+}
+
+impl Figure {
+    fn words(name: &'static str, values: [String; 2]) -> Self {
+        Self { name, values: values.map(|value| (None, value)), difference: String::new() }
+    }
+
+    /// Counts; nothing where both are 0 and the figure says so only by being there.
+    fn counts(name: &'static str, values: [u32; 2]) -> Self {
+        let [a, b] = values.map(i64::from);
+        let difference = signed(b - a, |span| span.to_string());
+        Self { difference, ..Self::words(name, values.map(|count| count.to_string())) }
+    }
+
+    /// Amounts that may be unknown.
+    fn amounts(
+        name: &'static str,
+        values: [Option<i64>; 2],
+        style: &Style,
+        say: impl Fn(usize, i64) -> String,
+    ) -> Self {
+        let unknown = style.glyphs().unknown;
+        let told = |at: usize, value: Option<i64>| value.map_or_else(|| unknown.to_owned(), |it| say(at, it));
+        let [a, b] = values;
+        let difference = match (a, b) {
+            // What the difference of a lower bound is is not known; its sign and size are shown as those of the bounds.
+            (Some(a), Some(b)) => signed(b.saturating_sub(a), |span| say(2, span)),
+            _ => String::new(),
+        };
+        Self { difference, ..Self::words(name, [told(0, a), told(1, b)]) }
+    }
+}
+
+/// Says a difference with its sign; nothing where there is none.
+fn signed(span: i64, say: impl Fn(i64) -> String) -> String {
+    match span {
+        0 => String::new(),
+        1.. => format!("+{}", say(span)),
+        _ => format!("-{}", say(span.saturating_neg())),
+    }
+}
+
+fn figures(out: &mut String, comparison: &Comparison, name: usize, style: &Style) {
+    let sides = [&comparison.a, &comparison.b];
+    let ends = [name + FIGURE, name + 2 * FIGURE, name + 3 * FIGURE];
+    let mut head = Line::default();
+    for (end, word) in ends.into_iter().zip(["A", "B", "B - A"]) {
+        head.end_at(end, Some(Ink::Done), word);
+    }
+    head.write(out, style);
+    for figure in both(sides, style) {
+        let mut line = Line::default();
+        line.push(&text::pad(figure.name, name));
+        for (end, (ink, value)) in ends.into_iter().zip(figure.values) {
+            line.end_at(end, ink, &value);
+        }
+        line.end_at(ends[2], None, &figure.difference);
+        line.write(out, style);
+    }
+}
+
+/// All figures of both.
+fn both(sides: [&Side; 2], style: &Style) -> Vec<Figure> {
+    let unknown = || style.glyphs().unknown.to_owned();
+    let word = |word: Option<&str>| word.map_or_else(unknown, |word| style.one_line(word, FIGURE - 1));
+    let short = |side: &Side| {
+        let head: String = side.session.id.chars().take(SHORT_ID).collect();
+        style.one_line(&head, SHORT_ID)
+    };
+    let mut all = vec![
+        Figure::words("session", sides.map(short)),
+        Figure::words("version", sides.map(|side| word(side.session.harness_version.as_deref()))),
+        Figure {
+            name: "main",
+            values: sides
+                .map(|side| (side.status.map(Ink::of_status), word(side.status.map(AgentStatus::as_str)))),
+            difference: String::new(),
+        },
+    ];
+    let count = |name, of: fn(&Side) -> u32| Figure::counts(name, sides.map(of));
+    let mut counts = vec![
+        count("agents", |side| side.summary.agents),
+        count("  running", |side| side.summary.running + side.summary.pending),
+        count("  completed", |side| side.summary.completed),
+        count("  failed", |side| side.summary.failed),
+        count("  stopped", |side| side.summary.stopped),
+        count("  lost", |side| side.summary.lost),
+        count("depth", |side| side.summary.max_depth),
+        count("tool calls", |side| side.summary.tool_calls),
+        count("  errors", |side| side.summary.tool_errors),
+        count("  denied", |side| side.summary.tools_denied),
+    ];
+    // A part that neither has is no news.
+    counts.retain(|figure| !figure.name.starts_with(' ') || figure.values.iter().any(|(_, it)| it != "0"));
+    all.extend(counts);
+    let usages = sides.map(|side| side.summary.usage);
+    let is_floor = |at: usize, of: [bool; 2]| of.get(at).copied().unwrap_or_default();
+    let tokens = |name, of: fn(&Usage) -> u64| {
+        let floors = usages.map(|usage| usage.is_some_and(|usage| usage.floor));
+        let values = usages.map(|usage| usage.map(|usage| i64::try_from(of(&usage)).unwrap_or(i64::MAX)));
+        Figure::amounts(name, values, style, |at, count| {
+            style.tokens(count.unsigned_abs(), is_floor(at, floors))
+        })
+    };
+    all.push(tokens("tokens", |usage| usage.total_tokens));
+    all.push(tokens("  out", |usage| usage.output_tokens));
+    let floors = sides.map(|side| side.summary.cost_floor);
+    let costs = sides.map(|side| side.summary.cost_micro_usd);
+    all.push(Figure::amounts("cost", costs, style, |at, cost| style.money(cost, is_floor(at, floors))));
+    let time = |name, of: fn(&Side) -> Option<i64>| {
+        Figure::amounts(name, sides.map(of), style, |_, span| text::duration(Some(span)))
+    };
+    all.push(time("wall time", |side| side.summary.wall_ms));
+    all.push(time("agent time", |side| side.summary.agent_ms));
+    all
+}
+
+fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
+    let cells = if style.width >= WITH_COST { CELLS.as_slice() } else { &CELLS[..3] };
+    let side: usize = cells.iter().sum();
+    let name = style.width.saturating_sub(2 * side).clamp(*NAME.start(), *NAME.end());
+    out.push('\n');
+    let mut head = Line::default();
+    head.paint(Ink::Done, &text::pad("agents", name));
+    for at in 0..2 {
+        let mut end = name + at * side;
+        let time = if at == 0 { "time A" } else { "time B" };
+        for (width, word) in cells.iter().zip([time, "tools", "tokens", "cost"]) {
+            end += width;
+            head.end_at(end, Some(Ink::Done), word);
+        }
+    }
+    head.write(out, style);
+    for pair in pairs {
+        let Some(one) = pair.a.as_ref().or(pair.b.as_ref()) else { continue };
+        let mark = if pair.likeness == Some(Likeness::Type) { "~" } else { "" };
+        let indent = " ".repeat((pair.depth as usize * 2).min(name / 2));
+        let mut line = Line::default();
+        line.push(&indent);
+        let room = name - 1 - indent.len();
+        line.push(&text::pad(&style.one_line(&format!("{mark}{}", one.title), room), room + 1));
+        for (at, compared) in [&pair.a, &pair.b].into_iter().enumerate() {
+            cell(&mut line, compared.as_ref(), name + at * side, cells, style);
+        }
+        line.write(out, style);
+    }
+}
+
+/// Writes what is told of one session's agent.
+fn cell(line: &mut Line, compared: Option<&Compared>, from: usize, cells: &[usize], style: &Style) {
+    let glyphs = style.glyphs();
+    let Some(agent) = compared else {
+        return line.end_at(from + CELLS[0], Some(Ink::Done), glyphs.unknown);
+    };
+    let unknown = || glyphs.unknown.to_owned();
+    let time = text::duration(agent.wall_ms);
+    let time = format!("{} {}", glyphs.icon(agent.status), if time.is_empty() { unknown() } else { time });
+    let tokens = agent.usage.map_or_else(unknown, |usage| style.tokens(usage.total_tokens, usage.floor));
+    let cost = agent.cost_micro_usd.map_or_else(unknown, |cost| style.money(cost, agent.cost_floor));
+    let tools = agent.tool_calls.to_string();
+    let inks = [Some(Ink::of_status(agent.status)), None, None, None];
+    let mut end = from;
+    for ((width, word), ink) in cells.iter().zip([time, tools, tokens, cost]).zip(inks) {
+        end += width;
+        line.end_at(end, ink, &word);
+    }
+}
+
+fn tools(out: &mut String, tools: &[ToolPair], name: usize, style: &Style) {
+    if tools.is_empty() {
+        return;
+    }
+    let ends = [name + FIGURE, name + 2 * FIGURE, name + 3 * FIGURE];
+    out.push('\n');
+    let mut head = Line::default();
+    head.paint(Ink::Done, "tools");
+    for (end, word) in ends.into_iter().zip(["A", "B", "B - A"]) {
+        head.end_at(end, Some(Ink::Done), word);
+    }
+    head.write(out, style);
+    let say = |calls: &Calls| {
+        let bad = [(calls.errors, style.glyphs().failed), (calls.denied, style.glyphs().denied)];
+        let bad =
+            bad.into_iter().filter(|(count, _)| *count > 0).map(|(count, icon)| format!("{icon}{count} "));
+        format!("{}{}", bad.collect::<String>(), calls.calls)
+    };
+    for tool in tools {
+        let mut line = Line::default();
+        line.push(&text::pad(&style.one_line(&tool.name, name - 1), name));
+        for (end, calls) in ends.into_iter().zip([&tool.a, &tool.b]) {
+            let ink = (calls.errors > 0).then_some(Ink::Failed);
+            line.end_at(end, ink, &say(calls));
+        }
+        let difference = i64::from(tool.b.calls) - i64::from(tool.a.calls);
+        line.end_at(ends[2], None, &signed(difference, |span| span.to_string()));
+        line.write(out, style);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::ToolStatus;
+
+    use super::*;
+    use crate::sample;
+
+    fn compared(style: &Style) -> String {
+        let mut a = sample::tree_of_depths(&[0, 1, 2, 1]);
+        let mut b = a.clone();
+        for (tree, wall, cost) in [(&mut a, 61_000, Some(920_000)), (&mut b, 75_000, None)] {
+            tree.summary.wall_ms = Some(wall);
+            tree.summary.agents = 3;
+            tree.summary.cost_micro_usd = cost;
+            tree.summary.usage = Some(Usage::new(1, 2, 3, 60_000));
+            tree.agents[1].agent_type = Some("Explore".into());
+            tree.agents[1].tools = vec![sample::call("Read", "a", ToolStatus::Ok, 0, Some(1))];
+            tree.agents[1].parent_id = Some(tree.agents[0].id.clone());
+            tree.agents[2].parent_id = Some(tree.agents[1].id.clone());
+            tree.agents[3].parent_id = Some(tree.agents[0].id.clone());
+        }
+        a.agents[1].description = Some("Map\u{1b}[2J the flow".into());
+        b.agents[1].description = Some("Draw a map".into());
+        b.agents[1].status = AgentStatus::Failed;
+        b.agents[1].tools.push(sample::call("Bash", "x", ToolStatus::Error, 0, Some(1)));
+        b.summary.failed = 1;
+        b.agents.remove(3);
+        render_comparison(&Comparison::of(&a, &b), style)
+    }
+
+    #[test]
+    fn differences_are_signed_and_what_is_unknown_has_none() {
+        let text = compared(&Style { color: false, ascii: false, width: 80 });
+        let line = |name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("wall time"), "wall time 1m 1s 1m 15s +14s");
+        assert_eq!(line("failed"), "failed 0 1 +1");
+        assert_eq!(line("cost"), "cost $0.92 —");
+        assert_eq!(line("tokens"), "tokens 60k 60k");
+        assert_eq!(line("Bash"), "Bash 0 ✗1 1 +1");
+        assert!(!text.contains("stopped") && text.lines().all(|line| text::width(line) <= 80), "{text}");
+    }
+
+    #[test]
+    fn agents_are_indented_marked_where_guessed_and_harmless() {
+        let text = compared(&Style { color: false, ascii: true, width: 120 });
+        assert!(text.contains("  ~Explore: Map<ESC>[2J the flow"), "{text}");
+        assert!(text.is_ascii(), "{text}");
+    }
+}
