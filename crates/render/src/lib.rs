@@ -4,6 +4,7 @@
 //! are inputs. Every text that comes from an agent goes through [`safe`] before it is printed.
 
 pub mod blocks;
+pub mod breakdown;
 pub mod rows;
 pub mod safe;
 pub mod style;
@@ -17,7 +18,7 @@ pub mod tree;
 mod sample;
 
 pub use blocks::{BlockOptions, Blocks};
-pub use rows::{Row, rows};
+pub use rows::{Row, chosen_rows, rows};
 pub use style::{Charset, Ink, Style};
 pub use summary::render_summary;
 pub use timeline::{Timeline, timeline};

@@ -191,6 +191,8 @@ pub enum Ink {
     Stalled,
     /// Waits for a person: magenta.
     Waiting,
+    /// What the rest is about, in no state: bold.
+    Strong,
 }
 
 impl Ink {
@@ -221,6 +223,7 @@ impl Ink {
             Self::Failed => "\u{1b}[31m",
             Self::Stalled => "\u{1b}[33m",
             Self::Waiting => "\u{1b}[35m",
+            Self::Strong => "\u{1b}[1m",
         }
     }
 }
