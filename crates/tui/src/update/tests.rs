@@ -1,0 +1,1 @@
+//! Messages and what they make of state.
