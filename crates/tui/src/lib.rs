@@ -20,7 +20,7 @@ mod update;
 mod view;
 
 pub use ask::{Answer, Question, Reply};
-pub use run::{Answers, Ends, Links, Playback, RunError, run};
+pub use run::{Answers, Ends, Links, Playback, RunError, restore, run};
 pub use settings::{Alerts, Choice, ChoiceError, Clocks, Setting, Settings, TreePanel};
 pub use state::State;
 pub use theme::Palette;

@@ -15,6 +15,7 @@ use std::{
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use subscope_model::{Feed, Millis, SessionId, Tree};
 
+pub use self::screen::restore;
 use self::{
     feeder::{Fed, feeder},
     screen::{Screen, Signals},

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -122,8 +122,12 @@ impl Drop for Screen {
     }
 }
 
+/// Whether the terminal is taken over: it is given back once, whoever is first.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
 fn take_over() -> io::Result<()> {
     terminal::enable_raw_mode()?;
+    IS_TAKEN.store(true, Ordering::Release);
     let entered = execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide);
     entered.inspect_err(|_| {
         // The first error is the one to tell.
@@ -131,7 +135,16 @@ fn take_over() -> io::Result<()> {
     })
 }
 
+/// Gives the terminal back, for whoever ends the process while the UI runs. Harmless where it was given back already.
+pub fn restore() {
+    // There is nobody left to tell.
+    let _ = leave();
+}
+
 fn leave() -> io::Result<()> {
+    if !IS_TAKEN.swap(false, Ordering::AcqRel) {
+        return Ok(());
+    }
     let left = execute!(io::stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
     terminal::disable_raw_mode().and(left)
 }
