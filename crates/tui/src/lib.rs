@@ -14,6 +14,8 @@ mod run;
 #[cfg(test)]
 mod samples;
 mod settings;
+#[cfg(test)]
+mod stage;
 pub mod state;
 mod theme;
 mod update;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, Text};
-use subscope_render::blocks::{detail, first_line, laid_out, whole};
+use subscope_render::blocks::{detail as detail_of, first_line, laid_out, whole};
 
 /// Bytes that are kept of one text. More than a screen of it; who wants all of it opens the agent in an editor.
 const MOST_BYTES: usize = 4 << 10;
@@ -82,8 +82,11 @@ fn said(event: &Event) -> Option<(String, String)> {
     let or_none = |value: &'_ Value| (!value.is_null()).then_some(());
     Some(match event.kind {
         EventKind::ToolPre => {
-            let detail = event.text("detail").map(str::to_owned).or_else(|| detail(event.data.get("input")));
-            (join(&tool(), detail.as_deref().unwrap_or_default()), arguments(event.data.get("input")))
+            let input = event.data.get("input");
+            let command = input.and_then(|input| input.get("command")).and_then(Value::as_str);
+            let detail = command.map(str::to_owned).or_else(|| event.text("detail").map(str::to_owned));
+            let detail = detail.or_else(|| detail_of(input));
+            (join(&tool(), detail.as_deref().unwrap_or_default()), arguments(input))
         }
         EventKind::ToolPost => {
             let told = event.data.get("report").or_else(|| event.data.get("result"));

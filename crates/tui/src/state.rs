@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentId, Found, Millis, SessionId, Text, Tree};
-use subscope_render::{Ink, Row, Timeline};
+use subscope_render::{Detail, Ink, Row, Timeline};
 
 use self::{
     alerts::Alerts,
@@ -384,6 +384,7 @@ impl State {
     /// Whether the panel with the tree is there.
     pub fn shows_tree(&self) -> bool {
         match self.settings.tree {
+            _ if self.settings.detail == Detail::Off => false,
             TreePanel::Shown => true,
             TreePanel::Hidden => false,
             TreePanel::Auto => self.tree().is_none_or(|tree| tree.agents.len() > 1),

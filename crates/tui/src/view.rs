@@ -110,7 +110,7 @@ fn main_part(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
             stacked(state, area, canvas, wanted, tree::draw);
         }
         View::Timeline => {
-            let wanted = u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(3);
+            let wanted = u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(2);
             stacked(state, area, canvas, wanted, timeline::draw);
         }
         View::Feed => feed::draw(state, area, canvas),

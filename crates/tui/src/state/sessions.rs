@@ -20,6 +20,8 @@ pub struct Sessions {
     pub history: Vec<SessionRow>,
     /// How many were asked for.
     pub asked: usize,
+    /// Whether a person has selected one.
+    pub is_chosen: bool,
 }
 
 impl Sessions {
@@ -40,6 +42,12 @@ impl Sessions {
         }
         rows.sort_by_key(|row| (row.status == SessionStatus::Ended, row.place()));
         self.rows = rows;
+        // Until somebody selects one, whoever is at work is what is looked at.
+        let is_over = self.row().is_some_and(|row| row.status == SessionStatus::Ended);
+        let works = self.rows.first().filter(|row| row.status == SessionStatus::Live);
+        if let Some(first) = works.filter(|_| is_over && !self.is_chosen) {
+            self.selected = Some(first.id.clone());
+        }
         if self.place().is_none() {
             self.selected = self.selected.take().or_else(|| self.rows.first().map(|row| row.id.clone()));
         }
@@ -88,6 +96,9 @@ mod tests {
         assert!(sessions.has_more() && sessions.rows[1].status == SessionStatus::Ended);
         assert_eq!((sessions.selected.as_deref(), sessions.place()), (Some("live"), Some(0)));
         sessions.selected = Some("old".into());
+        sessions.gather(&trees);
+        assert_eq!(sessions.place(), Some(0), "nobody has selected it");
+        (sessions.selected, sessions.is_chosen) = (Some("old".into()), true);
         sessions.gather(&trees);
         assert_eq!(sessions.place(), Some(2));
     }

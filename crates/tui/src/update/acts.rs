@@ -72,7 +72,7 @@ pub(super) fn to_hit(state: &mut State, is_on: bool) {
         state.search.hits.iter().rposition(|hit| place_of(hit) < here).unwrap_or(count - 1)
     };
     let hit = state.search.hits[next].clone();
-    notice(state, format!("{} of {count} agents with “{}”", next + 1, state.search.text), Ink::Done);
+    notice(state, format!("{} of {count} agents with \"{}\"", next + 1, state.search.text), Ink::Done);
     moves::choose_agent(state, hit);
 }
 

@@ -142,7 +142,7 @@ fn on_answer(state: &mut State, answer: Answer) {
             }
         }
         Answer::Found(words, hits) if hits.is_empty() => {
-            notice(state, format!("nothing in all history has “{words}”"), Ink::Stalled);
+            notice(state, format!("nothing in all history has \"{words}\""), Ink::Stalled);
         }
         Answer::Found(words, hits) => state.overlay = Some(Overlay::Hits { words, hits, at: 0 }),
         Answer::Ordered(told) => {

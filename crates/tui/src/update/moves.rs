@@ -79,6 +79,7 @@ fn select_session(state: &mut State, stride: &Stride) {
 
 /// Selects a session.
 pub(super) fn choose_session(state: &mut State, id: subscope_model::SessionId) {
+    state.sessions.is_chosen = true;
     if state.sessions.selected.as_ref() != Some(&id) {
         state.sessions.selected = Some(id);
         state.reading.up = 0;
@@ -171,6 +172,8 @@ fn pan(state: &mut State, side: Side) {
 
 /// Goes from panel to panel, in and out.
 pub(super) fn between(state: &mut State, action: Action) {
+    // Whoever goes into a session means it.
+    state.sessions.is_chosen |= state.session().is_some();
     let panels = panels(state);
     let at = panels.iter().position(|panel| *panel == state.panel).unwrap_or(0);
     state.panel = match action {

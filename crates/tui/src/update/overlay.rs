@@ -144,7 +144,7 @@ fn to_session(state: &mut State) {
         Some(id) => moves::choose_session(state, id),
         None => super::notice(
             state,
-            format!("no session in the list has “{text}”"),
+            format!("no session in the list has \"{text}\""),
             subscope_render::Ink::Stalled,
         ),
     }

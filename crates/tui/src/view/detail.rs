@@ -39,7 +39,12 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     let facts = facts(state, tree, agent, inner.width, canvas);
     // What goes on is more than what is known.
     let shown = facts.len().min(usize::from(inner.height / 2).max(1));
-    for (line, y) in facts.into_iter().take(shown).zip(inner.y..inner.bottom()) {
+    let is_cut = facts.len() > shown;
+    for ((at, mut line), y) in facts.into_iter().take(shown).enumerate().zip(inner.y..inner.bottom()) {
+        if is_cut && at + 1 == shown {
+            line = line.fit(usize::from(inner.width).saturating_sub(4), "");
+            line.paint(Ink::Done, &format!(" {}", canvas.glyphs().ellipsis));
+        }
         canvas.line(inner.x, y, inner.width, line);
     }
     let shown = u16::try_from(shown).unwrap_or(0);
@@ -85,7 +90,7 @@ fn facts(state: &State, tree: &Tree, agent: &Agent, width: u16, canvas: &Canvas<
     if !agent.flags.is_empty() {
         let mut line = Line::default();
         let words: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
-        line.paint(Ink::Stalled, &format!("! {}", words.join(" · ")));
+        line.paint(Ink::Stalled, &format!("! {}", words.join(&canvas.own(" · "))));
         lines.push(line);
     }
     if state.settings.detail == Detail::Off || state.settings.detail == Detail::Minimal {
@@ -399,8 +404,9 @@ fn call_lines(
         ""
     };
     let words = match (call, begin) {
-        (Some(call), _) => tool_words(call, &style),
-        (None, Some(begin)) => style.one_line(&begin.words, usize::from(width)),
+        // An event has the whole command, a row its beginning.
+        (_, Some(begin)) => style.one_line(&begin.words, usize::from(width)),
+        (Some(call), None) => tool_words(call, &style),
         (None, None) => String::new(),
     };
     let mut line = Line::default();

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use subscope_model::AgentStatus;
-use subscope_render::{Ink, style::Line, text};
+use subscope_render::{Detail, Ink, style::Line, text};
 
 use super::paint::{Canvas, push_parts};
 use crate::{
@@ -32,7 +32,7 @@ pub(super) fn header(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         parts.push((None, "replay".to_owned()));
     } else if counts.live == 0 {
         let words = if state.is_caught_up { "no live sessions" } else { "reading…" };
-        parts.push((Some(Ink::Done), words.to_owned()));
+        parts.push((Some(Ink::Done), canvas.own(words)));
     } else {
         parts.push((None, format!("{} live", counts.live)));
     }
@@ -79,7 +79,7 @@ pub(super) fn tabs(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         canvas.spot(spot, Spot::View(view));
         x += width;
     }
-    let right = notes(state);
+    let right = notes(state, canvas);
     let width = u16::try_from(right.width()).unwrap_or(0);
     if width > 0 && x + width + 3 < area.right() {
         canvas.line(area.right() - width - 1, area.y, width, right);
@@ -87,15 +87,17 @@ pub(super) fn tabs(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 /// What is not as it is by itself: order, filter, pace, and what is hidden.
-fn notes(state: &State) -> Line {
+fn notes(state: &State, canvas: &Canvas<'_>) -> Line {
     let mut line = Line::default();
     let hidden = state.tree().filter(|_| !state.shows_tree() && state.view == View::Agents);
     let running = hidden.map_or(0, |tree| {
         tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.status.is_live()).count()
     });
     if running > 0 {
-        let glyph = state.settings.style.glyphs().current;
-        line.paint(Ink::Running, &format!(" {glyph} {} running (T to show) ", plural(running, "subagent")));
+        let glyph = canvas.glyphs().current;
+        let key = if state.settings.detail == Detail::Off { Action::Detail } else { Action::Tree };
+        let words = plural(running, "subagent");
+        line.paint(Ink::Running, &format!(" {glyph} {words} running ({} to show) ", keys::label(key)));
         return line;
     }
     let mut words: Vec<&str> = Vec::new();
@@ -116,7 +118,7 @@ fn notes(state: &State) -> Line {
         words.push("following");
     }
     if !words.is_empty() {
-        line.paint(Ink::Done, &format!(" {} ", words.join(" · ")));
+        line.paint(Ink::Done, &format!(" {} ", words.join(&canvas.own(" · "))));
     }
     line
 }
@@ -138,7 +140,7 @@ pub(super) fn slider(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     let all = text::duration(Some(travel.to_ms - travel.from_ms));
     let mut right = Line::default();
     right.push(&format!(" {past} "));
-    right.paint(Ink::Done, &format!("of {all} · {}{} ", travel.speed, canvas.glyphs().times));
+    right.paint(Ink::Done, &canvas.own(&format!("of {all} · {}{} ", travel.speed, canvas.glyphs().times)));
     let (left_width, right_width) = (left.width() as u16, right.width() as u16);
     canvas.line(area.x, area.y, left_width, left);
     let track =
@@ -173,11 +175,14 @@ pub(super) fn footer(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
             line.paint(Ink::Strong, &format!(" {reach}: "));
             line.push(&canvas.style.one_line(text, usize::from(area.width)));
             line.paint(Ink::Strong, if canvas.style.ascii { "_" } else { "▏" });
-            line.paint(Ink::Done, "   Tab: here or all history · Enter · Esc");
+            line.paint(Ink::Done, &canvas.own("   Tab: here or all history · Enter · Esc"));
         }
         Some(Overlay::Stop { title, .. }) => {
             let title = canvas.style.one_line(title, usize::from(area.width).saturating_sub(40).max(12));
-            line.paint(Ink::Stalled, &format!(" Ask “{title}” to stop? "));
+            line.paint(
+                Ink::Stalled,
+                &format!(" Ask {}{title}{} to stop? ", canvas.own("“"), canvas.own("”")),
+            );
             line.paint(Ink::Strong, "y");
             line.push(" yes  ");
             line.paint(Ink::Strong, "n");
@@ -208,9 +213,9 @@ fn told(state: &State, canvas: &Canvas<'_>) -> Option<Line> {
     let mark = if alert.ink == Ink::Done { canvas.glyphs().icon(AgentStatus::Completed) } else { "!" };
     line.paint(alert.ink, &format!(" {mark} {} {}", canvas.style.one_line(&alert.title, 60), alert.what));
     if more > 0 {
-        line.paint(Ink::Done, &format!(" · {more} more"));
+        line.paint(Ink::Done, &canvas.own(&format!(" · {more} more")));
     }
-    line.paint(Ink::Done, &format!("   {} goes there · Esc", keys::label(Action::Alert)));
+    line.paint(Ink::Done, &canvas.own(&format!("   {} goes there · Esc", keys::label(Action::Alert))));
     Some(line)
 }
 

@@ -20,7 +20,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
                 centred(area, area.width.saturating_sub(4).min(110), (hits.len() * 2 + 2).min(40) as u16);
             sheet(
                 area,
-                &format!("{} passages with “{}”", hits.len(), canvas.style.one_line(words, 40)),
+                &format!("{} passages with {}", hits.len(), canvas.style.one_line(words, 40)),
                 canvas,
             );
             let height = usize::from(area.height.saturating_sub(2) / 2).max(1);
@@ -30,12 +30,12 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
                 let width = area.width.saturating_sub(4);
                 let mut line = Line::default();
                 let age =
-                    hit.at_ms.map_or_else(String::new, |at| format!("{} ago · ", ago(state.now_ms - at)));
+                    hit.at_ms.map_or_else(String::new, |at| format!("{} ago, ", ago(state.now_ms - at)));
                 let agent = canvas.style.one_line(&hit.agent, usize::from(width) / 2);
                 line.paint(Ink::Strong, &agent);
                 line.paint(
                     Ink::Done,
-                    &format!("  {age}{} · {}", hit.kind, canvas.style.one_line(&hit.session_id, 8)),
+                    &format!("  {age}{}, {}", hit.kind, canvas.style.one_line(&hit.session_id, 8)),
                 );
                 canvas.line(area.x + 2, y, width, line);
                 let snippet = canvas.style.one_line(&hit.snippet, usize::from(width).saturating_sub(2));
@@ -66,7 +66,7 @@ fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
 
 fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
-    let lines: Vec<Line> = Group::ALL.into_iter().flat_map(group).collect();
+    let lines: Vec<Line> = Group::ALL.into_iter().flat_map(|keys| group(keys, canvas)).collect();
     let per_column = lines.len().div_ceil(usize::from(columns));
     let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
     sheet(sheet_area, "Keys", canvas);
@@ -85,12 +85,12 @@ fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-fn group(group: Group) -> Vec<Line> {
+fn group(group: Group, canvas: &Canvas<'_>) -> Vec<Line> {
     let mut lines = vec![painted(Ink::Done, group.title())];
     for key in KEYS.iter().filter(|key| key.group == group) {
         let mut line = Line::default();
         line.push("  ");
-        line.paint(Ink::Strong, &text::pad(key.label, 9));
+        line.paint(Ink::Strong, &text::pad(&canvas.own(key.label), 9));
         line.push(key.what);
         lines.push(line);
     }
@@ -117,9 +117,9 @@ pub(super) fn nothing_yet(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     for ((command, words), y) in lines.iter().zip(area.y + 1..area.bottom()) {
         let mut line = Line::default();
         if !command.is_empty() {
-            line.paint(Ink::Strong, &text::pad(command, 32));
+            line.paint(Ink::Strong, &text::pad(&canvas.own(command), 32));
         }
-        line.paint(Ink::Done, words);
+        line.paint(Ink::Done, &canvas.own(words));
         canvas.line(area.x + 2, y, area.width.saturating_sub(3), line);
     }
 }

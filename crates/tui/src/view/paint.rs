@@ -42,6 +42,25 @@ impl<'a> Canvas<'a> {
         Style { width: usize::from(width), ..self.style }
     }
 
+    /// Words of our own in the set of characters in use.
+    pub(super) fn own(&self, words: &str) -> String {
+        if !self.style.ascii {
+            return words.to_owned();
+        }
+        let images = [
+            ("·", "-"),
+            ("…", "..."),
+            ("“", "\""),
+            ("”", "\""),
+            ("↑", "Up"),
+            ("↓", "Down"),
+            ("←", "Left"),
+            ("→", "Right"),
+            ("⇧", "S-"),
+        ];
+        images.iter().fold(words.to_owned(), |words, (image, ascii)| words.replace(image, ascii))
+    }
+
     /// Draws a line, cut with a mark where it is too long.
     pub(super) fn line(&mut self, x: u16, y: u16, width: u16, line: Line) {
         if !self.buffer.area.contains((x, y).into()) {
@@ -137,9 +156,13 @@ pub(super) fn painted(ink: Ink, words: &str) -> Line {
 /// Appends parts with dots between them, as many as fit into `room` columns.
 pub(super) fn push_parts(line: &mut Line, parts: Vec<(Option<Ink>, String)>, dot: &str, room: usize) {
     let mut is_first = true;
-    for (ink, part) in parts {
+    let count = parts.len();
+    for (at, (ink, part)) in parts.into_iter().enumerate() {
         let gap = if is_first { String::new() } else { format!(" {dot} ") };
-        if line.width() + text::width(&gap) + text::width(&part) > room && !is_first {
+        // What is left out is counted, for which there has to be room.
+        let more = if at + 1 < count { 8 } else { 0 };
+        if line.width() + text::width(&gap) + text::width(&part) + more > room && !is_first {
+            line.paint(Ink::Done, &format!(" {dot} +{}", count - at));
             return;
         }
         line.paint(Ink::Done, &gap);

@@ -13,7 +13,7 @@ use crate::state::{Panel, Spot, State, trees::asks};
 /// From this width on there is room for figures.
 const WIDE: u16 = 56;
 
-/// Columns of the place that a session works in.
+/// Columns of the place that a session works in, at most.
 const PLACE: usize = 10;
 
 pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
@@ -38,10 +38,13 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     }
     if count == 0 {
         let words = if state.is_caught_up { "none yet" } else { "reading…" };
-        canvas.line(list.x + 2, list.y, list.width - 2, painted(Ink::Done, words));
+        let line = painted(Ink::Done, &canvas.own(words));
+        canvas.line(list.x + 2, list.y, list.width - 2, line);
     }
-    for (row, y) in state.sessions.rows.iter().skip(first).zip(list.y..list.bottom()) {
-        let line = line(state, row, list.width, canvas);
+    let in_sight = || state.sessions.rows.iter().skip(first).take(height);
+    let widest = in_sight().map(|row| text::width(place_of(row))).max().unwrap_or(0).min(PLACE);
+    for (row, y) in in_sight().zip(list.y..list.bottom()) {
+        let line = line(state, row, list.width, widest, canvas);
         let place = Rect { y, height: 1, ..list };
         canvas.line(list.x, y, list.width, line);
         if state.session() == Some(&row.id) {
@@ -62,7 +65,12 @@ pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usi
     }
 }
 
-fn line(state: &State, row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> Line {
+/// The last part of the folder that a session works in.
+fn place_of(row: &SessionRow) -> &str {
+    row.cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or_default()
+}
+
+fn line(state: &State, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> Line {
     let style = canvas.style;
     let glyphs = style.glyphs();
     let (icon, ink) = icon(state, row, canvas);
@@ -99,13 +107,12 @@ fn line(state: &State, row: &SessionRow, width: u16, canvas: &Canvas<'_>) -> Lin
         }
     }
     let room = usize::from(width).saturating_sub(line.width() + right.width() + 2);
-    let place =
-        row.cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or_default();
-    let place = style.one_line(place, PLACE.min(room));
+    let widest = widest.min(room);
+    let place = style.one_line(place_of(row), widest);
     let over = (!is_live).then_some(Ink::Done);
-    line.add(over, &text::pad(&place, PLACE.min(room)));
+    line.add(over, &text::pad(&place, widest));
     let title = row.title.as_deref().unwrap_or(&row.id);
-    let title = style.one_line(title, room.saturating_sub(PLACE + 1));
+    let title = style.one_line(title, room.saturating_sub(widest + 1));
     line.push(" ");
     line.add(over, &title);
     let gap = usize::from(width).saturating_sub(line.width() + right.width() + 1);

@@ -286,10 +286,10 @@ fn legend(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         (Ink::Done, symbols.tool[0], "tool"),
         (Ink::Failed, symbols.tool[0], "failed"),
         (Ink::Done, symbols.model, "model"),
-        (Ink::Done, symbols.children, "its subagents"),
+        (Ink::Done, symbols.children, "subagents"),
         (Ink::Waiting, symbols.permission, "waits for you"),
-        (Ink::Stalled, symbols.retry, "retries"),
         (Ink::Strong, symbols.model, "critical path"),
+        (Ink::Stalled, symbols.retry, "retries"),
     ];
     for (ink, symbol, words) in parts {
         if line.width() + text::width(words) + 6 > usize::from(area.width) {
