@@ -12,7 +12,9 @@ use std::{
     time::Duration,
 };
 
-use common::{env, main_file, run};
+use common::{env, run, serving::main_file};
+use subscope_hub::clock;
+use subscope_model::{iso8601, parse_rfc3339};
 use subscope_testkit::{
     env::{Terminal, TestEnv},
     fixtures::{self, Recording, recording},
@@ -20,6 +22,9 @@ use subscope_testkit::{
 
 /// Far more than any wait of these tests takes: a slow machine is no failure.
 const LIMIT: Duration = Duration::from_secs(40);
+
+/// When `k-big` ended.
+const BIG_ENDED_MS: i64 = 1_795_293_805_261;
 
 /// The session of `k-big`, whose root is told of eight agents.
 fn big() -> (Recording, PathBuf) {
@@ -38,7 +43,7 @@ fn start<'e>(env: &'e TestEnv, shell: &'e TestEnv, size: (u16, u16), words: &str
         .map(|(name, folder)| format!("export {name}={}", env.path(folder).display()))
         .collect();
     let script = format!(
-        "{}; stty -a >before; {} {words}; echo ended with $?; stty -a >after; cmp before after && echo as before; read word; echo typed $word",
+        "{}; stty -g >before; {} {words}; echo ended with $?; stty -g >after; cmp before after && echo as before; read word; echo typed $word",
         set.join("; "),
         env!("CARGO_BIN_EXE_subscope")
     );
@@ -66,8 +71,9 @@ fn playback_is_driven_by_keys() {
     let words = format!("replay {} --speed 16", main.display());
     let Some(terminal) = start(&env, &shell, (120, 40), &words) else { return };
     terminal.wait_for_text(LIMIT, "active)");
-    let screen = terminal.wait_for_text(LIMIT, "21s of 21s");
-    for words in ["Agent Tree (8)", "Release readiness", "replay", "⏸"] {
+    terminal.wait_for_text(LIMIT, "21s of 21s");
+    let screen = terminal.wait_for_text(LIMIT, "Agent Tree (8)");
+    for words in ["Release readiness", "replay", "⏸"] {
         assert!(screen.contains(words), "{words} in\n{screen}");
     }
     // Select, drill, back.
@@ -80,6 +86,8 @@ fn playback_is_driven_by_keys() {
     terminal.send(&["/"]);
     terminal.type_text("helper");
     terminal.send(&["Enter"]);
+    terminal.wait_for_text(LIMIT, "agents with \"helper\"");
+    terminal.send(&["n"]);
     terminal.wait_for_text(LIMIT, "─ ✓ Explore: Helper for details");
     // Timeline, feed, summary.
     terminal.send(&["w"]);
@@ -108,8 +116,24 @@ fn playback_is_driven_by_keys() {
     is_given_back(&terminal, 0);
 }
 
-/// Writes the next part of a session: each of its files up to a share of its lines.
+/// A line of a transcript as if it had been written so much later.
+fn later(line: &str, by_ms: i64) -> String {
+    const KEY: &str = "\"timestamp\":\"";
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find(KEY) {
+        let (before, after) = rest.split_at(at + KEY.len());
+        let end = after.find('"').unwrap();
+        out += before;
+        out += &parse_rfc3339(&after[..end]).map_or(after[..end].to_owned(), |time| iso8601(time + by_ms));
+        rest = &after[end..];
+    }
+    out + rest
+}
+
+/// Writes the next part of a session, as if it happened now: each of its files up to a share of its lines.
 fn grow(env: &TestEnv, recording: &Recording, share: f64, written: &mut Vec<usize>) {
+    let by_ms = clock::now_ms() - BIG_ENDED_MS;
     let files = recording.conversation();
     written.resize(files.len(), 0);
     for (path, done) in files.iter().zip(written) {
@@ -126,7 +150,7 @@ fn grow(env: &TestEnv, recording: &Recording, share: f64, written: &mut Vec<usiz
         let until = (lines.len() as f64 * share).ceil() as usize;
         let mut file = OpenOptions::new().create(true).append(true).open(&target).unwrap();
         for line in &lines[*done..until.max(*done)] {
-            file.write_all(line.as_bytes()).unwrap();
+            file.write_all(later(line, by_ms).as_bytes()).unwrap();
         }
         *done = until.max(*done);
     }
@@ -196,7 +220,7 @@ fn without_a_terminal_there_is_help_and_plain_playback() {
     let ran = run(&env, "--plain tree last", &[]);
     assert!(ran.code == Some(2) && ran.stderr.contains("--plain goes behind the command"), "{}", ran.stderr);
     let (_, main) = big();
-    let told = run(&env, "replay --speed 10000", &[&main]).success();
+    let told = run(&env, "replay --speed 20", &[&main]).success();
     for line in [
         "shop: Explore: Cart and its tests started",
         "completed after 9s, 19 tool calls",

@@ -145,7 +145,9 @@ fn leave() -> io::Result<()> {
     if !IS_TAKEN.swap(false, Ordering::AcqRel) {
         return Ok(());
     }
-    let left = execute!(io::stdout(), DisableMouseCapture, LeaveAlternateScreen, Show);
+    // Cleared first: a tmux pane that was resized meanwhile keeps lines of what it should forget (observed: tmux 3.3a).
+    let clear = terminal::Clear(terminal::ClearType::All);
+    let left = execute!(io::stdout(), clear, DisableMouseCapture, LeaveAlternateScreen, Show);
     terminal::disable_raw_mode().and(left)
 }
 
