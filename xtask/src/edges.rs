@@ -36,6 +36,8 @@ const EDGES: &[(&str, &[&str])] = &[
     // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
     // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
     ("mcp", &["client", "decode", "fold", "render"]),
+    // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
+    ("tui", &["render"]),
     ("cli", EVERYTHING),
     // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
     ("testkit", &["decode", "track", "fold"]),

@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | truth | stalls | bench | fuzz | kills`.
+//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | truth | stalls | bench | fuzz | kills | pictures`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -10,6 +10,7 @@ mod edges;
 mod fuzz;
 mod kills;
 mod npm;
+mod pictures;
 mod stalls;
 mod step;
 mod tidy;
@@ -30,7 +31,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
   fuzz [SECONDS [TARGET]]
                   runs each fuzz target, or one, for so long (60)
-  kills [TIMES]   kills the program so often (100) while it is handed things and while it indexes; nothing may be lost";
+  kills [TIMES]   kills the program so often (100) while it is handed things and while it indexes; nothing may be lost
+  pictures        takes the README's pictures of the terminal UI; needs tmux and Chromium";
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -62,6 +64,7 @@ fn run(arguments: &[String]) -> Result<()> {
             Ok(times) => kills::run(times),
             Err(_) => bail!("{times:?} is no number of kills\n\n{USAGE}"),
         },
+        ["pictures"] => pictures::run(),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

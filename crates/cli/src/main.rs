@@ -15,13 +15,14 @@ mod terminal;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::{
-    args::Cli,
+    args::{Cli, Command},
     command::{hook, run},
     context::Context,
     environment::Environment,
+    error::{CliError, Kind},
     terminal::Probe,
 };
 
@@ -47,13 +48,31 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
         }
     };
-    let probe = if cli.command.prints_on_stderr() { Probe::of_stderr() } else { Probe::of_stdout() };
-    let mut context = Context::new(&cli.global, cli.command.settings(), Environment::of_process(), probe);
-    match command::run(&cli.command, &mut context) {
+    let on_stderr = cli.command.as_ref().is_some_and(Command::prints_on_stderr);
+    let probe = if on_stderr { Probe::of_stderr() } else { Probe::of_stdout() };
+    let flags = cli.command.as_ref().map(Command::settings).unwrap_or_default();
+    let mut context = Context::new(&cli.global, flags, Environment::of_process(), probe);
+    let outcome = match &cli.command {
+        Some(command) if !cli.plain => command::run(command, &mut context),
+        Some(_) => {
+            let error = CliError::new(Kind::Usage, "--plain goes behind the command, or stands without one");
+            Err(error.hint("`subscope replay --plain TARGET`, `subscope --plain`"))
+        }
+        None if cli.plain || context.terminal.is_terminal => command::run_ui(cli.plain, &mut context),
+        // A program that is not shown on a terminal was not meant to be looked at.
+        None => return help(),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error.render(context.style(None).charset()));
             error.kind().into()
         }
     }
+}
+
+/// Prints what there is, as an error: nothing was asked for that could be done.
+fn help() -> ExitCode {
+    output::complain(&Cli::command().render_help().to_string());
+    ExitCode::from(Kind::Usage.code())
 }

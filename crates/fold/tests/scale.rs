@@ -37,8 +37,15 @@ fn whole_path(session: Options, tellings: &'static [Telling]) -> (Made, Tree) {
 fn draw(tree: &Tree, agents: usize) {
     for detail in Detail::ALL {
         let style = Style { color: false, ascii: false, width: 100 };
-        let options =
-            TreeOptions { detail, style, now: Some(LATER), agent: None, offset_minutes: 0, flat: false };
+        let options = TreeOptions {
+            detail,
+            style,
+            now: Some(LATER),
+            agent: None,
+            offset_minutes: 0,
+            flat: false,
+            most: None,
+        };
         let drawn = render_tree(tree, &options);
         let lines = drawn.lines().count();
         assert!(detail == Detail::Off || lines >= agents, "{lines} lines at {}", detail.as_str());

@@ -22,7 +22,7 @@ use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, SessionId, Text};
 
 use crate::style::Style;
-pub use payload::{fence, truncate_lines};
+pub use payload::{detail, fence, first_line, laid_out, truncate_lines, whole};
 
 /// Open calls that are remembered for their spans. A call that never ends is forgotten when this many newer
 /// ones are open; it then only lacks a span that its source did not give either.

@@ -4,6 +4,7 @@
 //! are inputs. Every text that comes from an agent goes through [`safe`] before it is printed.
 
 pub mod blocks;
+pub mod breakdown;
 pub mod comparison;
 pub mod rows;
 pub mod safe;
@@ -11,6 +12,7 @@ pub mod style;
 pub mod summary;
 pub mod table;
 pub mod text;
+pub mod timeline;
 pub mod tree;
 
 #[cfg(test)]
@@ -18,7 +20,8 @@ mod sample;
 
 pub use blocks::{BlockOptions, Blocks};
 pub use comparison::render_comparison;
-pub use rows::{Row, rows};
+pub use rows::{Row, chosen_rows, rows};
 pub use style::{Charset, Ink, Style};
 pub use summary::render_summary;
+pub use timeline::{Timeline, timeline};
 pub use tree::{Detail, DetailError, TreeOptions, activity, render_tree, short_model};

@@ -3,7 +3,7 @@
 //! Pre-order and depth are all that is used, in two passes without recursion: a chain of any depth and a
 //! tree of any breadth take linear time.
 
-use subscope_model::{AgentId, Tree};
+use subscope_model::{Agent, AgentId, Tree};
 
 use crate::{style::Glyphs, text};
 
@@ -24,6 +24,8 @@ pub struct Row {
     pub is_last: bool,
     /// Whether a child comes below it.
     pub has_children: bool,
+    /// How many agents below it are hidden.
+    pub folded: usize,
     /// Bit n: the ancestor at depth n has siblings still to come.
     guides: u64,
 }
@@ -46,8 +48,53 @@ pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<Row> {
             Some(_) if under.is_some() && row.depth <= base => break,
             Some(above) => (row.depth.saturating_sub(base) as usize).clamp(1, above.depth + 1),
         };
-        rows.push(Row { agent, depth, is_last: true, has_children: false, guides: 0 });
+        rows.push(Row::new(agent, depth));
     }
+    link(&mut rows);
+    rows
+}
+
+/// Returns the rows of agents in this pre-order of [`Tree::agents`]' indices: those that are shown with all above them, and
+/// none below one that is folded.
+pub fn chosen_rows(
+    tree: &Tree,
+    order: &[usize],
+    is_shown: &dyn Fn(&Agent) -> bool,
+    is_folded: &dyn Fn(&Agent) -> bool,
+) -> Vec<Row> {
+    let mut all: Vec<Row> = Vec::with_capacity(order.len());
+    for at in order {
+        let Some(agent) = tree.agents.get(*at) else { continue };
+        let depth = all.last().map_or(0, |above| (agent.depth as usize).clamp(1, above.depth + 1));
+        all.push(Row::new(*at, depth));
+    }
+    // From the last row up: whoever has somebody below it that is shown, is shown.
+    let mut needed_above = 0;
+    let mut kept: Vec<Row> = Vec::with_capacity(all.len());
+    for row in all.into_iter().rev() {
+        let is_needed = row.depth < needed_above;
+        if is_needed || is_shown(&tree.agents[row.agent]) {
+            needed_above = row.depth;
+            kept.push(row);
+        }
+    }
+    let mut rows: Vec<Row> = Vec::with_capacity(kept.len());
+    let mut folded: Option<usize> = None;
+    for row in kept.into_iter().rev() {
+        match (folded, rows.last_mut()) {
+            (Some(depth), Some(top)) if row.depth > depth => top.folded += 1,
+            (Some(_) | None, _) => {
+                folded = is_folded(&tree.agents[row.agent]).then_some(row.depth);
+                rows.push(row);
+            }
+        }
+    }
+    link(&mut rows);
+    rows
+}
+
+/// Says of each row what its neighbours tell: whether it is the last of its siblings, and which guides pass it.
+fn link(rows: &mut [Row]) {
     // From the last row up: what comes below a row is known when it is reached.
     let (mut open, mut guides): (Vec<bool>, u64) = (Vec::new(), 0);
     for row in rows.iter_mut().rev() {
@@ -61,7 +108,6 @@ pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<Row> {
             guides |= 1 << row.depth;
         }
     }
-    rows
 }
 
 /// Returns how many levels are drawn at a width: a third of it, so that text remains.
@@ -70,9 +116,13 @@ pub fn drawn_levels(width: usize) -> usize {
 }
 
 impl Row {
+    fn new(agent: usize, depth: usize) -> Self {
+        Self { agent, depth, is_last: true, has_children: false, folded: 0, guides: 0 }
+    }
+
     /// Puts the row at the left, as if nothing stood above or below it.
     pub fn stand_alone(&mut self) {
-        *self = Self { agent: self.agent, depth: 0, is_last: true, has_children: false, guides: 0 };
+        *self = Self::new(self.agent, 0);
     }
 
     /// Returns what stands before the agent's icon: two columns a level, up to `levels`. A deeper row shows
@@ -152,6 +202,31 @@ mod tests {
         assert_eq!(rows_of("agent-1"), [(1, 0), (2, 1), (3, 2), (4, 1)]);
         assert_eq!(rows_of("agent-5"), [(5, 0)]);
         assert_eq!(rows_of("agent-9"), []);
+    }
+
+    #[test]
+    fn chosen_rows_keep_what_stands_above_and_fold_what_stands_below() {
+        let tree = sample::tree_of_depths(&[0, 1, 2, 3, 2, 1, 2]);
+        let glyphs = Charset::Unicode.glyphs();
+        let chosen = |order: &[usize], shown: &[&str], folded: &[&str]| -> Vec<String> {
+            let is_in = |list: &[&str], agent: &Agent| list.contains(&&*agent.id) || list == ["*"];
+            chosen_rows(&tree, order, &|agent| is_in(shown, agent), &|agent| is_in(folded, agent))
+                .iter()
+                .map(|row| format!("{}{} +{}", row.lead(9, glyphs), row.agent, row.folded))
+                .collect()
+        };
+        let all = [0, 1, 2, 3, 4, 5, 6];
+        assert_eq!(chosen(&all, &["agent-3"], &[]), ["0 +0", "└─1 +0", "  └─2 +0", "    └─3 +0"]);
+        assert_eq!(chosen(&all, &["*"], &["agent-1"]), ["0 +0", "├─1 +3", "└─5 +0", "  └─6 +0"]);
+        assert_eq!(
+            chosen(&[0, 5, 6, 1, 2, 3, 4], &["*"], &["agent-5", "agent-2"]),
+            ["0 +0", "├─5 +1", "└─1 +0", "  ├─2 +1", "  └─4 +0"]
+        );
+        assert_eq!(chosen(&all, &[], &[]), Vec::<String>::new());
+        assert_eq!(
+            chosen(&all, &["agent-4", "agent-6"], &["agent-5"]),
+            ["0 +0", "├─1 +0", "│ └─4 +0", "└─5 +1"]
+        );
     }
 
     #[test]

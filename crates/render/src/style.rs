@@ -191,6 +191,8 @@ pub enum Ink {
     Stalled,
     /// Waits for a person: magenta.
     Waiting,
+    /// What the rest is about, in no state: bold.
+    Strong,
 }
 
 impl Ink {
@@ -221,6 +223,7 @@ impl Ink {
             Self::Failed => "\u{1b}[31m",
             Self::Stalled => "\u{1b}[33m",
             Self::Waiting => "\u{1b}[35m",
+            Self::Strong => "\u{1b}[1m",
         }
     }
 }
@@ -267,24 +270,41 @@ impl Line {
         self.width
     }
 
-    /// Writes the line, cut to the style's width, without trailing blanks, and its newline.
-    pub fn write(self, out: &mut String, style: &Style) {
-        let mark = style.glyphs().ellipsis;
-        let start = out.len();
-        let mut room = style.width;
-        let is_cut = self.width > room;
+    /// Returns its parts in order, each with its colour, if any.
+    pub fn parts(&self) -> impl Iterator<Item = (Option<Ink>, &str)> {
+        self.parts.iter().map(|(ink, part)| (*ink, part.as_str()))
+    }
+
+    /// Returns the line, cut with `mark` where it is wider than `room` columns.
+    #[must_use]
+    pub fn fit(self, mut room: usize, mark: &str) -> Self {
+        if self.width <= room {
+            return self;
+        }
+        let mut line = Self::default();
         for (ink, part) in self.parts {
             // One column more than there is for a part that is followed by others: then the cut is marked.
             let columns = text::width(&part);
-            let keeps = if is_cut { columns + text::width(mark) <= room } else { true };
-            let part = if keeps { part } else { text::truncate_with(&format!("{part}{mark}"), room, mark) };
-            match ink.filter(|_| style.color && !part.trim().is_empty()) {
-                Some(ink) => out.extend([ink.sgr(), &part, "\u{1b}[0m"]),
-                None => out.push_str(&part),
-            }
+            let keeps = columns + text::width(mark) <= room;
+            line.add(
+                ink,
+                &if keeps { part } else { text::truncate_with(&format!("{part}{mark}"), room, mark) },
+            );
             room = room.saturating_sub(columns);
             if !keeps {
                 break;
+            }
+        }
+        line
+    }
+
+    /// Writes the line, cut to the style's width, without trailing blanks, and its newline.
+    pub fn write(self, out: &mut String, style: &Style) {
+        let start = out.len();
+        for (ink, part) in self.fit(style.width, style.glyphs().ellipsis).parts {
+            match ink.filter(|_| style.color && !part.trim().is_empty()) {
+                Some(ink) => out.extend([ink.sgr(), &part, "\u{1b}[0m"]),
+                None => out.push_str(&part),
             }
         }
         let end = out.trim_end_matches(' ').len().max(start);

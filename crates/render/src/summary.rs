@@ -17,9 +17,20 @@ const NAME_WIDTH: usize = 10;
 /// Returns the figures of the session, each line ending in a newline: subagents by state, tools, tokens and
 /// cost, times, then the first problems.
 pub fn render_summary(tree: &Tree, style: &Style) -> String {
-    let mut out = String::new();
+    written(summary_lines(tree, style), style)
+}
+
+/// Returns the figures of the session as lines.
+pub fn summary_lines(tree: &Tree, style: &Style) -> Vec<Line> {
+    let mut out = Vec::new();
     write_figures(&mut out, &tree.summary, style);
     write_problems(&mut out, &tree.problems, style);
+    out
+}
+
+fn written(lines: Vec<Line>, style: &Style) -> String {
+    let mut out = String::new();
+    lines.into_iter().for_each(|line| line.write(&mut out, style));
     out
 }
 
@@ -51,12 +62,12 @@ pub(crate) fn of_rows(tree: &Tree, rows: &[Row], top: usize, style: &Style) -> S
     summary.cost_floor = subtree.cost_floor;
     summary.wall_ms = subtree.wall_ms;
     summary.agent_ms = subtree.agent_ms;
-    let mut out = String::new();
+    let mut out = Vec::new();
     write_figures(&mut out, &summary, style);
-    out
+    written(out, style)
 }
 
-fn write_figures(out: &mut String, summary: &Summary, style: &Style) {
+fn write_figures(out: &mut Vec<Line>, summary: &Summary, style: &Style) {
     let states = [
         (summary.running, AgentStatus::Running),
         (summary.pending, AgentStatus::Pending),
@@ -122,7 +133,7 @@ fn count(count: u32, noun: &str) -> String {
 }
 
 /// Writes parts after their name, on as many lines as they need; nothing where there are none.
-fn write_parts(out: &mut String, name: &str, parts: Vec<Part>, style: &Style) {
+fn write_parts(out: &mut Vec<Line>, name: &str, parts: Vec<Part>, style: &Style) {
     let dot = format!(" {} ", style.glyphs().dot);
     let mut line = Line::default();
     for (at, (ink, part)) in parts.into_iter().enumerate() {
@@ -132,17 +143,17 @@ fn write_parts(out: &mut String, name: &str, parts: Vec<Part>, style: &Style) {
         } else if line.width() + needed <= style.width {
             line.push(&dot);
         } else {
-            std::mem::take(&mut line).write(out, style);
+            out.push(std::mem::take(&mut line));
             line.push(&" ".repeat(NAME_WIDTH));
         }
         line.add(ink, &part);
     }
     if line.width() > 0 {
-        line.write(out, style);
+        out.push(line);
     }
 }
 
-fn write_problems(out: &mut String, problems: &[Problem], style: &Style) {
+fn write_problems(out: &mut Vec<Line>, problems: &[Problem], style: &Style) {
     if problems.is_empty() {
         return;
     }
@@ -150,13 +161,13 @@ fn write_problems(out: &mut String, problems: &[Problem], style: &Style) {
         let mut line = Line::default();
         line.push(&text::pad(if at == 0 { "problems" } else { "" }, NAME_WIDTH));
         line.paint(Ink::Stalled, &style.one_line(&format!("{}: {}", problem.at, problem.what), style.width));
-        line.write(out, style);
+        out.push(line);
     }
     if let more @ 1.. = problems.len().saturating_sub(SHOWN_PROBLEMS) {
         let mut line = Line::default();
         line.push(&text::pad("", NAME_WIDTH));
         line.paint(Ink::Stalled, &format!("and {more} more of {}", problems.len()));
-        line.write(out, style);
+        out.push(line);
     }
 }
 

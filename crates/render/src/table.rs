@@ -146,13 +146,22 @@ pub fn ago(span_ms: i64) -> String {
 
 /// Returns figures over everything: by type of agent, tool, model and day.
 pub fn render_stats(stats: &Stats, style: &Style) -> String {
+    let mut lines = Vec::new();
+    section(&mut lines, "everything", std::slice::from_ref(&stats.total), style);
+    lines.extend(stats_lines(stats, style));
+    section(&mut lines, "days (UTC)", &stats.by_day, style);
     let mut out = String::new();
-    section(&mut out, "everything", std::slice::from_ref(&stats.total), style);
-    section(&mut out, "agents by type", &stats.by_type, style);
-    section(&mut out, "tools", &stats.by_tool, style);
-    section(&mut out, "models", &stats.by_model, style);
-    section(&mut out, "days (UTC)", &stats.by_day, style);
+    lines.into_iter().for_each(|line| line.write(&mut out, style));
     out
+}
+
+/// Returns figures by type of agent, tool and model as lines.
+pub fn stats_lines(stats: &Stats, style: &Style) -> Vec<Line> {
+    let mut lines = Vec::new();
+    section(&mut lines, "agents by type", &stats.by_type, style);
+    section(&mut lines, "tools", &stats.by_tool, style);
+    section(&mut lines, "models", &stats.by_model, style);
+    lines
 }
 
 /// A sum of times in its greatest unit: nobody adds up seconds of a year.
@@ -164,52 +173,83 @@ fn span(ms: u64) -> String {
     }
 }
 
-fn section(out: &mut String, title: &str, rows: &[StatsRow], style: &Style) {
+/// The figures of a section: their heads, columns, and how much they matter, the least first to go.
+const COLUMNS: [(&str, usize, usize); 7] = [
+    ("sessions", 8, 1),
+    ("agents", 8, 4),
+    ("calls", 9, 6),
+    ("errors", 8, 3),
+    ("time", 9, 2),
+    ("tokens", 8, 5),
+    ("cost", 11, 7),
+];
+/// Columns of the names where there is room for all figures, and where there is not.
+const NAME: usize = 30;
+const LEAST_NAME: usize = 20;
+
+/// Which figures of a section have room, and how wide its names are.
+fn layout(rows: &[StatsRow], width: usize) -> ([bool; 7], usize) {
+    let mut shown = [true; 7];
+    shown[0] = rows.iter().any(|row| row.sessions > 0);
+    let used = |shown: &[bool; 7]| -> usize {
+        COLUMNS.iter().zip(shown).filter(|(_, is_shown)| **is_shown).map(|((_, width, _), _)| *width).sum()
+    };
+    while used(&shown) + LEAST_NAME > width {
+        let least = (0..COLUMNS.len()).filter(|at| shown[*at]).min_by_key(|at| COLUMNS[*at].2);
+        let Some(least) = least else { break };
+        shown[least] = false;
+    }
+    (shown, width.saturating_sub(used(&shown)).clamp(LEAST_NAME, NAME))
+}
+
+fn section(out: &mut Vec<Line>, title: &str, rows: &[StatsRow], style: &Style) {
     if rows.is_empty() {
         return;
     }
     if !out.is_empty() {
-        out.push('\n');
+        out.push(Line::default());
     }
-    let ends = [38, 46, 55, 63, 72, 80, 91];
+    let (shown, name) = layout(rows, style.width);
+    let mut put = |mut line: Line, cells: [(String, Option<Ink>); 7]| {
+        let mut end = name;
+        for ((at, (_, width, _)), (word, ink)) in COLUMNS.iter().enumerate().zip(cells) {
+            if shown[at] {
+                end += width;
+                line.end_at(end, ink, &word);
+            }
+        }
+        out.push(line);
+    };
     let mut head = Line::default();
     head.push(title);
-    for (end, word) in ends.iter().zip(["sessions", "agents", "calls", "errors", "time", "tokens", "cost"]) {
-        head.end_at(*end, Some(Ink::Done), word);
-    }
-    head.write(out, style);
+    put(head, COLUMNS.map(|(word, ..)| (word.to_owned(), Some(Ink::Done))));
     for row in rows.iter().take(TOP) {
-        let unknown = style.glyphs().unknown;
-        let or_none = |count: u64, word: String| if count == 0 { unknown.to_owned() } else { word };
-        let usage = row.usage;
-        let cells = [
-            (row.sessions.to_string(), None),
-            (or_none(row.agents, row.agents.to_string()), None),
-            (row.tool_calls.to_string(), None),
-            (row.tool_errors.to_string(), (row.tool_errors > 0).then_some(Ink::Failed)),
-            (span(row.busy_ms), None),
-            (or_none(usage.total_tokens, style.tokens(usage.total_tokens, usage.floor)), None),
-            (
-                or_none(
-                    row.cost_micro_usd,
-                    style.money(i64::try_from(row.cost_micro_usd).unwrap_or(0), false),
-                ),
-                None,
-            ),
-        ];
         let mut line = Line::default();
         line.push("  ");
-        line.push(&style.one_line(&row.name, 26));
-        for (end, (word, ink)) in ends.iter().zip(cells) {
-            line.end_at(*end, ink, &word);
-        }
-        line.write(out, style);
+        line.push(&style.one_line(&row.name, name - 4));
+        put(line, cells(row, style));
     }
     if rows.len() > TOP {
         let mut line = Line::default();
         line.paint(Ink::Done, &format!("  {} more", rows.len() - TOP));
-        line.write(out, style);
+        out.push(line);
     }
+}
+
+fn cells(row: &StatsRow, style: &Style) -> [(String, Option<Ink>); 7] {
+    let unknown = style.glyphs().unknown;
+    let or_none = |count: u64, word: String| if count == 0 { unknown.to_owned() } else { word };
+    let usage = row.usage;
+    let cost = style.money(i64::try_from(row.cost_micro_usd).unwrap_or(0), false);
+    [
+        (row.sessions.to_string(), None),
+        (or_none(row.agents, row.agents.to_string()), None),
+        (row.tool_calls.to_string(), None),
+        (row.tool_errors.to_string(), (row.tool_errors > 0).then_some(Ink::Failed)),
+        (span(row.busy_ms), None),
+        (or_none(usage.total_tokens, style.tokens(usage.total_tokens, usage.floor)), None),
+        (or_none(row.cost_micro_usd, cost), None),
+    ]
 }
 
 /// A passage that was found, ready to be shown.

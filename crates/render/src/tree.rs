@@ -85,6 +85,8 @@ pub struct TreeOptions {
     pub offset_minutes: i32,
     /// Whether every agent begins at the left, without guides.
     pub flat: bool,
+    /// Of each agent only so many of its latest calls, and as many lines of a text; all where it is `None`.
+    pub most: Option<usize>,
 }
 
 /// Returns the tree as text; each line ends in a newline. Nothing for [`Detail::Off`]; one line that says so
@@ -101,25 +103,11 @@ pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     if let (true, Some(id)) = (rows.is_empty(), &options.agent) {
         return format!("no agent {} in this session\n", style.one_line(id, 60));
     }
-    let levels = drawn_levels(style.width);
-    let (mut labels, mut cells) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-    for row in &rows {
-        let agent = &tree.agents[row.agent];
-        labels.push(Label::of(tree, agent, options));
-        cells.push(Cells::of(agent, options));
-    }
-    let widest = rows.iter().zip(&labels).map(|(row, label)| row.depth.min(levels) * 2 + 2 + label.width());
-    let layout = Layout::of(&cells, widest.max().unwrap_or(0), style);
-
+    let picture = Picture::new(tree, &rows, options);
     let mut out = String::new();
-    let mut title = Line::default();
-    title.push(&panel_title(rows.iter().map(|row| &tree.agents[row.agent])));
-    layout.header(&mut title);
-    title.write(&mut out, style);
-    for ((row, label), cells) in rows.iter().zip(labels).zip(&cells) {
-        let agent = &tree.agents[row.agent];
-        write_row(&mut out, agent, row, label, cells, &layout, levels, style);
-        Details { agent, row, levels, layout: &layout, options }.write(&mut out);
+    picture.head().write(&mut out, style);
+    for line in (0..rows.len()).flat_map(|at| picture.lines(at)) {
+        line.write(&mut out, style);
     }
     out.push('\n');
     match rows.first() {
@@ -142,27 +130,64 @@ pub fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     if active > 0 { format!("Agent Tree ({active} active)") } else { format!("Agent Tree ({all})") }
 }
 
-#[expect(clippy::too_many_arguments, reason = "one row's parts; a struct would be filled at this one place")]
-fn write_row(
-    out: &mut String,
-    agent: &Agent,
-    row: &Row,
-    label: Label,
-    cells: &Cells,
-    layout: &Layout,
+/// A tree that is laid out, and drawn row by row: a face that shows a part of it draws that part only.
+pub struct Picture<'a> {
+    tree: &'a Tree,
+    rows: &'a [Row],
+    options: &'a TreeOptions,
+    labels: Vec<Label>,
+    cells: Vec<Cells>,
+    layout: Layout,
     levels: usize,
-    style: &Style,
-) {
-    let ink = Ink::of(agent);
-    let is_over = (ink == Ink::Done).then_some(ink);
-    let mut line = Line::default();
-    line.push(&row.lead(levels, style.glyphs()));
-    line.paint(ink, style.glyphs().icon(agent.status));
-    line.push(" ");
-    let room = layout.left.saturating_sub(line.width());
-    label.fit(&mut line, room, ink, style);
-    layout.write(&mut line, cells, is_over);
-    line.write(out, style);
+}
+
+impl<'a> Picture<'a> {
+    /// Lays out these rows of the tree: figures line up over all of them.
+    pub fn new(tree: &'a Tree, rows: &'a [Row], options: &'a TreeOptions) -> Self {
+        let levels = drawn_levels(options.style.width);
+        let (mut labels, mut cells) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        for row in rows {
+            let agent = &tree.agents[row.agent];
+            labels.push(Label::of(tree, agent, row, options));
+            cells.push(Cells::of(agent, options));
+        }
+        let widest =
+            rows.iter().zip(&labels).map(|(row, label)| row.depth.min(levels) * 2 + 2 + label.width());
+        let layout = Layout::of(&cells, widest.max().unwrap_or(0), &options.style);
+        Self { tree, rows, options, labels, cells, layout, levels }
+    }
+
+    /// Returns the line above the rows: how many agents there are, and what the figures are called.
+    pub fn head(&self) -> Line {
+        let mut title = Line::default();
+        title.push(&panel_title(self.rows.iter().map(|row| &self.tree.agents[row.agent])));
+        self.layout.header(&mut title);
+        title
+    }
+
+    /// Returns the lines of one row by its place: its own, then its details. None where there is no such row.
+    pub fn lines(&self, at: usize) -> Vec<Line> {
+        let Some(row) = self.rows.get(at) else { return Vec::new() };
+        let agent = &self.tree.agents[row.agent];
+        let mut lines = vec![self.row(agent, row, &self.labels[at], &self.cells[at])];
+        let (levels, layout, options) = (self.levels, &self.layout, self.options);
+        Details { agent, row, levels, layout, options }.write(&mut lines);
+        lines
+    }
+
+    fn row(&self, agent: &Agent, row: &Row, label: &Label, cells: &Cells) -> Line {
+        let style = &self.options.style;
+        let ink = Ink::of(agent);
+        let is_over = (ink == Ink::Done).then_some(ink);
+        let mut line = Line::default();
+        line.push(&row.lead(self.levels, style.glyphs()));
+        line.paint(ink, style.glyphs().icon(agent.status));
+        line.push(" ");
+        let room = self.layout.left.saturating_sub(line.width());
+        label.fit(&mut line, room, ink, style);
+        self.layout.write(&mut line, cells, is_over);
+        line
+    }
 }
 
 /// The words of an agent's row.
@@ -186,7 +211,7 @@ const LEAST_ACTIVITY: usize = 14;
 const LEAST_DESCRIPTION: usize = 16;
 
 impl Label {
-    fn of(tree: &Tree, agent: &Agent, options: &TreeOptions) -> Self {
+    fn of(tree: &Tree, agent: &Agent, row: &Row, options: &TreeOptions) -> Self {
         let style = &options.style;
         let clean = |text: &str| style.one_line(text, style.width);
         let (tag, description) = if agent.id.is_root() {
@@ -214,8 +239,9 @@ impl Label {
             // The activity may have no room; that somebody is waited for has to be seen.
             troubles.insert(0, "permission");
         }
-        let mut notes: Vec<&str> =
-            agent.flags.iter().filter(|flag| !is_trouble(**flag)).map(|flag| flag.as_str()).collect();
+        let folded = format!("{} folded", row.folded);
+        let mut notes: Vec<&str> = if row.folded > 0 { vec![&folded] } else { Vec::new() };
+        notes.extend(agent.flags.iter().filter(|flag| !is_trouble(**flag)).map(|flag| flag.as_str()));
         if agent.background {
             notes.push("background");
         }
@@ -243,7 +269,7 @@ impl Label {
     }
 
     /// Appends the words within `room` columns. Troubles come first, then a few words of the description.
-    fn fit(self, line: &mut Line, room: usize, ink: Ink, style: &Style) {
+    fn fit(&self, line: &mut Line, room: usize, ink: Ink, style: &Style) {
         let over = (ink == Ink::Done).then_some(ink);
         let mark = style.glyphs().ellipsis;
         // Only in a row that shows its activity do the troubles begin with the permission.

@@ -30,7 +30,12 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
 
   [hub]
   listen = \"127.0.0.1:7337\"
-  idle = \"15m\"                          # how long a hub that a command started stays when nobody needs it";
+  idle = \"15m\"                          # how long a hub that a command started stays when nobody needs it
+
+  [ui]
+  theme = \"auto\"                        # auto, dark, light, contrast, 16
+  tree = \"auto\"                         # auto (from the first subagent on), shown, hidden
+  alerts = \"line\"                       # line, bell, notify (a message through the terminal)";
 
 /// Shows settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]

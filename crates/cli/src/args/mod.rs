@@ -10,6 +10,7 @@ mod hooks;
 mod import;
 mod mcp;
 mod publish;
+mod replay;
 mod run;
 mod serve;
 mod shell;
@@ -34,6 +35,7 @@ pub(crate) use self::{
     import::ImportArgs,
     mcp::{AgentArgs, FinalAnswerChoice, McpArgs, McpServer, QueryArgs},
     publish::{FailureChoice, PublishArgs},
+    replay::ReplayArgs,
     run::RunArgs,
     serve::ServeArgs,
     shell::{CompletionsArgs, ManArgs},
@@ -48,6 +50,7 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
+  subscope                           the terminal UI over everything live on this machine
   subscope demo                      watch a real recording unfold
   subscope watch                     follow every live session on this machine
   subscope run -- claude -p \"…\"      run an agent and see what its subagents do
@@ -68,17 +71,18 @@ Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for 
     about,
     after_help = EXAMPLES,
     max_term_width = 110,
-    arg_required_else_help = true,
-    subcommand_required = true,
     propagate_version = false
 )]
 pub(crate) struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub(crate) global: Global,
-    /// What to do.
+    /// Without a command: prints changes as lines instead of the terminal UI, for screen readers and logs.
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// What to do; without one, the terminal UI over everything live on this machine.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 /// Options of every command.
@@ -146,6 +150,7 @@ pub(crate) enum Command {
     Export(ExportArgs),
     Import(ImportArgs),
     Demo(DemoArgs),
+    Replay(ReplayArgs),
     Publish(PublishArgs),
     Hooks(HooksArgs),
     Hook(HookArgs),
@@ -174,6 +179,7 @@ impl Command {
             Self::Export(args) => args.settings(),
             Self::Import(args) => args.settings(),
             Self::Demo(args) => args.settings(),
+            Self::Replay(args) => args.settings(),
             Self::Show(args) => args.settings(),
             Self::Status(_)
             | Self::Stop(_)

@@ -11,7 +11,7 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 }
 
 fn tree(line: &str) -> TreeArgs {
-    match parse(line).unwrap().command {
+    match parse(line).unwrap().command.unwrap() {
         Command::Tree(args) => args,
         other => panic!("{other:?}"),
     }
@@ -111,7 +111,7 @@ fn refuse_wrong_usage_with_code_two() {
 #[test]
 fn read_addresses() {
     for (word, listen) in [("127.0.0.1:0", "127.0.0.1:0"), (":0", "127.0.0.1:0"), ("[::1]:80", "[::1]:80")] {
-        match parse(&format!("serve --listen {word}")).unwrap().command {
+        match parse(&format!("serve --listen {word}")).unwrap().command.unwrap() {
             Command::Serve(args) => assert_eq!(args.listen.unwrap().to_string(), listen),
             other => panic!("{other:?}"),
         }

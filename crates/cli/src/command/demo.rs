@@ -221,6 +221,7 @@ impl Frame {
             agent: None,
             offset_minutes: 0,
             flat: false,
+            most: None,
         };
         let drawn = render_tree(tree, &options);
         let mut lines: Vec<&str> = drawn.lines().collect();

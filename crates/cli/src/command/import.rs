@@ -53,6 +53,7 @@ fn drawn(tree: &Tree, context: &Context) -> String {
         agent: None,
         offset_minutes: context.offset_minutes(),
         flat: false,
+        most: None,
     };
     render_tree(tree, &options)
 }

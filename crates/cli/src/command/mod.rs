@@ -12,6 +12,7 @@ mod hooks;
 mod import;
 mod man;
 mod mcp;
+mod past;
 pub(crate) mod publish;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -19,6 +20,7 @@ mod showing;
 mod stop;
 pub(crate) mod target;
 mod tree;
+mod ui;
 mod watch;
 
 use crate::{
@@ -52,6 +54,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
         Command::Export(args) => export::run(args, context),
         Command::Import(args) => import::run(args, context),
         Command::Demo(args) => demo::run(args, context),
+        Command::Replay(args) => ui::replay(args, context),
         Command::Publish(args) => publish::run(args, context),
         Command::Hooks(args) => hooks::run(args, context),
         Command::Hook(HookArgs {}) => {
@@ -66,11 +69,20 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
     }
 }
 
+/// Runs the terminal UI, which no command stands for.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_ui(plain: bool, context: &mut Context) -> Result<(), CliError> {
+    check_settings(context)?;
+    ui::run(plain, context)
+}
+
 /// Whether a command must not run with wrong settings. The others help to mend them.
 fn relies_on_settings(command: &Command) -> bool {
     match command {
         Command::Tree(_) | Command::Diff(_) | Command::Watch(_) | Command::Demo(_) => true,
-        Command::Export(_) | Command::Import(_) => true,
+        Command::Export(_) | Command::Import(_) | Command::Replay(_) => true,
         Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
             true
         }

@@ -51,6 +51,7 @@ fn print(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -> Res
         let options = TreeOptions {
             detail: if args.flat { Detail::Minimal } else { detail },
             flat: args.flat,
+            most: None,
             style: context.style(args.width.map(usize::from)),
             now: Some(now),
             agent,

@@ -10,7 +10,7 @@ use subscope_model::{AgentId, EventKind, Feed, Received, Update};
 use super::{
     showing::{Form, Out, Showing},
     stop,
-    target::{Named, limits, resolve},
+    target::{Named, limits, projects_folder, resolve},
 };
 use crate::{
     args::WatchArgs,
@@ -24,7 +24,7 @@ const WAIT: Duration = Duration::from_millis(500);
 /// Runs the command.
 pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     let mut followed =
-        if args.targets.is_empty() { live::everything(args, context)? } else { targets(args, context)? };
+        if args.targets.is_empty() { everything(args, context)? } else { targets(args, context)? };
     // With a TARGET everything it holds is shown; without one, what happens from now on.
     let form = Form { is_json: args.json, full: args.full, shows_past: !args.targets.is_empty() };
     let mut watch = Showing::new(form, Out::Stdout, context);
@@ -56,9 +56,20 @@ fn stalled(update: &Update) -> Option<(String, String)> {
 }
 
 /// What is followed, and what has to live as long.
-struct Followed {
-    feed: Box<dyn Feed>,
-    _keeps: live::Keeps,
+pub(super) struct Followed {
+    pub(super) feed: Box<dyn Feed>,
+    pub(super) _keeps: live::Keeps,
+}
+
+/// Follows every live session.
+fn everything(args: &WatchArgs, context: &Context) -> Result<Followed, CliError> {
+    let root = projects_folder(context);
+    context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
+    // The hub concludes for everybody: other limits or prices need one of one's own.
+    if args.silence.has_limits() || args.prices.is_some() {
+        return in_process(Box::new(Live::projects(root)?), context);
+    }
+    live::everything(&|| (), context)
 }
 
 /// Follows what TARGETs name, in this process.

@@ -18,6 +18,7 @@ mod raw;
 mod settings;
 mod store;
 mod tracing;
+mod ui;
 mod watch;
 
 pub(crate) use display::{AsciiChoice, Display};

@@ -52,6 +52,11 @@ impl Places {
         &self.all
     }
 
+    /// The user's file, whether it is there or not; `None` where nothing tells.
+    pub(crate) fn users(&self) -> Option<&Path> {
+        self.all.iter().find(|place| place.owner == Owner::User).map(|place| place.path.as_path())
+    }
+
     /// The user's file, where somebody named it.
     pub(crate) fn chosen(&self) -> Option<&Path> {
         let chosen = self.all.iter().find(|place| place.chosen_by.is_some());

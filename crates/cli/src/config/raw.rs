@@ -2,7 +2,7 @@
 
 use super::{
     Origin, display, display::RawDisplay, given::Given, hub, hub::RawHub, prices, prices::RawPrices, store,
-    store::RawStore, tracing, tracing::RawTracing, watch, watch::RawWatch,
+    store::RawStore, tracing, tracing::RawTracing, ui, ui::RawUi, watch, watch::RawWatch,
 };
 use crate::environment::Environment;
 
@@ -21,6 +21,8 @@ pub(crate) struct Raw {
     pub(crate) store: RawStore,
     /// `[hub]`.
     pub(crate) hub: RawHub,
+    /// `[ui]`.
+    pub(crate) ui: RawUi,
 }
 
 /// Whether a name is one of a setting.
@@ -34,7 +36,7 @@ pub(crate) enum Name {
 
 impl Raw {
     /// Sections that have a table of their own in the file.
-    pub(super) const TABLES: [&str; 3] = ["watch", "store", "hub"];
+    pub(super) const TABLES: [&str; 4] = ["watch", "store", "hub", "ui"];
 
     /// Returns the names of all settings; those of a table as `table.name`.
     pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
@@ -45,6 +47,7 @@ impl Raw {
             .chain(watch::KEYS)
             .chain(store::KEYS)
             .chain(hub::KEYS)
+            .chain(ui::KEYS)
     }
 
     /// Sets one setting. The error says what is wrong with the value, as a fragment that follows the name.
@@ -54,7 +57,8 @@ impl Raw {
             || self.prices.set(key, given, origin)?
             || self.watch.set(key, given, origin)?
             || self.store.set(key, given, origin)?
-            || self.hub.set(key, given, origin)?;
+            || self.hub.set(key, given, origin)?
+            || self.ui.set(key, given, origin)?;
         Ok(if is_known { Name::Known } else { Name::Unknown })
     }
 
@@ -67,6 +71,7 @@ impl Raw {
             watch: self.watch.over(lower.watch),
             store: self.store.over(lower.store),
             hub: self.hub.over(lower.hub),
+            ui: self.ui.over(lower.ui),
         }
     }
 

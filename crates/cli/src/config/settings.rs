@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Display, Origin, Raw, hub::Hub, prices::Prices, store::Store, tracing::Tracing, watch::Watch};
+use super::{
+    Display, Origin, Raw, hub::Hub, prices::Prices, store::Store, tracing::Tracing, ui::Ui, watch::Watch,
+};
 
 /// All settings.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct Settings {
     pub(crate) store: Store,
     /// How the hub is reached and when it leaves.
     pub(crate) hub: Hub,
+    /// How the terminal UI looks.
+    pub(crate) ui: Ui,
 }
 
 impl From<Raw> for Settings {
@@ -30,6 +34,7 @@ impl From<Raw> for Settings {
             watch: raw.watch.into(),
             store: raw.store.into(),
             hub: raw.hub.into(),
+            ui: raw.ui.into(),
         }
     }
 }
@@ -37,9 +42,9 @@ impl From<Raw> for Settings {
 impl Settings {
     /// Returns every setting for people and JSON, in a fixed order.
     pub(crate) fn rows(&self) -> Vec<Shown> {
-        let Self { tracing, display, prices, watch, store, hub } = self;
+        let Self { tracing, display, prices, watch, store, hub, ui } = self;
         let looks = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows());
-        looks.chain(watch.rows()).chain(store.rows()).chain(hub.rows()).collect()
+        looks.chain(watch.rows()).chain(store.rows()).chain(hub.rows()).chain(ui.rows()).collect()
     }
 }
 

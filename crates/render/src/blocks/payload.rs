@@ -116,13 +116,13 @@ pub(super) fn result(value: Option<&Value>, full: bool, charset: Charset) -> Str
 }
 
 /// Returns the first line of a result or error that is not blank.
-pub(super) fn first_line(value: Option<&Value>) -> String {
+pub fn first_line(value: Option<&Value>) -> String {
     let text = whole(value);
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 /// Returns a result's text, JSON as it is where it holds none.
-pub(super) fn whole(value: Option<&Value>) -> String {
+pub fn whole(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -131,7 +131,7 @@ pub(super) fn whole(value: Option<&Value>) -> String {
 }
 
 /// Returns what a call works on, in a few words.
-pub(super) fn detail(input: Option<&Value>) -> Option<String> {
+pub fn detail(input: Option<&Value>) -> Option<String> {
     let input = input?.as_object()?;
     let (text, is_path) =
         DETAIL_FIELDS.into_iter().find_map(|(name, is_path)| Some((input.get(name)?.as_str()?, is_path)))?;
@@ -141,7 +141,7 @@ pub(super) fn detail(input: Option<&Value>) -> Option<String> {
 
 /// Returns JSON laid out, also where it comes as text; `Err` with the text where that is no JSON object or
 /// list.
-fn laid_out(value: &Value) -> Result<String, &str> {
+pub fn laid_out(value: &Value) -> Result<String, &str> {
     let parsed;
     let value = match value {
         Value::String(text) => match serde_json::from_str::<Value>(text) {

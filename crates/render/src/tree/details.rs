@@ -75,7 +75,7 @@ pub(super) struct Details<'a> {
 
 impl Details<'_> {
     /// Writes the lines that the level of detail asks for.
-    pub(super) fn write(&self, out: &mut String) {
+    pub(super) fn write(&self, out: &mut Vec<Line>) {
         match self.options.detail {
             Detail::Off | Detail::Minimal => {}
             Detail::Moderate => {
@@ -89,7 +89,11 @@ impl Details<'_> {
                 if let Some(prompt) = &self.agent.prompt {
                     self.write_text(out, "task", None, prompt);
                 }
-                for call in &self.agent.tools {
+                let earlier = self.options.most.map_or(0, |most| self.agent.tools.len().saturating_sub(most));
+                if earlier > 0 {
+                    self.write_left_out(out, &format!("{earlier} earlier calls"));
+                }
+                for call in self.agent.tools.iter().skip(earlier) {
                     self.write_call(out, call);
                 }
                 // An open call stands in the list already.
@@ -123,26 +127,26 @@ impl Details<'_> {
         self.options.style.width.saturating_sub(self.line().width())
     }
 
-    fn write_activity(&self, out: &mut String) -> bool {
+    fn write_activity(&self, out: &mut Vec<Line>) -> bool {
         let style = &self.options.style;
         let Some((ink, words)) = activity(self.agent, self.options.now, style) else { return false };
         let mut line = self.line();
         line.paint(ink, &format!("{} {words}", style.glyphs().current));
-        line.write(out, style);
+        out.push(line);
         true
     }
 
-    fn write_last_call(&self, out: &mut String) {
+    fn write_last_call(&self, out: &mut Vec<Line>) {
         let style = &self.options.style;
         let Some(call) = self.agent.tools.last() else { return };
         let (mark, ink) = call_mark(self.agent, call, style);
         let span = span_of(call).map_or_else(String::new, |span| format!(" {} {span}", style.glyphs().dot));
         let mut line = self.line();
         line.paint(ink, &format!("{mark} {}{}{span}", guess_mark(call), tool_words(call, style)));
-        line.write(out, style);
+        out.push(line);
     }
 
-    fn write_call(&self, out: &mut String, call: &ToolCall) {
+    fn write_call(&self, out: &mut Vec<Line>, call: &ToolCall) {
         let style = &self.options.style;
         let (mark, ink) = call_mark(self.agent, call, style);
         let mut line = self.line();
@@ -160,11 +164,11 @@ impl Details<'_> {
         };
         let span = span_of(call).or_else(running).unwrap_or_default();
         self.layout.write_time(&mut line, (ink == Ink::Done).then_some(ink), &span);
-        line.write(out, style);
+        out.push(line);
     }
 
     /// Writes one line on how the agent ended: its error, why it counts as ended, or what it reported.
-    fn write_ending(&self, out: &mut String) {
+    fn write_ending(&self, out: &mut Vec<Line>) {
         let style = &self.options.style;
         let agent = self.agent;
         let (ink, words) = match (agent.status, &agent.error, &agent.evidence, &agent.result) {
@@ -183,10 +187,10 @@ impl Details<'_> {
         };
         let mut line = self.line();
         line.paint(ink, &style.one_line(&words, self.room()));
-        line.write(out, style);
+        out.push(line);
     }
 
-    fn write_facts(&self, out: &mut String) {
+    fn write_facts(&self, out: &mut Vec<Line>) {
         let style = &self.options.style;
         let agent = self.agent;
         let mut facts = vec![format!("id {}", style.one_line(&agent.id, WORDS_WIDTH))];
@@ -198,23 +202,34 @@ impl Details<'_> {
         }
         let mut line = self.line();
         line.add(self.over(), &facts.join(&format!(" {} ", style.glyphs().dot)));
-        line.write(out, style);
+        out.push(line);
     }
 
     /// Writes a whole text under its name, wrapped and indented.
-    fn write_text(&self, out: &mut String, name: &str, ink: Option<Ink>, body: &str) {
+    fn write_text(&self, out: &mut Vec<Line>, name: &str, ink: Option<Ink>, body: &str) {
         let style = &self.options.style;
         let ink = ink.or(self.over());
         let body = safe::lines(body.trim(), style.charset());
         let indent = name.len() + 1;
-        for (at, piece) in text::wrap(&body, self.room().saturating_sub(indent)).iter().enumerate() {
+        let pieces = text::wrap(&body, self.room().saturating_sub(indent));
+        let shown = self.options.most.unwrap_or(usize::MAX);
+        for (at, piece) in pieces.iter().take(shown).enumerate() {
             let mut line = self.line();
             let head = if at == 0 { name } else { "" };
             line.add(ink, head);
             line.push(&" ".repeat(indent - head.len()));
             line.add(ink, piece);
-            line.write(out, style);
+            out.push(line);
         }
+        if let more @ 1.. = pieces.len().saturating_sub(shown) {
+            self.write_left_out(out, &format!("{more} more lines"));
+        }
+    }
+
+    fn write_left_out(&self, out: &mut Vec<Line>, what: &str) {
+        let mut line = self.line();
+        line.paint(Ink::Done, &format!("{} {what}", self.options.style.glyphs().ellipsis));
+        out.push(line);
     }
 }
 

@@ -13,6 +13,7 @@ fn options(detail: Detail, width: usize) -> TreeOptions {
         agent: None,
         offset_minutes: 0,
         flat: false,
+        most: None,
     }
 }
 
@@ -72,6 +73,20 @@ fn no_line_is_wider_than_the_terminal() {
             }
         }
     }
+}
+
+#[test]
+fn most_bounds_calls_and_texts_and_says_what_is_left_out() {
+    let mut tree = sample::session();
+    tree.agents.truncate(2);
+    tree.agents[1].tools =
+        (0..30).map(|at| sample::call("Read", &format!("{at}.js"), ToolStatus::Ok, at, Some(5))).collect();
+    tree.agents[1].prompt = Some("one\ntwo\nthree\nfour".into());
+    let text = render_tree(&tree, &TreeOptions { most: Some(3), ..options(Detail::Full, 80) });
+    for shown in ["27 earlier calls", "Read 27.js", "Read 29.js", "three", "1 more lines"] {
+        assert!(text.contains(shown), "{shown} in\n{text}");
+    }
+    assert!(!text.contains("26.js") && !text.contains("four"), "{text}");
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
         &TreeOptions {
             detail,
             flat: false,
+            most: None,
             style: context.style(None),
             now: Some(context.now_ms()),
             agent: Some(agent),

@@ -2,22 +2,15 @@
 //!
 //! The server runs on a thread of its own; its questions are answered here, one after the other, in the way of all commands.
 
-use std::{ffi::OsString, thread};
+use std::thread;
 
-use subscope_collect::Expanded;
-use subscope_fold::{Events, FoldOptions, Keep, Now};
-use subscope_hub::Cold;
 use subscope_mcp::{Answer, QueryServer, Question, Scope, serve};
-use subscope_model::{Event, SessionId};
 use tokio::sync::mpsc;
 
 use super::runtime;
 use crate::{
     args::QueryArgs,
-    command::{
-        history::{self, failed},
-        target::{self, Reading},
-    },
+    command::{history::failed, past},
     context::Context,
     error::{CliError, Kind},
     reach::{Asker, Needs, VERSION},
@@ -64,34 +57,6 @@ fn answer(question: Question, context: &Context) -> Result<Answer, CliError> {
         Question::Search { terms, session, limit } => {
             Answer::Hits(Asker::open(Needs::Texts, context)?.search(&terms, session, limit)?)
         }
-        Question::Events(session) => Answer::Events(events(&session, context)?),
+        Question::Events(session) => Answer::Events(past::events(&session, context)?),
     })
-}
-
-/// Reads a session's feed from its files and from what programs handed over, as exports do.
-fn events(session: &SessionId, context: &Context) -> Result<Vec<Event>, CliError> {
-    let reading = Reading { keep: Keep::Payloads, events: true, at: None, dialect: None };
-    let word = OsString::from(session.as_str());
-    if !target::is_gone(&word, context) || history::archived(session, context)?.is_some() {
-        let mut loaded = target::load(&[word], &reading, context)?;
-        let now = loaded.now(context)?;
-        return Ok(Events::all(&mut loaded.cold.fold, session, &now));
-    }
-    // Programs told of it, and no file does.
-    let received = history::received(session, context)?;
-    if received.is_empty() {
-        let message = "nothing that it was made of is kept any more: only its rows are";
-        return Err(CliError::new(Kind::Failed, message));
-    }
-    let options = FoldOptions { keep: reading.keep, cutoff: None, events: true };
-    let mut cold = Cold::read(Expanded { groups: Vec::new(), skipped: Vec::new() }, options, None);
-    cold.receive(&received);
-    let now = Now {
-        at: context.now_ms(),
-        has_ended: false,
-        is_growing: false,
-        prices: &context.prices()?.table,
-        limits: target::limits(context),
-    };
-    Ok(Events::all(&mut cold.fold, session, &now))
 }

@@ -278,6 +278,7 @@ impl Watched<'_, '_> {
             let options = TreeOptions {
                 detail,
                 flat: false,
+                most: None,
                 style: self.run.context.style(None),
                 now: Some(now),
                 agent: None,

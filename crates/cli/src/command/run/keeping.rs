@@ -36,7 +36,7 @@ pub(super) fn keeper(context: &Context) -> Result<Keeper, CliError> {
     let mut host: Option<Host> = None;
     let connect = move || {
         if let Some(hosting) = hosting.take() {
-            host = Some(live::start(hosting, charset).map_err(|error| error.to_string())?);
+            host = Some(live::start(hosting, &|| (), charset).map_err(|error| error.to_string())?);
         }
         // It lives as long as this way to it.
         let _ = &host;

@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 
 use super::{Followed, in_process};
 use crate::{
-    args::WatchArgs,
     command::{
         history,
         serve::{End, Hosting},
@@ -31,7 +30,7 @@ use crate::{
 };
 
 /// What has to live as long as a feed.
-pub(super) enum Keeps {
+pub(in crate::command) enum Keeps {
     /// Nothing: the hub lives by itself.
     Nothing,
     /// A hub of this process that nobody else asks.
@@ -39,6 +38,9 @@ pub(super) enum Keeps {
     /// A hub of this process that answers on the socket.
     Host(#[expect(dead_code, reason = "dropping it ends the hub")] Host),
 }
+
+/// What is to be done before a signal ends this process.
+pub(in crate::command) type Ends = &'static (dyn Fn() + Sync);
 
 /// A hub on a thread of this process; ends when dropped.
 pub(in crate::command) struct Host {
@@ -54,14 +56,8 @@ impl Drop for Host {
     }
 }
 
-/// Follows every live session.
-pub(super) fn everything(args: &WatchArgs, context: &Context) -> Result<Followed, CliError> {
-    let root = projects_folder(context);
-    context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
-    // The hub concludes for everybody: other limits or prices need one of one's own.
-    if args.silence.has_limits() || args.prices.is_some() {
-        return in_process(Box::new(Live::projects(root)?), context);
-    }
+/// Follows every live session. Where the hub is this process, `ends` is called before a signal ends it.
+pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Followed, CliError> {
     let mut reach = Reach::new(Start::IfNone, context)?;
     match reach.hub() {
         Ok(client) => {
@@ -71,27 +67,27 @@ pub(super) fn everything(args: &WatchArgs, context: &Context) -> Result<Followed
         Err(Nobody::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
     match Hosting::prepare(HubMode::Command, None, context)? {
-        Ok(hosting) => host(hosting, context),
+        Ok(hosting) => host(hosting, ends, context),
         Err(OpenError::Locked(_)) => {
             context.say(
                 "another process writes the store and answers nothing: going on without it, nothing is kept",
             );
-            in_process(Box::new(Live::projects(root)?), context)
+            in_process(Box::new(Live::projects(projects_folder(context))?), context)
         }
         Err(error) => Err(history::failed(error)),
     }
 }
 
 /// Hosts a hub in this process, and follows it as any other.
-fn host(hosting: Hosting, context: &Context) -> Result<Followed, CliError> {
-    let host = start(hosting, context.style(None).charset())?;
+fn host(hosting: Hosting, ends: Ends, context: &Context) -> Result<Followed, CliError> {
+    let host = start(hosting, ends, context.style(None).charset())?;
     let mut reach = Reach::new(Start::Never, context)?;
     let client = reach.hub().map_err(|nobody| CliError::new(Kind::Failed, words(&nobody)))?;
     Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Host(host) })
 }
 
 /// Hosts a hub on a thread of this process; returns once it answers.
-pub(in crate::command) fn start(hosting: Hosting, charset: Charset) -> Result<Host, CliError> {
+pub(in crate::command) fn start(hosting: Hosting, ends: Ends, charset: Charset) -> Result<Host, CliError> {
     let (end, ended) = oneshot::channel();
     let signal = Arc::new(AtomicI32::new(0));
     let (ready, is_ready) = sync_channel::<Result<(), CliError>>(1);
@@ -106,7 +102,10 @@ pub(in crate::command) fn start(hosting: Hosting, charset: Charset) -> Result<Ho
         // What a signal ends, ends as a whole, once all is kept.
         match signal.load(Ordering::Acquire) {
             0 => {}
-            number => std::process::exit(128 + number),
+            number => {
+                ends();
+                std::process::exit(128 + number)
+            }
         }
         let Err(error) = outcome else { return };
         if let Err(TrySendError::Full(unheard) | TrySendError::Disconnected(unheard)) =

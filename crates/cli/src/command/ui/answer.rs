@@ -1,0 +1,109 @@
+//! The UI's questions, answered in the way of all commands.
+
+use std::process::{Command, Stdio};
+
+use subscope_model::{HubMode, Millis, SessionId, Tree};
+use subscope_store::words;
+use subscope_tui::{Answer, Question};
+
+use super::keep;
+use crate::{
+    args::value::Target,
+    command::{past, stop},
+    context::Context,
+    error::{CliError, Kind},
+    reach::{Asker, Needs},
+};
+
+/// How many passages a search gives.
+const HITS: usize = 50;
+
+/// Answers questions about everything, or about the one session that TARGETs are of.
+pub(super) struct Answering {
+    targets: Option<(SessionId, Vec<Target>)>,
+}
+
+impl Answering {
+    /// About everything that is known.
+    pub(super) fn of_everything() -> Self {
+        Self { targets: None }
+    }
+
+    /// About one session.
+    pub(super) fn of_targets(session: SessionId, targets: Vec<Target>) -> Self {
+        Self { targets: Some((session, targets)) }
+    }
+
+    /// The TARGETs that a session is read from.
+    fn targets_of(&self, session: &SessionId) -> Option<&[Target]> {
+        self.targets.as_ref().filter(|(known, _)| known == session).map(|(_, targets)| targets.as_slice())
+    }
+
+    pub(super) fn answer(&mut self, question: Question, context: &Context) -> Result<Answer, CliError> {
+        Ok(match question {
+            Question::Sessions(limit) => {
+                Answer::Sessions(Asker::open(Needs::Rows, context)?.sessions(limit, false)?.sessions)
+            }
+            Question::Tree(session) => {
+                let tree = Asker::open(Needs::Rows, context)?.tree(&session)?;
+                Answer::Tree(session, tree.map(Box::new))
+            }
+            Question::Events(session) => {
+                let events = match self.targets_of(&session) {
+                    Some(targets) => past::events_of(targets, context)?,
+                    None => past::events(&session, context)?,
+                };
+                Answer::Events(session, events)
+            }
+            Question::At(session, at) => {
+                let tree = self.tree_at(&session, at, context)?;
+                Answer::At(session, at, tree.map(Box::new))
+            }
+            Question::Search(text) => {
+                let terms: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+                if terms.iter().all(|term| words(term).is_empty()) {
+                    return Err(CliError::new(Kind::Usage, "there is no word in it"));
+                }
+                let hits = Asker::open(Needs::Texts, context)?.search(&terms, None, HITS)?.hits;
+                Answer::Found(text, hits)
+            }
+            Question::Stop(session, agent) => Answer::Ordered(stop::order(Some(&session), &agent, context)?),
+            Question::Page => Answer::Page(open_page(context)?),
+            Question::Keep(setting, choice) => Answer::Kept(keep::keep(setting, choice, context)?),
+        })
+    }
+
+    /// A session's rows at a moment.
+    pub(super) fn tree_at(
+        &self,
+        session: &SessionId,
+        at: Millis,
+        context: &Context,
+    ) -> Result<Option<Tree>, CliError> {
+        match self.targets_of(session) {
+            Some(targets) => past::tree_of(targets, at, context).map(Some),
+            None => past::tree_at(session, at, context),
+        }
+    }
+}
+
+/// Opens the page of the hub that runs, in whatever the system opens pages with. Returns where it is.
+fn open_page(context: &Context) -> Result<String, CliError> {
+    let health = Asker::open(Needs::Glance, context)?.health();
+    let health = health.filter(|health| health.mode != HubMode::Command && !health.url.is_empty());
+    let health = health.ok_or_else(|| {
+        CliError::new(Kind::Failed, "no hub serves the page: `subscope serve` does in another terminal")
+    })?;
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let opened = Command::new(opener)
+        .arg(&*health.url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    // Where nothing opens it, the address is what helps.
+    Ok(match opened {
+        Ok(status) if status.success() => format!("opened {}", health.url),
+        Ok(_) | Err(_) => format!("the page is at {}", health.url),
+    })
+}

@@ -1,0 +1,99 @@
+//! Keeping what a person chose in the UI: in the user's file of settings, with everything else in it as it was.
+
+use std::{fs, io, path::Path};
+
+use subscope_tui::{Choice, Setting};
+use toml_edit::{DocumentMut, Item, value};
+
+use crate::{
+    context::Context,
+    error::{CliError, Kind},
+};
+
+/// Keeps a choice. Returns the file.
+pub(super) fn keep(setting: Setting, choice: Choice, context: &Context) -> Result<String, CliError> {
+    let place = context.config.places.users().ok_or_else(|| {
+        CliError::new(Kind::Failed, "nothing says where settings are kept: HOME is not set")
+    })?;
+    let wrong = |what: &str, error: anyhow::Error| {
+        CliError::caused(
+            Kind::Failed,
+            error.context(format!("the choice is not kept: cannot {what} {}", place.display())),
+        )
+    };
+    let text = match fs::read_to_string(place) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(wrong("read", error.into())),
+    };
+    let text = with(&text, setting, choice).map_err(|error| wrong("change", error.into()))?;
+    write(place, &text).map_err(|error| wrong("write", error.into()))?;
+    Ok(place.display().to_string())
+}
+
+/// Returns the file's text with the choice in it.
+fn with(text: &str, setting: Setting, choice: Choice) -> Result<String, toml_edit::TomlError> {
+    let mut document: DocumentMut = text.parse()?;
+    let (table, key) = match setting {
+        Setting::Detail => (None, "subagent_tracing_detail"),
+        Setting::Tree => (Some("ui"), "tree"),
+        Setting::Theme => (Some("ui"), "theme"),
+    };
+    let slot: &mut Item = match table {
+        None => &mut document[key],
+        Some(table) => {
+            let table = document.entry(table).or_insert(Item::Table(toml_edit::Table::new()));
+            &mut table[key]
+        }
+    };
+    // A comment behind the value stays.
+    let decor = slot.as_value().map(|value| value.decor().clone());
+    *slot = value(choice);
+    if let (Some(decor), Some(value)) = (decor, slot.as_value_mut()) {
+        *value.decor_mut() = decor;
+    }
+    Ok(document.to_string())
+}
+
+/// Replaces the file whole: who reads it meanwhile reads the one or the other.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    // A link is kept, and what it leads to is changed.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut new = tempfile::Builder::new().prefix(".config").tempfile_in(folder)?;
+    io::Write::write_all(&mut new, text.as_bytes())?;
+    if let Ok(metadata) = fs::metadata(&path) {
+        fs::set_permissions(new.path(), metadata.permissions())?;
+    }
+    new.persist(&path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_kept_and_all_else_stays() {
+        let text = "# mine\nsubagent_tracing_detail = \"full\"   # all of it\n\n[watch]\nstall = \"1m\"\n";
+        let kept = with(text, Setting::Detail, "minimal").unwrap();
+        assert_eq!(kept, text.replace("full", "minimal"));
+        let kept = with(&kept, Setting::Theme, "light").unwrap();
+        let kept = with(&kept, Setting::Tree, "hidden").unwrap();
+        assert!(kept.starts_with("# mine\n") && kept.contains("[watch]\nstall = \"1m\"\n"), "{kept}");
+        assert!(kept.contains("[ui]\ntheme = \"light\"\ntree = \"hidden\"\n"), "{kept}");
+        assert_eq!(with("", Setting::Detail, "off").unwrap(), "subagent_tracing_detail = \"off\"\n");
+        assert!(with("a = ", Setting::Detail, "off").is_err());
+    }
+
+    #[test]
+    fn file_is_made_where_there_is_none_and_replaced_where_there_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/config.toml");
+        write(&path, "a = 1\n").unwrap();
+        write(&path, "a = 2\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a = 2\n");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+}

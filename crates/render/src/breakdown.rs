@@ -1,0 +1,90 @@
+//! The figures of one session by type of agent, by tool and by model.
+
+use std::collections::HashMap;
+
+use subscope_model::{Agent, Stats, StatsRow, Text, ToolStatus, Tree};
+
+/// Returns a session's figures, each list with the greatest first. `sessions` is 0, since there is but one. Agents of which
+/// all that is known is a copy of another session's count nowhere.
+pub fn breakdown(tree: &Tree) -> Stats {
+    let (mut by_type, mut by_tool, mut by_model) = (Rows::default(), Rows::default(), Rows::default());
+    for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
+        let kind = if agent.id.is_root() { Some("main") } else { agent.agent_type.as_deref() };
+        add_agent(by_type.row(kind.unwrap_or("unknown")), agent);
+        if let Some(model) = &agent.model {
+            add_agent(by_model.row(model), agent);
+        }
+        for call in &agent.tools {
+            let row = by_tool.row(&call.name);
+            row.tool_calls += 1;
+            row.tool_errors += u64::from(call.status == ToolStatus::Error);
+            row.tools_denied += u64::from(call.status == ToolStatus::Denied);
+            let span = call.ended_at_ms.zip(call.started_at_ms).map(|(to, from)| to - from);
+            row.busy_ms += span.and_then(|span| u64::try_from(span).ok()).unwrap_or(0);
+        }
+    }
+    Stats {
+        by_type: by_type.sorted(|row| row.usage.total_tokens),
+        by_tool: by_tool.sorted(|row| row.tool_calls),
+        by_model: by_model.sorted(|row| row.usage.total_tokens),
+        ..Stats::default()
+    }
+}
+
+fn add_agent(row: &mut StatsRow, agent: &Agent) {
+    row.agents += 1;
+    row.tool_calls += u64::from(agent.tool_calls);
+    row.tool_errors += u64::from(agent.tool_errors);
+    row.tools_denied += u64::from(agent.tools_denied);
+    row.busy_ms += agent.wall_ms.and_then(|wall| u64::try_from(wall).ok()).unwrap_or(0);
+    row.usage += agent.usage.unwrap_or_default();
+    row.cost_micro_usd += agent.cost_micro_usd.and_then(|cost| u64::try_from(cost).ok()).unwrap_or(0);
+}
+
+/// Rows by name.
+#[derive(Default)]
+struct Rows {
+    by_name: HashMap<Text, StatsRow>,
+}
+
+impl Rows {
+    fn row(&mut self, name: &str) -> &mut StatsRow {
+        let name = Text::from(name);
+        self.by_name.entry(name.clone()).or_insert_with(|| StatsRow { name, ..StatsRow::default() })
+    }
+
+    fn sorted(self, key: impl Fn(&StatsRow) -> u64) -> Vec<StatsRow> {
+        let mut rows: Vec<StatsRow> = self.by_name.into_values().collect();
+        rows.sort_by(|one, other| key(other).cmp(&key(one)).then_with(|| one.name.cmp(&other.name)));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_testkit::{
+        fixtures,
+        folding::{self, Telling, parts_of},
+    };
+
+    use super::*;
+
+    #[test]
+    fn figures_of_each_recording_add_up_to_its_agents() {
+        for recording in fixtures::recordings() {
+            let what = recording.name();
+            let tree = folding::tree(&parts_of(&recording, &[Telling::Transcript]));
+            let stats = breakdown(&tree);
+            let counted = || tree.agents.iter().filter(|agent| !agent.is_copy());
+            let calls: u64 = counted().map(|agent| u64::from(agent.tool_calls)).sum();
+            let tokens: u64 = counted().filter_map(|agent| agent.usage).map(|usage| usage.total_tokens).sum();
+            let sum = |rows: &[StatsRow], of: fn(&StatsRow) -> u64| rows.iter().map(of).sum::<u64>();
+            assert_eq!(sum(&stats.by_type, |row| row.agents), counted().count() as u64, "{what}");
+            assert_eq!(sum(&stats.by_type, |row| row.tool_calls), calls, "{what}");
+            assert_eq!(sum(&stats.by_tool, |row| row.tool_calls), calls, "{what}");
+            assert_eq!(sum(&stats.by_type, |row| row.usage.total_tokens), tokens, "{what}");
+            assert_eq!(sum(&stats.by_model, |row| row.usage.total_tokens), tokens, "{what}");
+            assert!(stats.by_tool.is_sorted_by(|one, other| one.tool_calls >= other.tool_calls), "{what}");
+        }
+    }
+}

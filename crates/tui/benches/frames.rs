@@ -1,0 +1,236 @@
+//! What a key and a frame cost with 200 agents and 50,000 events. Budgets (issue 5): a key to its screen 30 ms for 99 of 100, a
+//! frame 8 ms, memory 100 MB.
+//!
+//! `cargo bench -p subscope-tui --bench frames`
+
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a bench prints what it measures, and cannot go on without it"
+)]
+
+use std::{hint::black_box, process::ExitCode};
+
+use ratatui::{
+    buffer::Buffer,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+    layout::Rect,
+};
+use serde_json::json;
+use subscope_hub::clock;
+use subscope_model::{
+    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Session, SessionId, Summary, ToolCall,
+    ToolStatus, ToolUseId, Tree, Update, Usage,
+};
+use subscope_render::{Detail, Style};
+use subscope_tui::{
+    Alerts, Message, Palette, Settings, State, TreePanel, refresh, state::View, update, view,
+};
+
+const AGENTS: usize = 200;
+/// Calls of each agent: two events each, a quarter more for what it says.
+const CALLS: usize = 100;
+const EVENTS: usize = 50_000;
+const ROUNDS: usize = 150;
+const SIZE: (u16, u16) = (200, 60);
+
+const KEY_BUDGET_MS: f64 = 30.0;
+const FRAME_BUDGET_MS: f64 = 8.0;
+const MEMORY_BUDGET_MB: f64 = 100.0;
+
+fn main() -> ExitCode {
+    // `cargo test --benches` and nextest ask for a list; there is nothing to list.
+    if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
+        return ExitCode::SUCCESS;
+    }
+    let mut is_over = false;
+    println!(
+        "| {AGENTS} agents, {EVENTS} events, {} × {} | key → screen, 99 of 100 | frame, median | frame, greatest |",
+        SIZE.0, SIZE.1
+    );
+    println!("|---|---|---|---|");
+    for (name, view, detail) in [
+        ("agents, moderate", View::Agents, Detail::Moderate),
+        ("agents, full", View::Agents, Detail::Full),
+        ("timeline", View::Timeline, Detail::Moderate),
+        ("feed", View::Feed, Detail::Moderate),
+        ("summary", View::Summary, Detail::Moderate),
+    ] {
+        let mut state = loaded();
+        (state.view, state.settings.detail) = (view, detail);
+        let keys = rounds(&mut state, true);
+        let frames = rounds(&mut state, false);
+        let at = |all: &[f64], share: f64| all[((all.len() - 1) as f64 * share) as usize];
+        let (key, frame) = (at(&keys, 0.99), at(&frames, 0.5));
+        is_over |= key > KEY_BUDGET_MS || frame > FRAME_BUDGET_MS;
+        println!(
+            "| {name} | {key:.2} ms (budget {KEY_BUDGET_MS:.0}) | {frame:.2} ms (budget {FRAME_BUDGET_MS:.0}) | {:.2} ms |",
+            at(&frames, 1.0)
+        );
+    }
+    let state = loaded();
+    let memory = memory_mb();
+    black_box(&state);
+    is_over |= memory > MEMORY_BUDGET_MB;
+    println!("\nmost memory (VmHWM): {memory:.0} MB (budget {MEMORY_BUDGET_MB:.0})");
+    ExitCode::from(u8::from(is_over))
+}
+
+/// Milliseconds of each round, in order of size. A frame is drawn and compared with the one before, as terminals are.
+fn rounds(state: &mut State, is_key: bool) -> Vec<f64> {
+    let area = Rect { x: 0, y: 0, width: SIZE.0, height: SIZE.1 };
+    let mut before = Buffer::empty(area);
+    let mut all: Vec<f64> = (0..ROUNDS)
+        .map(|round| {
+            let began = clock::tick();
+            if is_key {
+                let code = if round % 50 < 40 { KeyCode::Down } else { KeyCode::Up };
+                update(state, Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            }
+            refresh(state);
+            let mut buffer = Buffer::empty(area);
+            let drawn = view(state, area, &mut buffer);
+            black_box(before.diff(&buffer).len());
+            update(state, Message::Drawn(Box::new(drawn)));
+            before = buffer;
+            began.elapsed().as_secs_f64() * 1_000.0
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// A UI that was told all of it by the feed.
+fn loaded() -> State {
+    let settings = Settings {
+        detail: Detail::Moderate,
+        tree: TreePanel::Auto,
+        alerts: Alerts::Line,
+        palette: Palette::Dark,
+        style: Style { color: true, ascii: false, width: 80 },
+        offset_minutes: 0,
+        editor: None,
+    };
+    let now = 10_000_000;
+    let mut state = State::new(settings, SIZE, now, 0);
+    update(&mut state, Message::Feed(Update::Snapshot(Box::new(tree()))));
+    for at in 0..EVENTS {
+        update(&mut state, Message::Feed(Update::Event(Box::new(event(at)))));
+    }
+    update(&mut state, Message::Feed(Update::CaughtUp));
+    refresh(&mut state);
+    state
+}
+
+fn tree() -> Tree {
+    let agents = (0..AGENTS).map(agent).collect();
+    let session = Session {
+        id: SessionId::from("s"),
+        harness: Some("claude-code".into()),
+        harness_version: None,
+        cwd: Some("/home/user/shop".into()),
+        title: Some("Two hundred at once".into()),
+        started_at_ms: Some(0),
+        ended_at_ms: Some(9_000_000),
+        runs: 1,
+        rev: None,
+    };
+    Tree {
+        schema: "subscope.tree/1".into(),
+        session,
+        agents,
+        summary: Summary::default(),
+        problems: Vec::new(),
+    }
+}
+
+fn id_of(at: usize) -> AgentId {
+    if at == 0 { AgentId::from("root") } else { AgentId::from(&*format!("a{at:016x}")) }
+}
+
+/// The root has ten children, each of them three and so on, by number.
+fn agent(at: usize) -> Agent {
+    let depth = match at {
+        0 => 0,
+        at if at % 4 == 1 => 1,
+        _ => 2,
+    };
+    let parent = match depth {
+        0 => None,
+        1 => Some(id_of(0)),
+        _ => Some(id_of(at - (at - 1) % 4)),
+    };
+    let status = if at.is_multiple_of(5) { AgentStatus::Running } else { AgentStatus::Completed };
+    Agent {
+        parent_id: parent,
+        agent_type: Some("general-purpose".into()),
+        description: Some(format!("Survey area {at}: what takes part, and in which order").into()),
+        model: Some("claude-opus-5-5".into()),
+        prompt: Some("Look at every file.\n\n1. Begin at the server.\n2. Name each place.".repeat(4).into()),
+        result: Some("It is all fine.\n".repeat(20).into()),
+        started_at_ms: Some(at as i64 * 1_000),
+        last_event_at_ms: Some(9_000_000),
+        intervals: vec![[at as i64 * 1_000, 9_000_000]],
+        wall_ms: Some(9_000_000 - at as i64 * 1_000),
+        tool_calls: CALLS as u32,
+        tools: (0..CALLS).map(|call| tool(at, call)).collect(),
+        usage: Some(Usage::new(1_000, 2_000, 90_000, 4_000)),
+        cost_micro_usd: Some(120_000),
+        ..Agent::unknown(id_of(at), depth, status)
+    }
+}
+
+fn tool(agent: usize, call: usize) -> ToolCall {
+    let start = agent as i64 * 1_000 + call as i64 * 85_000;
+    ToolCall {
+        id: Some(ToolUseId::from(&*format!("toolu_{agent}_{call}"))),
+        name: if call.is_multiple_of(3) { "Bash" } else { "Read" }.into(),
+        status: if call.is_multiple_of(17) { ToolStatus::Error } else { ToolStatus::Ok },
+        basis: Basis::Wire,
+        started_at_ms: Some(start),
+        ended_at_ms: Some(start + 40_000),
+        detail: Some("src/checkout/handlers/stock.js".into()),
+        input: None,
+        result: None,
+    }
+}
+
+fn event(at: usize) -> Event {
+    let (agent, step) = (at % AGENTS, at / AGENTS);
+    let call = format!("toolu_{agent}_{}", step / 2 % CALLS);
+    let (kind, data) = match step % 5 {
+        0 | 2 => (
+            EventKind::ToolPre,
+            json!({"tool_use_id": call, "tool_name": "Read", "input": {"file_path": "src/checkout/handlers/stock.js"}}),
+        ),
+        1 | 3 => (
+            EventKind::ToolPost,
+            json!({"tool_use_id": call, "tool_name": "Read", "result": "const a = 1;\n".repeat(60)}),
+        ),
+        _ => (
+            EventKind::AgentMessage,
+            json!({"text": "The reservation is read before it is written; two checkouts can both have it. ".repeat(6)}),
+        ),
+    };
+    Event {
+        schema: Event::SCHEMA.into(),
+        id: format!("{at:032x}").into(),
+        seq: at as u64,
+        at_ms: Some(at as i64 * 180),
+        session_id: SessionId::from("s"),
+        run: 1,
+        actor_id: Actor(id_of(agent)),
+        basis: Basis::Wire,
+        source: "claude.transcript".into(),
+        kind,
+        data,
+    }
+}
+
+/// The most memory that this process has used, where the system tells.
+fn memory_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    let kilobytes = line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok());
+    kilobytes.unwrap_or(0.0) / 1_024.0
+}

@@ -1,0 +1,203 @@
+//! A UI with a recorded session in it, for the tests of this crate.
+
+use std::{
+    collections::HashMap,
+    sync::{LazyLock, Mutex},
+};
+
+use ratatui::{
+    buffer::Buffer,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+    layout::Rect,
+};
+use subscope_model::{Change, Event, Millis, SessionId, SessionRow, Tree, Update};
+use subscope_render::{Detail, Style};
+use subscope_testkit::{
+    fixtures,
+    folding::{self, Telling, fold, options, parts_of},
+};
+
+use crate::{
+    ask::{Answer, Question},
+    settings::{Alerts, Settings, TreePanel},
+    state::State,
+    theme::Palette,
+    update::{Effect, Message, refresh, update},
+    view::view,
+};
+
+/// A UI, and what it has asked to be done.
+pub(crate) struct Stage {
+    pub(crate) state: State,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// A recording of 2.1.330, concluded so many milliseconds after its begin.
+pub(crate) fn recorded(scenario: &str, after_ms: Option<Millis>) -> (Tree, Vec<Event>) {
+    type Known = HashMap<(String, Option<Millis>), (Tree, Vec<Event>)>;
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap();
+    known.entry((scenario.to_owned(), after_ms)).or_insert_with(|| read(scenario, after_ms)).clone()
+}
+
+fn read(scenario: &str, after_ms: Option<Millis>) -> (Tree, Vec<Event>) {
+    let parts = parts_of(&fixtures::recording("2.1.330", scenario), &[Telling::Transcript]);
+    let events = folding::events(&parts);
+    let whole = folding::tree(&parts);
+    let Some(at) = whole.session.started_at_ms.zip(after_ms).map(|(start, after)| start + after) else {
+        return (whole, events);
+    };
+    let cut = fold(&parts, subscope_fold::FoldOptions { cutoff: Some(at), ..options(false) });
+    let events = events.into_iter().filter(|event| event.at_ms.is_none_or(|its| its <= at)).collect();
+    (folding::tree_at(&cut, at), events)
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings {
+        detail: Detail::Moderate,
+        tree: TreePanel::Auto,
+        alerts: Alerts::Line,
+        palette: Palette::Dark,
+        style: Style { color: true, ascii: false, width: 80 },
+        offset_minutes: 0,
+        editor: None,
+    }
+}
+
+impl Stage {
+    /// An empty UI of that size.
+    pub(crate) fn empty(width: u16, height: u16) -> Self {
+        Self { state: State::new(settings(), (width, height), 0, 0), effects: Vec::new() }
+    }
+
+    /// A UI that is fed with a recording that runs (`k-big` after 13 s), with two that are kept beside it.
+    pub(crate) fn live(width: u16, height: u16) -> Self {
+        let mut stage = Self::empty(width, height);
+        let (tree, events) = recorded("k-big", Some(13_000));
+        stage.tick(tree.session.started_at_ms.unwrap() + 13_000);
+        stage.feed(tree, events);
+        stage.send(Message::Feed(Update::CaughtUp));
+        stage.send(Message::Reply(Ok(Answer::Sessions(past_rows()))));
+        stage.frame();
+        stage
+    }
+
+    /// A UI that is fed with a recording that has ended.
+    pub(crate) fn ended(scenario: &str, width: u16, height: u16) -> Self {
+        let mut stage = Self::empty(width, height);
+        let (tree, events) = recorded(scenario, None);
+        stage.tick(tree.session.ended_at_ms.unwrap() + 5_000);
+        stage.feed(tree, events);
+        stage.send(Message::Feed(Update::CaughtUp));
+        stage.frame();
+        stage
+    }
+
+    pub(crate) fn feed(&mut self, tree: Tree, events: Vec<Event>) {
+        let session = tree.session.id.clone();
+        self.send(Message::Feed(Update::Snapshot(Box::new(tree))));
+        self.send(Message::Reply(Ok(Answer::Events(session, events))));
+    }
+
+    /// Tells that some rows of the selected session have changed.
+    pub(crate) fn change(&mut self, work: impl Fn(&mut Tree)) {
+        let mut tree = self.state.tree().unwrap().clone();
+        work(&mut tree);
+        let Tree { session, agents, .. } = tree;
+        self.send(Message::Feed(Update::Change(Box::new(Change { session, agents, removed: Vec::new() }))));
+        self.frame();
+    }
+
+    pub(crate) fn send(&mut self, message: Message) {
+        self.effects.extend(update(&mut self.state, message));
+    }
+
+    /// Lets the clock stand at a moment; the one that never steps goes on by as much.
+    pub(crate) fn tick(&mut self, now_ms: Millis) {
+        let awake_ms = self.state.awake_ms + (now_ms - self.state.now_ms).clamp(0, 3_600_000);
+        self.send(Message::Tick { now_ms, awake_ms });
+    }
+
+    /// Lets some time pass.
+    pub(crate) fn pass(&mut self, span_ms: Millis) {
+        self.tick(self.state.now_ms + span_ms);
+        self.frame();
+    }
+
+    /// Presses keys, each drawn before the next.
+    pub(crate) fn press(&mut self, keys: &[KeyCode]) {
+        for code in keys {
+            self.press_with(*code, KeyModifiers::NONE);
+        }
+    }
+
+    pub(crate) fn press_with(&mut self, code: KeyCode, modifiers: KeyModifiers) {
+        self.send(Message::Key(KeyEvent::new(code, modifiers)));
+        self.frame();
+    }
+
+    /// Types a text.
+    pub(crate) fn type_text(&mut self, text: &str) {
+        for character in text.chars() {
+            self.press(&[KeyCode::Char(character)]);
+        }
+    }
+
+    /// Draws, and says where things are.
+    pub(crate) fn frame(&mut self) -> Buffer {
+        refresh(&mut self.state);
+        let (width, height) = self.state.size;
+        let area = Rect { x: 0, y: 0, width, height };
+        let mut buffer = Buffer::empty(area);
+        let drawn = view(&self.state, area, &mut buffer);
+        update(&mut self.state, Message::Drawn(Box::new(drawn)));
+        buffer
+    }
+
+    /// The screen as text, without blanks at the ends of lines.
+    pub(crate) fn screen(&mut self) -> String {
+        let buffer = self.frame();
+        let mut out = String::new();
+        for y in 0..buffer.area.height {
+            let mut line = String::new();
+            let mut skip = 0;
+            for x in 0..buffer.area.width {
+                let symbol = buffer[(x, y)].symbol();
+                // The second column of a wide character holds a blank that is not there.
+                if skip == 0 {
+                    line.push_str(symbol);
+                    skip = subscope_render::text::width(symbol).max(1);
+                }
+                skip -= 1;
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The id of the selected session.
+    pub(crate) fn session(&self) -> SessionId {
+        self.state.session().unwrap().clone()
+    }
+
+    /// The id of the selected agent.
+    pub(crate) fn agent(&self) -> String {
+        self.state.agent_id().unwrap().to_string()
+    }
+
+    /// What was asked of the host since the last call, in order.
+    pub(crate) fn asked(&mut self) -> Vec<Question> {
+        let effects = std::mem::take(&mut self.effects);
+        let questions = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Ask(question) => Some(question),
+            _ => None,
+        });
+        questions.collect()
+    }
+}
+
+/// Two sessions that are kept.
+fn past_rows() -> Vec<SessionRow> {
+    ["c-nested", "e-tool-failures"].map(|scenario| SessionRow::of(&recorded(scenario, None).0)).to_vec()
+}

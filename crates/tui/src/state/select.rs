@@ -1,0 +1,166 @@
+//! Which rows of a tree are shown, in which order.
+
+use std::cmp::Reverse;
+
+use subscope_model::{Agent, AgentStatus, Flag, Tree};
+
+use super::trees::asks;
+
+/// The order of siblings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// By their begin.
+    #[default]
+    Start,
+    /// Whoever did something last first.
+    Activity,
+    /// The dearest first, with all below.
+    Cost,
+    /// Whoever worked longest first.
+    Time,
+}
+
+impl Sort {
+    /// The next order.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Start => Self::Activity,
+            Self::Activity => Self::Cost,
+            Self::Cost => Self::Time,
+            Self::Time => Self::Start,
+        }
+    }
+
+    /// In a few words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "by start",
+            Self::Activity => "by last activity",
+            Self::Cost => "by cost",
+            Self::Time => "by time",
+        }
+    }
+}
+
+/// Which agents are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// All.
+    #[default]
+    All,
+    /// Those at work.
+    Running,
+    /// Those that failed, are in trouble or wait for a person.
+    Troubled,
+}
+
+impl Filter {
+    /// The next choice.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::All => Self::Running,
+            Self::Running => Self::Troubled,
+            Self::Troubled => Self::All,
+        }
+    }
+
+    /// In a few words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all agents",
+            Self::Running => "running agents only",
+            Self::Troubled => "failed and troubled agents only",
+        }
+    }
+
+    /// Whether an agent is one of them.
+    pub fn has(self, agent: &Agent) -> bool {
+        match self {
+            Self::All => true,
+            Self::Running => agent.status.is_live(),
+            Self::Troubled => {
+                let is_bad = matches!(agent.status, AgentStatus::Failed | AgentStatus::Lost);
+                is_bad || asks(agent) || agent.flags.iter().any(|flag| is_trouble(*flag))
+            }
+        }
+    }
+}
+
+/// Whether a flag asks somebody to look.
+pub fn is_trouble(flag: Flag) -> bool {
+    match flag {
+        Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
+        Flag::Stopping | Flag::Orphan | Flag::Warmup | Flag::Copied => false,
+    }
+}
+
+/// Returns the agents of a tree by index, in pre-order, siblings in the order asked for.
+pub fn order(tree: &Tree, sort: Sort) -> Vec<usize> {
+    let agents = &tree.agents;
+    if sort == Sort::Start {
+        return (0..agents.len()).collect();
+    }
+    // Children by parent: by depth alone, as rows are drawn.
+    let mut below: Vec<Vec<usize>> = vec![Vec::new(); agents.len()];
+    let (mut tops, mut above): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+    for (at, agent) in agents.iter().enumerate() {
+        above.truncate(agent.depth as usize);
+        match above.last() {
+            Some(parent) => below[*parent].push(at),
+            None => tops.push(at),
+        }
+        above.push(at);
+    }
+    let key = |at: &usize| {
+        let agent = &agents[*at];
+        Reverse(match sort {
+            Sort::Start => None,
+            Sort::Activity => agent.last_event_at_ms,
+            Sort::Cost => agent.subtree.cost_micro_usd,
+            Sort::Time => agent.wall_ms,
+        })
+    };
+    below.iter_mut().for_each(|children| children.sort_by_key(key));
+    let mut order = Vec::with_capacity(agents.len());
+    let mut open: Vec<usize> = tops.into_iter().rev().collect();
+    while let Some(at) = open.pop() {
+        order.push(at);
+        open.extend(below[at].iter().rev());
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    #[test]
+    fn siblings_are_sorted_and_stay_below_their_parents() {
+        let mut tree = samples::tree("s", &[("root", 0), ("a", 1), ("b", 2), ("c", 2), ("d", 1), ("e", 1)]);
+        for (at, cost) in [(1, 5), (2, 1), (3, 4), (4, 9)] {
+            tree.agents[at].subtree.cost_micro_usd = Some(cost);
+        }
+        assert_eq!(order(&tree, Sort::Start), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(order(&tree, Sort::Cost), [0, 4, 1, 3, 2, 5]);
+        for sort in [Sort::Activity, Sort::Time] {
+            assert_eq!(order(&tree, sort), [0, 1, 2, 3, 4, 5], "equal ones stay as they are");
+        }
+    }
+
+    #[test]
+    fn filters_take_whom_they_say() {
+        let mut agent = samples::tree("s", &[("root", 0)]).agents.remove(0);
+        let taken =
+            |agent: &Agent| [Filter::All, Filter::Running, Filter::Troubled].map(|filter| filter.has(agent));
+        assert_eq!(taken(&agent), [true, false, false]);
+        agent.status = AgentStatus::Failed;
+        assert_eq!(taken(&agent), [true, false, true]);
+        agent.status = AgentStatus::Running;
+        assert_eq!(taken(&agent), [true, true, false]);
+        agent.flags = vec![Flag::Stalled];
+        assert_eq!(taken(&agent), [true, true, true]);
+    }
+}

@@ -1,0 +1,165 @@
+//! Colours. They say how something stands and nothing else: what is selected or in focus is said by weight and ground.
+
+use std::str::FromStr;
+
+use ratatui::style::{Color, Modifier, Style};
+use subscope_render::Ink;
+
+use crate::settings::{ChoiceError, choose};
+
+/// A set of colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Palette {
+    /// For a dark ground, of 256 colours.
+    Dark,
+    /// For a light ground, of 256 colours.
+    Light,
+    /// As far apart as a terminal can.
+    Contrast,
+    /// The sixteen that the terminal's own theme defines.
+    Sixteen,
+}
+
+impl Palette {
+    /// Every set.
+    pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Contrast, Self::Sixteen];
+
+    /// The word of the setting.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dark => "dark",
+            Self::Light => "light",
+            Self::Contrast => "contrast",
+            Self::Sixteen => "16",
+        }
+    }
+
+    /// The next set.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Dark => Self::Light,
+            Self::Light => Self::Contrast,
+            Self::Contrast => Self::Sixteen,
+            Self::Sixteen => Self::Dark,
+        }
+    }
+}
+
+impl FromStr for Palette {
+    type Err = ChoiceError;
+
+    fn from_str(word: &str) -> Result<Self, ChoiceError> {
+        choose(word, &Self::ALL, Self::as_str)
+    }
+}
+
+/// How things look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Theme {
+    palette: Option<Palette>,
+}
+
+impl Theme {
+    /// The theme of a palette, or of none where there are to be no colours.
+    pub(crate) fn new(palette: Palette, has_color: bool) -> Self {
+        Self { palette: has_color.then_some(palette) }
+    }
+
+    /// How a part of a line looks.
+    pub(crate) fn ink(self, ink: Option<Ink>) -> Style {
+        let plain = Style::new();
+        let Some(ink) = ink else { return plain };
+        let Some(palette) = self.palette else {
+            return match ink {
+                Ink::Running | Ink::Waiting | Ink::Stalled | Ink::Failed | Ink::Strong => {
+                    plain.add_modifier(Modifier::BOLD)
+                }
+                Ink::Done => plain.add_modifier(Modifier::DIM),
+            };
+        };
+        let [running, done, failed, stalled, waiting] = inks(palette);
+        let state = |color: Color| {
+            let bold = if palette == Palette::Contrast { Modifier::BOLD } else { Modifier::empty() };
+            plain.fg(color).add_modifier(bold)
+        };
+        match ink {
+            Ink::Running => state(running),
+            Ink::Done => plain.fg(done),
+            Ink::Failed => state(failed),
+            Ink::Stalled => state(stalled),
+            Ink::Waiting => state(waiting),
+            Ink::Strong => plain.add_modifier(Modifier::BOLD),
+        }
+    }
+
+    /// The ground of what is selected; weaker where the keys go elsewhere.
+    pub(crate) fn selected(self, has_focus: bool) -> Style {
+        let ground =
+            |focused: u8, other: u8| Style::new().bg(Color::Indexed(if has_focus { focused } else { other }));
+        match self.palette {
+            Some(Palette::Dark) => ground(238, 235),
+            Some(Palette::Light) => ground(252, 255),
+            Some(Palette::Contrast | Palette::Sixteen) | None if has_focus => {
+                Style::new().add_modifier(Modifier::REVERSED)
+            }
+            Some(Palette::Contrast | Palette::Sixteen) | None => {
+                Style::new().add_modifier(Modifier::UNDERLINED)
+            }
+        }
+    }
+
+    /// Lines between panels.
+    pub(crate) fn rule(self) -> Style {
+        match self.palette {
+            Some(Palette::Dark) => Style::new().fg(Color::Indexed(239)),
+            Some(Palette::Light) => Style::new().fg(Color::Indexed(250)),
+            Some(Palette::Contrast) => Style::new().fg(Color::Gray),
+            Some(Palette::Sixteen) => Style::new().fg(Color::DarkGray),
+            None => Style::new().add_modifier(Modifier::DIM),
+        }
+    }
+}
+
+/// Running, done, failed, stalled, waiting.
+fn inks(palette: Palette) -> [Color; 5] {
+    match palette {
+        Palette::Dark => [80, 245, 203, 214, 177].map(Color::Indexed),
+        Palette::Light => [30, 243, 160, 130, 127].map(Color::Indexed),
+        Palette::Contrast => {
+            [Color::LightCyan, Color::Gray, Color::LightRed, Color::LightYellow, Color::LightMagenta]
+        }
+        Palette::Sixteen => [Color::Cyan, Color::DarkGray, Color::Red, Color::Yellow, Color::Magenta],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_colours_there_is_none_and_states_keep_apart_from_what_is_done() {
+        let theme = Theme::new(Palette::Dark, false);
+        for ink in [Ink::Running, Ink::Done, Ink::Failed, Ink::Stalled, Ink::Waiting, Ink::Strong] {
+            let style = theme.ink(Some(ink));
+            assert_eq!((style.fg, style.bg), (None, None), "{ink:?}");
+        }
+        assert_eq!((theme.selected(true).bg, theme.rule().fg), (None, None));
+        assert_ne!(theme.ink(Some(Ink::Running)), theme.ink(Some(Ink::Done)));
+    }
+
+    #[test]
+    fn states_differ_in_every_palette() {
+        for palette in Palette::ALL {
+            let theme = Theme::new(palette, true);
+            let mut seen: Vec<Style> = Vec::new();
+            for ink in [Ink::Running, Ink::Done, Ink::Failed, Ink::Stalled, Ink::Waiting] {
+                let style = theme.ink(Some(ink));
+                assert!(!seen.contains(&style), "{palette:?} {ink:?}");
+                seen.push(style);
+            }
+            assert_eq!(palette.as_str().parse(), Ok(palette));
+        }
+        assert!("pink".parse::<Palette>().is_err());
+    }
+}

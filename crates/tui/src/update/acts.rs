@@ -1,0 +1,171 @@
+//! Finding somebody, and doing something with whoever is selected.
+
+use subscope_model::{Agent, AgentId, Tree};
+use subscope_render::{Detail, Ink, Row, Style, TreeOptions, render_tree};
+
+use super::{Effect, ask, moves, notice, settle_soon};
+use crate::{
+    ask::Question,
+    keys::Action,
+    state::{Overlay, Panel, Reach, State, View},
+};
+
+/// Columns of a text for an editor: long lines are the editor's to wrap.
+const TEXT_WIDTH: usize = 100;
+
+/// Finds somebody or something.
+pub(super) fn find(state: &mut State, action: Action) {
+    match action {
+        Action::Search => {
+            state.overlay = Some(Overlay::Search { text: String::new(), reach: Reach::Here });
+        }
+        Action::NextHit => to_hit(state, true),
+        Action::PreviousHit => to_hit(state, false),
+        Action::Follow => {
+            state.is_following = !state.is_following;
+            state.reading.up = 0;
+            state.reading.feed_up = 0;
+            let words = if state.is_following { "following whoever works" } else { "following nobody" };
+            notice(state, words, Ink::Done);
+        }
+        Action::Spawn => to_spawn(state),
+        Action::Alert => to_alert(state),
+        _ => {}
+    }
+}
+
+/// The agents among some rows that have a text, which is in lower case.
+pub(super) fn hits(tree: &Tree, rows: &[Row], text: &str) -> Vec<AgentId> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let agents = rows.iter().filter_map(|row| tree.agents.get(row.agent));
+    agents.filter(|agent| has(agent, text)).map(|agent| agent.id.clone()).collect()
+}
+
+fn has(agent: &Agent, text: &str) -> bool {
+    let texts =
+        [&agent.agent_type, &agent.name, &agent.description, &agent.prompt, &agent.result, &agent.error];
+    let is_in = |value: &str| value.to_lowercase().contains(text);
+    texts.into_iter().flatten().any(|value| is_in(value))
+        || is_in(&agent.id)
+        || agent.tools.iter().any(|call| is_in(&call.name) || call.detail.as_deref().is_some_and(is_in))
+}
+
+/// Selects the next agent that has the text, or the one before; in a circle.
+pub(super) fn to_hit(state: &mut State, is_on: bool) {
+    let count = state.search.hits.len();
+    if count == 0 {
+        let words =
+            if state.search.text.is_empty() { "nothing was looked for" } else { "nobody here has it" };
+        notice(state, words, Ink::Stalled);
+        return;
+    }
+    let place_of = |id: &AgentId| {
+        let tree = state.tree()?;
+        state.rows.iter().position(|row| tree.agents.get(row.agent).is_some_and(|agent| agent.id == *id))
+    };
+    let here = state.row_at();
+    let next = if is_on {
+        state.search.hits.iter().position(|hit| place_of(hit) > here).unwrap_or(0)
+    } else {
+        state.search.hits.iter().rposition(|hit| place_of(hit) < here).unwrap_or(count - 1)
+    };
+    let hit = state.search.hits[next].clone();
+    notice(state, format!("{} of {count} agents with \"{}\"", next + 1, state.search.text), Ink::Done);
+    moves::choose_agent(state, hit);
+}
+
+/// Selects whoever started the selected agent, at the call that did.
+fn to_spawn(state: &mut State) {
+    let found = state.agent().map(|agent| (agent.parent_id.clone(), agent.spawned_by.clone()));
+    let Some((Some(parent), call)) = found else {
+        notice(state, "nobody is known to have started it", Ink::Stalled);
+        return;
+    };
+    moves::choose_agent(state, parent);
+    state.reading.call = call.map(|call| call.0);
+    state.view = View::Agents;
+    state.panel = Panel::Detail;
+}
+
+fn to_alert(state: &mut State) {
+    let Some(alert) = state.alerts.newest().cloned() else {
+        notice(state, "no alerts", Ink::Done);
+        return;
+    };
+    moves::choose_session(state, alert.session);
+    moves::choose_agent(state, alert.agent);
+    state.alerts.dismiss();
+    if state.panel == Panel::Sessions {
+        state.panel = Panel::Main;
+    }
+    settle_soon(state);
+}
+
+/// Does something with whoever is selected.
+pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Help => state.overlay = Some(Overlay::Help(0)),
+        Action::Stop => ask_to_stop(state),
+        Action::Open => return agent_text(state).map(Effect::Open).into_iter().collect(),
+        Action::Copy => return copy(state),
+        Action::Page => {
+            let mut effects = Vec::new();
+            ask(state, &mut effects, Question::Page);
+            return effects;
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+fn ask_to_stop(state: &mut State) {
+    let refusal = match state.agent() {
+        _ if state.travel().is_some() => Some("nobody can be stopped in the past: L leads to now"),
+        None => Some("nobody is selected"),
+        Some(agent) if agent.id.is_root() => Some("only subagents can be stopped: select one"),
+        Some(agent) if !agent.status.is_live() => Some("it has ended already"),
+        Some(_) => None,
+    };
+    if let Some(words) = refusal {
+        notice(state, words, Ink::Stalled);
+        return;
+    }
+    if let (Some(session), Some(agent)) = (state.session(), state.agent()) {
+        let (session, agent, title) = (session.clone(), agent.id.clone(), agent.title());
+        state.overlay = Some(Overlay::Stop { session, agent, title });
+    }
+}
+
+/// Copies what has the keys: a session's id, an agent's result, else its task, else its id.
+fn copy(state: &mut State) -> Vec<Effect> {
+    let (what, text) = match (state.panel, state.agent()) {
+        (Panel::Sessions, _) | (_, None) => match state.session() {
+            Some(session) => ("session id", session.to_string()),
+            None => return Vec::new(),
+        },
+        (Panel::Main, Some(agent)) => ("agent id", agent.id.to_string()),
+        (Panel::Detail, Some(agent)) => match (&agent.error, &agent.result, &agent.prompt) {
+            (Some(text), ..) => ("error", text.to_string()),
+            (None, Some(text), _) => ("result", text.to_string()),
+            (None, None, Some(text)) => ("task", text.to_string()),
+            (None, None, None) => ("agent id", agent.id.to_string()),
+        },
+    };
+    notice(state, format!("{what} copied"), Ink::Done);
+    vec![Effect::Copy(text)]
+}
+
+/// Everything about the selected agent and those below it as text, made safe.
+fn agent_text(state: &State) -> Option<String> {
+    let (tree, agent) = (state.tree()?, state.agent_id()?);
+    let style = Style { color: false, width: TEXT_WIDTH, ..state.settings.style };
+    let offset_minutes = state.settings.offset_minutes;
+    let now = Some(state.moment_ms());
+    let agent = Some(agent);
+    Some(render_tree(
+        tree,
+        &TreeOptions { detail: Detail::Full, style, now, agent, offset_minutes, flat: false, most: None },
+    ))
+}

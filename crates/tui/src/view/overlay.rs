@@ -1,0 +1,125 @@
+//! What lies over everything: the keys, what was found; and what stands where there is nothing yet.
+
+use ratatui::layout::Rect;
+use subscope_render::{Ink, style::Line, table::ago, text};
+
+use super::paint::{Canvas, painted};
+use crate::{
+    keys::{Group, KEYS},
+    state::{Overlay, State},
+};
+
+/// Columns of one group of keys.
+const GROUP: u16 = 46;
+
+pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+    match &state.overlay {
+        Some(Overlay::Help(from)) => help(*from, area, canvas),
+        Some(Overlay::Hits { words, hits, at }) => {
+            let area =
+                centred(area, area.width.saturating_sub(4).min(110), (hits.len() * 2 + 2).min(40) as u16);
+            sheet(
+                area,
+                &format!("{} passages with {}", hits.len(), canvas.style.one_line(words, 40)),
+                canvas,
+            );
+            let height = usize::from(area.height.saturating_sub(2) / 2).max(1);
+            let first = at.saturating_sub(height - 1).min(hits.len().saturating_sub(height));
+            for (place, hit) in hits.iter().enumerate().skip(first).take(height) {
+                let y = area.y + 1 + ((place - first) * 2) as u16;
+                let width = area.width.saturating_sub(4);
+                let mut line = Line::default();
+                let age =
+                    hit.at_ms.map_or_else(String::new, |at| format!("{} ago, ", ago(state.now_ms - at)));
+                let agent = canvas.style.one_line(&hit.agent, usize::from(width) / 2);
+                line.paint(Ink::Strong, &agent);
+                line.paint(
+                    Ink::Done,
+                    &format!("  {age}{}, {}", hit.kind, canvas.style.one_line(&hit.session_id, 8)),
+                );
+                canvas.line(area.x + 2, y, width, line);
+                let snippet = canvas.style.one_line(&hit.snippet, usize::from(width).saturating_sub(2));
+                canvas.text(area.x + 4, y + 1, width.saturating_sub(2), &snippet);
+                if place == *at {
+                    canvas.select(Rect { x: area.x + 1, y, width: area.width - 2, height: 2 }, true);
+                }
+            }
+        }
+        Some(Overlay::Search { .. } | Overlay::Stop { .. }) | None => {}
+    }
+}
+
+fn centred(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.clamp(3, area.height.max(3)).min(area.height));
+    Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
+}
+
+/// An empty sheet with a title in its frame.
+fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
+    canvas.clear(area);
+    canvas.titled_rule(Rect { height: 1, ..area }, &painted(Ink::Strong, title), &painted(Ink::Done, "Esc"));
+    canvas.titled_rule(Rect { y: area.bottom() - 1, height: 1, ..area }, &Line::default(), &Line::default());
+    for x in [area.x, area.right() - 1] {
+        canvas.vertical_rule(x, area.y + 1, area.bottom() - 1);
+    }
+}
+
+fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
+    let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
+    let lines: Vec<Line> = Group::ALL.into_iter().flat_map(|keys| group(keys, canvas)).collect();
+    let per_column = lines.len().div_ceil(usize::from(columns));
+    let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
+    sheet(sheet_area, "Keys", canvas);
+    let height = usize::from(sheet_area.height.saturating_sub(2));
+    canvas.drawn.page = height;
+    let is_cut = per_column > height;
+    let from = from.min(per_column.saturating_sub(height));
+    let width = (sheet_area.width - 3) / columns;
+    for (column, part) in lines.chunks(per_column).enumerate() {
+        for (line, y) in part.iter().skip(from).take(height).zip(sheet_area.y + 1..) {
+            canvas.line(sheet_area.x + 2 + column as u16 * width, y, width - 1, line.clone());
+        }
+    }
+    if is_cut {
+        super::tree::more(canvas, sheet_area, from, per_column.saturating_sub(from + height));
+    }
+}
+
+fn group(group: Group, canvas: &Canvas<'_>) -> Vec<Line> {
+    let mut lines = vec![painted(Ink::Done, group.title())];
+    for key in KEYS.iter().filter(|key| key.group == group) {
+        let mut line = Line::default();
+        line.push("  ");
+        line.paint(Ink::Strong, &text::pad(&canvas.own(key.label), 9));
+        line.push(key.what);
+        lines.push(line);
+    }
+    lines
+}
+
+/// Draws what to do where nothing is shown.
+pub(super) fn nothing_yet(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+    super::mark(canvas, area, crate::state::Panel::Main);
+    let is_asked = state.session().is_some() || !state.is_caught_up;
+    let lines: &[(&str, &str)] = if is_asked {
+        &[("", "reading…")]
+    } else {
+        &[
+            ("", "Nothing to see yet. What Claude Code does on this machine appears here by itself."),
+            ("", ""),
+            ("claude", "start it in another terminal"),
+            ("subscope run -- claude -p \"…\"", "or start it from here"),
+            ("subscope replay FILE", "plays a recorded session back"),
+            ("subscope demo", "shows a recording that is part of the program"),
+            ("subscope doctor", "says what is missing"),
+        ]
+    };
+    for ((command, words), y) in lines.iter().zip(area.y + 1..area.bottom()) {
+        let mut line = Line::default();
+        if !command.is_empty() {
+            line.paint(Ink::Strong, &text::pad(&canvas.own(command), 32));
+        }
+        line.paint(Ink::Done, &canvas.own(words));
+        canvas.line(area.x + 2, y, area.width.saturating_sub(3), line);
+    }
+}

@@ -1,0 +1,172 @@
+//! What is drawn on: lines of `render` in the colours of the theme.
+
+use ratatui::{buffer::Buffer, layout::Rect};
+use subscope_render::{
+    Ink, Style,
+    style::{Glyphs, Line},
+    text,
+};
+
+use crate::{
+    state::{Drawn, Spot, State},
+    theme::Theme,
+};
+
+/// A screen in the making.
+pub(super) struct Canvas<'a> {
+    buffer: &'a mut Buffer,
+    pub(super) theme: Theme,
+    /// Colours and characters of what `render` makes; its width is whatever a panel has.
+    pub(super) style: Style,
+    pub(super) drawn: Drawn,
+}
+
+impl<'a> Canvas<'a> {
+    pub(super) fn new(state: &State, buffer: &'a mut Buffer) -> Self {
+        let style = state.settings.style;
+        let theme = Theme::new(state.settings.palette, style.color);
+        Self { buffer, theme, style, drawn: Drawn::default() }
+    }
+
+    pub(super) fn into_drawn(self) -> Drawn {
+        self.drawn
+    }
+
+    /// The glyphs in use.
+    pub(super) fn glyphs(&self) -> &'static Glyphs {
+        self.style.glyphs()
+    }
+
+    /// The style of a panel of that width.
+    pub(super) fn style_of(&self, width: u16) -> Style {
+        Style { width: usize::from(width), ..self.style }
+    }
+
+    /// Words of our own in the set of characters in use.
+    pub(super) fn own(&self, words: &str) -> String {
+        if !self.style.ascii {
+            return words.to_owned();
+        }
+        let images = [
+            ("·", "-"),
+            ("…", "..."),
+            ("“", "\""),
+            ("”", "\""),
+            ("↑", "Up"),
+            ("↓", "Down"),
+            ("←", "Left"),
+            ("→", "Right"),
+            ("⇧", "S-"),
+        ];
+        images.iter().fold(words.to_owned(), |words, (image, ascii)| words.replace(image, ascii))
+    }
+
+    /// Draws a line, cut with a mark where it is too long.
+    pub(super) fn line(&mut self, x: u16, y: u16, width: u16, line: Line) {
+        if !self.buffer.area.contains((x, y).into()) {
+            return;
+        }
+        let line = line.fit(usize::from(width), self.glyphs().ellipsis);
+        let mut at = x;
+        for (ink, part) in line.parts() {
+            let room = (x + width).saturating_sub(at);
+            (at, _) = self.buffer.set_stringn(at, y, part, usize::from(room), self.theme.ink(ink));
+        }
+    }
+
+    /// Draws a text without a colour.
+    pub(super) fn text(&mut self, x: u16, y: u16, width: u16, words: &str) {
+        let mut line = Line::default();
+        line.push(words);
+        self.line(x, y, width, line);
+    }
+
+    /// Grounds a row that is selected.
+    pub(super) fn select(&mut self, area: Rect, has_focus: bool) {
+        let style = self.theme.selected(has_focus);
+        self.buffer.set_style(area.intersection(self.buffer.area), style);
+    }
+
+    /// Clears an area, for what lies over the rest.
+    pub(super) fn clear(&mut self, area: Rect) {
+        let area = area.intersection(self.buffer.area);
+        for position in area.positions() {
+            if let Some(cell) = self.buffer.cell_mut(position) {
+                cell.reset();
+            }
+        }
+    }
+
+    /// Draws a line from top to bottom.
+    pub(super) fn vertical_rule(&mut self, x: u16, from: u16, to: u16) {
+        let (style, symbol) = (self.theme.rule(), if self.style.ascii { "|" } else { "│" });
+        for y in from..to {
+            self.buffer.set_stringn(x, y, symbol, 1, style);
+        }
+    }
+
+    /// Draws a line from side to side with a title in it, and something at its right end.
+    pub(super) fn titled_rule(&mut self, area: Rect, title: &Line, right: &Line) {
+        let symbol = if self.style.ascii { "-" } else { "─" };
+        let style = self.theme.rule();
+        self.buffer.set_stringn(
+            area.x,
+            area.y,
+            symbol.repeat(usize::from(area.width)),
+            usize::from(area.width),
+            style,
+        );
+        let right_width = u16::try_from(right.width()).unwrap_or(u16::MAX);
+        let has_right = right_width > 0 && right_width + 12 < area.width;
+        let room = area.width.saturating_sub(2 + if has_right { right_width + 3 } else { 0 });
+        if title.width() > 0 {
+            let mut spaced = Line::default();
+            spaced.push(" ");
+            title.parts().for_each(|(ink, part)| spaced.add(ink, part));
+            spaced.push(" ");
+            self.line(area.x + 1, area.y, room, spaced);
+        }
+        if has_right {
+            let mut spaced = Line::default();
+            spaced.push(" ");
+            right.parts().for_each(|(ink, part)| spaced.add(ink, part));
+            spaced.push(" ");
+            self.line(area.right() - right_width - 3, area.y, right_width + 2, spaced);
+        }
+    }
+
+    /// Draws one symbol.
+    pub(super) fn symbol(&mut self, x: u16, y: u16, symbol: &str, style: ratatui::style::Style) {
+        self.buffer.set_stringn(x, y, symbol, 1, style);
+    }
+
+    /// Says what a mouse means there.
+    pub(super) fn spot(&mut self, area: Rect, spot: Spot) {
+        self.drawn.spots.push((area, spot));
+    }
+}
+
+/// A line of one text in one colour.
+pub(super) fn painted(ink: Ink, words: &str) -> Line {
+    let mut line = Line::default();
+    line.paint(ink, words);
+    line
+}
+
+/// Appends parts with dots between them, as many as fit into `room` columns.
+pub(super) fn push_parts(line: &mut Line, parts: Vec<(Option<Ink>, String)>, dot: &str, room: usize) {
+    let mut is_first = true;
+    let count = parts.len();
+    for (at, (ink, part)) in parts.into_iter().enumerate() {
+        let gap = if is_first { String::new() } else { format!(" {dot} ") };
+        // What is left out is counted, for which there has to be room.
+        let more = if at + 1 < count { 8 } else { 0 };
+        if line.width() + text::width(&gap) + text::width(&part) + more > room && !is_first {
+            line.paint(Ink::Done, &format!(" {dot} +{}", count - at));
+            return;
+        }
+        line.paint(Ink::Done, &gap);
+        line.add(ink, &part);
+        is_first = false;
+    }
+}

@@ -1,0 +1,190 @@
+//! What agents write, as lines: wrapped, with headings and code told apart by weight, since colours are for states.
+
+use subscope_render::{Ink, Style, safe, style::Line, text};
+
+/// Words that most languages of agents' snippets share.
+const KEYWORDS: [&str; 40] = [
+    "async",
+    "await",
+    "break",
+    "case",
+    "class",
+    "const",
+    "continue",
+    "def",
+    "else",
+    "enum",
+    "export",
+    "fn",
+    "for",
+    "from",
+    "func",
+    "function",
+    "if",
+    "impl",
+    "import",
+    "in",
+    "interface",
+    "let",
+    "loop",
+    "match",
+    "mod",
+    "mut",
+    "new",
+    "pub",
+    "return",
+    "self",
+    "static",
+    "struct",
+    "switch",
+    "trait",
+    "type",
+    "use",
+    "var",
+    "where",
+    "while",
+    "yield",
+];
+
+/// What begins a comment.
+const COMMENTS: [&str; 3] = ["//", "# ", "-- "];
+
+/// How a text is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Text {
+    /// Words with headings, and code between fences.
+    Prose,
+    /// Code, JSON, output of programs.
+    Code,
+}
+
+/// Returns the text as lines of at most `width` columns, no more than `most`; the last one says how many are left out.
+pub(super) fn lines(
+    body: &str,
+    kind: Text,
+    ink: Option<Ink>,
+    width: usize,
+    most: usize,
+    style: &Style,
+) -> Vec<Line> {
+    // Each line has at most so many bytes that count: what no screen can hold is not looked at.
+    let bound = most.saturating_mul(width.max(1)).saturating_mul(8).saturating_add(256);
+    let body = body.trim_end();
+    let mut end = body.len().min(bound);
+    while !body.is_char_boundary(end) {
+        end -= 1;
+    }
+    let text = safe::lines(&body[..end], style.charset());
+    let mut out = Vec::new();
+    let mut is_code = kind == Text::Code;
+    let mut hidden = body[end..].lines().count();
+    for raw in text.trim_matches('\n').lines() {
+        if out.len() >= most {
+            hidden += 1;
+            continue;
+        }
+        if kind == Text::Prose && raw.trim_start().starts_with("```") {
+            is_code = !is_code;
+            out.push(line(raw, Some(Ink::Done), width, style));
+            continue;
+        }
+        let is_heading = !is_code && raw.starts_with('#') && raw.trim_start_matches('#').starts_with(' ');
+        let pieces = if raw.is_empty() { vec![String::new()] } else { text::wrap(raw, width) };
+        for piece in pieces {
+            if out.len() >= most {
+                hidden += 1;
+                break;
+            }
+            out.push(match (ink, is_code) {
+                (Some(ink), _) => line(&piece, Some(ink), width, style),
+                (None, true) => code(&piece),
+                (None, false) => line(&piece, is_heading.then_some(Ink::Strong), width, style),
+            });
+        }
+    }
+    if hidden > 0 {
+        out.pop();
+        let mut left = Line::default();
+        left.paint(Ink::Done, &format!("{} {} more lines", style.glyphs().ellipsis, hidden + 1));
+        out.push(left);
+    }
+    out
+}
+
+fn line(words: &str, ink: Option<Ink>, width: usize, style: &Style) -> Line {
+    let mut line = Line::default();
+    line.add(ink, words);
+    line.fit(width, style.glyphs().ellipsis)
+}
+
+/// One line of code: keywords strong, comments quiet.
+fn code(words: &str) -> Line {
+    let mut line = Line::default();
+    let comment = COMMENTS
+        .iter()
+        .filter_map(|mark| words.find(mark))
+        // `http://` is no comment.
+        .filter(|at| *at == 0 || words[..*at].ends_with(char::is_whitespace))
+        .min();
+    let (before, after) = words.split_at(comment.unwrap_or(words.len()));
+    let mut rest = before;
+    while !rest.is_empty() {
+        let is_word = |character: char| character.is_alphanumeric() || character == '_';
+        let starts = rest.starts_with(is_word);
+        let end = rest.find(|character| is_word(character) != starts).unwrap_or(rest.len());
+        let (piece, more) = rest.split_at(end);
+        line.add(KEYWORDS.contains(&piece).then_some(Ink::Strong), piece);
+        rest = more;
+    }
+    line.paint(Ink::Done, after);
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STYLE: Style = Style { color: true, ascii: false, width: 40 };
+
+    fn parts(lines: &[Line]) -> Vec<Vec<(Option<Ink>, String)>> {
+        lines.iter().map(|line| line.parts().map(|(ink, part)| (ink, part.to_owned())).collect()).collect()
+    }
+
+    #[test]
+    fn headings_and_code_differ_by_weight() {
+        let text = "# Title\nreturn it\n```rust\nfn main() { // go\n```\ndone";
+        let drawn = parts(&lines(text, Text::Prose, None, 40, 99, &STYLE));
+        assert_eq!(drawn[0], [(Some(Ink::Strong), "# Title".into())]);
+        assert_eq!(drawn[1], [(None, "return it".into())]);
+        assert_eq!(
+            drawn[3],
+            [
+                (Some(Ink::Strong), "fn".into()),
+                (None, " main() { ".into()),
+                (Some(Ink::Done), "// go".into())
+            ]
+        );
+        assert_eq!(drawn[5], [(None, "done".into())]);
+        let url = parts(&lines("curl http://x", Text::Code, None, 40, 9, &STYLE));
+        assert_eq!(url[0], [(None, "curl http://x".into())]);
+    }
+
+    #[test]
+    fn long_texts_say_how_much_is_left_out_and_stay_within_the_width() {
+        let text = "line of words\n".repeat(50);
+        let drawn = lines(&text, Text::Prose, None, 9, 5, &STYLE);
+        assert_eq!(drawn.len(), 5);
+        assert!(drawn.iter().all(|line| line.width() <= 20));
+        let last: String = drawn[4].parts().map(|(_, part)| part.to_owned()).collect();
+        assert!(last.starts_with("… ") && last.ends_with(" more lines"), "{last}");
+        let huge = "x".repeat(10_000_000);
+        assert_eq!(lines(&huge, Text::Code, None, 40, 3, &STYLE).len(), 3);
+    }
+
+    #[test]
+    fn hostile_text_is_made_visible() {
+        let drawn = lines("\u{1b}[2J\u{202e}x", Text::Prose, None, 60, 9, &STYLE);
+        let words: String = drawn[0].parts().map(|(_, part)| part.to_owned()).collect();
+        assert_eq!(words, "␛[2J⟨U+202E⟩x");
+    }
+}

@@ -1,0 +1,137 @@
+//! The list of sessions.
+
+use ratatui::layout::Rect;
+use subscope_model::{AgentStatus, Flag, SessionRow, SessionStatus};
+use subscope_render::{Ink, style::Line, table::ago, text};
+
+use super::{
+    mark,
+    paint::{Canvas, painted},
+};
+use crate::state::{Panel, Spot, State, trees::asks};
+
+/// From this width on there is room for figures.
+const WIDE: u16 = 56;
+
+/// Columns of the place that a session works in, at most.
+const PLACE: usize = 10;
+
+pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+    mark(canvas, area, Panel::Sessions);
+    let has_focus = state.panel == Panel::Sessions;
+    let count = state.sessions.rows.len();
+    let more = if state.sessions.has_more() { "+" } else { "" };
+    let title = painted(if has_focus { Ink::Strong } else { Ink::Done }, &format!("Sessions {count}{more}"));
+    let right = if area.width >= WIDE {
+        painted(Ink::Done, "agents   tokens      cost   ago")
+    } else {
+        Line::default()
+    };
+    canvas.titled_rule(Rect { height: 1, ..area }, &title, &right);
+    let list = Rect { y: area.y + 1, height: area.height - 1, ..area };
+    let height = usize::from(list.height);
+    let selected = state.sessions.place();
+    let first = first_in_sight(state.drawn.first_session, selected, height, count);
+    canvas.drawn.first_session = first;
+    if has_focus {
+        canvas.drawn.page = height;
+    }
+    if count == 0 {
+        let words = if state.is_caught_up { "none yet" } else { "reading…" };
+        let line = painted(Ink::Done, &canvas.own(words));
+        canvas.line(list.x + 2, list.y, list.width - 2, line);
+    }
+    let in_sight = || state.sessions.rows.iter().skip(first).take(height);
+    let widest = in_sight().map(|row| text::width(place_of(row))).max().unwrap_or(0).min(PLACE);
+    for (row, y) in in_sight().zip(list.y..list.bottom()) {
+        let line = line(state, row, list.width, widest, canvas);
+        let place = Rect { y, height: 1, ..list };
+        canvas.line(list.x, y, list.width, line);
+        if state.session() == Some(&row.id) {
+            canvas.select(place, has_focus);
+        }
+        canvas.spot(place, Spot::Session(row.id.clone()));
+    }
+}
+
+/// Returns the first item in sight: as before, unless what is selected would be out of sight.
+pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usize, count: usize) -> usize {
+    let most = count.saturating_sub(height);
+    let first = before.min(most);
+    match selected {
+        Some(at) if at < first => at,
+        Some(at) if at >= first + height => (at + 1).saturating_sub(height),
+        _ => first,
+    }
+}
+
+/// The last part of the folder that a session works in.
+fn place_of(row: &SessionRow) -> &str {
+    row.cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or_default()
+}
+
+fn line(state: &State, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> Line {
+    let style = canvas.style;
+    let glyphs = style.glyphs();
+    let (icon, ink) = icon(state, row, canvas);
+    let is_live = row.status == SessionStatus::Live;
+    let mut line = Line::default();
+    line.push(" ");
+    line.paint(ink, icon);
+    line.push(" ");
+    let age = row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |at| ago(state.now_ms - at));
+    let mut right = Line::default();
+    if width >= WIDE {
+        let tokens = row
+            .usage
+            .map_or_else(|| glyphs.unknown.to_owned(), |usage| style.tokens(usage.total_tokens, usage.floor));
+        let cost =
+            row.cost_micro_usd.map_or_else(|| glyphs.unknown.to_owned(), |cost| style.money(cost, false));
+        let agents = if is_live && row.running > 0 {
+            format!("{}/{}", row.running, row.agents)
+        } else {
+            row.agents.to_string()
+        };
+        for (end, words) in [(6, agents), (15, tokens), (25, cost), (31, age.clone())] {
+            right.end_at(end, (!is_live).then_some(Ink::Done), &words);
+        }
+    } else if row.failed > 0 {
+        right.paint(Ink::Failed, &format!("{}{}", glyphs.failed, row.failed));
+        right.push(" ");
+    }
+    if width < WIDE {
+        match is_live {
+            true if row.running > 0 => right.paint(ink, &row.running.to_string()),
+            true => {}
+            false => right.paint(Ink::Done, &age),
+        }
+    }
+    let room = usize::from(width).saturating_sub(line.width() + right.width() + 2);
+    let widest = widest.min(room);
+    let place = style.one_line(place_of(row), widest);
+    let over = (!is_live).then_some(Ink::Done);
+    line.add(over, &text::pad(&place, widest));
+    let title = row.title.as_deref().unwrap_or(&row.id);
+    let title = style.one_line(title, room.saturating_sub(widest + 1));
+    line.push(" ");
+    line.add(over, &title);
+    let gap = usize::from(width).saturating_sub(line.width() + right.width() + 1);
+    line.push(&" ".repeat(gap));
+    right.parts().for_each(|(ink, part)| line.add(ink, part));
+    line
+}
+
+/// The worst thing about a session that is at work; that it is over says nothing of how.
+fn icon(state: &State, row: &SessionRow, canvas: &Canvas<'_>) -> (&'static str, Ink) {
+    let glyphs = canvas.glyphs();
+    if row.status == SessionStatus::Ended {
+        return (glyphs.dot, Ink::Done);
+    }
+    let agents = state.trees.get(&row.id).map(|tree| tree.agents.as_slice()).unwrap_or_default();
+    let is_stalled = agents.iter().any(|agent| agent.status.is_live() && agent.has(Flag::Stalled));
+    match () {
+        () if agents.iter().any(asks) => ("?", Ink::Waiting),
+        () if is_stalled => ("!", Ink::Stalled),
+        () => (glyphs.icon(AgentStatus::Running), Ink::Running),
+    }
+}

@@ -1,0 +1,28 @@
+//! The figures of the selected session.
+
+use ratatui::layout::Rect;
+use subscope_render::{breakdown::breakdown, style::Line, summary::summary_lines, table::stats_lines};
+
+use super::{mark, paint::Canvas};
+use crate::state::{Extent, Panel, State};
+
+pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+    mark(canvas, area, Panel::Main);
+    let Some(tree) = state.tree() else { return };
+    let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+    let style = canvas.style_of(inner.width);
+    let mut lines = summary_lines(tree, &style);
+    lines.push(Line::default());
+    lines.extend(stats_lines(&breakdown(tree), &style));
+    let height = usize::from(inner.height);
+    let most = lines.len().saturating_sub(height);
+    let down = state.reading.summary_down.min(most);
+    canvas.drawn.summary = Extent { most, height };
+    if state.panel == Panel::Main {
+        canvas.drawn.page = height;
+    }
+    for (line, y) in lines.into_iter().skip(down).zip(inner.y..inner.bottom()) {
+        canvas.line(inner.x, y, inner.width, line);
+    }
+    super::tree::more(canvas, area, down, most - down);
+}

@@ -1,0 +1,317 @@
+//! Everybody against the wall clock: a lane an agent.
+
+use std::collections::HashMap;
+
+use ratatui::{layout::Rect, style::Style as Look};
+use subscope_model::{AgentId, Millis, ToolStatus};
+use subscope_render::{
+    Ink, Row, Timeline,
+    rows::drawn_levels,
+    style::Line,
+    text,
+    timeline::{Lane, SpanKind},
+};
+
+use super::{mark, paint::Canvas, sessions::first_in_sight};
+use crate::state::{Panel, Spot, State};
+
+/// Distances of marks on the time axis.
+const STEPS_MS: [Millis; 22] = [
+    100,
+    200,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    15_000,
+    30_000,
+    60_000,
+    120_000,
+    300_000,
+    600_000,
+    900_000,
+    1_800_000,
+    3_600_000,
+    7_200_000,
+    14_400_000,
+    21_600_000,
+    43_200_000,
+    86_400_000,
+    604_800_000,
+];
+
+/// Columns that a mark on the time axis needs.
+const MARK: f64 = 11.0;
+
+/// The part of time that is in sight.
+#[derive(Clone, Copy)]
+struct Axis {
+    from_ms: Millis,
+    /// Milliseconds a column.
+    step: f64,
+    columns: u16,
+}
+
+impl Axis {
+    fn of(state: &State, timeline: &Timeline, columns: u16) -> Self {
+        let all = (timeline.end_ms - timeline.start_ms).max(1) as f64;
+        let shown = all / f64::from(2u32.saturating_pow(state.waterfall.zoom));
+        // `as` saturates; sessions of some years are far below the range.
+        let end = timeline.end_ms - shown as Millis;
+        let from_ms = state.waterfall.from_ms.unwrap_or(end).min(end).max(timeline.start_ms);
+        Self { from_ms, step: shown / f64::from(columns.max(1)), columns }
+    }
+
+    /// The column of a moment, which may be out of sight.
+    fn column(&self, at: Millis) -> f64 {
+        (at - self.from_ms) as f64 / self.step
+    }
+}
+
+pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+    mark(canvas, area, Panel::Main);
+    let (Some(tree), Some(timeline)) = (state.tree(), state.waterfall.timeline.as_ref()) else {
+        canvas.line(
+            area.x + 1,
+            area.y,
+            area.width,
+            super::paint::painted(Ink::Done, "nothing in this session has a time"),
+        );
+        return;
+    };
+    let has_focus = state.panel == Panel::Main;
+    let name = (area.width / 3).clamp(14, 46);
+    let lanes_x = area.x + name + 1;
+    let axis = Axis::of(state, timeline, area.width.saturating_sub(name + 3));
+    canvas.drawn.axis = Some((axis.from_ms, axis.step));
+    ruler(state, &axis, Rect { x: lanes_x, y: area.y, width: axis.columns, height: 1 }, canvas);
+    canvas.line(area.x + 1, area.y, name, span_of_all(timeline, canvas));
+
+    let has_legend = area.height >= 7;
+    let list = Rect { y: area.y + 1, height: area.height - 1 - u16::from(has_legend), ..area };
+    let selected = state.row_at();
+    let height = usize::from(list.height);
+    let first = first_in_sight(state.drawn.first_row, selected, height, state.rows.len());
+    canvas.drawn.first_row = first;
+    if has_focus {
+        canvas.drawn.page = height;
+    }
+    let path = path_of(timeline);
+    for ((at, row), y) in state.rows.iter().enumerate().skip(first).zip(list.y..list.bottom()) {
+        let Some(agent) = tree.agents.get(row.agent) else { continue };
+        canvas.line(list.x + 1, y, name - 1, label(state, row, name - 1, canvas));
+        if let Some(lane) = timeline.lanes.get(row.agent) {
+            let critical = path.get(&agent.id).map(Vec::as_slice).unwrap_or_default();
+            draw_lane(lane, critical, &axis, lanes_x, y, canvas);
+        }
+        let place = Rect { y, height: 1, ..list };
+        if Some(at) == selected {
+            canvas.select(place, has_focus);
+        }
+        canvas.spot(place, Spot::Agent(agent.id.clone()));
+    }
+    super::tree::more(
+        canvas,
+        Rect { height: list.height + 1, ..area },
+        first,
+        state.rows.len().saturating_sub(first + height),
+    );
+    if has_legend {
+        legend(state, Rect { y: area.bottom() - 1, height: 1, ..area }, canvas);
+    }
+}
+
+fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> Line {
+    let mut line = Line::default();
+    line.push(&text::duration(Some(timeline.end_ms - timeline.start_ms)));
+    let path: i64 = timeline.critical_path.iter().map(|step| step.to_ms - step.from_ms).sum();
+    line.paint(Ink::Done, &format!(" {} path {}", canvas.glyphs().dot, text::duration(Some(path))));
+    line
+}
+
+/// An agent's name, indented as in the tree, with how long it took.
+fn label(state: &State, row: &Row, width: u16, canvas: &Canvas<'_>) -> Line {
+    let mut line = Line::default();
+    let Some(agent) = state.tree().and_then(|tree| tree.agents.get(row.agent)) else { return line };
+    let (style, width) = (canvas.style, usize::from(width));
+    let glyphs = style.glyphs();
+    let ink = Ink::of(agent);
+    line.push(&row.lead(drawn_levels(width), glyphs));
+    line.paint(ink, glyphs.icon(agent.status));
+    line.push(" ");
+    let now = state.moment_ms();
+    let live = agent.started_at_ms.filter(|_| agent.status.is_live()).map(|start| now - start);
+    let span = text::duration(live.or(agent.wall_ms));
+    let room = width.saturating_sub(line.width() + text::width(&span) + 1);
+    let words = if agent.id.is_root() { "main".to_owned() } else { agent.title() };
+    let over = (ink == Ink::Done).then_some(ink);
+    line.add(over, &style.one_line(&words, room));
+    line.end_at(width, Some(Ink::Done), &span);
+    line
+}
+
+/// Draws marks on the time axis, as clock times.
+fn ruler(state: &State, axis: &Axis, area: Rect, canvas: &mut Canvas<'_>) {
+    let least = axis.step * MARK;
+    let step =
+        STEPS_MS.into_iter().find(|step| *step as f64 >= least).unwrap_or(STEPS_MS[STEPS_MS.len() - 1]);
+    let tick = if canvas.style.ascii { "|" } else { "╷" };
+    let offset = i64::from(state.settings.offset_minutes) * 60_000;
+    let mut at = (axis.from_ms + offset).div_euclid(step) * step - offset;
+    if at < axis.from_ms {
+        at += step;
+    }
+    let rule = canvas.theme.rule();
+    while axis.column(at) < f64::from(area.width) {
+        let x = area.x + axis.column(at) as u16;
+        let words = if step < 1_000 {
+            format!("{}.{}", text::clock(at, state.settings.offset_minutes), at.rem_euclid(1_000) / 100)
+        } else {
+            text::clock(at, state.settings.offset_minutes)
+        };
+        canvas.symbol(x, area.y, tick, rule);
+        if x + 1 + words.len() as u16 <= area.right() {
+            canvas.line(x + 1, area.y, words.len() as u16, super::paint::painted(Ink::Done, &words));
+        }
+        at += step;
+    }
+}
+
+/// What is drawn in one column of a lane.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    kind: Option<SpanKind>,
+    is_error: bool,
+    is_open: bool,
+    /// Which part of the column calls cover.
+    covered: f64,
+}
+
+/// Which of several things in a column is drawn.
+fn rank(kind: SpanKind) -> u8 {
+    match kind {
+        SpanKind::Permission => 5,
+        SpanKind::Retry => 4,
+        SpanKind::Tool => 3,
+        SpanKind::Children => 2,
+        SpanKind::Model => 1,
+    }
+}
+
+fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16, canvas: &mut Canvas<'_>) {
+    let width = f64::from(axis.columns);
+    let mut cells = vec![Cell::default(); usize::from(axis.columns)];
+    for span in &lane.spans {
+        let (from, to) = (axis.column(span.from_ms), axis.column(span.to_ms));
+        if to < 0.0 || from >= width {
+            continue;
+        }
+        let (from, to) = (from.max(0.0), to.min(width));
+        // What is too short for a column has one all the same.
+        let last = (to.ceil() as usize).max(from as usize + 1).min(cells.len());
+        for (at, cell) in cells.iter_mut().enumerate().take(last).skip(from as usize) {
+            if cell.kind.is_none_or(|kind| rank(span.kind) > rank(kind)) {
+                cell.kind = Some(span.kind);
+            }
+            if span.kind == SpanKind::Tool {
+                cell.covered += (to.min(at as f64 + 1.0) - from.max(at as f64)).max(0.0);
+                cell.is_error |= span.status == Some(ToolStatus::Error);
+                cell.is_open |= span.status == Some(ToolStatus::Open);
+            }
+        }
+    }
+    let mut path = critical.iter().peekable();
+    for (at, cell) in cells.iter().enumerate() {
+        let Some(kind) = cell.kind else { continue };
+        // `as` saturates.
+        let [from, to] = [at, at + 1].map(|column| axis.from_ms + (column as f64 * axis.step) as Millis);
+        while path.next_if(|step| step[1] <= from).is_some() {}
+        let is_critical = path.peek().is_some_and(|step| step[0] < to);
+        let (symbol, look) = picture(kind, cell, is_critical, canvas);
+        canvas.symbol(x + at as u16, y, symbol, look);
+    }
+}
+
+fn picture(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) -> (&'static str, Look) {
+    let theme = canvas.theme;
+    let quiet = if is_critical { theme.ink(Some(Ink::Strong)) } else { theme.rule() };
+    let symbols = symbols(canvas.style.ascii);
+    match kind {
+        SpanKind::Tool => {
+            let block = match cell.covered {
+                covered if covered >= 0.6 => 0,
+                covered if covered >= 0.25 => 1,
+                _ => 2,
+            };
+            let look = match (cell.is_error, cell.is_open, is_critical) {
+                (true, ..) => theme.ink(Some(Ink::Failed)),
+                (false, true, _) => theme.ink(Some(Ink::Running)),
+                (false, false, true) => theme.ink(Some(Ink::Strong)),
+                (false, false, false) => theme.ink(Some(Ink::Done)),
+            };
+            (symbols.tool[block], look)
+        }
+        SpanKind::Model => (symbols.model, quiet),
+        SpanKind::Children => (symbols.children, quiet),
+        SpanKind::Permission => (symbols.permission, theme.ink(Some(Ink::Waiting))),
+        SpanKind::Retry => (symbols.retry, theme.ink(Some(Ink::Stalled))),
+    }
+}
+
+/// The symbols of a lane.
+struct Symbols {
+    /// A whole column, half of one, and less.
+    tool: [&'static str; 3],
+    model: &'static str,
+    children: &'static str,
+    permission: &'static str,
+    retry: &'static str,
+}
+
+fn symbols(ascii: bool) -> Symbols {
+    if ascii {
+        Symbols { tool: ["#", "#", "|"], model: "-", children: "=", permission: ".", retry: "%" }
+    } else {
+        Symbols {
+            tool: ["█", "▌", "▏"], model: "─", children: "╌", permission: "┈", retry: "▒"
+        }
+    }
+}
+
+fn legend(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+    let symbols = symbols(canvas.style.ascii);
+    let mut line = Line::default();
+    let parts = [
+        (Ink::Done, symbols.tool[0], "tool"),
+        (Ink::Failed, symbols.tool[0], "failed"),
+        (Ink::Done, symbols.model, "model"),
+        (Ink::Done, symbols.children, "subagents"),
+        (Ink::Waiting, symbols.permission, "waits for you"),
+        (Ink::Strong, symbols.model, "critical path"),
+        (Ink::Stalled, symbols.retry, "retries"),
+    ];
+    for (ink, symbol, words) in parts {
+        if line.width() + text::width(words) + 6 > usize::from(area.width) {
+            break;
+        }
+        line.paint(ink, &format!(" {symbol}{symbol} "));
+        line.paint(Ink::Done, &format!("{words} "));
+    }
+    if state.waterfall.zoom > 0 {
+        line.paint(
+            Ink::Done,
+            &format!(" {}{}", canvas.glyphs().times, 2u32.saturating_pow(state.waterfall.zoom)),
+        );
+    }
+    canvas.line(area.x, area.y, area.width, line);
+}
+
+/// The critical path by agent, in order of time.
+fn path_of(timeline: &Timeline) -> HashMap<&AgentId, Vec<[Millis; 2]>> {
+    let mut path: HashMap<&AgentId, Vec<[Millis; 2]>> = HashMap::new();
+    for step in &timeline.critical_path {
+        path.entry(&step.agent_id).or_default().push([step.from_ms, step.to_ms]);
+    }
+    path
+}

@@ -1,0 +1,132 @@
+//! The tree of the selected session, as `subscope tree` draws it.
+
+use ratatui::layout::Rect;
+use subscope_render::{Detail, TreeOptions, tree::Picture};
+
+use super::{mark, paint::Canvas, sessions::first_in_sight};
+use crate::state::{Panel, Spot, State};
+
+/// Calls and lines of a text that the panel shows of one agent; the panel of the selected agent shows the rest.
+const MOST: usize = 6;
+
+fn options(state: &State, width: u16) -> TreeOptions {
+    TreeOptions {
+        detail: state.settings.detail,
+        style: subscope_render::Style { width: usize::from(width), ..state.settings.style },
+        now: Some(state.moment_ms()),
+        agent: None,
+        offset_minutes: state.settings.offset_minutes,
+        flat: false,
+        most: Some(MOST),
+    }
+}
+
+/// Returns how many lines the tree takes, its head included; no more than any screen has.
+pub(super) fn height(state: &State, width: u16) -> u16 {
+    const ENOUGH: usize = 200;
+    let Some(tree) = state.tree() else { return 0 };
+    if state.settings.detail == Detail::Minimal || state.rows.len() > ENOUGH {
+        return u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(1);
+    }
+    let options = options(state, width);
+    let picture = Picture::new(tree, &state.rows, &options);
+    let mut lines = 1;
+    for at in 0..state.rows.len() {
+        lines += picture.lines(at).len();
+        if lines > ENOUGH {
+            break;
+        }
+    }
+    u16::try_from(lines).unwrap_or(u16::MAX)
+}
+
+pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+    mark(canvas, area, Panel::Main);
+    let Some(tree) = state.tree() else { return };
+    let has_focus = state.panel == Panel::Main;
+    let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+    let options = options(state, inner.width);
+    let picture = Picture::new(tree, &state.rows, &options);
+    canvas.line(inner.x, inner.y, inner.width, picture.head());
+    let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
+    let selected = state.row_at();
+    let first = first_row(state, &picture, selected, usize::from(list.height));
+    canvas.drawn.first_row = first;
+    let mut y = list.y;
+    let mut shown = 0;
+    for at in first..state.rows.len() {
+        if y >= list.bottom() {
+            break;
+        }
+        let top = y;
+        for line in picture.lines(at) {
+            if y >= list.bottom() {
+                break;
+            }
+            canvas.line(list.x, y, list.width, line);
+            y += 1;
+        }
+        shown += 1;
+        let place = Rect { x: area.x, y: top, width: area.width, height: y - top };
+        if Some(at) == selected {
+            canvas.select(Rect { height: 1, ..place }, has_focus);
+        }
+        let agent = &tree.agents[state.rows[at].agent];
+        canvas.spot(place, Spot::Agent(agent.id.clone()));
+    }
+    if has_focus {
+        canvas.drawn.page = shown.max(1);
+    }
+    let left = state.rows.len().saturating_sub(first + shown);
+    more(canvas, area, first, left);
+}
+
+/// Says at the right edge that there is more above or below.
+pub(super) fn more(canvas: &mut Canvas<'_>, area: Rect, above: usize, below: usize) {
+    let style = canvas.theme.ink(Some(subscope_render::Ink::Done));
+    let [up, down] = if canvas.style.ascii { ["^", "v"] } else { ["↑", "↓"] };
+    if above > 0 {
+        canvas.symbol(area.right() - 1, area.y + 1, up, style);
+    }
+    if below > 0 {
+        canvas.symbol(area.right() - 1, area.bottom() - 1, down, style);
+    }
+}
+
+/// The first row in sight: as before, unless the selected row with its details would be out of sight.
+fn first_row(state: &State, picture: &Picture<'_>, selected: Option<usize>, height: usize) -> usize {
+    let count = state.rows.len();
+    let before = state.drawn.first_row.min(count.saturating_sub(1));
+    let Some(selected) = selected else { return before };
+    if selected < before {
+        return selected;
+    }
+    // Rows have at least one line each: no more than that many can be in sight.
+    let least = first_in_sight(before, Some(selected), height, count.max(height));
+    let mut used = picture.lines(selected).len().min(height);
+    let mut first = selected;
+    while first > least {
+        let lines = picture.lines(first - 1).len();
+        if used + lines > height {
+            break;
+        }
+        used += lines;
+        first -= 1;
+    }
+    // Nothing is scrolled away while there is room below.
+    let mut used = 0;
+    for at in first..count {
+        used += picture.lines(at).len();
+        if used >= height {
+            return first;
+        }
+    }
+    while first > 0 {
+        used += picture.lines(first - 1).len();
+        if used > height {
+            break;
+        }
+        first -= 1;
+    }
+    first
+}
