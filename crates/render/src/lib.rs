@@ -10,6 +10,7 @@ pub mod style;
 pub mod summary;
 pub mod table;
 pub mod text;
+pub mod timeline;
 pub mod tree;
 
 #[cfg(test)]
@@ -19,4 +20,5 @@ pub use blocks::{BlockOptions, Blocks};
 pub use rows::{Row, rows};
 pub use style::{Charset, Ink, Style};
 pub use summary::render_summary;
+pub use timeline::{Timeline, timeline};
 pub use tree::{Detail, DetailError, TreeOptions, activity, render_tree, short_model};
