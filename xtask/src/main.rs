@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | truth | stalls | bench | fuzz | kills`.
+//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | types | truth | stalls | bench | fuzz | kills`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -13,6 +13,7 @@ mod stalls;
 mod step;
 mod tidy;
 mod truth;
+mod types;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test            the tests of the workspace, and tidy
   e2e [SCENARIO…] plays the real Claude Code against a scripted model, watched by subscope; installs it from npm
   tidy            the rules of the repository that no other tool checks
+  types           writes the page's types, web/src/model.ts, from the model
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
@@ -50,6 +52,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
         ["stalls"] => stalls::all(),
+        ["types"] => types::write(),
         ["bench"] => bench::run(),
         ["fuzz"] => fuzz::run(60, None),
         ["fuzz", seconds, target @ ..] if target.len() < 2 => match seconds.parse() {

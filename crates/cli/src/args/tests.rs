@@ -82,7 +82,7 @@ fn refuse_wrong_usage_with_code_two() {
         "nonsense",
         "tree x --dialect claude",
         "export x",
-        "export x --as csv",
+        "export x --as xml",
         "export x --as checkpoint",
         "import",
         "watch --heartbeat 2m",
