@@ -37,7 +37,7 @@ pub(crate) fn all(scenarios: &[&str]) -> Result<()> {
 }
 
 /// Where cargo builds.
-fn target_folder() -> Result<PathBuf> {
+pub(crate) fn target_folder() -> Result<PathBuf> {
     let json = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
     let metadata: Value = serde_json::from_str(&json).context("cannot read what cargo metadata prints")?;
     let folder = metadata["target_directory"].as_str().context("cargo metadata names no target folder")?;
