@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::step::{announce, cargo, run, succeeds};
-use crate::{e2e, tidy};
+use crate::{e2e, tidy, web};
 
 /// Runs everything that must pass before a change lands; stops at the first step that fails.
 pub(crate) fn ci() -> Result<()> {
@@ -15,6 +15,8 @@ pub(crate) fn ci() -> Result<()> {
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
     run("doc", cargo().args(doc).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))?;
     deny()?;
+    web::build(web::Build::Compare)?;
+    web::look(&[])?;
     e2e::all(&[])?;
     tidy::run()?;
     announce("ci: every step passed");

@@ -28,8 +28,11 @@ const EDGES: &[(&str, &[&str])] = &[
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
     ("hub", &["fold", "store", "collect"]),
-    // `decode`: routes name dialects. What keeps rows is the hub's affair.
-    ("server", &["hub", "decode"]),
+    // The page's files; who serves them or writes them into one is not its affair.
+    ("page", &[]),
+    // `decode`: routes name dialects. What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
+    // page draws and saves is made by the functions that every other face uses, where the rows are; both are pure.
+    ("server", &["hub", "decode", "page", "render", "export"]),
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
     ("run", &["hub", "server", "client", "decode", "fold", "export"]),

@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | truth | stalls | bench | fuzz | kills | pictures`.
+//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | bench | fuzz | kills | pictures`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -15,6 +15,8 @@ mod stalls;
 mod step;
 mod tidy;
 mod truth;
+mod types;
+mod web;
 
 use std::process::ExitCode;
 
@@ -22,10 +24,13 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask COMMAND
 
-  ci              everything that must pass: fmt, clippy, tests, docs, deny, e2e, tidy
+  ci              everything that must pass: fmt, clippy, tests, docs, deny, web, page, e2e, tidy
   test            the tests of the workspace, and tidy
   e2e [SCENARIO…] plays the real Claude Code against a scripted model, watched by subscope; installs it from npm
   tidy            the rules of the repository that no other tool checks
+  web             checks the page and builds it into web/dist; installs what it needs from npm
+  page [FILE…]    looks at the page in a real browser, served by the real program
+  types           writes the page's types, web/src/model.ts, from the model
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
@@ -53,6 +58,9 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
         ["stalls"] => stalls::all(),
+        ["types"] => types::write(),
+        ["web"] => web::build(web::Build::Keep),
+        ["page", which @ ..] => web::look(which),
         ["bench"] => bench::run(),
         ["fuzz"] => fuzz::run(60, None),
         ["fuzz", seconds, target @ ..] if target.len() < 2 => match seconds.parse() {

@@ -14,7 +14,7 @@ use crate::step::{announce, root};
 /// Lines of a file that are no tests. A file that comes near is asked to be split long before, at 600.
 const LINE_LIMIT: usize = 800;
 
-/// Folders that hold nothing written by hand, or recordings, which are never edited.
+/// What holds nothing written by hand, or recordings, which are never edited.
 const SKIPPED: &[&str] = &["target", ".git", "node_modules", "fixtures", "dist", "corpus", "artifacts"];
 
 /// Words that name one machine or workplace, taken apart so that this file passes its own check.
@@ -57,10 +57,12 @@ fn visit(folder: &Path, found: &mut dyn FnMut(&Path)) -> Result<()> {
     for entry in entries {
         let entry = entry?;
         let kind = entry.file_type()?;
+        // In a second work tree `.git` is a file.
+        if SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+            continue;
+        }
         if kind.is_dir() {
-            if !SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
-                visit(&entry.path(), found)?;
-            }
+            visit(&entry.path(), found)?;
         } else if kind.is_file() {
             found(&entry.path());
         }

@@ -10,7 +10,6 @@ mod error;
 mod output;
 mod prices;
 mod reach;
-mod redact;
 mod terminal;
 
 use std::{ffi::OsString, process::ExitCode};

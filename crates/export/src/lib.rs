@@ -8,8 +8,11 @@
 
 mod checkpoint;
 mod checkpoint_tree;
+mod csv;
 mod execution;
 mod feed;
+mod html;
+mod redact;
 #[cfg(test)]
 mod sample;
 mod spans;
@@ -19,8 +22,11 @@ pub use checkpoint::{
     CHECKPOINT_FILE, ImportError, METADATA_FILE, SaveError, read_checkpoint, write_checkpoint,
 };
 pub use checkpoint_tree::checkpoint_tree;
+pub use csv::write_csv;
 pub use execution::{execution, execution_trace, write_execution};
 pub use feed::{FeedWriter, Shape, write_feed};
+pub use html::{Mask, Saved, write_html};
+pub use redact::{Redacted, redact};
 pub use trace::{trace, write_trace};
 
 /// Gives the JSON value of a payload; `None` where its source cannot be read any more.

@@ -45,7 +45,7 @@ fn place() -> (tempfile::TempDir, IndexOptions, Sqlite) {
 
 /// How many agents of how many calls the one session has.
 fn figures(store: &Sqlite) -> Option<(u32, u32)> {
-    let rows = store.list(&ListQuery { limit: 2, after: None, only_live: false }).unwrap();
+    let rows = store.list(&ListQuery::first(2)).unwrap();
     assert!(rows.len() < 2);
     rows.first().map(|row| (row.agents, row.tool_calls))
 }

@@ -134,7 +134,7 @@ impl Place {
 }
 
 fn all() -> ListQuery {
-    ListQuery { limit: usize::MAX, after: None, only_live: false }
+    ListQuery::first(usize::MAX)
 }
 
 /// Every session's tree without the numbers of what keeps it.

@@ -49,7 +49,7 @@ fn open(folder: &Path, access: Access) -> Sqlite {
 }
 
 fn rows(history: &dyn History) -> Vec<SessionRow> {
-    history.list(&ListQuery { limit: usize::MAX, after: None, only_live: false }).unwrap()
+    history.list(&ListQuery::first(usize::MAX)).unwrap()
 }
 
 /// A hub that writes a store, and the folder of the store.

@@ -333,8 +333,7 @@ fn replaced_file_keeps_what_was_handed_over() {
         }
     };
     let named = || {
-        let listed =
-            answer(|reply| handle.sessions(ListQuery { limit: 10, after: None, only_live: false }, reply));
+        let listed = answer(|reply| handle.sessions(ListQuery::first(10), reply));
         listed.into_iter().map(|it| it.id).find(|id| id.as_str() != "s")
     };
     wait_for(&|| named().is_some_and(|session| calls(&session) > 0));

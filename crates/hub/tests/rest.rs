@@ -7,7 +7,7 @@ use std::{
     io::Write,
     ops::ControlFlow,
     path::PathBuf,
-    time::{Duration, SystemTime},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use subscope_collect::archive::Archive;
@@ -36,7 +36,7 @@ fn old_session() -> (tempfile::TempDir, PathBuf) {
     let main = files.find(|path| path.extension().is_some_and(|it| it == "jsonl")).unwrap();
     let to = project.join(main.file_name().unwrap());
     fs::copy(&main, &to).unwrap();
-    let days_ago = SystemTime::now() - Duration::from_secs(3 * 86_400);
+    let days_ago = UNIX_EPOCH + Duration::from_millis(clock::now_ms().unsigned_abs() - 3 * 86_400_000);
     fs::File::options().append(true).open(&to).unwrap().set_modified(days_ago).unwrap();
     (folder, to)
 }

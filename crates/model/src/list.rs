@@ -53,6 +53,10 @@ pub struct SessionRow {
     pub usage: Option<Usage>,
     /// What they cost; `None` where no price is known.
     pub cost_micro_usd: Option<MicroUsd>,
+    /// When something new of it was last kept, by the clock of whoever keeps it; `None` where that is not known. Times of its
+    /// events do not count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_at_ms: Option<Millis>,
 }
 
 impl SessionRow {
@@ -75,6 +79,7 @@ impl SessionRow {
             tool_calls: summary.tool_calls,
             usage: summary.usage,
             cost_micro_usd: summary.cost_micro_usd,
+            kept_at_ms: None,
         }
     }
 

@@ -308,6 +308,7 @@ mod tests {
             tool_calls: 147,
             usage: Some(Usage::new(1_000_000, 0, 0, 0)),
             cost_micro_usd: Some(920_000),
+            kept_at_ms: None,
         }
     }
 

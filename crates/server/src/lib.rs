@@ -21,10 +21,12 @@ mod refusal;
 mod routes;
 mod slow;
 mod state;
+mod teller;
 mod token;
 
 pub use guests::Guests;
 pub use listen::{Identity, Patience, ServeError, Server, ServerOptions};
 pub use mailbox::{Mailbox, Taker};
 pub use peer::CAN_TELL as PEERS_ARE_KNOWN;
+pub use teller::{Retold, Teller, Telling};
 pub use token::{Token, TokenError};

@@ -31,6 +31,7 @@ use crate::{
     routes,
     slow::Impatient,
     state::{App, LIVE_FEEDS, ended},
+    teller::Teller,
     token::Token,
 };
 
@@ -94,6 +95,8 @@ pub struct ServerOptions {
     pub token: Option<Token>,
     /// What the hub says of itself.
     pub identity: Identity,
+    /// What tells sessions anew, where somebody does.
+    pub teller: Option<Teller>,
 }
 
 /// Why it cannot listen.
@@ -148,6 +151,7 @@ pub struct Server {
     patience: Patience,
     token: Option<Token>,
     identity: Identity,
+    teller: Option<Teller>,
     hub: HubHandle,
     guests: Guests,
 }
@@ -176,7 +180,7 @@ impl Server {
     ///
     /// See [`ServeError`].
     pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ServeError> {
-        let ServerOptions { listen, socket, heartbeat, patience, token, identity } = options;
+        let ServerOptions { listen, socket, heartbeat, patience, token, identity, teller } = options;
         if token.is_none() && !(listen.ip().is_loopback() && peer::CAN_TELL) {
             return Err(ServeError::NeedsToken(listen));
         }
@@ -193,6 +197,7 @@ impl Server {
             patience,
             token,
             identity,
+            teller,
             hub,
             guests: Guests::default(),
         })
@@ -211,9 +216,11 @@ impl Server {
     /// Serves until `end` comes, or somebody asks the hub to leave; then nothing more is accepted, what is open may end, and the socket is removed.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let url = self.url();
-        let Self { tcp, address, socket, file, heartbeat, patience, token, identity, hub, guests } = self;
+        let Self { tcp, address, socket, file, heartbeat, patience, token, identity, teller, hub, guests } =
+            self;
         let (ending, is_ending) = watch::channel(false);
-        let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, is_ending.clone(), None);
+        let ends = is_ending.clone();
+        let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, ends, (None, teller));
         let router = routes::router(app.clone());
         let strangers = Arc::new(Semaphore::new(STRANGERS));
         let crowd = app.crowd.clone();

@@ -70,7 +70,7 @@ impl Mailbox {
             patience,
             None,
             is_ending.clone(),
-            Some(taker),
+            (Some(taker), None),
         );
         let crowd = app.crowd.clone();
         let router = routes::mailbox(app.clone());

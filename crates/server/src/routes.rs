@@ -5,7 +5,9 @@ mod hooks;
 mod ingest;
 mod live;
 mod own;
+mod page;
 mod queries;
+mod retold;
 mod status;
 mod stop;
 
@@ -35,7 +37,10 @@ fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(hooks::post))
         .routes(routes!(ingest::post))
         .routes(routes!(queries::sessions))
-        .routes(routes!(queries::tree))
+        .routes(routes!(retold::tree))
+        .routes(routes!(retold::lanes))
+        .routes(routes!(retold::feed))
+        .routes(routes!(retold::export))
         .routes(routes!(queries::events))
         .routes(routes!(queries::agent))
         .routes(routes!(stop::post))
@@ -57,7 +62,7 @@ pub(crate) fn router(app: App) -> Router {
     let (router, document) = parts();
     // It is made of constants: serialising it has no way to fail.
     let described = Described(document.to_pretty_json().unwrap_or_default().into());
-    guarded(router.layer(Extension(described)), app)
+    guarded(router.layer(Extension(described)).merge(page::routes()), app)
 }
 
 /// Returns the one route of a listener for events, behind the same doors.
@@ -100,6 +105,9 @@ mod tests {
             "GET /api/v1/search",
             "GET /api/v1/sessions",
             "GET /api/v1/sessions/{id}/events",
+            "GET /api/v1/sessions/{id}/export",
+            "GET /api/v1/sessions/{id}/feed",
+            "GET /api/v1/sessions/{id}/timeline",
             "GET /api/v1/sessions/{id}/tree",
             "GET /api/v1/stats",
             "GET /api/v1/status",

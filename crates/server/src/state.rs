@@ -11,6 +11,7 @@ use crate::{
     guests::Guests,
     listen::{Identity, Patience},
     mailbox::Taker,
+    teller::Teller,
     token::Token,
 };
 
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// What takes posted events, where that is not the hub.
     pub(crate) taker: Option<Taker>,
+    /// What tells sessions anew, where somebody does.
+    pub(crate) teller: Option<Teller>,
     pub(crate) crowd: Crowd,
     pub(crate) heartbeat: Duration,
     pub(crate) patience: Patience,
@@ -60,12 +63,13 @@ impl App {
         patience: Patience,
         token: Option<Token>,
         ending: watch::Receiver<bool>,
-        taker: Option<Taker>,
+        (taker, teller): (Option<Taker>, Option<Teller>),
     ) -> Self {
         Self(Arc::new(Shared {
             hub,
             counters: Counters::default(),
             taker,
+            teller,
             crowd: Crowd::default(),
             heartbeat,
             patience,

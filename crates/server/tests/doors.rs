@@ -201,6 +201,7 @@ fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ServeError> {
         patience: Patience::default(),
         token: None,
         identity: IDENTITY,
+        teller: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }

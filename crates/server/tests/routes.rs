@@ -229,7 +229,7 @@ fn server_describes_itself() {
             server.raw(format!("PUT {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"));
         assert_eq!(answer.status, 405, "{path} is a route, and takes no PUT");
     }
-    assert_eq!(server.get("/").status, 404);
+    assert_eq!(server.get("/none").status, 404);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn main() {
         number = (number * 7 + 13) % SESSIONS;
         id(number)
     };
-    let page = |limit, only_live| ListQuery { limit, after: None, only_live };
+    let page = |limit, only_live| ListQuery { only_live, ..ListQuery::first(limit) };
     let hits = |words: &[&str], session: Option<SessionId>| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         texts.find(&TextQuery { words, session, limit: 50 }).expect("hits")

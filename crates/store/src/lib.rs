@@ -45,6 +45,8 @@ pub struct Commit {
     pub gone: Vec<SessionId>,
     /// That the rows of all sessions rest on who holds what.
     pub compared: Option<Compared>,
+    /// When it is committed, by the clock of whoever commits.
+    pub at_ms: Millis,
 }
 
 /// Keys that are looked for among all that is held: many, and asked for very often.
@@ -157,6 +159,20 @@ pub struct ListQuery {
     pub after: Option<(Millis, SessionId)>,
     /// Only those of which something has not ended.
     pub only_live: bool,
+    /// Only those of which something new was kept at this moment or later.
+    pub kept_since: Option<Millis>,
+}
+
+impl ListQuery {
+    /// Asks for the first `limit` of all.
+    pub fn first(limit: usize) -> Self {
+        Self { limit, after: None, only_live: false, kept_since: None }
+    }
+
+    /// Asks for the first `limit` of those of which something has not ended.
+    pub fn live(limit: usize) -> Self {
+        Self { only_live: true, ..Self::first(limit) }
+    }
 }
 
 /// Who an agent is.

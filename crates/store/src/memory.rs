@@ -25,6 +25,8 @@ pub struct Memory {
     /// How many events the log holds.
     log_events: usize,
     trees: BTreeMap<SessionId, Tree>,
+    /// When something new of a session was last kept.
+    kept: BTreeMap<SessionId, Millis>,
     log: VecDeque<Event>,
     held: BTreeMap<SessionId, Holdings>,
     /// Sources and keys of what was received; the bytes themselves are kept by nobody.
@@ -51,6 +53,7 @@ impl Memory {
         Self {
             log_events,
             trees: BTreeMap::new(),
+            kept: BTreeMap::new(),
             log: VecDeque::new(),
             held: BTreeMap::new(),
             received: HashSet::new(),
@@ -76,7 +79,10 @@ impl Ledger for Memory {
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
         self.received.extend(commit.received.iter().map(|it| (it.source.clone(), it.key.clone())));
         for tree in &commit.trees {
-            self.trees.insert(tree.session.id.clone(), tree.clone());
+            let before = self.trees.insert(tree.session.id.clone(), tree.clone());
+            if before.is_none_or(|before| SessionRow::of(&before) != SessionRow::of(tree)) {
+                self.kept.insert(tree.session.id.clone(), commit.at_ms);
+            }
         }
         for held in &commit.held {
             self.hold(held);
@@ -108,12 +114,17 @@ impl Ledger for Memory {
 
 impl History for Memory {
     fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
-        let mut all: Vec<SessionRow> = self.trees.values().map(SessionRow::of).collect();
+        let row = |tree: &Tree| SessionRow {
+            kept_at_ms: self.kept.get(&tree.session.id).copied().filter(|at| *at > 0),
+            ..SessionRow::of(tree)
+        };
+        let mut all: Vec<SessionRow> = self.trees.values().map(row).collect();
         all.sort_by_cached_key(SessionRow::place);
         if let Some((at, id)) = &query.after {
             all.retain(|row| row.is_behind(*at, id));
         }
         all.retain(|row| !query.only_live || row.status == SessionStatus::Live);
+        all.retain(|row| query.kept_since.is_none_or(|since| row.kept_at_ms >= Some(since)));
         all.truncate(query.limit);
         Ok(all)
     }
@@ -127,7 +138,7 @@ impl History for Memory {
     }
 
     fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
-        let all = self.list(&ListQuery { limit: usize::MAX, after: None, only_live: false })?;
+        let all = self.list(&ListQuery::first(usize::MAX))?;
         Ok(all.into_iter().map(|row| row.id).filter(|id| id.starts_with(prefix)).take(limit).collect())
     }
 

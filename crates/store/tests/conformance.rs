@@ -36,7 +36,7 @@ fn event(id: &str) -> Event {
 }
 
 fn all() -> ListQuery {
-    ListQuery { limit: usize::MAX, after: None, only_live: false }
+    ListQuery::first(usize::MAX)
 }
 
 #[test]
@@ -57,6 +57,31 @@ fn a_committed_tree_comes_back_as_it_was() {
 }
 
 #[test]
+fn recent_is_what_something_new_was_kept_of() {
+    let (one, other) = (real("k-big"), real("c-nested"));
+    each(|which, keeper| {
+        let keep = |keeper: &mut dyn Keeper, tree: &Tree, at_ms| {
+            keeper.commit(&Commit { trees: vec![tree.clone()], at_ms, ..Commit::default() }).unwrap();
+        };
+        let since = |keeper: &dyn Keeper, at| {
+            let rows = keeper.list(&ListQuery { kept_since: Some(at), ..all() }).unwrap();
+            rows.into_iter().map(|row| (row.id, row.kept_at_ms.unwrap())).collect::<Vec<_>>()
+        };
+        keep(keeper, &one, 1_000);
+        keep(keeper, &other, 2_000);
+        assert_eq!(since(keeper, 1_500), [(other.session.id.clone(), 2_000)], "{which}");
+        // The same rows again tell nothing new.
+        keep(keeper, &one, 3_000);
+        assert_eq!(since(keeper, 2_500), [], "{which}");
+        let mut grown = one.clone();
+        grown.summary.tool_calls += 1;
+        keep(keeper, &grown, 4_000);
+        assert_eq!(since(keeper, 2_500), [(one.session.id.clone(), 4_000)], "{which}");
+        assert_eq!(since(keeper, 0).len(), 2, "{which}");
+    });
+}
+
+#[test]
 fn lists_and_figures_are_the_same() {
     let trees: Vec<Tree> = ["a-single", "b-parallel", "c-nested", "k-big", "e-sigint"].map(real).into();
     let mut answers = Vec::new();
@@ -71,7 +96,7 @@ fn lists_and_figures_are_the_same() {
         let mut paged = Vec::new();
         let mut after = None;
         loop {
-            let page = keeper.list(&ListQuery { limit: 2, after, only_live: false }).unwrap();
+            let page = keeper.list(&ListQuery { after, ..ListQuery::first(2) }).unwrap();
             let Some(last) = page.last() else { break };
             after = Some((last.last_event_at_ms.unwrap(), last.id.clone()));
             paged.extend(page);

@@ -14,6 +14,7 @@ Examples:
   subscope export last --as trace
   subscope export last --as execution -o traces.json
   subscope export 59d3cea2 --as checkpoint -o checkpoints/1
+  subscope export last --as html -o session.html
   subscope export session.jsonl --as feed --shape uap --redact";
 
 /// Writes a session in a form that other programs read.
@@ -32,9 +33,12 @@ pub(crate) struct ExportArgs {
     /// The shape of a feed's lines. [default: event]
     #[arg(long, value_enum)]
     pub(crate) shape: Option<ShapeChoice>,
-    /// Masks what looks like a secret.
+    /// Masks what looks like a secret; html does it by default.
     #[arg(long)]
     pub(crate) redact: bool,
+    /// Masks nothing.
+    #[arg(long, conflicts_with = "redact")]
+    pub(crate) no_redact: bool,
     /// Reads the targets as this dialect instead of recognising it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
@@ -44,6 +48,11 @@ pub(crate) struct ExportArgs {
 }
 
 impl ExportArgs {
+    /// Whether what looks like a secret is masked. A page is made to be passed on.
+    pub(crate) fn is_redacted(&self) -> bool {
+        !self.no_redact && (self.redact || self.format == Format::Html)
+    }
+
     /// Returns the settings that these options set.
     pub(super) fn settings(&self) -> Raw {
         let mut raw = Raw::default();
@@ -63,6 +72,10 @@ pub(crate) enum Format {
     Checkpoint,
     /// Events, one a line.
     Feed,
+    /// A page in one file that shows the session in any browser.
+    Html,
+    /// A table with a line for each agent, for spreadsheets.
+    Csv,
 }
 
 /// The shape of a feed's lines.

@@ -10,6 +10,7 @@ use crate::config::{Raw, Sourced, parse_days, parse_listen};
 const EXAMPLES: &str = "\
 Examples:
   subscope serve                                 prints http://127.0.0.1:7337 and serves until Ctrl-C
+  subscope serve --open                          shows the page in a browser, too
   subscope serve --listen 127.0.0.1:0            takes a free port and prints which
   subscope serve --stop                          ends it, or the one that a command started in the background
   curl -s http://127.0.0.1:7337/api/v1/sessions
@@ -18,7 +19,7 @@ Examples:
 Only programs of the same user on the same machine are let in, unless --token-file says otherwise.
 What is handed over is kept before it is acknowledged.";
 
-/// Serves an HTTP API and live feeds on this machine, over every live session and what programs hand over.
+/// Serves a page, an HTTP API and live feeds on this machine, over every live session and what programs hand over.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ServeArgs {
@@ -30,6 +31,9 @@ pub(crate) struct ServeArgs {
     /// file is made with a random one where there is none.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Shows the page in a browser; that of the hub that runs, where one does.
+    #[arg(long)]
+    pub(crate) open: bool,
     /// Ends the hub that runs, whoever started it: what it has begun is finished. The next command that needs one starts one.
     #[arg(long)]
     pub(crate) stop: bool,

@@ -82,7 +82,7 @@ fn refuse_wrong_usage_with_code_two() {
         "nonsense",
         "tree x --dialect claude",
         "export x",
-        "export x --as csv",
+        "export x --as xml",
         "export x --as checkpoint",
         "import",
         "watch --heartbeat 2m",
@@ -122,7 +122,7 @@ fn read_addresses() {
 fn flags_become_a_layer_of_settings() {
     let cli =
         parse("--ascii watch --verbose --heartbeat 5s --stall 1m --stall-subagents 2h --prices p").unwrap();
-    let settings = crate::config::Settings::from(cli.global.settings().over(cli.command.settings()));
+    let settings = crate::config::Settings::from(cli.global.settings().over(cli.command.unwrap().settings()));
     let told: Vec<String> = settings
         .rows()
         .into_iter()

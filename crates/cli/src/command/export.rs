@@ -6,11 +6,15 @@ use std::{
     path::Path,
 };
 
-use subscope_export::{Shape, execution, trace, write_checkpoint, write_execution, write_feed, write_trace};
+use subscope_export::{
+    Mask, Redacted, Saved, Shape, execution, trace, write_checkpoint, write_csv, write_execution, write_feed,
+    write_html, write_trace,
+};
 use subscope_fold::{Events, Keep};
 use subscope_model::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Event, Payload, SessionId, event_id,
 };
+use subscope_render::timeline::timeline;
 
 use super::target::{Loaded, Reading, load};
 use crate::{
@@ -18,7 +22,6 @@ use crate::{
     context::Context,
     error::{CliError, Kind},
     output::{self, HarmlessJson},
-    redact::Redacted,
 };
 
 /// Runs the command.
@@ -26,7 +29,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     if args.shape.is_some() && args.format != Format::Feed {
         return Err(CliError::new(Kind::Usage, "--shape goes with --as feed"));
     }
-    let events = matches!(args.format, Format::Trace | Format::Feed);
+    let events = matches!(args.format, Format::Trace | Format::Feed | Format::Html);
     let reading = Reading { keep: Keep::Payloads, events, at: None, dialect: args.dialect };
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
@@ -44,6 +47,16 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         Format::Feed => {
             let shape = args.shape.unwrap_or(ShapeChoice::Event);
             write(args, &mut |out| write_feed(&events, Shape::from(shape), out))?;
+        }
+        Format::Csv => write(args, &mut |out| write_csv(&loaded.tree, out))?,
+        Format::Html => {
+            let page = subscope_page::saved();
+            let page =
+                page.ok_or_else(|| CliError::new(Kind::Failed, "this program was built without its page"))?;
+            let saved = Saved { tree: &loaded.tree, timeline: timeline(&loaded.tree, None), events: &events };
+            let mask = if args.is_redacted() { Mask::Secrets } else { Mask::Nothing };
+            // The page's own script stays as it is; the data in it are harmless.
+            to_target(args, &mut |out| write_html((&page.0, &page.1), &saved, mask, out))?;
         }
         Format::Checkpoint => {
             let traces = execution(&loaded.tree, &resolve);
@@ -68,7 +81,7 @@ fn save(
 ) -> Result<(), CliError> {
     let step = traces.len() as u64;
     let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
-    let checkpoint = if args.redact { redacted(&checkpoint)? } else { checkpoint };
+    let checkpoint = if args.is_redacted() { redacted(&checkpoint)? } else { checkpoint };
     let timestamp = context.now_ms();
     let metadata = CheckpointMetadata {
         session_id: session.to_string(),
@@ -90,18 +103,26 @@ fn redacted(checkpoint: &Checkpoint) -> Result<Checkpoint, CliError> {
     serde_json::from_slice(&bytes).map_err(failed)
 }
 
-/// Writes to the file that is asked for, else to stdout.
+/// Writes what other programs read: masked if that is asked for, and harmless.
 fn write(args: &ExportArgs, work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     let mut masked = |out: &mut dyn Write| {
         let mut out = HarmlessJson::new(out);
-        if !args.redact {
+        if !args.is_redacted() {
             return work(&mut out);
         }
         let mut out = Redacted::new(out);
         work(&mut out)?;
         out.finish().map(|_| ())
     };
-    let Some(path) = &args.output else { return output::to_stdout(|out| masked(out)) };
+    to_target(args, &mut masked)
+}
+
+/// Writes to the file that is asked for, else to stdout.
+fn to_target(
+    args: &ExportArgs,
+    work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), CliError> {
+    let Some(path) = &args.output else { return output::to_stdout(|out| work(out)) };
     let wrong = |error: io::Error| {
         CliError::caused(
             Kind::Failed,
@@ -109,5 +130,5 @@ fn write(args: &ExportArgs, work: &mut dyn FnMut(&mut dyn Write) -> io::Result<(
         )
     };
     let mut file = BufWriter::new(File::create(path).map_err(wrong)?);
-    masked(&mut file).and_then(|()| file.flush()).map_err(wrong)
+    work(&mut file).and_then(|()| file.flush()).map_err(wrong)
 }

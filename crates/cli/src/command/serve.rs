@@ -2,6 +2,8 @@
 //! it, in another command as long as that runs; each also until somebody asks it to leave.
 
 mod background;
+mod open;
+mod telling;
 
 use std::{
     net::SocketAddr,
@@ -78,20 +80,38 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     if args.background {
         return in_background(context);
     }
-    let mut hosting =
-        Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)?.map_err(|error| {
-            match error {
-                OpenError::Locked(_) => history::failed(error)
-                    .hint("another hub runs: `subscope serve --stop` ends it; --store names another folder"),
-                error => history::failed(error),
-            }
-        })?;
+    let mut hosting = match Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
+        Ok(hosting) => hosting,
+        Err(OpenError::Locked(_)) if args.open && open::running(&context.data_folder()?).is_some() => {
+            return show_running(context);
+        }
+        Err(error @ OpenError::Locked(_)) => {
+            let hint = "another hub runs: `subscope serve --stop` ends it; --store names another folder";
+            return Err(history::failed(error).hint(hint));
+        }
+        Err(error) => return Err(history::failed(error)),
+    };
     hosting.options.stops_stalled = args.stall_kill;
     context.say(&format!("following live sessions below {} (Ctrl-C ends)", hosting.root.display()));
     if !hosting.server.listen.ip().is_loopback() {
         context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
-    hosting.run(End::Signal, |url| output::print(&format!("{url}\n")))
+    hosting.run(End::Signal, |url| {
+        output::print(&format!("{url}\n"))?;
+        if args.open {
+            open::show(url, context);
+        }
+        Ok(())
+    })
+}
+
+/// Shows the page of the hub that runs, whoever started it.
+fn show_running(context: &Context) -> Result<(), CliError> {
+    let url = open::running(&context.data_folder()?);
+    let url = url.ok_or_else(|| CliError::new(Kind::Failed, "the hub that runs does not answer"))?;
+    context.say("a hub runs already: its page is shown");
+    open::show(&url, context);
+    output::print(&format!("{url}\n"))
 }
 
 /// Runs as commands start it. That somebody else is the hub is no failure: whoever started this one asks that one.
@@ -186,6 +206,7 @@ impl Hosting {
                 patience: Patience::default(),
                 token: token(token_file, hub.listen.value, &data)?,
                 identity: Identity { version: reach::VERSION, mode },
+                teller: None,
             },
             idle: (mode == HubMode::Background).then_some(hub.idle.value),
             log: reach::log_file(&data, context),
@@ -200,7 +221,15 @@ impl Hosting {
         end: End,
         ready: impl FnOnce(&str) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { mode, root, data, store, rules, past, options, server, idle, log } = self;
+        let Self { mode, root, data, store, rules, past, options, mut server, idle, log } = self;
+        let (asks, asked) = sync_channel(telling::QUEUE);
+        server.teller = Some(telling::teller(asks.clone()));
+        let sources = telling::Sources {
+            root: root.clone(),
+            data: data.clone(),
+            rules: rules.clone(),
+            options: past.clone(),
+        };
         // Only a hub has a runtime; every other command is done without.
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
@@ -226,6 +255,10 @@ impl Hosting {
                 });
                 drop(leave);
             });
+            scope.spawn(move || {
+                give_way();
+                sources.answer(&asked);
+            });
             let reading = hub.handle();
             scope.spawn(move || Shelf { hub: reading, data, rules: &rules, options: past }.tend(&past_ended));
             runtime.block_on(server.run(async {
@@ -235,6 +268,8 @@ impl Hosting {
                 }
             }));
             drop((ending, past_ending));
+            // Connections that are still open may hold what asks: it ends all the same.
+            let _ = asks.send(None);
         });
         runtime.shutdown_timeout(FAREWELL);
         drop(hub);

@@ -147,6 +147,13 @@ fn transcripts(folder: &Path) -> Vec<(PathBuf, Option<std::time::SystemTime>)> {
         .collect()
 }
 
+/// Returns the main transcript of a session, by its whole id, below a `projects` folder.
+pub(crate) fn transcript_of(folder: &Path, session: &SessionId) -> Option<PathBuf> {
+    let is_its =
+        |path: &PathBuf| path.file_stem().is_some_and(|stem| stem.to_string_lossy() == session.as_str());
+    transcripts(folder).into_iter().map(|(path, _)| path).find(is_its)
+}
+
 /// How TARGETs are read.
 pub(crate) struct Reading {
     /// What is kept of payloads.

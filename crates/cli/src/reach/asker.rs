@@ -103,7 +103,7 @@ impl Asker {
         match self {
             Self::Hub(client) => pages(client, limit, only_live),
             Self::Store(store, _) => {
-                let query = ListQuery { limit: limit.saturating_add(1), after: None, only_live };
+                let query = ListQuery { only_live, ..ListQuery::first(limit.saturating_add(1)) };
                 Ok(SessionPage::of(store.list(&query).map_err(failed)?, limit))
             }
         }
@@ -174,7 +174,7 @@ impl Asker {
         let ids: Vec<SessionId> = match session {
             Some(session) => vec![session.clone()],
             None => {
-                let query = ListQuery { limit: MOST_LIVE, after: None, only_live: true };
+                let query = ListQuery::live(MOST_LIVE);
                 // Nobody is there who concludes by the time: a row says what stood when it was last written.
                 let since = context.now_ms() - limits(context).longest_ms();
                 let rows = store.list(&query).map_err(failed)?.into_iter();

@@ -49,6 +49,7 @@ impl Running {
             patience,
             identity: Identity { version: VERSION, mode: HubMode::Background },
             token: None,
+            teller: None,
         };
         let (ready, is_ready) = sync_channel(1);
         let (end, is_ended) = oneshot::channel::<()>();

@@ -108,7 +108,7 @@ impl Loop {
     /// The sessions that live readers are shown: those that changed since this hub began, and those that are at work. The
     /// oldest first, so that the newest is what comes last.
     fn current(&self) -> Vec<Tree> {
-        let query = ListQuery { limit: MOST_LIVE, after: None, only_live: true };
+        let query = ListQuery::live(MOST_LIVE);
         let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
         ids.extend(self.rows.sessions().cloned());
         let mut trees: Vec<Tree> = ids.iter().filter_map(|id| self.tree(id)).collect();
@@ -147,7 +147,7 @@ impl Loop {
             Some(session) => vec![session.clone()],
             // Every session has one: some show that it has to be named.
             None if agent.is_root() => {
-                let query = ListQuery { limit: MOST_NAMESAKES, after: None, only_live: false };
+                let query = ListQuery::first(MOST_NAMESAKES);
                 self.list(&query).into_iter().map(|row| row.id).collect()
             }
             None => self.homes(agent),

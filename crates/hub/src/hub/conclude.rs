@@ -174,7 +174,8 @@ impl Loop {
     }
 
     /// Keeps a commit, and shows its events once that is done.
-    pub(super) fn keep(&mut self, commit: Commit) -> Result<(), String> {
+    pub(super) fn keep(&mut self, mut commit: Commit) -> Result<(), String> {
+        commit.at_ms = clock::now_ms();
         match self.keeper.commit(&commit) {
             Ok(events) => {
                 self.figures.commits += 1;

@@ -9,7 +9,10 @@ use subscope_model::{SessionId, SessionRow, SessionStatus, Update};
 use subscope_store::Commit;
 
 use super::{Loop, conclude::describe};
-use crate::command::{IngestError, Reply};
+use crate::{
+    clock,
+    command::{IngestError, Reply},
+};
 
 /// Slices that wait. Whoever makes them waits for each before the next, so that they are few.
 pub(super) type Past = VecDeque<(Commit, Reply<Result<(), IngestError>>)>;
@@ -36,6 +39,7 @@ impl Loop {
             let rev = self.next_rev();
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
         }
+        commit.at_ms = clock::now_ms();
         if let Err(error) = self.keeper.commit(&commit) {
             self.figures.failed_commits += 1;
             return reply(Err(IngestError::Store(describe(&error))));

@@ -12,6 +12,8 @@ use std::{
 use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
 use subscope_store::{Keeper, ListQuery};
 
+use crate::clock;
+
 /// How long rows may wait to be kept.
 const PACE: Duration = Duration::from_secs(1);
 
@@ -163,7 +165,9 @@ impl Rows {
         let more = ListQuery { limit: query.limit.saturating_add(self.unwritten.len()), ..query.clone() };
         let mut all = keeper.list(&more).unwrap_or_default();
         all.retain(|row| !self.unwritten.contains_key(&row.id));
-        let own = self.unwritten.keys().filter_map(|session| self.shown.get(session)).map(SessionRow::of);
+        let own = self.unwritten.keys().filter_map(|session| self.shown.get(session));
+        // They have changed since the last writing, which was a moment ago.
+        let own = own.map(|tree| SessionRow { kept_at_ms: Some(clock::now_ms()), ..SessionRow::of(tree) });
         let own = own.filter(|row| !query.only_live || row.status == SessionStatus::Live);
         all.extend(own.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
         all.sort_by_cached_key(SessionRow::place);

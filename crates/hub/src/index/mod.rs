@@ -155,6 +155,7 @@ pub fn index_beside(
 
 fn keep(store: &mut Sqlite, rev: u64, mut commit: Commit) -> Result<(), IndexError> {
     commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
+    commit.at_ms = clock::now_ms();
     store.commit(&commit)?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use subscope_hub::{ListQuery, clock};
 use subscope_model::{
     AGENT_SCHEMA, AgentId, Event, HITS_SCHEMA, Hits, Millis, Names, OneAgent, SessionId, SessionPage, Stats,
-    Status, Tree,
+    Status,
 };
 
 use crate::{ask::ask, refusal::Refusal, state::App};
@@ -23,6 +23,8 @@ const MOST_EVENTS: usize = 10_000;
 /// The same of hits.
 const HITS: usize = 50;
 const MOST_HITS: usize = 1_000;
+/// How long what was kept is recent.
+const RECENT_MS: Millis = 30 * 60 * 1000;
 /// How many sessions at work figures are made of.
 const MOST_LIVE: usize = 200;
 
@@ -32,6 +34,8 @@ pub(super) struct PageQuery {
     after: Option<String>,
     #[serde(default)]
     live: bool,
+    #[serde(default)]
+    recent: bool,
 }
 
 /// Lists sessions, the newest first.
@@ -41,6 +45,7 @@ pub(super) struct PageQuery {
         ("limit" = Option<usize>, Query, description = "At most so many; 100 otherwise, 1000 at most."),
         ("after" = Option<String>, Query, description = "The `next` of the page before."),
         ("live" = Option<bool>, Query, description = "Only those of which something has not ended."),
+        ("recent" = Option<bool>, Query, description = "Only those of which something new was kept in the last 30 minutes, whatever its own time."),
     ),
     responses(
         (status = 200, description = "subscope.sessions/1; `next` is null on the last page.", body = Object),
@@ -56,7 +61,8 @@ pub(super) async fn sessions(
         Some(cursor) => Some(read_cursor(cursor).ok_or(Refusal::bad("after is no place in the list"))?),
         None => None,
     };
-    let query = ListQuery { limit: limit + 1, after, only_live: query.live };
+    let kept_since = query.recent.then(|| clock::now_ms() - RECENT_MS);
+    let query = ListQuery { limit: limit + 1, after, only_live: query.live, kept_since };
     let sessions = ask(|reply| app.hub.sessions(query, reply)).await?;
     Ok(Json(SessionPage::of(sessions, limit)))
 }
@@ -64,20 +70,6 @@ pub(super) async fn sessions(
 fn read_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
     let (at, id) = cursor.split_once('~')?;
     Some((at.parse().ok()?, SessionId::from(id)))
-}
-
-/// Returns a session's tree.
-#[utoipa::path(
-    get, path = "/api/v1/sessions/{id}/tree",
-    params(("id" = String, Path, description = "The session's id.")),
-    responses(
-        (status = 200, description = "subscope.tree/1, as `subscope tree --json` prints it.", body = Object),
-        (status = 404, description = "No such session."),
-    )
-)]
-pub(super) async fn tree(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Tree>, Refusal> {
-    let tree = ask(|reply| app.hub.tree(SessionId::from(id.as_str()), reply)).await?;
-    tree.map(Json).ok_or(Refusal::unknown("session"))
 }
 
 #[derive(Deserialize)]
@@ -254,7 +246,7 @@ pub(super) async fn status(
     let sessions = match query.session {
         Some(session) => vec![SessionId::from(session.as_str())],
         None => {
-            let query = ListQuery { limit: MOST_LIVE, after: None, only_live: true };
+            let query = ListQuery::live(MOST_LIVE);
             let live = ask(|reply| app.hub.sessions(query, reply)).await?;
             live.into_iter().map(|row| row.id).collect()
         }

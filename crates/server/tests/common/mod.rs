@@ -75,8 +75,15 @@ pub(crate) fn start_at(
     let options = HubOptions::default();
     let hub = Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap();
     let handle = hub.handle();
-    let options =
-        ServerOptions { listen, socket: socket.clone(), heartbeat, patience, token, identity: IDENTITY };
+    let options = ServerOptions {
+        listen,
+        socket: socket.clone(),
+        heartbeat,
+        patience,
+        token,
+        identity: IDENTITY,
+        teller: None,
+    };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();
     let own = handle.clone();

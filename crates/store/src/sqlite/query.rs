@@ -20,23 +20,34 @@ fn session_id(text: &str) -> SessionId {
     SessionId(text.into())
 }
 
+const NEWEST: &str = "SELECT row, kept_ms FROM sessions
+    WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1) AND ?5 = 0
+    ORDER BY last_ms DESC, id LIMIT ?4";
+const RECENT: &str = "SELECT row, kept_ms FROM sessions INDEXED BY sessions_kept
+    WHERE kept_ms >= ?5 AND is_forgotten = 0 AND last_ms <= ?1 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
+    ORDER BY last_ms DESC, id LIMIT ?4";
+
 pub(super) fn list(db: &Connection, query: &ListQuery) -> rusqlite::Result<Vec<SessionRow>> {
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let (before, id) = match &query.after {
         Some((at, id)) => (*at, id.as_str()),
         None => (i64::MAX, ""),
     };
-    let mut statement = db.prepare_cached(
-        "SELECT row FROM sessions
-         WHERE last_ms <= ?1 AND is_forgotten = 0 AND (last_ms < ?1 OR id > ?2) AND (?3 = 0 OR is_live = 1)
-         ORDER BY last_ms DESC, id LIMIT ?4",
-    )?;
-    let rows =
-        statement.query_map(params![before, id, query.only_live, limit], |row| row.get::<_, String>(0))?;
+    // Few are recent of many: those are found by another index.
+    let mut statement = db.prepare_cached(match query.kept_since {
+        Some(_) => RECENT,
+        None => NEWEST,
+    })?;
+    let kept_since = query.kept_since.unwrap_or(0);
+    let rows = statement.query_map(params![before, id, query.only_live, limit, kept_since], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, Millis>(1)?))
+    })?;
     let mut all = Vec::new();
     for row in rows {
+        let (row, kept_ms) = row?;
         // A row that an older version wrote in another shape is rebuilt by the next index.
-        all.extend(serde_json::from_str(&row?).ok());
+        let Ok(row) = serde_json::from_str::<SessionRow>(&row) else { continue };
+        all.push(SessionRow { kept_at_ms: (kept_ms > 0).then_some(kept_ms), ..row });
     }
     Ok(all)
 }

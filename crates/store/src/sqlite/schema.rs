@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 /// What makes the tables of each version of those of the one before, the first of none. A new store takes all of them, so
 /// that there is one way to today's tables. What a release has shipped is never edited.
-const STEPS: &[&str] = &[KEPT, HELD, NAMES, FILED];
+const STEPS: &[&str] = &[KEPT, HELD, NAMES, FILED, RECENT];
 
 /// The version of the tables.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
@@ -89,6 +89,13 @@ INSERT INTO changes_of SELECT session, seq FROM changes ORDER BY session, seq;
 DROP INDEX changes_session;
 INSERT INTO meta(key, value) SELECT 'filed_no', ifnull(max(no), 0) FROM inbox;
 INSERT INTO meta(key, value) SELECT 'filed_seq', ifnull(max(seq), 0) FROM changes;
+";
+
+/// When something new of a session was last kept: what was received a moment ago may tell of long ago. Of rows of before
+/// nobody knows.
+const RECENT: &str = "
+ALTER TABLE sessions ADD COLUMN kept_ms INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX sessions_kept ON sessions(kept_ms);
 ";
 
 /// Makes or updates the tables, each step in a transaction of its own: whatever ends it, the next process goes on from

@@ -42,7 +42,7 @@ pub(super) fn commit(
     let rules = if commit.is_draft { "" } else { rules };
     for tree in &commit.trees {
         let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
-        session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline))?;
+        session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline), commit.at_ms)?;
     }
     for row in &commit.held {
         held::write(&transaction, row)?;
@@ -84,6 +84,7 @@ fn session(
     rules: &str,
     tree: &Tree,
     deadline: Option<Millis>,
+    at_ms: Millis,
 ) -> rusqlite::Result<()> {
     let line = SessionRow::of(tree);
     let json = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
@@ -92,12 +93,15 @@ fn session(
     let text = serde_json::to_string(&line).map_err(json)?;
     let no: i64 = db
         .prepare_cached(
-            "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row) VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+            "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row, kept_ms)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)
              ON CONFLICT(id) DO UPDATE SET last_ms = ?2, is_live = ?3, deadline_ms = ?4, rules = ?5, row = ?6,
-                 is_forgotten = 0, is_frozen = 0
+                 is_forgotten = 0, is_frozen = 0, kept_ms = CASE WHEN row = ?6 THEN kept_ms ELSE ?7 END
              RETURNING no",
         )?
-        .query_row(params![line.id.as_str(), last, is_live, deadline, rules, text], |row| row.get(0))?;
+        .query_row(params![line.id.as_str(), last, is_live, deadline, rules, text, at_ms], |row| {
+            row.get(0)
+        })?;
     let body = serde_json::to_vec(tree).map_err(json)?;
     db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
         .execute(params![no, packer.pack(&body)?])?;

@@ -65,7 +65,7 @@ pub(super) fn figures(hub: &HubHandle) -> Option<Figures> {
 
 fn is_live(hub: &HubHandle) -> bool {
     let (reply, answer) = sync_channel(1);
-    let newest = ListQuery { limit: 1, after: None, only_live: true };
+    let newest = ListQuery::live(1);
     if hub.sessions(newest, Box::new(move |rows| drop(reply.send(rows)))).is_err() {
         return false;
     }

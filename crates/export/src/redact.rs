@@ -32,7 +32,7 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 });
 
 /// Returns a text with what looks like a secret masked.
-pub(crate) fn redact(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let mut masked = text.to_owned();
     for shape in SHAPES.iter() {
         let keep = |captures: &Captures<'_>| {
@@ -47,18 +47,23 @@ pub(crate) fn redact(text: &str) -> String {
 }
 
 /// A writer that masks each line before it passes it on. [`Redacted::finish`] passes on the last one.
-pub(crate) struct Redacted<W> {
+#[derive(Debug)]
+pub struct Redacted<W> {
     inner: W,
     line: Vec<u8>,
 }
 
 impl<W: io::Write> Redacted<W> {
-    pub(crate) fn new(inner: W) -> Self {
+    /// Masks what is written from here on.
+    pub fn new(inner: W) -> Self {
         Self { inner, line: Vec::new() }
     }
 
     /// Passes on what is left, and gives back what is written to.
-    pub(crate) fn finish(mut self) -> io::Result<W> {
+    ///
+    /// # Errors
+    /// What the writer gives.
+    pub fn finish(mut self) -> io::Result<W> {
         self.pass()?;
         self.inner.flush()?;
         Ok(self.inner)

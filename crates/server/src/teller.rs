@@ -1,0 +1,60 @@
+//! Sessions told anew from all that is known of them: their files and what was handed over. The hub knows rows as they are;
+//! what they were at a moment of before, and all that was said, is read again by whoever opened the server.
+
+use std::{fmt, sync::Arc};
+
+use subscope_hub::{AskError, Reply};
+use subscope_model::{Event, Millis, SessionId, Tree};
+
+use crate::{ask::ask, refusal::Refusal, state::App};
+
+/// A session told anew.
+#[derive(Clone, Debug)]
+pub struct Retold {
+    /// Its rows, as they were at the moment that was asked for, else as they are.
+    pub tree: Tree,
+    /// Everything that happened until then, in order of time, with `seq` counted from 1.
+    pub events: Vec<Event>,
+}
+
+/// What is told: nothing where no such session is known, an error in words where it cannot be read.
+pub type Telling = Result<Option<Retold>, String>;
+
+/// Tells sessions anew. It must not wait: it answers from a thread of its own.
+#[derive(Clone)]
+pub struct Teller(Arc<Ask>);
+
+type Ask = dyn Fn(SessionId, Option<Millis>, Reply<Telling>) -> Result<(), AskError> + Send + Sync;
+
+impl Teller {
+    /// One that asks so.
+    pub fn new(
+        ask: impl Fn(SessionId, Option<Millis>, Reply<Telling>) -> Result<(), AskError> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(ask))
+    }
+}
+
+impl fmt::Debug for Teller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Teller")
+    }
+}
+
+/// How much of the change log stands for a session where nobody reads its sources again.
+const LOGGED: usize = 50_000;
+
+/// Tells a session anew, at a moment where one is given.
+pub(crate) async fn retell(app: &App, session: SessionId, at: Option<Millis>) -> Result<Retold, Refusal> {
+    if let Some(Teller(tell)) = &app.teller {
+        let told = ask(|reply| tell(session.clone(), at, reply)).await?;
+        return told.map_err(Refusal::busy)?.ok_or(Refusal::unknown("session"));
+    }
+    if at.is_some() {
+        return Err(Refusal::unknown("record of moments of before"));
+    }
+    let tree = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
+    let tree = tree.ok_or(Refusal::unknown("session"))?;
+    let events = ask(|reply| app.hub.events_after(0, Some(session), LOGGED, reply)).await?;
+    Ok(Retold { tree, events: events.unwrap_or_default() })
+}

@@ -1,0 +1,220 @@
+// The real server, a real browser, and recordings that happen again at their own pace.
+import { type ChildProcess, spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+
+const ROOT = join(import.meta.dirname, "../..");
+export const FIXTURES = join(ROOT, "fixtures/claude-code/2.1.330");
+
+const given = (name: string): string => {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set: \`cargo xtask page\` sets it`);
+  return value;
+};
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (typeof address !== "object" || address === null) throw new Error("no port");
+  return address.port;
+}
+
+/** A server with folders of its own. */
+export class Server {
+  readonly folder = mkdtempSync(join(tmpdir(), "subscope-page-"));
+  #child: ChildProcess | undefined;
+  url = "";
+
+  constructor(readonly port: number) {
+    mkdirSync(join(this.folder, "claude/projects"), { recursive: true });
+  }
+
+  static async start(): Promise<Server> {
+    const server = new Server(await freePort());
+    await server.run();
+    return server;
+  }
+
+  /** Puts a recording where the harness would have put it. */
+  static async over(...scenarios: string[]): Promise<Server> {
+    const server = new Server(await freePort());
+    for (const scenario of scenarios) server.put(scenario);
+    await server.run();
+    while ((await server.get<{ is_reading: boolean }>("/healthz")).is_reading) await sleep(20);
+    return server;
+  }
+
+  put(scenario: string): void {
+    const from = join(FIXTURES, scenario, "projects");
+    cpSync(from, join(this.folder, "claude/projects"), { recursive: true });
+  }
+
+  async run(): Promise<void> {
+    const environment = {
+      PATH: process.env["PATH"],
+      HOME: this.folder,
+      CLAUDE_CONFIG_DIR: join(this.folder, "claude"),
+      SUBSCOPE_DATA_DIR: join(this.folder, "data"),
+      XDG_STATE_HOME: join(this.folder, "state"),
+    };
+    const child = spawn(given("SUBSCOPE"), ["serve", "--listen", `127.0.0.1:${this.port}`], {
+      env: environment,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.#child = child;
+    this.url = await new Promise<string>((resolve, reject) => {
+      child.on("error", reject);
+      child.on("exit", (code) => reject(new Error(`serve has ended with ${code}`)));
+      child.stdout?.once("data", (line: Buffer) => resolve(line.toString().trim()));
+    });
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child;
+    if (!child || child.exitCode !== null) return;
+    child.removeAllListeners("exit");
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(signal);
+    await ended;
+  }
+
+  /** As a machine that loses power ends it. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+  }
+
+  async stop(): Promise<void> {
+    await this.#end("SIGTERM");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async get<T>(path: string): Promise<T> {
+    const response = await fetch(this.url + path);
+    if (!response.ok) throw new Error(`${path} answers ${response.status}`);
+    return (await response.json()) as T;
+  }
+
+  /** Hands lines over, until somebody takes them. */
+  async ingest(dialect: string, source: string, lines: string[], key: string): Promise<void> {
+    const address = `${this.url}/api/v1/ingest/${dialect}?source=${encodeURIComponent(source)}`;
+    const headers = { "content-type": "application/x-ndjson", "x-subscope-delivery": key };
+    for (;;) {
+      try {
+        const response = await fetch(address, { method: "POST", headers, body: `${lines.join("\n")}\n` });
+        if (response.ok) return;
+        if (response.status !== 503) throw new Refused(`${address} answers ${response.status}`);
+      } catch (error) {
+        if (error instanceof Refused) throw error;
+      }
+      await sleep(50);
+    }
+  }
+}
+
+class Refused extends Error {}
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+interface Line {
+  at: number;
+  source: string;
+  text: string;
+}
+
+/** A recording's transcripts as lines with their times. */
+export class Recording {
+  readonly session: string;
+  readonly lines: Line[] = [];
+
+  constructor(scenario: string) {
+    const projects = join(FIXTURES, scenario, "projects");
+    const files = readdirSync(projects, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"));
+    const main = files.find((name) => !name.includes("subagents"));
+    if (!main) throw new Error(`${scenario} has no transcript`);
+    this.session = basename(main, ".jsonl");
+    for (const name of files) {
+      let at = 0;
+      for (const text of readFileSync(join(projects, name), "utf8").split("\n").filter((line) => line !== "")) {
+        const stamp = (JSON.parse(text) as { timestamp?: string }).timestamp;
+        at = stamp ? Date.parse(stamp) : at;
+        this.lines.push({ at, source: name, text });
+      }
+    }
+    const first = Math.min(...this.lines.map((line) => line.at).filter((one) => one > 0));
+    for (const line of this.lines) line.at = Math.max(line.at, first);
+    this.lines.sort((one, other) => one.at - other.at);
+  }
+
+  get first(): number {
+    return this.lines[0]?.at ?? 0;
+  }
+
+  /** Lets it happen again from now on, `pace` times slower, with today's times in it. */
+  async play(server: Server, pace: number, until = 1): Promise<void> {
+    const begin = Date.now();
+    const last = this.lines.at(-1)?.at ?? 0;
+    for (const [number, line] of this.lines.entries()) {
+      if (line.at > this.first + (last - this.first) * until) return;
+      await sleep(begin + (line.at - this.first) * pace - Date.now());
+      await server.ingest("claude.transcript", line.source, [this.#moved(line.text, begin, pace)], `line ${number}`);
+    }
+  }
+
+  #moved(text: string, begin: number, pace: number): string {
+    return text.replace(/"timestamp":"([^"]+)"/g, (_, stamp: string) => {
+      const moved = new Date(begin + (Date.parse(stamp) - this.first) * pace);
+      return `"timestamp":"${moved.toISOString()}"`;
+    });
+  }
+}
+
+/** What a page must not do, collected while it is looked at. */
+export interface Seen {
+  context: BrowserContext;
+  page: Page;
+  /** Errors on the console, exceptions, and what the policy stopped. */
+  wrong: string[];
+  /** Requests beyond the server. */
+  beyond: string[];
+}
+
+let browser: Browser | undefined;
+
+export async function opened(): Promise<Browser> {
+  browser ??= await chromium.launch({
+    executablePath: given("CHROMIUM"),
+    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+  });
+  return browser;
+}
+
+export async function closed(): Promise<void> {
+  await browser?.close();
+  browser = undefined;
+}
+
+type ContextOptions = NonNullable<Parameters<Browser["newContext"]>[0]>;
+
+export async function look(server: Server, path = "/", options: ContextOptions = {}): Promise<Seen> {
+  const context = await (await opened()).newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const page = await context.newPage();
+  const seen: Seen = { context, page, wrong: [], beyond: [] };
+  page.on("console", (message) => {
+    // That a server is gone is seen in the state: the browser tells of it all the same.
+    if (message.type() === "error" && !message.text().includes("net::ERR_")) seen.wrong.push(message.text());
+  });
+  page.on("pageerror", (error) => seen.wrong.push(String(error.stack)));
+  page.on("request", (request) => {
+    const at = new URL(request.url());
+    if (at.origin !== server.url && at.protocol !== "data:" && at.protocol !== "blob:") seen.beyond.push(request.url());
+  });
+  await page.goto(server.url + path);
+  return seen;
+}
+
+export const row = (agent: string): string => `[data-testid="agent-row"][data-agent-id="${agent}"]`;

@@ -1,0 +1,169 @@
+// What the page costs a browser, told and not judged: `cargo xtask page speed`. Machines differ.
+import { afterAll, beforeAll, it } from "vitest";
+import type { CDPSession, Page } from "playwright-core";
+import type { Tree } from "../src/model";
+import { crowd, publish } from "./crowd";
+import { closed, look, opened, row, Server, sleep } from "./harness";
+
+let server: Server;
+
+beforeAll(async () => {
+  server = await Server.start();
+  await publish(server, crowd("crowd", Date.now() - 1_300_000), "crowd");
+  for (;;) {
+    const tree = await server.get<{ agents: unknown[] }>("/api/v1/sessions/crowd/tree").catch(() => ({ agents: [] }));
+    if (tree.agents.length > 3_000) return;
+    await sleep(200);
+  }
+}, 600_000);
+
+afterAll(async () => {
+  await closed();
+  await server.stop();
+});
+
+const tell = (text: string): void => void process.stdout.write(`measured: ${text}\n`);
+
+function share(all: number[], part: number): number {
+  const sorted = [...all].sort((one, other) => one - other);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0;
+}
+
+interface Traced {
+  name: string;
+  cat: string;
+  ph: string;
+  ts: number;
+  dur?: number;
+  pid: number;
+  tid: number;
+}
+
+const WORK = new Set(["FunctionCall", "FireAnimationFrame", "EventDispatch", "UpdateLayoutTree", "Layout", "RunMicrotasks", "TimerFire", "MinorGC", "MajorGC"]);
+
+/** Does something and returns, for each frame, what its main thread spent on script and layout, and its longest task. */
+async function traced(work: () => Promise<void>): Promise<{ frames: number[]; longest: number; tasks: number }> {
+  const session: CDPSession = await (await opened()).newBrowserCDPSession();
+  const events: Traced[] = [];
+  session.on("Tracing.dataCollected", ({ value }) => void events.push(...(value as unknown as Traced[])));
+  const categories = ["devtools.timeline", "toplevel", "v8"];
+  await session.send("Tracing.start", { traceConfig: { includedCategories: categories }, transferMode: "ReportEvents" });
+  await work();
+  const ended = new Promise((resolve) => session.once("Tracing.tracingComplete", resolve));
+  await session.send("Tracing.end");
+  await ended;
+  await session.detach();
+  const main = busiest(events);
+  const own = events.filter((event) => event.pid === main.pid && event.tid === main.tid && event.ph === "X");
+  const begins = own.filter((event) => event.name === "FireAnimationFrame").map((event) => event.ts);
+  // What lies within something that counts is counted with it.
+  const spent = own.filter((event) => WORK.has(event.name)).sort((one, other) => one.ts - other.ts || (other.dur ?? 0) - (one.dur ?? 0));
+  const frames = new Map<number, number>();
+  let covered = 0;
+  for (const event of spent) {
+    const end = event.ts + (event.dur ?? 0);
+    const more = end - Math.max(event.ts, covered);
+    if (more <= 0) continue;
+    covered = Math.max(covered, end);
+    const frame = begins.findLast((begin) => begin <= event.ts + 16_000) ?? 0;
+    frames.set(frame, (frames.get(frame) ?? 0) + more / 1000);
+  }
+  const tasks = own.filter((event) => event.name.endsWith("RunTask")).map((event) => (event.dur ?? 0) / 1000);
+  return { frames: [...frames.values()], longest: Math.max(0, ...tasks), tasks: tasks.filter((ms) => ms > 50).length };
+}
+
+function busiest(events: Traced[]): { pid: number; tid: number } {
+  const counts = new Map<string, number>();
+  for (const { name, pid, tid } of events) {
+    if (name === "FireAnimationFrame") counts.set(`${pid} ${tid}`, (counts.get(`${pid} ${tid}`) ?? 0) + 1);
+  }
+  const [pid = 0, tid = 0] = ([...counts].sort((one, other) => other[1] - one[1])[0]?.[0] ?? "").split(" ").map(Number);
+  return { pid, tid };
+}
+
+async function heap(page: Page): Promise<number> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await session.send("Runtime.getHeapUsage");
+  return usedSize / 1_000_000;
+}
+
+it("scrolls and zooms 3,000 agents with 100,000 events", async () => {
+  const begin = Date.now();
+  const { page, wrong } = await look(server, "/s/crowd", { viewport: { width: 1920, height: 1080 } });
+  await page.waitForSelector(row("run-0"));
+  tell(`rows of 3,000 agents after ${Date.now() - begin} ms`);
+  await page.waitForFunction(() => (document.querySelector(".scale")?.childElementCount ?? 0) > 2);
+  tell(`lanes of 3,000 agents after ${Date.now() - begin} ms`);
+  await sleep(2_000);
+  const box = await page.locator("canvas").boundingBox();
+  if (!box) throw new Error("no canvas");
+  await page.mouse.move(box.x + box.width / 2, box.y + 300);
+  const scrolled = await traced(async () => {
+    for (let step = 0; step < 150; step++) {
+      await page.mouse.wheel(0, 240);
+      await sleep(16);
+    }
+  });
+  const zoomed = await traced(async () => {
+    await page.keyboard.down("Control");
+    for (let step = 0; step < 120; step++) {
+      await page.mouse.wheel(0, step < 60 ? -60 : 60);
+      await sleep(16);
+    }
+    await page.keyboard.up("Control");
+  });
+  for (const [what, { frames, longest, tasks }] of [["scrolling", scrolled], ["zooming", zoomed]] as const) {
+    tell(`${what}: script and layout a frame: median ${share(frames, 0.5).toFixed(1)} ms, p95 ${share(frames, 0.95).toFixed(1)} ms of ${frames.length} frames; longest task ${longest.toFixed(0)} ms, ${tasks} over 50 ms`);
+  }
+  tell(`heap: ${(await heap(page)).toFixed(0)} MB; errors: ${wrong.length}`);
+  await page.context().close();
+}, 300_000);
+
+it("keeps up with 500 events a second", async () => {
+  const { page, wrong } = await look(server, "/s/live?view=waterfall", { viewport: { width: 1920, height: 1080 } });
+  const begin = Date.now();
+  const events = crowd("live", begin, 20, 240).map((event, number) => ({ ...event, timestamp: begin + number * 2 }));
+  await publish(server, events.slice(0, 50), "live");
+  await page.goto(`${server.url}/s/live`);
+  await page.waitForSelector(row("run-0"));
+  const lags: number[] = [];
+  const told = await traced(async () => {
+    for (let from = 50; from < events.length; from += 50) {
+      await sleep(begin + from * 2 - Date.now());
+      const lines = events.slice(from, from + 50);
+      await publish(server, lines, `live ${from}`);
+      if (from % 1000 !== 0) continue;
+      const asked = Date.now();
+      const { agents } = await server.get<Tree>("/api/v1/sessions/live/tree");
+      const over = agents.reduce((sum, agent) => sum + agent.tool_calls - agent.open_tools, 0);
+      await page.waitForFunction(
+        (least) => [...document.querySelectorAll(".number.tools")].reduce((sum, one) => sum + Number.parseInt(one.textContent ?? "0", 10), 0) >= least,
+        over,
+        { timeout: 20_000 },
+      );
+      lags.push(Date.now() - asked);
+    }
+  });
+  tell(`live at 500 events/s for ${((Date.now() - begin) / 1000).toFixed(0)} s: rows behind by at most ${Math.max(...lags)} ms; script and layout a frame: median ${share(told.frames, 0.5).toFixed(1)} ms, p95 ${share(told.frames, 0.95).toFixed(1)} ms; ${told.tasks} tasks over 50 ms; errors: ${wrong.length}`);
+  await page.context().close();
+}, 300_000);
+
+it("paints as soon as a page that does nothing", async () => {
+  const document = await (await fetch(`${server.url}/`)).text();
+  const script = /src="(\/assets\/[^"]+\.js)"/.exec(document)?.[1] ?? "";
+  const paint = async (path: string): Promise<number> => {
+    const all: number[] = [];
+    for (let round = 0; round < 9; round++) {
+      const { page } = await look(server, path);
+      await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint").length > 0);
+      if (path === "/search") await page.waitForSelector(".brand");
+      all.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0));
+      await page.context().close();
+    }
+    return share(all, 0.5);
+  };
+  // The script, shown as text: as many bytes from the same server, and nothing runs.
+  const [still, own] = [await paint(script), await paint("/search")];
+  tell(`first paint: ${own.toFixed(0)} ms; of as many bytes of text ${still.toFixed(0)} ms: ${(own / still).toFixed(1)} times`);
+}, 300_000);

@@ -1,0 +1,275 @@
+// Every view, for everybody: accessible, by keyboard, inert whatever agents write, and small.
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { gzipSync } from "node:zlib";
+import { createRequire } from "node:module";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import type { Tree } from "../src/model";
+import { KEYS } from "../src/lib/keys";
+import { closed, look, Recording, row, type Seen, Server } from "./harness";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const recording = new Recording("c-nested");
+let server: Server;
+let seen: Seen | undefined;
+
+beforeAll(async () => {
+  server = await Server.over("c-nested", "b-parallel", "e-retries", "l-hostile-output");
+});
+afterEach(async () => {
+  await seen?.context.close();
+  seen = undefined;
+});
+afterAll(async () => {
+  await closed();
+  await server.stop();
+});
+
+function isQuiet({ wrong, beyond }: Seen): void {
+  expect(wrong).toEqual([]);
+  expect(beyond).toEqual([]);
+}
+
+interface Finding {
+  id: string;
+  impact: string | null;
+  nodes: { html: string; failureSummary?: string }[];
+}
+
+async function findings({ page }: Seen): Promise<string[]> {
+  await page.evaluate(axe);
+  const found = await page.evaluate(
+    async () => (await (globalThis as unknown as { axe: { run: () => Promise<{ violations: Finding[] }> } }).axe.run()).violations,
+  );
+  const serious = found.filter((one) => one.impact === "serious" || one.impact === "critical");
+  return serious.map((one) => `${one.id}: ${one.nodes[0]?.html} ${one.nodes[0]?.failureSummary ?? ""}`);
+}
+
+const VIEWS = [
+  ["home", "/"],
+  ["waterfall", `/s/${recording.session}`],
+  ["feed", `/s/${recording.session}?view=feed`],
+  ["summary", `/s/${recording.session}?view=summary`],
+  ["agent", `/s/${recording.session}/a/root`],
+  ["search", "/search?q=the"],
+  ["nothing", "/s/none"],
+] as const;
+
+it.each(VIEWS.flatMap(([name, path]) => [["dark", name, path] as const, ["light", name, path] as const]))(
+  "axe finds nothing serious in %s %s",
+  async (colorScheme, _, path) => {
+    for (const width of [390, 1280]) {
+      seen = await look(server, path, { colorScheme, viewport: { width, height: 800 }, reducedMotion: "reduce" });
+      await seen.page.waitForSelector('[data-testid="status-bar"][data-state="live"]');
+      await seen.page.waitForTimeout(400);
+      expect(await findings(seen)).toEqual([]);
+      // Nothing is wider than the screen.
+      expect(await seen.page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0);
+      // A session that is not there is asked for all the same.
+      seen.wrong = seen.wrong.filter((words) => !(path === "/s/none" && words.includes("404")));
+      isQuiet(seen);
+      await seen.context.close();
+    }
+  },
+);
+
+it("is used by keyboard alone", async () => {
+  seen = await look(server);
+  const { page } = seen;
+  await page.waitForSelector('[data-testid="agent-row"]');
+  await page.keyboard.press("?");
+  const dialog = page.getByRole("dialog");
+  for (const { does } of KEYS) await dialog.getByText(does, { exact: true }).waitFor();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "hidden" });
+  // The first row is a session, the one behind it its main agent.
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector('[data-testid="agent-row"] button[aria-expanded="true"]');
+  await page.keyboard.press("k");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/s/*");
+  await page.keyboard.press("2");
+  await page.waitForURL("**view=feed");
+  await page.keyboard.press("1");
+  await page.keyboard.press("+");
+  await page.waitForURL("**z=*");
+  await page.keyboard.press("0");
+  await expect.poll(() => page.url()).not.toContain("z=");
+  await page.keyboard.press("Escape");
+  await page.waitForURL(`${server.url}/`);
+  await page.keyboard.press("/");
+  await page.keyboard.type("checkout");
+  await page.waitForURL("**/search?q=checkout");
+  isQuiet(seen);
+});
+
+it("finds words by agent, and leads to the agent", async () => {
+  await expect.poll(async () => (await fetch(`${server.url}/api/v1/search?q=checkout`)).status, { timeout: 30_000 }).toBe(200);
+  await expect.poll(async () => (await server.get<{ hits: unknown[] }>("/api/v1/search?q=checkout")).hits.length, { timeout: 30_000 }).toBeGreaterThan(0);
+  seen = await look(server, "/search?q=checkout");
+  const first = seen.page.locator(".search h3 a").first();
+  await first.waitFor();
+  expect(await seen.page.locator("mark").first().textContent()).toMatch(/checkout/i);
+  await first.click();
+  await seen.page.waitForSelector("aside .top > h2");
+  isQuiet(seen);
+});
+
+it("shows moments of before as they were", async () => {
+  const at = recording.first + Math.round(((recording.lines.at(-1)?.at ?? 0) - recording.first) / 2);
+  const then = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree?at=${at}`);
+  const now = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`);
+  expect(then.agents.map((agent) => agent.status)).not.toEqual(now.agents.map((agent) => agent.status));
+  seen = await look(server, `/s/${recording.session}?t=${at}`);
+  for (const agent of then.agents) await seen.page.waitForSelector(`${row(agent.id)}[data-status="${agent.status}"]`);
+  expect(await seen.page.locator('[data-testid="agent-row"]').count()).toBe(then.agents.length);
+  await seen.page.getByRole("button", { name: "to the end" }).click();
+  for (const agent of now.agents) await seen.page.waitForSelector(`${row(agent.id)}[data-status="${agent.status}"]`);
+  isQuiet(seen);
+});
+
+it("saves what it shows: trace, table, picture, and a page that needs nobody", async () => {
+  seen = await look(server, `/s/${recording.session}`);
+  const { page, context } = seen;
+  await page.waitForSelector('[data-testid="agent-row"]');
+  const saved = async (name: string): Promise<string> => {
+    await page.locator("summary", { hasText: "Export" }).click();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByText(name).click()]);
+    await page.locator("summary", { hasText: "Export" }).click();
+    return (await download.path()) ?? "";
+  };
+  expect(JSON.parse(readFileSync(await saved("Trace (JSON)"), "utf8"))).toHaveProperty("hierarchy");
+  expect(readFileSync(await saved("Agents (CSV)"), "utf8").split("\r\n").length).toBeGreaterThan(4);
+  const picture = readFileSync(await saved("Waterfall (SVG)"), "utf8");
+  expect(picture).toMatch(/^<svg /);
+  expect(picture.match(/<rect/g)?.length).toBeGreaterThan(20);
+  const file = await saved("Page in one file");
+  const alone = await context.newPage();
+  const asked: string[] = [];
+  const wrong: string[] = [];
+  alone.on("request", (request) => asked.push(request.url()));
+  alone.on("console", (message) => message.type() === "error" && wrong.push(message.text()));
+  alone.on("pageerror", (error) => wrong.push(String(error)));
+  const copy = `${file}.html`;
+  process.getBuiltinModule("node:fs").copyFileSync(file, copy);
+  await alone.goto(`file://${copy}`);
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`);
+  for (const agent of agents) await alone.waitForSelector(row(agent.id));
+  await alone.locator(row(agents[1]?.id ?? "")).locator("a").click();
+  await alone.waitForSelector('aside [data-testid="tool-row"]');
+  expect(asked).toEqual([`file://${copy}`]);
+  expect(wrong).toEqual([]);
+  isQuiet(seen);
+});
+
+it("asks before it stops an agent, and says that it is stopping", async () => {
+  const own = await Server.start();
+  const hook = async (body: object): Promise<void> => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${own.url}/hooks/claude`, { method: "POST", headers, body: JSON.stringify(body) });
+    expect(answer.status).toBe(200);
+  };
+  const base = { session_id: "s", transcript_path: "/x.jsonl", cwd: "/x", prompt_id: "p" };
+  await hook({ ...base, hook_event_name: "UserPromptSubmit", prompt: "do it" });
+  await hook({ ...base, hook_event_name: "SubagentStart", agent_id: "a1", agent_type: "Explore" });
+  await hook({ ...base, hook_event_name: "PreToolUse", agent_id: "a1", tool_name: "Bash", tool_use_id: "t1", tool_input: { command: "sleep 9" } });
+  seen = await look(own, "/s/s/a/a1");
+  const { page } = seen;
+  await page.getByRole("button", { name: "Stop…" }).click();
+  await page.getByRole("button", { name: "Let it work" }).click();
+  const flags = async (): Promise<string[]> => (await own.get<Tree>("/api/v1/sessions/s/tree")).agents.flatMap((agent) => agent.flags);
+  expect(await flags()).not.toContain("stopping");
+  await page.getByRole("button", { name: "Stop…" }).click();
+  await page.getByRole("button", { name: "Stop it" }).click();
+  await page.locator(row("a1")).getByText("stopping").waitFor();
+  expect(await flags()).toContain("stopping");
+  isQuiet(seen);
+  await own.stop();
+});
+
+const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200b\u0000-\u0008]/;
+
+it("makes whatever agents write inert", async () => {
+  const own = await Server.start();
+  const hostile = [
+    "<script>globalThis.hacked = 1</script><img src=x onerror='globalThis.hacked = 2'>",
+    "[link](javascript:globalThis.hacked=3) <a href='javascript:globalThis.hacked=4'>x</a>",
+    "safe\u202egpj.exe \u2066hidden\u2069 zero\u200bwidth \u0007bell \u001b[2J\u001b]8;;javascript:1\u0007",
+    "<iframe srcdoc='<script>parent.hacked=5</script>'></iframe><svg onload='globalThis.hacked=6'/>",
+    "![x](https://evil.example/x.png) <style>*{display:none}</style>",
+    "</script><!-- <base href='https://evil.example/'>",
+    "y".repeat(1_000_000),
+  ];
+  const post = async (event: object): Promise<void> => {
+    const headers = { "content-type": "application/json" };
+    const answer = await fetch(`${own.url}/subagent-events`, { method: "POST", headers, body: JSON.stringify(event) });
+    expect(answer.status).toBe(200);
+  };
+  const at = Date.now();
+  for (const [number, text] of hostile.entries()) {
+    const base = { subagentName: text.slice(0, 2000), subagentRunId: `r${number}`, sessionId: "hostile", timestamp: at + number };
+    await post({ ...base, type: "subagent_start", payload: text });
+    await post({ ...base, type: "thought_trace", payload: text });
+    await post({ ...base, type: "tool_call", toolName: text.slice(0, 500), toolCallId: `t${number}`, payload: { command: text } });
+    await post({ ...base, type: "tool_result", toolName: text.slice(0, 500), toolCallId: `t${number}`, payload: text });
+    await post({ ...base, type: "subagent_end", payload: text });
+  }
+  const views = ["/", "/s/hostile", "/s/hostile?view=feed", "/s/hostile?view=summary", ...hostile.map((_, number) => `/s/hostile/a/r${number}`)];
+  for (const view of views) {
+    seen = await look(own, view);
+    const { page } = seen;
+    page.on("dialog", () => seen?.wrong.push("a dialog"));
+    await page.waitForSelector('[data-testid="agent-row"], .feed .line, .figures');
+    await page.waitForTimeout(300);
+    // Everything that can be opened is.
+    for (const button of await page.locator('[aria-expanded="false"]:visible').all()) await button.click({ timeout: 2000 }).catch(() => null);
+    const text = await page.evaluate(() => document.body.textContent ?? "");
+    expect(HIDDEN.exec(text), view).toBeNull();
+    expect(await page.evaluate(() => (globalThis as { hacked?: number }).hacked), view).toBeUndefined();
+    expect(await page.locator("iframe, #app img, #app style, base, #app script").count(), view).toBe(0);
+    const links = await page.locator("a[href]").evaluateAll((all) => all.map((one) => (one as HTMLAnchorElement).protocol));
+    expect(links.filter((protocol) => !["http:", "https:"].includes(protocol)), view).toEqual([]);
+    isQuiet(seen);
+    await seen.context.close();
+  }
+  await own.stop();
+});
+
+it("has a policy that stops what would get in all the same", async () => {
+  seen = await look(server);
+  const { page, wrong } = seen;
+  await page.waitForSelector('[data-testid="agent-row"]');
+  await page.evaluate(() => {
+    const script = document.createElement("script");
+    script.textContent = "globalThis.hacked = 1";
+    document.body.append(script);
+    document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='globalThis.hacked = 2'>");
+    // What a debugger evaluates may evaluate; what a page starts later may not.
+    setTimeout("globalThis.hacked = 3", 0);
+  });
+  const leaks = await page.evaluate(() => fetch("https://evil.example/").then(() => "sent", () => "stopped"));
+  await page.waitForTimeout(200);
+  expect(leaks).toBe("stopped");
+  expect(await page.evaluate(() => (globalThis as { hacked?: number }).hacked)).toBeUndefined();
+  expect(wrong.some((words) => words.includes("Content Security Policy"))).toBe(true);
+  // Nobody shows it within another page.
+  const other = createServer((_, answer) => answer.setHeader("content-type", "text/html").end(`<iframe src="${server.url}/"></iframe>`));
+  await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+  const address = other.address() as { port: number };
+  await page.goto(`http://127.0.0.1:${address.port}/`);
+  await page.waitForTimeout(300);
+  expect(await page.frameLocator("iframe").locator("#app").count()).toBe(0);
+  await new Promise((resolve) => other.close(resolve));
+});
+
+it("is small: all that is first loaded is at most 200 kB, compressed", async () => {
+  const document = await (await fetch(`${server.url}/`)).text();
+  const names = [...document.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map((match) => match[1] ?? "");
+  expect(names.length).toBeGreaterThan(1);
+  let total = gzipSync(document).length;
+  for (const name of names) total += gzipSync(Buffer.from(await (await fetch(server.url + name)).arrayBuffer())).length;
+  console.log(`first load: ${Math.round(total / 1000)} kB compressed`);
+  expect(total).toBeLessThanOrEqual(200_000);
+});

@@ -1,0 +1,145 @@
+// What the page asks: of the hub that serves it, or of the session that a saved page carries in itself.
+import type { Event, Hits, Ordered, SessionPage, Tree } from "../model";
+
+/** One bar of a lane. The words are those of the server. */
+export interface Span {
+  kind: "tool" | "children" | "model" | "permission" | "retry";
+  from_ms: number;
+  to_ms: number;
+  name: string | null;
+  status: "ok" | "error" | "open" | "denied" | null;
+  call_id: string | null;
+  is_guess: boolean;
+}
+
+export interface Lane {
+  agent_id: string;
+  depth: number;
+  spans: Span[];
+}
+
+export interface Step {
+  agent_id: string;
+  from_ms: number;
+  to_ms: number;
+}
+
+export interface Timeline {
+  /** The highest rev of the rows it is made of: what to ask behind the next time. */
+  rev: number | null;
+  start_ms: number;
+  end_ms: number;
+  /** All lanes, or those that changed since the rev that was named. */
+  lanes: Lane[];
+  critical_path: Step[];
+}
+
+export interface FeedPage {
+  /** In order of time. */
+  events: Event[];
+  /** Where the page before this one ends; null where there is none. */
+  before: number | null;
+}
+
+export interface SessionsQuery {
+  after?: string;
+  recent?: boolean;
+  limit?: number;
+}
+
+export interface FeedQuery {
+  agent?: string;
+  before?: number;
+  limit?: number;
+}
+
+export type Form = "trace" | "html" | "csv";
+
+export interface Api {
+  /** Whether more than one session can be asked for, and the hub can be told something. */
+  readonly isServed: boolean;
+  sessions(query: SessionsQuery): Promise<SessionPage>;
+  tree(session: string, at?: number): Promise<Tree>;
+  timeline(session: string, since?: number, at?: number): Promise<Timeline>;
+  feed(session: string, query: FeedQuery): Promise<FeedPage>;
+  search(words: string): Promise<Hits>;
+  stop(session: string, agent: string): Promise<Ordered>;
+  exported(session: string, form: Form): string;
+}
+
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+type Given = Record<string, string | number | boolean | undefined>;
+
+const address = (path: string, given: Given = {}): string => {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(given)) if (value !== undefined) query.set(name, String(value));
+  const text = query.toString();
+  return text === "" ? path : `${path}?${text}`;
+};
+
+const of = (session: string): string => `/api/v1/sessions/${encodeURIComponent(session)}`;
+
+async function answered<T>(response: Response): Promise<T> {
+  if (response.ok) return (await response.json()) as T;
+  const said = (await response.json().catch(() => ({}))) as { error?: string };
+  throw new Refused(response.status, said.error ?? `the hub answers ${response.status}`);
+}
+
+const get = async <T>(path: string, given?: Given): Promise<T> => answered(await fetch(address(path, given)));
+
+export const served: Api = {
+  isServed: true,
+  sessions: (query) => get("/api/v1/sessions", { ...query }),
+  tree: (session, at) => get(`${of(session)}/tree`, { at }),
+  timeline: (session, since, at) => get(`${of(session)}/timeline`, { since, at }),
+  feed: (session, query) => get(`${of(session)}/feed`, { ...query }),
+  search: (words) => get("/api/v1/search", { q: words, limit: 200 }),
+  stop: async (session, agent) =>
+    answered(
+      await fetch(address(`/api/v1/agents/${encodeURIComponent(agent)}/stop`, { session }), {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-subscope": "1" },
+        body: "{}",
+      }),
+    ),
+  exported: (session, form) => address(`${of(session)}/export`, { as: form }),
+};
+
+/** What a saved page carries. */
+interface Saved {
+  tree: Tree;
+  timeline: Timeline | null;
+  events: Event[];
+}
+
+const nowhere = (): Promise<never> => Promise.reject(new Refused(404, "this saved page has one session only"));
+
+function saved({ tree, timeline, events }: Saved): Api {
+  const own = (event: Event, agent?: string): boolean =>
+    agent === undefined || event.actor_id === (agent === "root" ? "agent:root" : `subagent:${agent}`);
+  return {
+    isServed: false,
+    sessions: nowhere,
+    tree: () => Promise.resolve(tree),
+    timeline: () => (timeline ? Promise.resolve(timeline) : nowhere()),
+    feed: (_, { agent }) => Promise.resolve({ events: events.filter((event) => own(event, agent)), before: null }),
+    search: nowhere,
+    stop: nowhere,
+    exported: () => "",
+  };
+}
+
+const carried = document.getElementById("subscope-saved")?.textContent;
+
+/** The session that this page carries; null where a hub serves it. */
+export const carriedTree: Tree | null = carried ? (JSON.parse(carried) as Saved).tree : null;
+
+export const api: Api = carried ? saved(JSON.parse(carried) as Saved) : served;

@@ -1,0 +1,24 @@
+// Edits as lines that went and lines that came.
+import { diffLines } from "diff";
+
+export interface DiffLine {
+  sign: "+" | "-" | " ";
+  text: string;
+}
+
+/** Compared up to this size; what is longer is shown as all that went and all that came. */
+const COMPARED = 200_000;
+
+export function diff(before: string, after: string): DiffLine[] {
+  if (before.length + after.length > COMPARED) return [...signed("-", before), ...signed("+", after)];
+  return diffLines(before, after).flatMap((part) =>
+    signed(part.added ? "+" : part.removed ? "-" : " ", part.value),
+  );
+}
+
+function signed(sign: DiffLine["sign"], text: string): DiffLine[] {
+  if (text === "") return [];
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines.map((line) => ({ sign, text: line }));
+}

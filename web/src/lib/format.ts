@@ -1,0 +1,68 @@
+// Numbers as people read them; the same words as in the terminal.
+
+/** `120ms`, `45s`, `1m 30s`, `1h 1m 1s`. */
+export function duration(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return "";
+  const whole = Math.max(0, Math.trunc(ms));
+  if (whole < 1000) return `${whole}ms`;
+  return seconds(whole);
+}
+
+/** The same for what is still growing: no milliseconds, so that it does not flicker. */
+export function seconds(ms: number): string {
+  const total = Math.max(0, Math.floor(ms / 1000));
+  const [h, m, s] = [Math.floor(total / 3600), Math.floor((total % 3600) / 60), total % 60];
+  if (h > 0) return `${h}h ${m}m ${s}s`;
+  return m > 0 ? `${m}m ${s}s` : `${s}s`;
+}
+
+/** How long ago, in one unit. */
+export function ago(ms: number): string {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m`;
+  return s < 86_400 ? `${Math.floor(s / 3600)}h` : `${Math.floor(s / 86_400)}d`;
+}
+
+/** `950`, `48k`, `1.2M`. */
+export function count(n: number | null | undefined): string {
+  if (n === null || n === undefined) return "";
+  if (n < 1000) return String(n);
+  if (n < 10_000) return `${(n / 1000).toFixed(1)}k`;
+  if (n < 1_000_000) return `${Math.round(n / 1000)}k`;
+  return `${(n / 1_000_000).toFixed(n < 10_000_000 ? 1 : 0)}M`;
+}
+
+/** `$0.05` of micro-dollars; `≥` before a lower bound. */
+export function money(micro: number | null | undefined, floor = false): string {
+  if (micro === null || micro === undefined) return "";
+  const dollars = micro / 1_000_000;
+  const text = micro > 0 && dollars < 0.01 ? "<$0.01" : `$${dollars.toFixed(2)}`;
+  return floor ? `≥${text}` : text;
+}
+
+const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+/** `12:40:51`, local time. */
+export function clock(ms: number | null | undefined): string {
+  return ms === null || ms === undefined ? "" : clockFormat.format(ms);
+}
+
+/** `22 Nov 2026`. */
+export function day(ms: number | null | undefined): string {
+  return ms === null || ms === undefined ? "" : dayFormat.format(ms);
+}
+
+/** The last part of a path. */
+export function base(path: string | null): string {
+  if (!path) return "";
+  const parts = path.split("/").filter((part) => part !== "");
+  return parts.at(-1) ?? path;
+}
+
+/** `opus` for `claude-opus-4-1-20250805`: the words that tell models apart. */
+export function model(name: string | null): string {
+  if (!name) return "";
+  return name.replace(/^claude-/, "").replace(/-\d{8}$/, "");
+}

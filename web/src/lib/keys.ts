@@ -1,0 +1,38 @@
+// All keys, in one table: what `?` shows is what there is.
+export interface Key {
+  keys: string[];
+  does: string;
+  where: "everywhere" | "session";
+}
+
+export const KEYS: Key[] = [
+  { keys: ["?"], does: "shows the keys", where: "everywhere" },
+  { keys: ["/"], does: "searches everything", where: "everywhere" },
+  { keys: ["f"], does: "finds a session in the list", where: "everywhere" },
+  { keys: ["h"], does: "shows what is live", where: "everywhere" },
+  { keys: ["j", "ArrowDown"], does: "goes to the next row", where: "everywhere" },
+  { keys: ["k", "ArrowUp"], does: "goes to the row before", where: "everywhere" },
+  { keys: ["Enter"], does: "opens the row", where: "everywhere" },
+  { keys: ["Escape"], does: "closes what is open", where: "everywhere" },
+  { keys: ["1", "2", "3"], does: "tree and waterfall, feed, summary", where: "session" },
+  { keys: ["+", "=", "-", "0"], does: "zooms in, out, to the whole", where: "session" },
+  { keys: [",", "."], does: "moves what is zoomed", where: "session" },
+  { keys: ["b"], does: "figures with all below, or own", where: "session" },
+  { keys: [" "], does: "replays the session, or pauses", where: "session" },
+  { keys: ["s"], does: "stops the agent that is open (asks first)", where: "session" },
+];
+
+const NAMES: Record<string, string> = { " ": "space", ArrowDown: "↓", ArrowUp: "↑", Escape: "esc", Enter: "enter" };
+
+export const keyName = (key: string): string => NAMES[key] ?? key;
+
+/** Moves the focus among rows; those that are seen are in the page. */
+export function step(by: 1 | -1): void {
+  const current = document.activeElement;
+  const area = current?.closest("main, .sidebar") ?? document.querySelector("main") ?? document;
+  const rows = [...area.querySelectorAll<HTMLElement>("[data-nav]")];
+  const at = rows.findIndex((row) => row === current);
+  const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+}

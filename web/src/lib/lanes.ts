@@ -1,0 +1,264 @@
+// The waterfall's geometry: time to pixels, what of a lane is seen, and its pictures on canvas and as SVG.
+import type { Lane, Span, Step, Timeline } from "./api";
+
+export interface Window {
+  from: number;
+  to: number;
+}
+
+/** What a tool does, told by its name: only the colour of its bar rests on it. */
+export type Kind = "read" | "edit" | "run" | "web" | "agent" | "other";
+
+const KINDS: [Kind, RegExp][] = [
+  ["agent", /^(agent|task|sendmessage|taskoutput|taskstop)$/i],
+  ["edit", /edit|write|patch|notebook/i],
+  ["read", /read|glob|grep|search_files|^ls$|list|find|lsp/i],
+  ["run", /bash|shell|exec|run|kill|terminal/i],
+  ["web", /web|fetch|browser|http|search/i],
+];
+
+export function kindOf(span: Span): Kind {
+  if (span.kind === "children") return "agent";
+  const name = span.name ?? "";
+  return KINDS.find(([, words]) => words.test(name))?.[0] ?? "other";
+}
+
+export const LEGEND: [Kind, string][] = [
+  ["read", "reads and searches"],
+  ["edit", "edits"],
+  ["run", "commands"],
+  ["web", "web"],
+  ["agent", "subagents"],
+  ["other", "other tools"],
+];
+
+/** A colour of the theme. */
+export type Paint = (name: string) => string;
+
+/** Steps of a ruler, in milliseconds. */
+const STEPS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000,
+  1_800_000, 3_600_000, 7_200_000, 14_400_000, 28_800_000, 86_400_000,
+];
+
+/** Moments of a ruler, at least `gap` pixels apart. */
+export function ticks({ from, to }: Window, width: number, gap: number): { at: number; step: number }[] {
+  const least = ((to - from) * gap) / Math.max(1, width);
+  const step = STEPS.find((one) => one >= least) ?? Math.ceil(least / 86_400_000) * 86_400_000;
+  // Local midnight is a round hour in most places, and near enough in all.
+  const shift = new Date(from).getTimezoneOffset() * 60_000;
+  const all = [];
+  for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step) all.push({ at, step });
+  return all;
+}
+
+/** The window zoomed about a moment, within what there is. */
+export function zoomed(window: Window, factor: number, about: number, whole: Window): Window {
+  const length = Math.min(whole.to - whole.from, Math.max(20, (window.to - window.from) * factor));
+  const share = (about - window.from) / Math.max(1, window.to - window.from);
+  return clamped({ from: about - share * length, to: about + (1 - share) * length }, whole);
+}
+
+/** The window moved back into what there is. */
+export function clamped({ from, to }: Window, whole: Window): Window {
+  const length = Math.min(to - from, whole.to - whole.from);
+  const begin = Math.min(Math.max(from, whole.from), whole.to - length);
+  return { from: begin, to: begin + length };
+}
+
+/** The first span of a lane that may be seen behind a moment. Spans come by begin; the longest says how far to look back. */
+export function firstSeen(spans: Span[], longest: number, from: number): number {
+  let [low, high] = [0, spans.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((spans[middle]?.from_ms ?? 0) < from - longest) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+const LONGEST = new WeakMap<Span[], number>();
+
+function longestOf(spans: Span[]): number {
+  let longest = LONGEST.get(spans);
+  if (longest === undefined) {
+    longest = spans.reduce((max, span) => Math.max(max, span.to_ms - span.from_ms), 0);
+    LONGEST.set(spans, longest);
+  }
+  return longest;
+}
+
+/** A bar on its way to a picture. */
+export interface Bar {
+  span: Span;
+  x: number;
+  width: number;
+}
+
+/** What of a lane is seen. Bars thinner than half a pixel that follow each other are one. */
+export function bars(spans: Span[], window: Window, width: number, now: number | null, end: number): Bar[] {
+  const scale = width / Math.max(1, window.to - window.from);
+  const found: Bar[] = [];
+  // By what is drawn alike: where the last of it ended.
+  const last = new Map<string, number>();
+  for (let at = firstSeen(spans, longestOf(spans), window.from); at < spans.length; at++) {
+    const span = spans[at] as Span;
+    if (span.from_ms > window.to) break;
+    // What had not ended when it was asked for goes on.
+    const until = now !== null && span.to_ms >= end ? Math.max(now, span.to_ms) : span.to_ms;
+    if (until < window.from) continue;
+    const x = (span.from_ms - window.from) * scale;
+    const right = (until - window.from) * scale;
+    const alike = span.kind === "tool" ? `${span.status}` : span.kind;
+    if (right <= (last.get(alike) ?? -1) + 0.5) continue;
+    last.set(alike, Math.max(right, x + 1));
+    found.push({ span, x: Math.max(x, -4), width: Math.min(right, width + 4) - Math.max(x, -4) });
+  }
+  return found;
+}
+
+/** The span at a moment: a call before a wait, the one that began last first. */
+export function spanAt(lane: Lane, at: number, slack: number, now: number | null, end: number): Span | null {
+  let best: Span | null = null;
+  for (let place = firstSeen(lane.spans, longestOf(lane.spans), at - slack); place < lane.spans.length; place++) {
+    const span = lane.spans[place] as Span;
+    if (span.from_ms > at + slack) break;
+    const until = now !== null && span.to_ms >= end ? Math.max(now, span.to_ms) : span.to_ms;
+    if (until + slack < at) continue;
+    if (best === null || best.kind === "model" || span.kind !== "model") best = span;
+  }
+  return best;
+}
+
+/** Steps of the critical path by agent. */
+export function pathOf(timeline: Timeline): Map<string, Step[]> {
+  const by = new Map<string, Step[]>();
+  for (const step of timeline.critical_path) {
+    const list = by.get(step.agent_id);
+    if (list) list.push(step);
+    else by.set(step.agent_id, [step]);
+  }
+  return by;
+}
+
+/** Draws one lane between `top` and `top + height`. */
+export function drawLane(
+  pen: CanvasRenderingContext2D,
+  all: Bar[],
+  path: Bar[],
+  top: number,
+  height: number,
+  paint: Paint,
+): void {
+  const middle = top + height / 2;
+  for (const { span, x, width } of all) {
+    const wide = Math.max(1, width);
+    switch (span.kind) {
+      case "model":
+        pen.fillStyle = paint("--wait");
+        pen.fillRect(x, middle - 1, wide, 2);
+        break;
+      case "permission":
+        pen.fillStyle = paint("--waiting");
+        for (let dot = x; dot < x + wide; dot += 6) pen.fillRect(dot, middle - 2, Math.min(3, x + wide - dot), 4);
+        break;
+      case "retry":
+        pen.fillStyle = paint("--stalled");
+        for (let dash = x; dash < x + wide; dash += 5) pen.fillRect(dash, top + 8, Math.min(2, x + wide - dash), height - 16);
+        break;
+      case "children":
+        pen.fillStyle = paint("--kind-agent");
+        pen.fillRect(x, middle - 3, wide, 6);
+        break;
+      case "tool":
+        drawCall(pen, span, x, wide, top, height, paint);
+        break;
+    }
+  }
+  pen.fillStyle = paint("--critical");
+  for (const { x, width } of path) pen.fillRect(x, top + height - 4, Math.max(1, width), 2);
+}
+
+function drawCall(
+  pen: CanvasRenderingContext2D,
+  span: Span,
+  x: number,
+  width: number,
+  top: number,
+  height: number,
+  paint: Paint,
+): void {
+  pen.fillStyle = paint(`--kind-${kindOf(span)}`);
+  const [y, high] = [top + 7, height - 14];
+  if (width > 5) {
+    pen.beginPath();
+    pen.roundRect(x, y, width, high, 2.5);
+    pen.fill();
+  } else {
+    pen.fillRect(x, y, width, high);
+  }
+  if (span.status === "error" || span.status === "denied") {
+    pen.fillStyle = paint(span.status === "error" ? "--failed" : "--waiting");
+    pen.fillRect(x, y, width, 3);
+  }
+}
+
+const TEXT: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const quoted = (text: string): string => text.replace(/[&<>"]/g, (character) => TEXT[character] ?? "");
+
+export interface Drawn {
+  timeline: Timeline;
+  window: Window;
+  /** What people call the lanes' agents, with their depth. */
+  names: Map<string, string>;
+  title: string;
+}
+
+/** The whole waterfall as a picture that stands by itself. */
+export function svg({ timeline, window, names, title }: Drawn, paint: Paint, clock: (ms: number) => string): string {
+  const [left, right, row, head] = [300, 900, 22, 46];
+  const width = left + right + 20;
+  const height = head + timeline.lanes.length * row + 34;
+  const scale = right / Math.max(1, window.to - window.from);
+  const x = (ms: number): number => left + (ms - window.from) * scale;
+  const rect = (from: number, wide: number, y: number, high: number, fill: string, radius = 0): string =>
+    `<rect x="${from.toFixed(1)}" y="${y}" width="${Math.max(1, wide).toFixed(1)}" height="${high}" fill="${fill}"${radius > 0 ? ` rx="${radius}"` : ""}/>`;
+  const parts = [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui,sans-serif" font-size="12">`,
+    `<rect width="${width}" height="${height}" fill="${paint("--bg")}"/>`,
+    `<text x="12" y="22" fill="${paint("--text")}" font-size="14" font-weight="600">${quoted(title.slice(0, 120))}</text>`,
+  ];
+  for (const { at } of ticks(window, right, 90)) {
+    parts.push(`<path d="M${x(at).toFixed(1)} ${head - 6}V${height - 30}" stroke="${paint("--line")}"/>`);
+    parts.push(`<text x="${(x(at) + 3).toFixed(1)}" y="${head - 8}" fill="${paint("--dim")}" font-size="10">${clock(at)}</text>`);
+  }
+  const path = pathOf(timeline);
+  timeline.lanes.forEach((lane, at) => {
+    const y = head + at * row;
+    const indent = 12 + Math.min(lane.depth, 10) * 12;
+    parts.push(`<text x="${indent}" y="${y + 15}" fill="${paint("--text")}">${quoted((names.get(lane.agent_id) ?? lane.agent_id).slice(0, 44 - lane.depth))}</text>`);
+    for (const bar of bars(lane.spans, window, right, null, timeline.end_ms)) {
+      const from = left + bar.x;
+      if (bar.span.kind === "model") parts.push(rect(from, bar.width, y + 10, 2, paint("--wait")));
+      else if (bar.span.kind === "children") parts.push(rect(from, bar.width, y + 8, 6, paint("--kind-agent")));
+      else if (bar.span.kind === "permission") parts.push(rect(from, bar.width, y + 9, 4, paint("--waiting")));
+      else if (bar.span.kind === "retry") parts.push(rect(from, bar.width, y + 6, 10, paint("--stalled")));
+      else {
+        parts.push(rect(from, bar.width, y + 5, 12, paint(`--kind-${kindOf(bar.span)}`), 2));
+        if (bar.span.status === "error") parts.push(rect(from, bar.width, y + 5, 3, paint("--failed")));
+      }
+    }
+    for (const step of path.get(lane.agent_id) ?? []) {
+      if (step.to_ms < window.from || step.from_ms > window.to) continue;
+      const [from, to] = [Math.max(step.from_ms, window.from), Math.min(step.to_ms, window.to)];
+      parts.push(rect(x(from), x(to) - x(from), y + 19, 2, paint("--critical")));
+    }
+  });
+  let legend = 12;
+  for (const [kind, word] of LEGEND) {
+    parts.push(rect(legend, 10, height - 18, 10, paint(`--kind-${kind}`), 2));
+    parts.push(`<text x="${legend + 15}" y="${height - 9}" fill="${paint("--dim")}" font-size="11">${word}</text>`);
+    legend += 28 + word.length * 6.2;
+  }
+  return `${parts.join("")}</svg>`;
+}

@@ -1,0 +1,50 @@
+// Markdown of agents as inert HTML: no raw HTML, no images, links to the web only and never followed unseen.
+import DOMPurify from "dompurify";
+import { Marked } from "marked";
+import { visible } from "./safe";
+
+const escape = (text: string): string =>
+  text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  async: false,
+  renderer: {
+    // What an agent wrote as HTML is shown as it wrote it.
+    html: ({ text }) => escape(text),
+    image: ({ href, text }) => `<code>![${escape(text)}](${escape(href)})</code>`,
+    checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+  },
+});
+
+const TAGS = [
+  "p", "br", "hr", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5",
+  "h6", "table", "thead", "tbody", "tr", "th", "td", "a",
+];
+
+const purify = DOMPurify(window);
+purify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.tagName !== "A") return;
+  const href = node.getAttribute("href") ?? "";
+  if (!/^https?:\/\//i.test(href)) return node.removeAttribute("href");
+  node.setAttribute("target", "_blank");
+  node.setAttribute("rel", "noopener noreferrer nofollow");
+  // Where it leads is seen before it is followed.
+  node.setAttribute("title", href);
+});
+
+/** What is longer is shown as text: parsing it would hold the page up. */
+export const LONGEST = 100_000;
+
+/** Returns HTML that does nothing. */
+export function markdown(text: string): string {
+  const html = marked.parse(visible(text)) as string;
+  return purify.sanitize(html, {
+    ALLOWED_TAGS: TAGS,
+    ALLOWED_ATTR: ["href", "align", "start"],
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    ALLOWED_URI_REGEXP: /^https?:\/\//i,
+  });
+}

@@ -1,0 +1,68 @@
+// What a tool was given and gave back, as something to look at. Every harness has other words: what is not known here
+// is shown as JSON.
+import { diff, type DiffLine } from "./diff";
+
+export type Shown =
+  | { kind: "text"; text: string }
+  | { kind: "diff"; path: string; lines: DiffLine[] }
+  | { kind: "json"; text: string };
+
+type Fields = Record<string, unknown>;
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const words = (fields: Fields, ...names: string[]): string | null => {
+  for (const name of names) {
+    const value = fields[name];
+    if (typeof value === "string") return value;
+  }
+  return null;
+};
+
+/** The arguments of a call. */
+export function argumentsOf(input: unknown): Shown[] {
+  if (input === null || input === undefined) return [];
+  if (typeof input === "string") return [{ kind: "text", text: input }];
+  if (!isFields(input)) return [json(input)];
+  const path = words(input, "file_path", "path", "notebook_path") ?? "";
+  const edits = Array.isArray(input["edits"]) ? input["edits"].filter(isFields) : [input];
+  const diffs = edits.flatMap((edit): Shown[] => {
+    const [before, after] = [words(edit, "old_string"), words(edit, "new_string")];
+    return before !== null && after !== null ? [{ kind: "diff", path, lines: diff(before, after) }] : [];
+  });
+  if (diffs.length > 0) return diffs;
+  const content = words(input, "content", "new_source");
+  if (content !== null && path !== "") return [{ kind: "diff", path, lines: diff("", content) }];
+  const command = words(input, "command");
+  if (command !== null) return [{ kind: "text", text: command }, ...rest(input, "command")];
+  return [json(input)];
+}
+
+function rest(input: Fields, known: string): Shown[] {
+  const others = Object.fromEntries(Object.entries(input).filter(([name]) => name !== known));
+  return Object.keys(others).length > 0 ? [json(others)] : [];
+}
+
+/** What a call gave back. */
+export function resultOf(result: unknown): Shown[] {
+  if (result === null || result === undefined) return [];
+  const text = textOf(result);
+  return text === null ? [json(result)] : text === "" ? [] : [{ kind: "text", text }];
+}
+
+/** The text in a result; `null` where it is something else. */
+export function textOf(value: unknown): string | null {
+  if (typeof value === "string") return value;
+  if (Array.isArray(value)) {
+    const texts = value.map(textOf);
+    return texts.every((text) => text !== null) ? texts.join("\n") : null;
+  }
+  if (!isFields(value)) return null;
+  if (value["type"] === "text") return words(value, "text");
+  const streams = [words(value, "stdout"), words(value, "stderr")].filter((text) => text !== null && text !== "");
+  if (typeof value["stdout"] === "string") return streams.join("\n");
+  return Array.isArray(value["content"]) ? textOf(value["content"]) : null;
+}
+
+const json = (value: unknown): Shown => ({ kind: "json", text: JSON.stringify(value, null, 2) });

@@ -1,0 +1,102 @@
+// What is on show stands in the address, so that a link shows what one sees.
+
+export type View = "waterfall" | "feed" | "summary";
+
+export interface Route {
+  name: "home" | "session" | "search";
+  session: string;
+  agent: string | null;
+  view: View;
+  /** The moment that is replayed; null for now. */
+  t: number | null;
+  /** The stretch of time on show, in milliseconds since 1970. */
+  zoom: [number, number] | null;
+  /** What is searched for. */
+  q: string;
+  /** The call that is pointed at. */
+  call: string | null;
+}
+
+const VIEWS: View[] = ["waterfall", "feed", "summary"];
+
+const HOME: Route = { name: "home", session: "", agent: null, view: "waterfall", t: null, zoom: null, q: "", call: null };
+
+/** Reads an address: a path with its query. */
+export function parse(path: string, query: string): Route {
+  const given = new URLSearchParams(query);
+  const parts = path.split("/").filter((part) => part !== "").map(decoded);
+  const number = (text: string | null): number | null =>
+    text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
+  const [from, to] = (given.get("z") ?? "").split("-").map(number);
+  const view = VIEWS.find((name) => name === given.get("view")) ?? "waterfall";
+  const zoom: [number, number] | null =
+    typeof from === "number" && typeof to === "number" && from < to ? [from, to] : null;
+  const common = { view, t: number(given.get("t")), zoom, q: given.get("q") ?? "", call: given.get("call") };
+  if (parts[0] === "search") return { ...HOME, ...common, name: "search" };
+  if (parts[0] !== "s" || parts[1] === undefined) return { ...HOME, ...common };
+  const agent = parts[2] === "a" ? (parts[3] ?? null) : null;
+  return { ...HOME, ...common, name: "session", session: parts[1], agent };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Writes an address. */
+export function href(to: Partial<Route>): string {
+  const route = { ...HOME, ...to };
+  const query = new URLSearchParams();
+  if (route.view !== "waterfall") query.set("view", route.view);
+  if (route.t !== null) query.set("t", String(Math.round(route.t)));
+  if (route.zoom) query.set("z", route.zoom.map(Math.round).join("-"));
+  if (route.q !== "") query.set("q", route.q);
+  if (route.call !== null) query.set("call", route.call);
+  const agent = route.agent === null ? "" : `/a/${encodeURIComponent(route.agent)}`;
+  const path =
+    route.name === "session" ? `/s/${encodeURIComponent(route.session)}${agent}` : route.name === "search" ? "/search" : "/";
+  const text = query.toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+const isSaved = document.getElementById("subscope-saved") !== null;
+
+class Router {
+  route: Route = $state.raw(HOME);
+
+  start(saved: string | null): void {
+    const read = (): Route => parse(location.pathname, location.search);
+    // A saved page is a file: it has one session and no address of its own.
+    this.route = saved === null ? read() : { ...HOME, name: "session", session: saved };
+    if (saved !== null) return;
+    addEventListener("popstate", () => (this.route = read()));
+    document.addEventListener("click", (event) => this.#follow(event));
+  }
+
+  /** Shows something else; a step that can be gone back. */
+  go(to: Partial<Route>): void {
+    this.route = { ...HOME, ...to };
+    if (!isSaved) history.pushState(null, "", href(this.route));
+  }
+
+  /** Changes what is shown of the same, without a step. */
+  adjust(to: Partial<Route>): void {
+    this.route = { ...this.route, ...to };
+    if (!isSaved) history.replaceState(null, "", href(this.route));
+  }
+
+  #follow(event: MouseEvent): void {
+    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
+    if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target !== "") return;
+    if (link.hasAttribute("download")) return;
+    event.preventDefault();
+    const to = parse(link.pathname, link.search);
+    this.go(to);
+  }
+}
+
+export const router = new Router();

@@ -1,0 +1,21 @@
+// Text of agents is hostile: what acts without being seen is made visible before it is shown.
+
+// C0 and C1 controls but tab and line end; bidirectional marks; zero-width and other invisible characters; tags.
+const HIDDEN =
+  // eslint-disable-next-line no-control-regex
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+
+/** Spells hidden characters as `⟨U+202E⟩`. */
+export function visible(text: string): string {
+  return text.replace(/\r\n?/g, "\n").replace(HIDDEN, spelled);
+}
+
+function spelled(character: string): string {
+  const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+  return `⟨U+${code}⟩`;
+}
+
+/** The same in one line. */
+export function oneLine(text: string | null | undefined): string {
+  return visible(text ?? "").replace(/\s+/g, " ").trim();
+}

@@ -1,0 +1,57 @@
+// Server-sent events, cut out of bytes that come cut anywhere.
+//
+// The browser's own EventSource cannot be told where to go on after it has given up, nor can it be seen whether
+// it still hears something.
+
+export interface Told {
+  /** The field `event`; empty for one that only sets a place. */
+  event: string;
+  data: string;
+  /** The last `id` at this point. */
+  id: string;
+}
+
+export class SseParser {
+  #rest = "";
+  #event = "";
+  #data: string[] = [];
+  #id: string;
+
+  constructor(id = "") {
+    this.#id = id;
+  }
+
+  /** The last place that was named. */
+  get id(): string {
+    return this.#id;
+  }
+
+  /** Takes a piece of text and gives the events that it completes. */
+  push(text: string): Told[] {
+    const told: Told[] = [];
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const raw of lines) {
+      const line = raw.endsWith("\r") ? raw.slice(0, -1) : raw;
+      if (line === "") {
+        if (this.#data.length > 0) told.push({ event: this.#event, data: this.#data.join("\n"), id: this.#id });
+        this.#event = "";
+        this.#data = [];
+      } else {
+        this.#field(line);
+      }
+    }
+    return told;
+  }
+
+  #field(line: string): void {
+    const colon = line.indexOf(":");
+    // A comment says only that somebody is there.
+    if (colon === 0) return;
+    const name = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (name === "event") this.#event = value;
+    else if (name === "data") this.#data.push(value);
+    else if (name === "id" && !value.includes("\0")) this.#id = value;
+  }
+}

@@ -1,0 +1,224 @@
+// The one place where rows are, fed by snapshots and by the stream. Views read it and change nothing in it.
+//
+// What comes is taken at once and shown together: a burst of a thousand changes is one redraw.
+import type { Agent, Event, Session, Tree } from "../model";
+import { api, carriedTree, Refused } from "./api";
+import { Live, type State } from "./live";
+import { Rows, type Change } from "./rows";
+import type { Told } from "./sse";
+
+/** How long what came may wait to be shown: a frame or two. */
+const SHOWN_AFTER_MS = 30;
+
+/** How many events of the session on show are held: beyond that the oldest are asked for again. */
+const HELD_EVENTS = 20_000;
+
+/** A session as views see it. */
+export class Shown {
+  readonly id: string;
+  session: Session = $state.raw() as Session;
+  /** In the order of the tree. */
+  agents: Agent[] = $state.raw([]);
+  /** When the stream last told of it. */
+  heardAt = $state(0);
+  rows: Rows;
+
+  constructor(tree: Tree) {
+    this.id = tree.session.id;
+    this.rows = new Rows(tree);
+    this.show();
+  }
+
+  show(): void {
+    this.session = this.rows.session;
+    this.agents = this.rows.ordered();
+  }
+
+  get isLive(): boolean {
+    return this.agents.some((agent) => agent.status === "running" || agent.status === "pending");
+  }
+}
+
+/** Events of one session, each once, in order of time. */
+export class Held {
+  readonly session: string;
+  events: Event[] = $state.raw([]);
+  #ids = new Set<string>();
+  #fresh: Event[] = [];
+
+  constructor(session: string) {
+    this.session = session;
+  }
+
+  add(events: Event[]): void {
+    for (const event of events) {
+      if (this.#ids.has(event.id)) continue;
+      this.#ids.add(event.id);
+      this.#fresh.push(event);
+    }
+  }
+
+  show(): void {
+    if (this.#fresh.length === 0) return;
+    const fresh = this.#fresh;
+    this.#fresh = [];
+    const last = this.events.at(-1)?.at_ms ?? 0;
+    const isBehind = fresh.every((event) => (event.at_ms ?? last) >= last);
+    const all = [...this.events, ...fresh];
+    if (!isBehind) all.sort((one, other) => (one.at_ms ?? 0) - (other.at_ms ?? 0));
+    this.events = all.slice(-HELD_EVENTS);
+  }
+}
+
+/** An actor's word for an agent. */
+export const actor = (agent: string): string => (agent === "root" ? "agent:root" : `subagent:${agent}`);
+/** The agent of an actor's word. */
+export const agentOf = (event: Event): string =>
+  event.actor_id.startsWith("subagent:") ? event.actor_id.slice("subagent:".length) : "root";
+
+class Store {
+  /** Ids of the sessions that rows are known of, those told of last first. */
+  ids: string[] = $state.raw([]);
+  state: State = $state("connecting");
+  /** When the hub was last heard, by this machine's clock. */
+  heardAt = $state(0);
+  isCaughtUp = $state(false);
+  /** Events that this page was too slow for. */
+  missed = $state(0);
+  /** The events of the session on show. */
+  held: Held | null = $state.raw(null);
+  /** Grows with each beginning anew. */
+  epoch = $state(0);
+
+  #sessions = new Map<string, Shown>();
+  #dirty = new Set<string>();
+  #alarm: ReturnType<typeof setTimeout> | undefined;
+  #watchers = new Set<(event: Event) => void>();
+  #live = new Live({
+    heard: (state) => {
+      if (state !== this.state) this.state = state;
+      // A second is what is shown of it.
+      if (state === "live" && Date.now() - this.heardAt > 500) this.heardAt = Date.now();
+    },
+    told: (told) => this.#told(told),
+  });
+
+  start(): void {
+    if (carriedTree) {
+      this.#replace(carriedTree);
+      this.#show();
+      this.state = "live";
+    } else {
+      void this.#live.follow();
+    }
+  }
+
+  get(session: string): Shown | undefined {
+    // Which sessions there are is what this rests on.
+    void this.ids;
+    return this.#sessions.get(session);
+  }
+
+  /** Asks for a session's rows where none are known, or anew. */
+  async load(session: string): Promise<void> {
+    const tree = await api.tree(session);
+    const known = this.#sessions.get(session);
+    if (known) known.rows.merge(tree);
+    else this.#replace(tree);
+    this.#touch(session);
+  }
+
+  /** Holds the events of a session from now on, and of no other. */
+  hold(session: string): Held {
+    if (this.held?.session !== session) this.held = new Held(session);
+    return this.held;
+  }
+
+  /** Adds events that were asked for. */
+  add(session: string, events: Event[]): void {
+    if (this.held?.session !== session) return;
+    this.held.add(events);
+    this.#touch(session);
+  }
+
+  /** Is told of each event as it comes; returns what ends that. */
+  watch(watcher: (event: Event) => void): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  #told(told: Told): void {
+    const data: unknown = JSON.parse(told.data);
+    switch (told.event) {
+      case "snapshot":
+        this.#replace(data as Tree);
+        break;
+      case "change":
+        this.#change(data as Change);
+        break;
+      case "event":
+        this.#event(data as Event);
+        break;
+      case "reset":
+        // Another log: what was known of places and revs is of before.
+        this.epoch += 1;
+        this.isCaughtUp = false;
+        break;
+      case "caught-up":
+        this.isCaughtUp = true;
+        break;
+      case "missed":
+        this.missed += (data as { count: number }).count;
+        this.epoch += 1;
+        break;
+    }
+  }
+
+  #replace(tree: Tree): void {
+    const known = this.#sessions.get(tree.session.id);
+    if (known) known.rows.replace(tree);
+    else this.#sessions.set(tree.session.id, new Shown(tree));
+    this.#touch(tree.session.id);
+  }
+
+  #change(change: Change): void {
+    for (const { id } of change.sessions) {
+      const known = this.#sessions.get(id);
+      if (known) {
+        known.rows.change(change);
+        known.heardAt = Date.now();
+        this.#touch(id);
+      } else {
+        // Only a change was told of it: the rest is asked for.
+        this.load(id).catch((error: unknown) => {
+          if (!(error instanceof Refused)) console.warn("a session could not be asked for", error);
+        });
+      }
+    }
+  }
+
+  #event(event: Event): void {
+    for (const watcher of this.#watchers) watcher(event);
+    if (event.session_id === this.held?.session && event.kind !== "heartbeat") {
+      this.held.add([event]);
+      this.#touch(event.session_id);
+    }
+  }
+
+  #touch(session: string): void {
+    this.#dirty.add(session);
+    this.#alarm ??= setTimeout(() => this.#show(), SHOWN_AFTER_MS);
+  }
+
+  #show(): void {
+    clearTimeout(this.#alarm);
+    this.#alarm = undefined;
+    for (const id of this.#dirty) this.#sessions.get(id)?.show();
+    if (this.held && this.#dirty.has(this.held.session)) this.held.show();
+    const isNew = [...this.#dirty].filter((id) => !this.ids.includes(id) && this.#sessions.has(id));
+    this.#dirty.clear();
+    if (isNew.length > 0) this.ids = [...isNew.reverse(), ...this.ids];
+  }
+}
+
+export const store = new Store();

@@ -1,0 +1,149 @@
+// What an agent said, thought and did, in order: its events, with the calls of its row where no event tells them.
+import type { Agent, Event, ToolCall } from "../model";
+
+export type Part =
+  | { kind: "prompt" | "message" | "thought"; key: string; at: number | null; text: string }
+  | { kind: "note"; key: string; at: number | null; text: string; tone: string }
+  | { kind: "tool"; key: string; at: number | null; call: ToolCall; input: unknown; result: unknown };
+
+const text = (event: Event, name: string): string => {
+  const value = event.data[name];
+  return typeof value === "string" ? value : "";
+};
+
+const NOTES: Partial<Record<Event["kind"], [(event: Event) => string, string]>> = {
+  stall: [(event) => `stalled: waits for ${text(event, "waiting_for") || "something"}`, "stalled"],
+  retry: [(event) => `asks the API again (${String(event.data["attempt"] ?? "?")}): ${text(event, "error")}`, "stalled"],
+  "permission.request": [(event) => `asks for permission: ${text(event, "tool_name")}`, "waiting"],
+  "compact.pre": [() => "the conversation is compacted", ""],
+  notification: [(event) => text(event, "message"), ""],
+};
+
+/** Puts an agent's story together. */
+export function story(agent: Agent, events: Event[]): Part[] {
+  const calls = new Map(agent.tools.flatMap((call) => (call.id === null ? [] : [[call.id, call] as const])));
+  const tools = new Map<string, Part & { kind: "tool" }>();
+  const parts: Part[] = [];
+  if (agent.prompt !== null && agent.id !== "root") {
+    parts.push({ kind: "prompt", key: "prompt", at: agent.started_at_ms, text: agent.prompt });
+  }
+  for (const event of events) {
+    const part = told(event, calls, tools);
+    if (part) parts.push(part);
+  }
+  const isTold = new Set(tools.keys());
+  const rest = agent.tools.filter((call) => call.id === null || !isTold.has(call.id));
+  // A call without id that events tell of cannot be found among them: the row's own is shown only where no event is.
+  const untold = rest.filter((call) => call.id !== null || tools.size === 0);
+  if (untold.length === 0) return parts;
+  untold.forEach((call, at) =>
+    parts.push({ kind: "tool", key: call.id ?? `call ${at}`, at: call.started_at_ms, call, input: undefined, result: undefined }),
+  );
+  return parts
+    .map((part, at) => ({ part, at }))
+    .sort((one, other) => (one.part.at ?? 0) - (other.part.at ?? 0) || one.at - other.at)
+    .map(({ part }) => part);
+}
+
+function told(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Part & { kind: "tool" }>): Part | null {
+  const [key, at] = [event.id, event.at_ms];
+  switch (event.kind) {
+    case "user.prompt":
+      return { kind: "prompt", key, at, text: text(event, "text") };
+    case "agent.message":
+      return { kind: "message", key, at, text: text(event, "text") };
+    case "reasoning":
+      return { kind: "thought", key, at, text: event.data["encrypted"] === true ? "" : text(event, "text") };
+    case "tool.pre":
+      return begun(event, calls, tools);
+    case "tool.post":
+    case "tool.failure":
+    case "permission.denied":
+      return ended(event, calls, tools);
+    default: {
+      const note = NOTES[event.kind];
+      return note ? { kind: "note", key, at, text: note[0](event), tone: note[1] } : null;
+    }
+  }
+}
+
+const unknownCall = (event: Event, status: ToolCall["status"]): ToolCall => ({
+  id: text(event, "tool_use_id") || null,
+  name: text(event, "tool_name"),
+  status,
+  basis: event.basis,
+  started_at_ms: event.at_ms,
+  ended_at_ms: null,
+  detail: text(event, "detail") || null,
+});
+
+function begun(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Part & { kind: "tool" }>): Part {
+  const id = text(event, "tool_use_id");
+  const call = calls.get(id) ?? unknownCall(event, "open");
+  const part: Part & { kind: "tool" } = {
+    kind: "tool", key: event.id, at: event.at_ms, call, input: event.data["input"], result: undefined,
+  };
+  if (id !== "") tools.set(id, part);
+  return part;
+}
+
+function ended(event: Event, calls: Map<string, ToolCall>, tools: Map<string, Part & { kind: "tool" }>): Part | null {
+  const id = text(event, "tool_use_id");
+  const result = event.data["result"] ?? event.data["error"];
+  const known = tools.get(id);
+  const status = event.kind === "tool.post" ? "ok" : event.kind === "tool.failure" ? "error" : "denied";
+  if (known) {
+    known.result = result;
+    if (known.call.status === "open") known.call = { ...known.call, status };
+    return null;
+  }
+  const call = calls.get(id) ?? unknownCall(event, status);
+  const part: Part & { kind: "tool" } = { kind: "tool", key: event.id, at: event.at_ms, call, input: undefined, result };
+  if (id !== "") tools.set(id, part);
+  return part;
+}
+
+/** Tokens as they were used: at each answer the sum so far. */
+export function usageOf(events: Event[]): { at: number; total: number; output: number }[] {
+  let [total, output] = [0, 0];
+  return events.flatMap((event) => {
+    const usage = event.kind === "usage" ? event.data["usage"] : null;
+    if (typeof usage !== "object" || usage === null || event.at_ms === null) return [];
+    const { total_tokens, output_tokens } = usage as { total_tokens?: number; output_tokens?: number };
+    total += total_tokens ?? 0;
+    output += output_tokens ?? 0;
+    return [{ at: event.at_ms, total, output }];
+  });
+}
+
+/** An event in one line of a feed. */
+export function line(event: Event): string {
+  const { data } = event;
+  switch (event.kind) {
+    case "tool.pre":
+      return `→ ${text(event, "tool_name")} ${text(event, "detail")}`;
+    case "tool.post":
+      return `← ${text(event, "tool_name")} ok`;
+    case "tool.failure":
+      return `← ${text(event, "tool_name")} ✗ ${short(data["error"])}`;
+    case "permission.denied":
+      return `⊘ ${text(event, "tool_name")} denied`;
+    case "permission.request":
+      return `asks for permission: ${text(event, "tool_name")}`;
+    case "subagent.start":
+      return `▶ starts ${[text(event, "agent_type"), text(event, "description")].filter((word) => word !== "").join(": ")}`;
+    case "subagent.stop":
+      return `■ ${text(event, "status")} ${short(data["error"] ?? data["result"])}`;
+    case "usage":
+      return `${String((data["usage"] as { total_tokens?: number } | undefined)?.total_tokens ?? "?")} tokens`;
+    case "reasoning":
+      return data["encrypted"] === true ? "thinks (encrypted)" : `thinks: ${text(event, "text")}`;
+    case "stall":
+      return `! stalled: waits for ${text(event, "waiting_for")}`;
+    default:
+      return text(event, "text") || text(event, "message") || text(event, "what") || event.kind;
+  }
+}
+
+const short = (value: unknown): string =>
+  value === null || value === undefined ? "" : (typeof value === "string" ? value : JSON.stringify(value)).slice(0, 300);

@@ -1,0 +1,59 @@
+// The timeline of the session on show: asked for whole once, then only for lanes that changed.
+import { api, type Lane, type Timeline } from "./api";
+
+/** How soon after a change lanes are asked for again. */
+const PACE_MS = 800;
+
+export class Timelines {
+  timeline: Timeline | null = $state.raw(null);
+  error = $state("");
+  #of = "";
+  #isAsking = false;
+  #isStale = false;
+  #alarm: ReturnType<typeof setTimeout> | undefined;
+
+  /** Shows a session's, at a moment where one is given. What is known of the same is only brought up to date. */
+  show(session: string, at: number | null): void {
+    const of = `${session}@${at ?? ""}`;
+    if (of !== this.#of) {
+      // Of another moment of the same session the picture stays until there is a new one.
+      if (!this.#of.startsWith(`${session}@`)) this.timeline = null;
+      this.#of = of;
+      clearTimeout(this.#alarm);
+      this.#alarm = undefined;
+      this.#isAsking = false;
+      void this.#ask(session, at, of, false);
+    } else if (this.#isAsking) {
+      this.#isStale = true;
+    } else {
+      this.#alarm ??= setTimeout(() => {
+        this.#alarm = undefined;
+        void this.#ask(session, at, of, true);
+      }, PACE_MS);
+    }
+  }
+
+  async #ask(session: string, at: number | null, of: string, isMore: boolean): Promise<void> {
+    this.#isAsking = true;
+    this.#isStale = false;
+    try {
+      const known = isMore ? this.timeline : null;
+      const told = await api.timeline(session, known?.rev ?? undefined, at ?? undefined);
+      if (of !== this.#of) return;
+      this.timeline = known ? merged(known, told) : told;
+      this.error = "";
+    } catch (error) {
+      if (of !== this.#of) return;
+      this.error = error instanceof Error ? error.message : String(error);
+    }
+    this.#isAsking = false;
+    if (this.#isStale) this.show(session, at);
+  }
+}
+
+/** Lanes that were told anew in place of those that were known. */
+export function merged(known: Timeline, told: Timeline): Timeline {
+  const lanes = new Map<string, Lane>(known.lanes.map((lane) => [lane.agent_id, lane]));
+  for (const lane of told.lanes) lanes.set(lane.agent_id, lane);
+  return { ...told, rev: Math.max(told.rev ?? 0, known.rev ?? 0), lanes: [...lanes.values()] };
+}

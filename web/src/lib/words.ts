@@ -1,0 +1,77 @@
+// What people call things. The same words as in the terminal.
+import type { Agent, Liveness, SessionRow } from "../model";
+import { base, seconds } from "./format";
+import { oneLine } from "./safe";
+
+/** `Explore: Map the checkout flow`. */
+export function title(agent: Agent): string {
+  const kind = agent.type ?? agent.name;
+  const words = [kind, agent.description].filter((word) => word !== null).map(oneLine);
+  if (words.length > 0) return words.join(": ");
+  return agent.id === "root" ? "main" : oneLine(agent.id);
+}
+
+/** What an agent at work does or waits for. */
+export function activity(agent: Agent): string {
+  const live = agent.liveness;
+  if (agent.status === "pending") return "is asked for";
+  if (!live || agent.status !== "running") return "";
+  return (live.inferred ? "~" : "") + doing(agent, live);
+}
+
+function doing(agent: Agent, live: Liveness): string {
+  const name = oneLine(live.name);
+  switch (live.kind) {
+    case "tool": {
+      const call = agent.tools.findLast((tool) => tool.status === "open" && tool.name === live.name);
+      return [name, oneLine(call?.detail)].filter((word) => word !== "").join(" ");
+    }
+    case "model":
+      return "waits for the model";
+    case "permission":
+      return `waits for permission: ${name}`;
+    case "children":
+      return `waits for ${live.count ?? "its"} subagent${live.count === 1 ? "" : "s"}`;
+    case "retry":
+      return `retries${live.count ? ` ${live.count}/${live.limit ?? "?"}` : ""}: ${name}`;
+    case "idle":
+      return "idle";
+  }
+}
+
+/** How long that goes on. */
+export function since(agent: Agent, now: number): string {
+  const from = agent.liveness?.since_ms;
+  return from === null || from === undefined ? "" : seconds(now - from);
+}
+
+/** The timer of a row: it counts while the agent runs. */
+export function timer(agent: Agent, now: number): string {
+  if (agent.status === "running") {
+    return agent.started_at_ms === null ? "Running..." : `Running... ${seconds(now - agent.started_at_ms)}`;
+  }
+  return agent.wall_ms === null ? "" : seconds(agent.wall_ms) === "0s" ? `${agent.wall_ms}ms` : seconds(agent.wall_ms);
+}
+
+/** The look of a row: its status, but for what a person has to know first. */
+export function tone(agent: Agent): string {
+  if (agent.status === "running" || agent.status === "pending") {
+    if (agent.liveness?.kind === "permission") return "waiting";
+    if (agent.flags.includes("stalled")) return "stalled";
+  }
+  return agent.status;
+}
+
+export function sessionTitle(session: { title: string | null; id: string }): string {
+  return oneLine(session.title) || session.id.slice(0, 8);
+}
+
+export function project(session: { cwd: string | null }): string {
+  return oneLine(base(session.cwd));
+}
+
+/** Whether a session's row has these words in what a list shows of it. */
+export function matches(row: SessionRow, words: string): boolean {
+  const text = `${row.title ?? ""} ${row.cwd ?? ""} ${row.id} ${row.harness ?? ""}`.toLowerCase();
+  return words.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}

@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+import type { Agent, Event, Tree } from "../src/model";
+import { merged } from "../src/lib/timeline.svelte";
+import { bars, spanAt, ticks, zoomed } from "../src/lib/lanes";
+import { href, parse } from "../src/lib/route.svelte";
+import { preorder, Rows, unfolded } from "../src/lib/rows";
+import { SseParser } from "../src/lib/sse";
+import { story } from "../src/lib/story";
+import { activity, timer, tone } from "../src/lib/words";
+
+function agent(id: string, parent: string | null, start: number, more: Partial<Agent> = {}): Agent {
+  return {
+    id, actor_id: id, parent_id: parent, spawned_by: null, depth: parent === null ? 0 : 1, type: null, name: null,
+    description: null, model: null, background: false, status: "running", evidence: null, liveness: null, flags: [],
+    started_at_ms: start, ended_at_ms: null, last_event_at_ms: start, intervals: [], wall_ms: null, tool_calls: 0,
+    tool_errors: 0, tools_denied: 0, open_tools: 0, tools: [], messages: 0, usage: null, cost_micro_usd: null,
+    cost_floor: false, prompt: null, result: null, error: null,
+    subtree: { agents: 1, tool_calls: 0, usage: null, cost_micro_usd: null, cost_floor: false, wall_ms: null, agent_ms: null },
+    ...more,
+  };
+}
+
+const tree = (rev: number, agents: Agent[]): Tree => ({
+  schema: "subscope.tree/1",
+  session: { id: "s", harness: null, harness_version: null, cwd: null, title: null, started_at_ms: 0, ended_at_ms: null, runs: 1, rev },
+  agents, summary: {} as Tree["summary"], problems: [],
+});
+
+const ids = (rows: Agent[]): string => rows.map((row) => row.id).join(" ");
+
+describe("rows", () => {
+  it("stand in pre-order, siblings by start, orphans last", () => {
+    const rows = [agent("late", "root", 9), agent("orphan", null, 1), agent("early", "root", 2), agent("below", "early", 5), agent("root", null, 0)];
+    expect(ids(preorder(rows))).toBe("root early below late orphan");
+    expect(ids(preorder([agent("a", "b", 1), agent("b", "a", 2), agent("root", null, 0)]))).toBe("root a b");
+    const deep = Array.from({ length: 5000 }, (_, at) => agent(`a${at}`, at === 0 ? "root" : `a${at - 1}`, at));
+    expect(preorder([...deep, agent("root", null, 0)]).length).toBe(5001);
+  });
+  it("keep the highest rev, whatever comes in which order", () => {
+    const rows = new Rows(tree(1, [agent("root", null, 0, { rev: 1 })]));
+    const change = (rev: number, status: Agent["status"]) => ({ sessions: [], agents: [agent("a", "root", 1, { rev, status })], removed: [] });
+    rows.change(change(5, "completed"));
+    rows.change(change(4, "running"));
+    expect(rows.ordered().map((row) => row.status)).toEqual(["running", "completed"]);
+    // An answer to a question of before knows less than what was told meanwhile.
+    rows.merge(tree(3, [agent("root", null, 0, { rev: 3 })]));
+    expect(ids(rows.ordered())).toBe("root a");
+    rows.merge(tree(6, [agent("root", null, 0, { rev: 6 })]));
+    expect(ids(rows.ordered())).toBe("root");
+    rows.change({ sessions: [], agents: [], removed: ["root"] });
+    expect(rows.ordered()).toEqual([]);
+  });
+  it("are folded away below a row", () => {
+    const rows = preorder([agent("root", null, 0), agent("a", "root", 1), agent("b", "a", 2), agent("c", "root", 3)]);
+    expect(ids(unfolded(rows, new Set(["a"])))).toBe("root a c");
+    expect(ids(unfolded(rows, new Set(["root"])))).toBe("root");
+  });
+});
+
+describe("server-sent events", () => {
+  const text = ": hi\r\n\r\nid: 4\nevent: event\ndata: {\"a\":\ndata: 1}\n\nevent: change\ndata: x\n\nid: 9\n: live\n\n";
+  it("are the same however they are cut", () => {
+    for (let cut = 0; cut <= text.length; cut++) {
+      const parser = new SseParser();
+      const told = [...parser.push(text.slice(0, cut)), ...parser.push(text.slice(cut))];
+      expect(told).toEqual([
+        { event: "event", data: '{"a":\n1}', id: "4" },
+        { event: "change", data: "x", id: "4" },
+      ]);
+      expect(parser.id).toBe("9");
+    }
+  });
+  it("go on behind the place that is given", () => {
+    const parser = new SseParser("7");
+    expect(parser.push("data: x\n\n")).toEqual([{ event: "", data: "x", id: "7" }]);
+  });
+});
+
+describe("addresses", () => {
+  it("come back as they were", () => {
+    const all = ["/", "/s/59d3", "/s/a%2Fb/a/sub%20agent?view=feed&t=17&z=5-9&call=toolu_1", "/search?q=half+cents"];
+    for (const address of all) {
+      const [path, query = ""] = address.split("?");
+      expect(href(parse(path ?? "", query))).toBe(address);
+    }
+    expect(parse("/s/%E0%A4%A/a/x", "t=-5&z=9-5&view=none")).toMatchObject({ session: "%E0%A4%A", t: null, zoom: null, view: "waterfall" });
+  });
+});
+
+describe("lanes", () => {
+  const span = (from_ms: number, to_ms: number, kind: "tool" | "model" = "tool") => ({
+    kind, from_ms, to_ms, name: "Read", status: "ok" as const, call_id: null, is_guess: false,
+  });
+  const whole = { from: 0, to: 1000 };
+  it("show what is seen of them and merge what is too thin", () => {
+    const spans = [span(0, 900), span(100, 110), span(950, 980)];
+    expect(bars(spans, { from: 500, to: 1000 }, 100, null, 2000).map((bar) => bar.span.from_ms)).toEqual([0, 950]);
+    const many = Array.from({ length: 10_000 }, (_, at) => span(at / 10, at / 10 + 0.05));
+    expect(bars(many, whole, 100, null, 2000).length).toBeLessThan(150);
+    const [open] = bars([span(0, 100)], { from: 0, to: 200 }, 200, 150, 100);
+    expect(open?.width).toBeCloseTo(150);
+  });
+  it("find what is pointed at", () => {
+    const lane = { agent_id: "a", depth: 0, spans: [span(0, 1000, "model"), span(100, 200)] };
+    expect(spanAt(lane, 150, 0, null, 2000)?.kind).toBe("tool");
+    expect(spanAt(lane, 300, 0, null, 2000)?.kind).toBe("model");
+    expect(spanAt(lane, 1500, 0, null, 2000)).toBeNull();
+  });
+  it("zoom about a moment and stay within what there is", () => {
+    expect(zoomed(whole, 0.5, 500, whole)).toEqual({ from: 250, to: 750 });
+    expect(zoomed({ from: 0, to: 500 }, 4, 0, whole)).toEqual(whole);
+    expect(ticks(whole, 100, 20).length).toBeLessThanOrEqual(6);
+  });
+  it("are replaced by those that are told anew", () => {
+    const lane = (agent_id: string, depth: number) => ({ agent_id, depth, spans: [] });
+    const known = { rev: 5, start_ms: 0, end_ms: 9, lanes: [lane("a", 0), lane("b", 1)], critical_path: [] };
+    const told = { ...known, rev: 7, end_ms: 12, lanes: [lane("b", 2), lane("c", 1)] };
+    expect(merged(known, told).lanes.map((one) => `${one.agent_id}${one.depth}`)).toEqual(["a0", "b2", "c1"]);
+    expect(merged(known, { ...told, rev: null }).rev).toBe(5);
+  });
+});
+
+describe("words", () => {
+  it("count every second, and never stop by themselves", () => {
+    const running = agent("a", "root", 1000);
+    expect([46_000, 84_000, 721_000].map((now) => timer(running, now))).toEqual(["Running... 45s", "Running... 1m 23s", "Running... 12m 0s"]);
+    expect(timer(agent("a", "root", 0, { status: "completed", wall_ms: 83_000 }), 9e9)).toBe("1m 23s");
+  });
+  it("say what is waited for", () => {
+    const live = { count: null, since_ms: 1, inferred: true };
+    const asking = agent("a", "root", 0, { liveness: { ...live, kind: "permission", name: "Bash" } });
+    expect([activity(asking), tone(asking)]).toEqual(["~waits for permission: Bash", "waiting"]);
+    const silent = agent("a", "root", 0, { flags: ["stalled"], liveness: { ...live, inferred: false, kind: "model", name: null } });
+    expect([activity(silent), tone(silent)]).toEqual(["waits for the model", "stalled"]);
+  });
+});
+
+describe("a story", () => {
+  const event = (kind: Event["kind"], at_ms: number, data: Event["data"]): Event => ({
+    schema: "subscope.event/1", id: `${kind}${at_ms}`, seq: 1, at_ms, session_id: "s", run: 1, actor_id: "subagent:a",
+    basis: "wire", source: "x", kind, data,
+  });
+  const call = { id: "t1", name: "Read", status: "error" as const, basis: "wire" as const, started_at_ms: 2, ended_at_ms: 3, detail: "x.js" };
+  it("joins a call with its result, once", () => {
+    const events = [
+      event("agent.message", 1, { text: "hello" }),
+      event("tool.pre", 2, { tool_use_id: "t1", tool_name: "Read", input: { path: "x" } }),
+      event("tool.failure", 3, { tool_use_id: "t1", error: "gone" }),
+    ];
+    const parts = story(agent("a", "root", 0, { tools: [call] }), events);
+    expect(parts.map((part) => part.kind)).toEqual(["message", "tool"]);
+    expect(parts[1]).toMatchObject({ call: { status: "error" }, result: "gone" });
+  });
+  it("has the calls of the row where no event tells them", () => {
+    const parts = story(agent("a", "root", 0, { tools: [call], prompt: "look" }), [event("agent.message", 5, { text: "x" })]);
+    expect(parts.map((part) => part.kind)).toEqual(["prompt", "tool", "message"]);
+  });
+});

@@ -1,0 +1,95 @@
+import { describe, expect, it } from "vitest";
+import { ansi, plain } from "../src/lib/ansi";
+import { diff } from "../src/lib/diff";
+import { count, duration, money, seconds } from "../src/lib/format";
+import { markdown } from "../src/lib/markdown";
+import { argumentsOf, resultOf } from "../src/lib/payload";
+import { oneLine, visible } from "../src/lib/safe";
+
+describe("hidden characters", () => {
+  it("are spelled, and nothing else is", () => {
+    expect(visible("a\u202eb\u0000c\u200bd")).toBe("a⟨U+202E⟩b⟨U+0000⟩c⟨U+200B⟩d");
+    expect(visible("tab\tand\r\nend ü 漢 👩")).toBe("tab\tand\nend ü 漢 👩");
+    expect(visible("\u{e0041}")).toBe("⟨U+E0041⟩");
+    expect(oneLine("  two\n lines ")).toBe("two lines");
+  });
+});
+
+describe("markdown", () => {
+  const hostile = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](data:text/html,<script>alert(1)</script>)",
+    "![x](https://evil.example/pixel.png)",
+    "<a href='https://evil.example' style='position:fixed'>x</a>",
+    "<svg><a xlink:href='javascript:alert(1)'>x</a></svg>",
+    "<iframe src='https://evil.example'></iframe>",
+    "<style>*{display:none}</style>",
+    "<form action='https://evil.example'><input></form>",
+  ];
+  it.each(hostile)("makes %s inert", (text) => {
+    const element = document.createElement("div");
+    element.innerHTML = markdown(text);
+    const all = [...element.querySelectorAll("*")];
+    const allowed = new Set(["P", "CODE", "A", "BR", "PRE"]);
+    expect(all.map((node) => node.tagName).filter((name) => !allowed.has(name))).toEqual([]);
+    for (const node of all) {
+      const names = [...node.attributes].map((attribute) => attribute.name);
+      expect(names.filter((name) => !["href", "target", "rel", "title"].includes(name))).toEqual([]);
+      expect(node.getAttribute("href") ?? "https://").toMatch(/^https?:\/\//);
+    }
+  });
+  it("keeps what it is for", () => {
+    const html = markdown("# Title\n\n- **one** `x < y`\n\n[docs](https://docs.rs)\n\n| a |\n|---|\n| 1 |");
+    for (const piece of ["<h1>", "<li>", "<strong>one</strong>", "x &lt; y", "noopener", "<table>"]) expect(html).toContain(piece);
+  });
+  it("shows bidirectional marks", () => {
+    expect(markdown("safe\u202etxt.exe")).toContain("⟨U+202E⟩");
+  });
+});
+
+describe("command output", () => {
+  it("has its colours and no other sequence", () => {
+    expect(ansi("\u001b[1;31mred\u001b[0m plain")).toEqual([
+      { text: "red", style: "bold fg1" },
+      { text: " plain", style: "" },
+    ]);
+    expect(ansi("\u001b[38;5;196mx\u001b[39my").map((piece) => piece.style)).toEqual(["fg9", ""]);
+    expect(ansi("\u001b[38;2;0;200;0mx").map((piece) => piece.style)).toEqual(["fg10"]);
+    expect(plain("\u001b]8;;https://evil.example\u0007link\u001b]8;;\u0007\u001b[2J\u001b]0;title\u001b\\!")).toBe("link!");
+    expect(plain("\u001b[31")).toContain("⟨U+001B⟩");
+  });
+});
+
+describe("figures", () => {
+  it("are written as in the terminal", () => {
+    expect([999, 1000, 59_999, 90_000, 3_661_000].map((ms) => duration(ms))).toEqual(["999ms", "1s", "59s", "1m 30s", "1h 1m 1s"]);
+    expect(seconds(83_000)).toBe("1m 23s");
+    expect([950, 1_200, 48_300, 1_240_000, 61_000_000].map((n) => count(n))).toEqual(["950", "1.2k", "48k", "1.2M", "61M"]);
+    expect([money(0), money(50), money(4_180_000), money(920_000, true), money(null)]).toEqual(["$0.00", "<$0.01", "$4.18", "≥$0.92", ""]);
+  });
+});
+
+describe("payloads", () => {
+  it("shows edits as a diff", () => {
+    const [shown] = argumentsOf({ file_path: "/a.js", old_string: "one\ntwo\n", new_string: "one\n2\n" });
+    expect(shown).toEqual({
+      kind: "diff",
+      path: "/a.js",
+      lines: [
+        { sign: " ", text: "one" },
+        { sign: "-", text: "two" },
+        { sign: "+", text: "2" },
+      ],
+    });
+    expect(diff("", "a")).toEqual([{ sign: "+", text: "a" }]);
+  });
+  it("finds the text of results, and shows the rest as JSON", () => {
+    expect(resultOf([{ type: "text", text: "a" }, { type: "text", text: "b" }])).toEqual([{ kind: "text", text: "a\nb" }]);
+    expect(resultOf({ stdout: "out", stderr: "" })).toEqual([{ kind: "text", text: "out" }]);
+    expect(resultOf({ x: 1 })).toEqual([{ kind: "json", text: '{\n  "x": 1\n}' }]);
+    expect(argumentsOf({ command: "ls", timeout: 5 }).map((shown) => shown.kind)).toEqual(["text", "json"]);
+  });
+});

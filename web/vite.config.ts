@@ -1,0 +1,55 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import type { Plugin } from "vite";
+import { defineConfig } from "vitest/config";
+
+/** Where a session is put into the saved page. The same word stands in crates/page. */
+const PLACE = "@subscope-saved@";
+
+const digest = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+/** The page as one file that runs from a disk: script and style within it, and nothing else allowed. */
+function saved(): Plugin {
+  return {
+    name: "saved",
+    enforce: "post",
+    generateBundle(_, bundle) {
+      const files = Object.values(bundle);
+      const script = files.flatMap((file) => (file.type === "chunk" ? [file.code] : []));
+      const style = files.flatMap((file) =>
+        file.type === "asset" && file.fileName.endsWith(".css") ? [String(file.source)] : [],
+      );
+      const [code, css] = [script[0], style[0]];
+      if (script.length !== 1 || style.length !== 1 || code === undefined || css === undefined) {
+        throw new Error("the saved page is made of one script and one style");
+      }
+      const inert = code.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+      const policy = `default-src 'none'; script-src ${digest(inert)}; style-src ${digest(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
+      const source = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="dark light">',
+        `<title>subscope</title><style>${css}</style></head><body><div id="app"></div>`,
+        `<script id="subscope-saved" type="application/json">${PLACE}</script>`,
+        `<script type="module">${inert}</script></body></html>\n`,
+      ].join("\n");
+      this.emitFile({ type: "asset", fileName: "saved.html", source });
+      this.emitFile({ type: "asset", fileName: "assets/icon.svg", source: readFileSync("icon.svg") });
+    },
+  };
+}
+
+export default defineConfig({
+  plugins: [svelte(), saved()],
+  build: {
+    target: "es2022",
+    // One script: the page has no part that is not soon needed, and the saved page can be made of it.
+    modulePreload: false,
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+    rolldownOptions: { output: { codeSplitting: false } },
+  },
+  test: { environment: "jsdom", include: ["test/**/*.test.ts"] },
+});

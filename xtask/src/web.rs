@@ -1,0 +1,95 @@
+//! `cargo xtask web` and `cargo xtask page`: the page's own checks and its build; and the page in a real browser.
+//!
+//! `web/dist` is committed, so that building the product needs no Node. Here it is built again and compared.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Result, bail};
+
+use crate::step::{announce, cargo, output, program, root, run, succeeds, target_folder};
+
+/// Where Debian and others put the browser.
+const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
+
+/// What is done with the build.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// It is left to be committed.
+    Keep,
+    /// It has to be what is committed.
+    Compare,
+}
+
+/// Checks and builds the page. Where npm does not answer, and nothing is there from before, says so and does nothing.
+pub(crate) fn build(build: Build) -> Result<()> {
+    if !has_packages("web")? {
+        return Ok(());
+    }
+    run("web: types", npm().args(["run", "--silent", "check"]))?;
+    run("web: tests", npm().args(["run", "--silent", "test"]))?;
+    run("web: build", npm().args(["run", "--silent", "build"]))?;
+    let changes = output(program("git").args(["status", "--porcelain", "--", "web/dist"]))?;
+    if build == Build::Compare && !changes.is_empty() {
+        bail!("web/dist is not what web/ builds: `cargo xtask web`, then commit it\n{changes}");
+    }
+    Ok(())
+}
+
+/// Looks at the page in a browser, served by the real program. `which` names files of tests; all otherwise.
+pub(crate) fn look(which: &[&str]) -> Result<()> {
+    let Some(browser) = browser() else {
+        announce(&format!("page: skipped: there is no {} here", BROWSERS.join(", ")));
+        return Ok(());
+    };
+    if !has_packages("page")? {
+        return Ok(());
+    }
+    run("build for page", cargo().args(["build", "--package", "subscope"]))?;
+    let subscope = target_folder()?.join("debug/subscope");
+    let mut tests = program("npx");
+    tests.current_dir(folder()).args(["--no-install", "vitest", "run", "--config", "vitest.e2e.config.ts"]);
+    tests.args(which).env("SUBSCOPE", subscope).env("CHROMIUM", browser);
+    run("page", &mut tests)
+}
+
+fn folder() -> PathBuf {
+    root().join("web")
+}
+
+fn npm() -> Command {
+    let mut npm = program("npm");
+    npm.current_dir(folder());
+    npm
+}
+
+/// Installs what the lock file names, where that is not there already. Returns whether it is there.
+fn has_packages(step: &str) -> Result<bool> {
+    let patience = ["--fetch-retries=1", "--fetch-timeout=30000"];
+    if succeeds(npm().args(["ls", "--all"])) {
+        return Ok(true);
+    }
+    if !succeeds(npm().args(["view", "svelte", "version"]).args(patience)) {
+        announce(&format!("{step}: skipped: npm does not answer, and web/node_modules is not complete"));
+        return Ok(false);
+    }
+    let quietly = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];
+    run(&format!("{step}: npm ci"), npm().args(quietly).args(patience))?;
+    Ok(true)
+}
+
+/// The browser: the one that `CHROMIUM` names, else the first that is found.
+fn browser() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("CHROMIUM") {
+        return Some(named.into());
+    }
+    let is_there = |path: &PathBuf| succeeds(Command::new(path).arg("--version").stdin(Stdio::null()));
+    let folders = std::env::var_os("PATH").map(|all| std::env::split_paths(&all).collect::<Vec<_>>());
+    let found = |name: &&str| {
+        let places = folders.iter().flatten().map(|folder| Path::new(folder).join(name));
+        places.filter(|path| path.is_file()).find(is_there)
+    };
+    BROWSERS.iter().find_map(found)
+}
