@@ -6,7 +6,7 @@ use subscope_model::{
     Agent, AgentId, AgentName, Event, Found, NAMES_SCHEMA, Names, Session, SessionId, SessionRow, Tree,
     Update,
 };
-use subscope_store::{Access, ListQuery, Texts};
+use subscope_store::{Access, ListQuery, OpenError, Texts};
 
 use super::{Loop, Next};
 use crate::{
@@ -185,7 +185,12 @@ impl Loop {
     /// written by somebody else, and may be made anew meanwhile.
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<Found>> {
         let at = self.options.texts.as_ref()?;
-        let texts = Texts::open(&at.folder, Access::Read).ok()?;
+        let texts = match Texts::open(&at.folder, Access::Read) {
+            Ok(texts) => texts,
+            // It is being made: nothing is found yet.
+            Err(OpenError::Missing(_)) => return Some(Vec::new()),
+            Err(_) => return None,
+        };
         search(&*self.keeper, &texts, &at.archive, terms, session, limit).ok()
     }
 

@@ -108,14 +108,15 @@ impl OfSession {
         let rows = keeper.tree(session).ok().flatten();
         let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
-        // Since when it rests, its rows say better than when the last hub stopped.
-        let stopped_ms = stopped_ms.filter(|_| !is_announced);
+        let was_at_rest = is_announced && rows.is_some();
+        // Since when one rests, its rows say better than when the last hub stopped.
+        let stopped_ms = stopped_ms.filter(|_| !was_at_rest);
         Self {
             until: first.or(stopped_ms).or(known),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
             fresh: BTreeSet::new(),
             has_rows: rows.is_some(),
-            was_at_rest: is_announced && rows.is_some(),
+            was_at_rest,
         }
     }
 
