@@ -146,6 +146,26 @@ fn one_event_each_from_options_is_the_life_of_a_subagent() {
 }
 
 #[test]
+fn stopped_subagent_is_no_failure_and_its_session_is_of_the_folder_of_who_published() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    for words in [
+        &["--type", "subagent_start"][..],
+        &["--type", "subagent_end", "--stopped", "--payload", "the call was cancelled"],
+    ] {
+        let all = [&["--name", "scout", "--run-id", "r1"], words].concat();
+        assert_eq!(with_stdin(publish(&env, &serving.address, &all), ""), (0, String::new()));
+    }
+    let tree = serving.tree("events:r1").unwrap();
+    assert_eq!(
+        (&tree["agents"][1]["status"], &tree["summary"]["failed"]),
+        (&"stopped".into(), &0.into()),
+        "{tree}"
+    );
+    assert_eq!(tree["session"]["cwd"], env.work().to_str().unwrap());
+}
+
+#[test]
 fn lines_are_published_as_they_come_through_a_pipe_that_stays_open() {
     let env = env();
     let serving = Serving::start(&env, "");

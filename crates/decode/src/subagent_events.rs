@@ -85,6 +85,10 @@ struct Posted<'a> {
     event_id: Str<'a>,
     #[serde(default)]
     is_error: Flag,
+    #[serde(borrow, default)]
+    status: Str<'a>,
+    #[serde(borrow, default)]
+    cwd: Str<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -135,6 +139,10 @@ impl State {
             claim: Claim::Agent(run, Basis::Wire),
             fact: Fact::Activity,
         };
+        if let Some(cwd) = event.cwd.filled() {
+            let cwd = Some(Cow::Borrowed(cwd));
+            say(Fact::Session { version: None, cwd, model: None, tells_starts: false }, &mut out, sink);
+        }
         let call = event.tool_call_id.filled().map(|id| call_id(&mut self.calls, run, id));
         tell_agent(event, run, name, kind == "subagent_start", text, &mut out, sink);
         let payload = event.payload.map(|raw| text.raw(raw));
@@ -197,6 +205,9 @@ fn tell_agent<'a>(
     say(Fact::Spawn(spawn), out, sink);
 }
 
+/// What `status` says of an ending that somebody brought about. Ours: others read a failure with the payload's message.
+const STOPPED: &str = "stopped";
+
 /// An ending with a payload is a failure with that message (requirement 4.1).
 fn end<'a>(
     event: &'a Posted<'_>,
@@ -211,7 +222,11 @@ fn end<'a>(
         agent: Some(run),
         call: None,
         run_id: None,
-        status: if error.is_some() { AgentStatus::Failed } else { AgentStatus::Completed },
+        status: match (event.status.get(), error) {
+            (Some(STOPPED), _) => AgentStatus::Stopped,
+            (_, Some(_)) => AgentStatus::Failed,
+            (_, None) => AgentStatus::Completed,
+        },
         evidence: EndEvidence::Notification,
         time: out.time,
         report: None,

@@ -65,6 +65,8 @@ struct Work {
     /// What the session was called when the first events came: the others are of it, too.
     named: Option<String>,
     way: Way,
+    /// The working folder of the command: where whoever posts says nothing else, it is there.
+    cwd: String,
     /// How long the name of the session is waited for.
     patience: Duration,
     log: Option<EventsLog>,
@@ -77,13 +79,13 @@ impl Posted {
     /// Where there is no thread.
     pub fn start(
         hub: HubHandle,
-        session: Arc<SessionName>,
+        (session, cwd): (Arc<SessionName>, String),
         way: Way,
         patience: Duration,
         log: Option<EventsLog>,
     ) -> Result<Self, RunError> {
         let (items, inbox) = sync_channel(QUEUE);
-        let work = Work { hub, session, named: None, way, patience, log };
+        let work = Work { hub, session, named: None, way, cwd, patience, log };
         let build = std::thread::Builder::new().name("posted".to_owned());
         build.spawn(move || work.run(&inbox)).map_err(RunError::System)?;
         Ok(Self { items })
@@ -119,7 +121,7 @@ impl Work {
                 reply(Err(IngestError::Store(why)));
                 continue;
             }
-            let body = of_session(ingest.body, &session);
+            let body = of_session(ingest.body, &session, &self.cwd);
             lines.extend_from_slice(&body);
             taken.push((Ingest { body, session: Some(session.clone()), ..ingest }, reply));
         }
@@ -139,10 +141,11 @@ impl Work {
     }
 }
 
-/// Writes the session into an event, as one line: it is the run's, whatever the event says.
-fn of_session(body: Vec<u8>, session: &str) -> Vec<u8> {
+/// Writes the session into an event, as one line: it is the run's, whatever the event says; and the folder, where it says none.
+fn of_session(body: Vec<u8>, session: &str, cwd: &str) -> Vec<u8> {
     let Ok(mut event) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
     event.insert("sessionId".to_owned(), Value::from(session));
+    event.entry("cwd").or_insert_with(|| Value::from(cwd));
     let mut line = Value::Object(event).to_string().into_bytes();
     line.push(b'\n');
     line
@@ -154,11 +157,12 @@ mod tests {
 
     #[test]
     fn events_are_of_the_run_s_session() {
-        let line = of_session(br#"{"type":"x","sessionId":"other","payload":{"b":1,"a":2}}"#.to_vec(), "s");
+        let line = |body: &str| String::from_utf8(of_session(body.as_bytes().to_vec(), "s", "/w")).unwrap();
         assert_eq!(
-            String::from_utf8(line).unwrap(),
-            "{\"type\":\"x\",\"sessionId\":\"s\",\"payload\":{\"b\":1,\"a\":2}}\n"
+            line(r#"{"type":"x","sessionId":"other","payload":{"b":1,"a":2}}"#),
+            "{\"type\":\"x\",\"sessionId\":\"s\",\"payload\":{\"b\":1,\"a\":2},\"cwd\":\"/w\"}\n"
         );
+        assert_eq!(line(r#"{"cwd":"/own"}"#), "{\"cwd\":\"/own\",\"sessionId\":\"s\"}\n");
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub(crate) struct PublishArgs {
     /// Says that the tool failed.
     #[arg(long, requires = "kind")]
     pub(crate) is_error: bool,
+    /// Says of an ending that somebody brought it about.
+    #[arg(long, requires = "kind")]
+    pub(crate) stopped: bool,
     /// Names the event: what is posted again under the same id counts once.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) event_id: Option<String>,

@@ -72,7 +72,7 @@ fn event(args: &PublishArgs) -> Option<Event> {
     event.depth = args.depth;
     event.timestamp_ms = args.timestamp.unwrap_or(event.timestamp_ms);
     event.event_id = args.event_id.clone().or(event.event_id);
-    Some(event)
+    Some(if args.stopped { event.with_stopped() } else { event })
 }
 
 /// Returns a payload as it goes on the wire: an object or a list in compact form, any other text as it is.
@@ -82,6 +82,12 @@ fn written(payload: &str) -> String {
         return compact(payload);
     }
     payload.to_owned()
+}
+
+/// The folder in which this process works, and so who called it; `None` where it cannot be written down.
+pub(crate) fn working_folder(context: &Context) -> Option<String> {
+    let folder = context.environment.working_folder();
+    folder.to_str().filter(|_| folder.is_absolute()).map(str::to_owned)
 }
 
 /// Publishes, and says what went wrong.
@@ -96,6 +102,9 @@ impl Desk<'_> {
         let parent = self.parent.as_ref().filter(|parent| **parent != event.subagent_run_id);
         if event.kind == EventKind::SubagentStart && event.parent_run_id.is_none() {
             event.parent_run_id = parent.cloned();
+        }
+        if event.kind == EventKind::SubagentStart && event.cwd.is_none() {
+            event.cwd = working_folder(self.context);
         }
         let published = self.publisher.publish(&event);
         let published = published.map_err(|error| CliError::caused(Kind::Failed, error))?;

@@ -83,6 +83,7 @@ async fn crash_is_told_with_its_last_lines_made_harmless() {
     assert!(error.starts_with("the agent failed: exit code 7"), "{error}");
     assert!(error.contains("line 99\nboom ␛[2J") && !error.contains("line 50\n"), "{error}");
     assert_eq!(failure(&listener).await, error);
+    assert!(listener.events().iter().all(|event| event["status"].is_null()), "a limit is a failure");
     mcp.close().await;
     let mcp = Mcp::agent(&env, None, &[], "kill -9 $$").await;
     let error = mcp.error("worker", call()).await;
@@ -104,6 +105,11 @@ async fn cancellation_leaves_no_process_and_the_server_goes_on() {
     let pids = family(&env).await;
     running.cancel(Some("enough".to_owned())).await.unwrap();
     assert!(failure(&listener).await.contains("cancelled"));
+    let events = listener.events();
+    let of = |kind: &str| events.iter().find(|event| event["type"] == kind).unwrap();
+    // It did not fail.
+    assert_eq!(of("subagent_end")["status"], "stopped");
+    assert_eq!(of("subagent_start")["cwd"], env.work().to_str().unwrap());
     are_gone(&pids).await;
     assert_eq!(mcp.text("worker", json!({"prompt": "quick\n", "runId": "r2"})).await, "ok");
     mcp.close().await;

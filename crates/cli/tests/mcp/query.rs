@@ -229,6 +229,21 @@ async fn hub_is_asked_where_there_is_one_and_nothing_is_started_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_were_published_are_of_the_folder_that_they_name() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    let folders = [("r1", Some(env.work())), ("r2", Some(RECORDED_IN.into())), ("r3", None)];
+    for (run, folder) in folders {
+        let event = json!({"subagentName": "w", "subagentRunId": run, "timestamp": 1, "type": "subagent_start", "cwd": folder});
+        serving.post("/subagent-events", "", event.to_string().as_bytes());
+    }
+    let mcp = Mcp::start(&env, &[], &["query"]).await;
+    assert_eq!(ids(&ask(&mcp, "list_sessions", json!({})).await), ["events:r1"]);
+    mcp.close().await;
+    serving.end("-TERM");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn question_before_the_end_of_input_is_answered() {
     let env = env();
     let [nested, ..] = sessions(&env);

@@ -130,6 +130,12 @@ pub struct Event {
     /// The session in which it is to stand.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session_id: Option<String>,
+    /// The working folder of whoever publishes: by it the session is known to be of a project.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cwd: Option<String>,
+    /// How it ended, where that is neither success nor failure: `stopped`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub status: Option<String>,
     /// Whether the tool failed.
     #[serde(skip_serializing_if = "is_false", default, deserialize_with = "read_flag")]
     pub is_error: bool,
@@ -160,6 +166,8 @@ impl Event {
             parent_run_id: None,
             depth: None,
             session_id: None,
+            cwd: None,
+            status: None,
             is_error: false,
             event_id: Some(fresh_id(now_ns)),
         }
@@ -232,6 +240,21 @@ impl Event {
     #[must_use]
     pub fn with_session_id(mut self, session: impl Into<String>) -> Self {
         self.session_id = Some(session.into());
+        self
+    }
+
+    /// Names the working folder of whoever publishes.
+    #[must_use]
+    pub fn with_cwd(mut self, folder: impl Into<String>) -> Self {
+        self.cwd = Some(folder.into());
+        self
+    }
+
+    /// Says of an ending that somebody brought it about. Readers that do not know of that take it for a failure where it has a
+    /// payload.
+    #[must_use]
+    pub fn with_stopped(mut self) -> Self {
+        self.status = Some("stopped".to_owned());
         self
     }
 

@@ -242,6 +242,9 @@ impl Inside {
             Kind::SubagentStart => posted.payload = event.text("prompt").map(|text| cut(text.to_owned())),
             Kind::SubagentEnd => {
                 posted.payload = ending(event);
+                if event.text("status") == Some(AgentStatus::Stopped.as_str()) {
+                    posted = posted.with_stopped();
+                }
                 posted.token_usage = row.and_then(|row| row.usage).map(tokens);
             }
             Kind::ToolCall => {

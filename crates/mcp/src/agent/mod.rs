@@ -73,6 +73,8 @@ pub struct AgentSpec {
     pub command: Vec<OsString>,
     /// Where this process stands.
     pub origin: Origin,
+    /// The working folder of this process, and so of the command.
+    pub cwd: Option<String>,
     /// Where events go.
     pub publisher: Publisher,
     /// Milliseconds since 1970.

@@ -87,7 +87,8 @@ pub(super) async fn run(
         depth: spec.origin.depth.saturating_add(1),
     };
     let began_ms = (spec.now_ms)();
-    let start = run.event(Kind::SubagentStart, began_ms).with_payload(cut(call.prompt.clone()));
+    let mut start = run.event(Kind::SubagentStart, began_ms).with_payload(cut(call.prompt.clone()));
+    start.cwd = spec.cwd.clone();
     let publisher = spec.publisher.clone();
     let started = tokio::task::spawn_blocking(move || publisher.publish(&start)).await;
     match started.map_err(|_| Failure::NotStarted("its start could not be published".to_owned()))? {
@@ -111,6 +112,9 @@ pub(super) async fn run(
     let mut end = run.event(Kind::SubagentEnd, (spec.now_ms)().max(seen.last_ms));
     end.payload = outcome.as_ref().err().map(|failure| cut(failure.to_string()));
     end.token_usage = seen.usage;
+    if matches!(outcome, Err(Failure::Cancelled)) {
+        end = end.with_stopped();
+    }
     let publisher = spec.publisher.clone();
     match tokio::task::spawn_blocking(move || publisher.publish(&end)).await {
         Ok(Ok(published)) => warn(spec, &published),

@@ -26,7 +26,7 @@ pub(super) struct Accepted {
     post, path = "/subagent-events",
     request_body(content_type = "application/json", description = "One event: subagentName, subagentRunId, timestamp, type; \
         optional toolName, toolCallId, payload, executionTimeoutSeconds, reasoningType, tokenUsage, parentRunId, depth, \
-        sessionId, isError, eventId.", content = Object),
+        sessionId, cwd, status (stopped), isError, eventId.", content = Object),
     responses(
         (status = 200, description = "Kept. An unknown type is kept as a problem.", body = Object),
         (status = 400, description = "Not JSON, or a required field is missing: `field` names it."),

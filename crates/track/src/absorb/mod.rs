@@ -104,7 +104,9 @@ impl Absorber {
                         std::cmp::Reverse(Text::from(*version)),
                     );
                 }
-                better_text(&mut facts.cwd, 0, order, cwd.as_deref());
+                // Who posts events says where it is itself, and not always where the session's root began.
+                let rank = u8::from(seen.kind == SourceKind::Posted);
+                better_text(&mut facts.cwd, rank, order, cwd.as_deref());
                 better_text(&mut facts.root_model, 0, order, *model);
                 if *tells_starts {
                     facts.tells_starts |= 1 << seen.kind as u8;

@@ -7,7 +7,10 @@ use subscope_render::{Charset, safe};
 use super::runtime;
 use crate::{
     args::{AgentArgs, FinalAnswerChoice},
-    command::{history::failed, publish::on_failure},
+    command::{
+        history::failed,
+        publish::{on_failure, working_folder},
+    },
     context::Context,
     error::{CliError, Kind},
     output, reach,
@@ -32,6 +35,7 @@ pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
         },
         command: args.command.clone(),
         origin: origin(context),
+        cwd: working_folder(context),
         publisher,
         now_ms: context.clock,
         warn: |text| output::complain(&format!("warning: {}\n", safe::line(text, Charset::Unicode))),

@@ -122,7 +122,8 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     };
     let patience = if run.plan.harness.is_some() && is_read { NAMING } else { Duration::ZERO };
     let log = record.map(Record::events_log);
-    let posted = Posted::start(hub.handle(), Arc::clone(&session), way, patience, log)?;
+    let cwd = run.context.environment.working_folder().to_string_lossy().into_owned();
+    let posted = Posted::start(hub.handle(), (Arc::clone(&session), cwd), way, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.taker())?;
 
     if let (plan::Way::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {

@@ -85,7 +85,11 @@ pub(crate) fn compare(known: &BTreeMap<String, Known>, tree: &Tree, findings: &m
     let total = tree.summary.usage.map(|usage| usage.total_tokens);
     // The harness's own sum may count what an answer that was cut had claimed, and may not (2.1.330).
     if known.values().all(|agent| !agent.was_cut) {
-        findings.same("tokens of all", total, Some(all.total()));
+        match tree.summary.usage.filter(|usage| usage.floor) {
+            // Versions up to 2.1.250 may put down an answer as it began, and nowhere how it ended.
+            Some(bound) => under("tokens of all", bound.total_tokens, all.total(), findings),
+            None => findings.same("tokens of all", total, Some(all.total())),
+        }
     }
 }
 
@@ -107,7 +111,19 @@ fn compare_agent(known: &Known, agent: &Agent, findings: &mut Findings) {
     findings.same(format!("{who}: responses"), agent.messages as usize, known.answers);
     let Spent { input, output, cache_read, cache_write } = known.spent;
     let spent = (known.answers > 0).then(|| Usage::new(input, output, cache_read, cache_write));
-    findings.same(format!("{who}: tokens"), agent.usage, spent);
+    match agent.usage.zip(spent).filter(|(usage, _)| usage.floor) {
+        Some((bound, spent)) => {
+            let [bounds, truths] = [bound.kinds(), spent.kinds()];
+            let is_under = bounds.iter().zip(truths).all(|(bound, truth)| *bound <= truth);
+            under(
+                &format!("{who}: tokens"),
+                bound.total_tokens,
+                if is_under { spent.total_tokens } else { 0 },
+                findings,
+            );
+        }
+        None => findings.same(format!("{who}: tokens"), agent.usage, spent),
+    }
     let status = match known.last {
         Outcome::Answered => AgentStatus::Completed,
         Outcome::Refused(_) | Outcome::Cut => AgentStatus::Failed,
@@ -116,12 +132,26 @@ fn compare_agent(known: &Known, agent: &Agent, findings: &mut Findings) {
     findings.same(format!("{who}: status"), agent.status, status);
 }
 
+/// A lower bound is less than the truth: one that is not has no need to be called so.
+fn under(what: &str, bound: u64, truth: u64, findings: &mut Findings) {
+    if bound >= truth {
+        findings.fault(format!("{what}: at least {bound}, and the truth is {truth}"));
+    }
+}
+
 /// Compares two trees field by field. Left out is what depends on the sources alone, and not on what happened: `rev`, and
 /// how an ending (`evidence`) and a call's owner (`basis`) are known.
 pub(crate) fn differences(found: &Tree, wanted: &Tree) -> Vec<String> {
     let mut all = Vec::new();
     let values = [found, wanted].map(|tree| serde_json::to_value(tree).unwrap_or_default());
     differ("", &values[0], &values[1], &mut all);
+    // Transcripts that know a lower bound only, or no sum of the session's own, are no measure for who has read the stream, too.
+    let unsure = [
+        wanted.summary.usage.is_some_and(|usage| usage.floor).then_some("summary.usage"),
+        wanted.summary.cost_floor.then_some("summary.cost"),
+        wanted.summary.unattributed_usage.is_none().then_some("summary.unattributed_usage"),
+    ];
+    all.retain(|difference| !unsure.iter().flatten().any(|place| difference.starts_with(place)));
     all
 }
 
@@ -202,6 +232,16 @@ mod tests {
             spoil(&mut row);
             assert_eq!(faults(&row), 1, "{row:?}");
         }
+    }
+
+    #[test]
+    fn lower_bound_is_under_the_truth_or_wrong() {
+        let bound = |output| {
+            let mut row = row();
+            row.usage = Some(Usage { floor: true, ..Usage::new(1, output, 3, 4) });
+            faults(&row)
+        };
+        assert_eq!([bound(1), bound(2), bound(3)], [0, 1, 1]);
     }
 
     #[test]
