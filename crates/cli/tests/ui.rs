@@ -73,7 +73,7 @@ fn playback_is_driven_by_keys() {
     terminal.wait_for_text(LIMIT, "active)");
     terminal.wait_for_text(LIMIT, "21s of 21s");
     let screen = terminal.wait_for_text(LIMIT, "Agent Tree (8)");
-    for words in ["Release readiness", "replay", "⏸"] {
+    for words in ["Release readiness", "replay", "‖"] {
         assert!(screen.contains(words), "{words} in\n{screen}");
     }
     // Select, drill, back.

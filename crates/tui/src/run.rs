@@ -186,7 +186,8 @@ impl Runner<'_> {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.take(Message::Key(key)),
             Event::Mouse(mouse) => self.take(Message::Mouse(mouse)),
             Event::Resize(width, height) => self.take(Message::Resize(width, height)),
-            Event::Key(_) | Event::FocusGained | Event::FocusLost | Event::Paste(_) => Ok(None),
+            Event::Paste(text) => self.take(Message::Paste(text)),
+            Event::Key(_) | Event::FocusGained | Event::FocusLost => Ok(None),
         }
     }
 
@@ -257,6 +258,11 @@ impl Runner<'_> {
     }
 
     fn draw(&mut self) -> io::Result<()> {
+        // While another program had the terminal, nobody told of another size.
+        let (width, height) = self.screen.size()?;
+        if (width, height) != self.state.size {
+            update(&mut self.state, Message::Resize(width, height));
+        }
         refresh(&mut self.state);
         let state = &self.state;
         let mut drawn = None;

@@ -23,6 +23,8 @@ use crate::{
 pub enum Message {
     /// A key was pressed.
     Key(KeyEvent),
+    /// A text was pasted.
+    Paste(String),
     /// The mouse did something.
     Mouse(MouseEvent),
     /// The terminal has another size.
@@ -76,13 +78,13 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
     let mut effects = Vec::new();
     match message {
         Message::Key(key) => effects = on_key(state, key),
+        Message::Paste(text) => overlay::on_paste(state, &text),
         Message::Mouse(event) => effects = mouse::on_mouse(state, event),
         Message::Resize(width, height) => state.size = (width, height),
         Message::Feed(update) => effects = feed::on_update(state, update),
         Message::FeedEnds => {
-            if !state.is_replay {
-                notice(state, "nothing more will come", Ink::Stalled);
-            }
+            state.is_caught_up = true;
+            notice(state, "nothing more will come", Ink::Stalled);
         }
         Message::Reply(reply) => effects = feed::on_reply(state, reply),
         Message::Tick { now_ms, awake_ms } => {

@@ -15,7 +15,7 @@ use ratatui::{
     buffer::Buffer,
     crossterm::{
         cursor::{Hide, Show},
-        event::{DisableMouseCapture, EnableMouseCapture},
+        event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture},
         execute,
         terminal::{self, EnterAlternateScreen, LeaveAlternateScreen},
     },
@@ -82,6 +82,10 @@ impl Screen {
     }
 
     pub(super) fn draw(&mut self, mut work: impl FnMut(Rect, &mut Buffer)) -> io::Result<()> {
+        // Whoever ends the process may have given it back already.
+        if !IS_TAKEN.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.terminal.backend_mut().write_all(BEGIN_FRAME.as_bytes())?;
         self.terminal.draw(|frame| work(frame.area(), frame.buffer_mut()))?;
         self.write(END_FRAME)
@@ -128,7 +132,8 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 fn take_over() -> io::Result<()> {
     terminal::enable_raw_mode()?;
     IS_TAKEN.store(true, Ordering::Release);
-    let entered = execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, Hide);
+    let entered =
+        execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, EnableBracketedPaste, Hide);
     entered.inspect_err(|_| {
         // The first error is the one to tell.
         let _ = leave();
@@ -147,7 +152,8 @@ fn leave() -> io::Result<()> {
     }
     // Cleared first: a tmux pane that was resized meanwhile keeps lines of what it should forget (observed: tmux 3.3a).
     let clear = terminal::Clear(terminal::ClearType::All);
-    let left = execute!(io::stdout(), clear, DisableMouseCapture, LeaveAlternateScreen, Show);
+    let left =
+        execute!(io::stdout(), clear, DisableBracketedPaste, DisableMouseCapture, LeaveAlternateScreen, Show);
     terminal::disable_raw_mode().and(left)
 }
 

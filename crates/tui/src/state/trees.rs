@@ -91,8 +91,10 @@ impl Trees {
             counts.running += live().filter(|agent| !agent.id.is_root()).count();
             counts.stalled += live().filter(|agent| agent.has(Flag::Stalled)).count();
             counts.waiting += live().filter(|agent| asks(agent)).count();
-            counts.cost_micro_usd += tree.summary.cost_micro_usd.unwrap_or(0);
-            counts.cost_floor |= tree.summary.cost_floor || tree.summary.cost_micro_usd.is_none();
+            if live().next().is_some() {
+                counts.cost_micro_usd += tree.summary.cost_micro_usd.unwrap_or(0);
+                counts.cost_floor |= tree.summary.cost_floor || tree.summary.cost_micro_usd.is_none();
+            }
         }
         counts
     }
@@ -109,7 +111,7 @@ pub struct Counts {
     pub stalled: usize,
     /// Agents that wait for a person.
     pub waiting: usize,
-    /// What the sessions cost, as far as prices are known.
+    /// What the sessions at work cost, as far as prices are known.
     pub cost_micro_usd: i64,
     /// Whether that is a lower bound.
     pub cost_floor: bool,

@@ -127,8 +127,9 @@ fn on_answer(state: &mut State, answer: Answer) {
             state.dirty.sessions = true;
         }
         Answer::Tree(session, tree) => {
-            if let Some(tree) = tree {
-                state.trees.answer(*tree);
+            match tree {
+                Some(tree) => state.trees.answer(*tree),
+                None => notice(state, "nothing is kept of this session", Ink::Stalled),
             }
             is_stale(state, &session);
         }

@@ -86,7 +86,11 @@ fn on_search(state: &mut State, mut text: String, mut reach: Reach, key: KeyEven
         }
         KeyCode::Backspace => drop(text.pop()),
         KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => text.clear(),
-        KeyCode::Char(character) if text.len() < MOST_TEXT => text.push(character),
+        KeyCode::Char(character)
+            if text.len() < MOST_TEXT && (key.modifiers - KeyModifiers::SHIFT).is_empty() =>
+        {
+            text.push(character);
+        }
         _ => {}
     }
     if reach == Reach::Here {
@@ -94,6 +98,17 @@ fn on_search(state: &mut State, mut text: String, mut reach: Reach, key: KeyEven
     }
     state.overlay = Some(Overlay::Search { text, reach });
     Vec::new()
+}
+
+/// Takes a pasted text where one is asked for; elsewhere it would be keys that nobody has pressed.
+pub(super) fn on_paste(state: &mut State, pasted: &str) {
+    let Some(Overlay::Search { text, reach }) = &mut state.overlay else { return };
+    let line = pasted.lines().next().unwrap_or_default();
+    text.extend(line.chars().filter(|character| !character.is_control()).take(MOST_TEXT));
+    let (text, reach) = (text.clone(), *reach);
+    if reach == Reach::Here {
+        set_text(state, &text);
+    }
 }
 
 /// What is looked for is seen while it is typed.

@@ -197,6 +197,32 @@ fn history_is_searched_and_a_hit_leads_to_its_agent() {
 }
 
 #[test]
+fn pasted_text_is_looked_for_and_presses_no_keys() {
+    let mut stage = Stage::live(120, 40);
+    stage.send(Message::Paste("qq".into()));
+    assert_eq!(stage.effects.iter().filter(|effect| **effect == Effect::Quit).count(), 0);
+    stage.press(&[KeyCode::Char('/')]);
+    stage.send(Message::Paste("inventory and\nmore".into()));
+    stage.press_with(KeyCode::Char('x'), KeyModifiers::ALT);
+    stage.press(&[KeyCode::Enter]);
+    assert_eq!(stage.state.search.text, "inventory and");
+    assert!(stage.state.agent().unwrap().title().contains("Inventory"));
+}
+
+#[test]
+fn playback_halts_while_another_session_is_looked_at() {
+    let mut stage = Stage::live(120, 40);
+    stage.press(&[KeyCode::Char(' '), KeyCode::Char('{'), KeyCode::Char(' ')]);
+    let at = stage.state.travel().unwrap().at_ms;
+    stage.press(&[KeyCode::Tab, KeyCode::Tab, KeyCode::Down]);
+    stage.pass(5_000);
+    assert_eq!(stage.state.travel.as_ref().unwrap().at_ms, at);
+    stage.press(&[KeyCode::Up]);
+    stage.pass(500);
+    assert!(stage.state.travel().unwrap().at_ms > at);
+}
+
+#[test]
 fn playback_goes_on_by_itself_and_shows_each_moment_as_it_is_answered() {
     let mut stage = Stage::ended("k-big", 120, 40);
     stage.press(&[KeyCode::Char(' '), KeyCode::Char(' ')]);

@@ -90,7 +90,13 @@ fn begin(state: &State) -> Option<Travel> {
 /// Lets a playback go on, and asks for the rows of the moment that is looked at.
 pub(super) fn go_on(state: &mut State, effects: &mut Vec<Effect>) {
     let awake_ms = state.awake_ms;
+    let selected = state.session().cloned();
     let Some(travel) = &mut state.travel else { return };
+    if selected.as_ref() != Some(&travel.session) {
+        // Who comes back finds it where it was left.
+        travel.moved_ms = awake_ms;
+        return;
+    }
     travel.play(awake_ms);
     if travel.asked_ms.is_none() && travel.shown_ms != Some(travel.at_ms) {
         travel.asked_ms = Some(travel.at_ms);

@@ -131,7 +131,7 @@ pub(super) fn slider(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     let mark = match (travel.is_playing, ascii) {
         (true, false) => "▶",
         (true, true) => ">",
-        (false, false) => "⏸",
+        (false, false) => "‖",
         (false, true) => "=",
     };
     let mut left = Line::default();

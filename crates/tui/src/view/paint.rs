@@ -70,7 +70,9 @@ impl<'a> Canvas<'a> {
         let mut at = x;
         for (ink, part) in line.parts() {
             let room = (x + width).saturating_sub(at);
-            (at, _) = self.buffer.set_stringn(at, y, part, usize::from(room), self.theme.ink(ink));
+            // What stood there before has no say in how it looks.
+            let style = ratatui::style::Style::reset().patch(self.theme.ink(ink));
+            (at, _) = self.buffer.set_stringn(at, y, part, usize::from(room), style);
         }
     }
 

@@ -1,0 +1,374 @@
+//! What the selected agent did and said, with the newest at the end: only what is in sight is laid out.
+
+use std::collections::{HashMap, HashSet};
+
+use ratatui::layout::Rect;
+use subscope_model::{Agent, AgentStatus, EventKind, Millis, Text as Id, ToolCall, ToolStatus};
+use subscope_render::{Detail, Ink, style::Line, text, tree::tool_words};
+
+use super::{
+    super::{
+        paint::Canvas,
+        prose::{self, Text},
+        tree::more,
+    },
+    indented, task,
+};
+use crate::{
+    moment::Moment,
+    state::{Extent, Panel, State},
+};
+
+/// Columns of `HH:MM:SS` and a space.
+const CLOCK: usize = 9;
+
+/// Lines of one text at each level of detail.
+fn most_lines(detail: Detail) -> usize {
+    match detail {
+        Detail::Off | Detail::Minimal => 1,
+        Detail::Moderate => 5,
+        Detail::Full => 60,
+    }
+}
+
+/// Something in the body, which becomes some lines when it is in sight.
+enum Entry<'a> {
+    /// The task, in full.
+    Task(&'a str),
+    /// A call, with the moments of its begin and its end as far as they are known.
+    Call(Option<&'a ToolCall>, Option<&'a Moment>, Option<&'a Moment>),
+    /// Anything else.
+    Moment(&'a Moment),
+    /// How it ended.
+    Ending(Ink, &'a str),
+    /// Something that is not known.
+    Note(String),
+}
+
+/// Draws what happened, from the end up.
+pub(super) fn draw(state: &State, agent: &Agent, area: Rect, canvas: &mut Canvas<'_>) {
+    let entries = entries(state, agent);
+    let height = usize::from(area.height);
+    let wanted = state.reading.call.as_deref();
+    let mut lines: Vec<Line> = Vec::new();
+    let mut up = state.reading.up;
+    let mut is_all = true;
+    for (at, entry) in entries.iter().enumerate().rev() {
+        let own = entry_lines(state, agent, entry, area.width, canvas);
+        let is_wanted = wanted.is_some_and(|call| is_of_call(entry, call));
+        if is_wanted {
+            up = (lines.len() + own.len()).saturating_sub(height / 2);
+        }
+        lines.extend(own.into_iter().rev());
+        let has_enough =
+            lines.len() >= up.saturating_add(height) && (wanted.is_none() || is_wanted || up > 0);
+        if has_enough && at > 0 {
+            is_all = false;
+            break;
+        }
+    }
+    let most = if is_all { lines.len().saturating_sub(height) } else { usize::MAX };
+    let up = up.min(lines.len().saturating_sub(height));
+    canvas.drawn.detail = Extent { most, height };
+    if state.panel == Panel::Detail {
+        canvas.drawn.page = height;
+    }
+    let mut shown: Vec<Line> = lines.into_iter().skip(up).take(height).collect();
+    shown.reverse();
+    for (line, y) in shown.into_iter().zip(area.y..area.bottom()) {
+        canvas.line(area.x, y, area.width, line);
+    }
+    more(
+        canvas,
+        Rect { x: area.x, y: area.y.saturating_sub(1), width: area.width + 1, height: area.height + 1 },
+        usize::from(most > up),
+        up,
+    );
+}
+
+fn is_of_call(entry: &Entry<'_>, id: &str) -> bool {
+    match entry {
+        Entry::Call(call, begin, _) => {
+            let of_row = call.and_then(|call| call.id.as_ref()).is_some_and(|known| known.as_str() == id);
+            of_row || begin.and_then(|begin| begin.call.as_deref()) == Some(id)
+        }
+        Entry::Task(_) | Entry::Moment(_) | Entry::Ending(..) | Entry::Note(_) => false,
+    }
+}
+
+/// What happened to the agent, in order; a call once, where it began.
+fn entries<'a>(state: &'a State, agent: &'a Agent) -> Vec<Entry<'a>> {
+    let mut entries = Vec::new();
+    let detail = state.settings.detail;
+    if let Some(prompt) = agent.prompt.as_deref().filter(|_| detail == Detail::Full) {
+        entries.push(Entry::Task(prompt));
+    }
+    let until = state.travel().map_or(Millis::MAX, |travel| travel.at_ms);
+    let log = state.log();
+    let own: Vec<&Moment> = log
+        .into_iter()
+        .flat_map(|log| log.moments())
+        .filter(|moment| moment.agent == agent.id && moment.at_ms.is_none_or(|at| at <= until))
+        .collect();
+    let calls: HashMap<&str, &ToolCall> =
+        agent.tools.iter().filter_map(|call| Some((call.id.as_ref()?.as_str(), call))).collect();
+    let begun: HashSet<&str> = own
+        .iter()
+        .filter(|moment| moment.kind == EventKind::ToolPre)
+        .filter_map(|moment| moment.call.as_deref())
+        .collect();
+    let ended: HashMap<&str, &Moment> = own
+        .iter()
+        .filter(|moment| is_end(moment.kind))
+        .filter_map(|moment| Some((moment.call.as_deref()?, *moment)))
+        .collect();
+    if let Some(missed) = log.map(|log| log.missed).filter(|missed| *missed > 0) {
+        entries.push(Entry::Note(format!("{missed} earlier events of this session are not kept")));
+    }
+    if own.is_empty() {
+        // Rows know the calls also where nothing tells what else happened.
+        entries.extend(agent.tools.iter().map(|call| Entry::Call(Some(call), None, None)));
+    }
+    for moment in own {
+        let call: Option<&Id> = moment.call.as_ref();
+        match (moment.kind, call) {
+            (EventKind::ToolPre, Some(id)) => {
+                entries.push(Entry::Call(calls.get(&**id).copied(), Some(moment), ended.get(&**id).copied()));
+            }
+            (kind, Some(id)) if is_end(kind) && begun.contains(&**id) => {}
+            (EventKind::SubagentStart | EventKind::RunStart | EventKind::RunEnd, _) => {}
+            _ => entries.push(Entry::Moment(moment)),
+        }
+    }
+    if let Some(error) = &agent.error {
+        entries.push(Entry::Ending(Ink::Failed, error));
+    } else if let Some(result) = agent.result.as_deref().filter(|result| !is_said(&entries, result)) {
+        entries.push(Entry::Ending(Ink::Strong, result));
+    }
+    entries
+}
+
+/// Whether a text is among the last things that were said.
+fn is_said(entries: &[Entry<'_>], text: &str) -> bool {
+    entries.iter().rev().take(4).any(|entry| match entry {
+        Entry::Moment(moment) => moment.body.as_deref().is_some_and(|body| {
+            let body = body.trim();
+            body == text.trim() || (moment.cut_bytes > 0 && text.trim().starts_with(body))
+        }),
+        Entry::Task(_) | Entry::Call(..) | Entry::Ending(..) | Entry::Note(_) => false,
+    })
+}
+
+fn is_end(kind: EventKind) -> bool {
+    matches!(kind, EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied)
+}
+
+fn entry_lines(
+    state: &State,
+    agent: &Agent,
+    entry: &Entry<'_>,
+    width: u16,
+    canvas: &Canvas<'_>,
+) -> Vec<Line> {
+    let most = most_lines(state.settings.detail);
+    match entry {
+        Entry::Task(prompt) => task(prompt, most, width, canvas),
+        Entry::Call(call, begin, end) => call_lines(state, agent, *call, *begin, *end, width, canvas),
+        Entry::Moment(moment) => moment_lines(state, moment, width, canvas),
+        Entry::Note(words) => {
+            let mut line = Line::default();
+            line.paint(Ink::Done, &format!("{} {words}", canvas.glyphs().ellipsis));
+            vec![line]
+        }
+        Entry::Ending(ink, text) => {
+            let (word, most) = if *ink == Ink::Failed { ("error", most.max(3)) } else { ("result", most) };
+            let room = usize::from(width).saturating_sub(8);
+            let ink = (*ink == Ink::Failed).then_some(*ink);
+            let wrapped = prose::lines(text, Text::Prose, ink, room, most, &canvas.style);
+            wrapped
+                .into_iter()
+                .enumerate()
+                .map(|(at, line)| indented(if at == 0 { word } else { "" }, 8, line))
+                .collect()
+        }
+    }
+}
+
+fn clock(state: &State, at_ms: Option<Millis>) -> String {
+    let clock = at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
+    text::pad(&clock, CLOCK)
+}
+
+fn call_lines(
+    state: &State,
+    agent: &Agent,
+    call: Option<&ToolCall>,
+    begin: Option<&Moment>,
+    end: Option<&Moment>,
+    width: u16,
+    canvas: &Canvas<'_>,
+) -> Vec<Line> {
+    let style = canvas.style_of(width);
+    let glyphs = style.glyphs();
+    let status = call.map_or_else(|| status_of(end), |call| call.status);
+    let (icon, ink) = match status {
+        ToolStatus::Ok => (glyphs.completed, Ink::Done),
+        ToolStatus::Error => (glyphs.failed, Ink::Failed),
+        ToolStatus::Denied => (glyphs.denied, Ink::Stalled),
+        ToolStatus::Open if agent.status.is_live() => (glyphs.current, Ink::of(agent)),
+        ToolStatus::Open => (glyphs.lost, Ink::Stalled),
+    };
+    let at_ms = begin.and_then(|begin| begin.at_ms).or(call.and_then(|call| call.started_at_ms));
+    let mut tail = Line::default();
+    let until = call.and_then(|call| call.ended_at_ms).or(end.and_then(|end| end.at_ms));
+    let until =
+        until.or_else(|| (status == ToolStatus::Open && agent.status.is_live()).then(|| state.moment_ms()));
+    let span = at_ms.zip(until).map(|(from, to)| text::duration(Some(to - from)));
+    tail.paint(Ink::Done, &span.map_or_else(String::new, |span| format!("  {span}")));
+
+    let guess = if begin.is_some_and(|begin| begin.is_guess) || call.is_some_and(|call| call.basis.is_guess())
+    {
+        "~"
+    } else {
+        ""
+    };
+    let words = match (call, begin) {
+        // An event has the whole command, a row its beginning.
+        (_, Some(begin)) => style.one_line(&begin.words, usize::from(width)),
+        (Some(call), None) => tool_words(call, &style),
+        (None, None) => String::new(),
+    };
+    let mut line = Line::default();
+    line.paint(Ink::Done, &clock(state, at_ms));
+    line.paint(ink, icon);
+    line.push(" ");
+    let room = usize::from(width).saturating_sub(line.width() + tail.width());
+    line.push(&text::truncate_with(&format!("{guess}{words}"), room, glyphs.ellipsis));
+    // What went wrong stands beside the call, as far as there is room.
+    if let Some(error) = end.filter(|_| status == ToolStatus::Error) {
+        let error = error.words.split_once(' ').map_or("", |(_, error)| error);
+        let room = usize::from(width).saturating_sub(line.width() + tail.width() + 2);
+        if room > 8 && !error.is_empty() {
+            line.paint(Ink::Failed, &format!("  {}", style.one_line(error, room)));
+        }
+    }
+    line.end_at(usize::from(width), None, "");
+    let mut lines = vec![with_tail(line, tail, width)];
+    if state.settings.detail == Detail::Full {
+        for (moment, word) in [(begin, "in"), (end, "out")] {
+            let Some(body) = moment.and_then(|moment| moment.body.as_deref()) else { continue };
+            let room = usize::from(width).saturating_sub(CLOCK + 6);
+            let wrapped = prose::lines(body, Text::Code, None, room, 12, &style);
+            lines.extend(wrapped.into_iter().enumerate().map(|(at, line)| {
+                let mut out = Line::default();
+                out.push(&" ".repeat(CLOCK + 2));
+                out.paint(Ink::Done, &text::pad(if at == 0 { word } else { "" }, 4));
+                line.parts().for_each(|(ink, part)| out.add(ink, part));
+                out
+            }));
+        }
+    }
+    lines
+}
+
+/// A line with something at its right end.
+fn with_tail(line: Line, tail: Line, width: u16) -> Line {
+    let mut out = Line::default();
+    let room = usize::from(width).saturating_sub(tail.width());
+    for (ink, part) in line.fit(room, "").parts() {
+        out.add(ink, part);
+    }
+    tail.parts().for_each(|(ink, part)| out.add(ink, part));
+    out
+}
+
+fn status_of(end: Option<&Moment>) -> ToolStatus {
+    match end.map(|end| end.kind) {
+        Some(EventKind::ToolFailure) => ToolStatus::Error,
+        Some(EventKind::PermissionDenied) => ToolStatus::Denied,
+        Some(_) => ToolStatus::Ok,
+        None => ToolStatus::Open,
+    }
+}
+
+/// The mark and colour of a moment that is no call.
+pub(in crate::view) fn mark_of(kind: EventKind, words: &str, canvas: &Canvas<'_>) -> (&'static str, Ink) {
+    let glyphs = canvas.glyphs();
+    match kind {
+        EventKind::ToolPre => (glyphs.call, Ink::Running),
+        EventKind::ToolPost => (glyphs.result, Ink::Done),
+        EventKind::ToolFailure => (glyphs.failed, Ink::Failed),
+        EventKind::PermissionDenied => (glyphs.denied, Ink::Stalled),
+        EventKind::PermissionRequest => ("?", Ink::Waiting),
+        EventKind::AgentMessage | EventKind::UserPrompt => (glyphs.says, Ink::Strong),
+        EventKind::Reasoning => (glyphs.other, Ink::Done),
+        EventKind::SubagentStart => (glyphs.start, Ink::Running),
+        EventKind::SubagentStop => {
+            let status = words.split(' ').next().unwrap_or_default();
+            let known =
+                [AgentStatus::Completed, AgentStatus::Failed, AgentStatus::Stopped, AgentStatus::Lost];
+            let status = known.into_iter().find(|known| known.as_str() == status);
+            status.map_or((glyphs.other, Ink::Done), |status| (glyphs.icon(status), Ink::of_status(status)))
+        }
+        EventKind::Stall | EventKind::Retry | EventKind::Problem => ("!", Ink::Stalled),
+        EventKind::SessionStart
+        | EventKind::SessionEnd
+        | EventKind::RunStart
+        | EventKind::RunEnd
+        | EventKind::SubagentProgress
+        | EventKind::Usage
+        | EventKind::Heartbeat
+        | EventKind::Notification
+        | EventKind::CompactPre
+        | EventKind::CompactPost
+        | EventKind::TodoCreated
+        | EventKind::TodoCompleted
+        | EventKind::UnknownHook
+        | EventKind::Attribution
+        | EventKind::AgentRenamed => (glyphs.dot, Ink::Done),
+    }
+}
+
+fn moment_lines(state: &State, moment: &Moment, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
+    let (icon, ink) = mark_of(moment.kind, &moment.words, canvas);
+    let most = most_lines(state.settings.detail);
+    let room = usize::from(width).saturating_sub(CLOCK + 2);
+    let body = match moment.kind {
+        EventKind::AgentMessage | EventKind::UserPrompt | EventKind::Reasoning => moment.body.as_deref(),
+        _ => None,
+    };
+    let tone = match moment.kind {
+        EventKind::Reasoning => Some(Ink::Done),
+        EventKind::Stall | EventKind::Retry | EventKind::Problem | EventKind::PermissionRequest => Some(ink),
+        EventKind::SubagentStop if ink == Ink::Failed => Some(ink),
+        _ => None,
+    };
+    let words = body.unwrap_or(&moment.words);
+    let mut lines = prose::lines(words, Text::Prose, tone, room, most, &canvas.style);
+    if moment.cut_bytes > 0 && state.settings.detail == Detail::Full {
+        let mut line = Line::default();
+        line.paint(
+            Ink::Done,
+            &format!("{} {} more bytes: e opens all of it", canvas.glyphs().ellipsis, moment.cut_bytes),
+        );
+        lines.push(line);
+    }
+    let head = clock(state, moment.at_ms);
+    let mut out = Vec::with_capacity(lines.len());
+    for (at, line) in lines.into_iter().enumerate() {
+        let mut full = Line::default();
+        if at == 0 {
+            full.paint(Ink::Done, &head);
+            full.paint(ink, icon);
+            full.push(" ");
+        } else {
+            full.push(&" ".repeat(CLOCK + 2));
+        }
+        if at == 0 && moment.is_guess {
+            full.push("~");
+        }
+        line.parts().for_each(|(ink, part)| full.add(ink, part));
+        out.push(full);
+    }
+    out
+}
