@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use common::{env, json};
+use common::{env, json, listed};
 use serde_json::Value;
 use subscope_hub::clock;
 use subscope_model::iso8601;
@@ -375,14 +375,14 @@ fn without_autostart_nothing_is_started_and_watch_answers_meanwhile() {
     // Others ask it, and hooks hand over to it.
     let hook = r#"{"session_id":"s","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"t","tool_input":{}}"#;
     assert_eq!(hubs.env.run_with_stdin(&["hook"], hook.as_bytes()).code, Some(0));
-    let listed = json(&hubs.env.run(&["ls", "--json"]).success());
-    assert_eq!(listed["sessions"].as_array().unwrap().len(), 2);
+    let rows = listed(json(&hubs.env.run(&["ls", "--json"]).success()));
+    assert_eq!(rows.len(), 2);
     // Ctrl-C ends both, in order.
     signal("-INT", hubs.pid());
     until("it ends", || watching.child.try_wait().unwrap().is_some());
     assert_eq!(watching.child.wait().unwrap().code(), Some(130));
     assert!(!hubs.socket().exists());
-    assert_eq!(json(&hubs.env.run(&["ls", "--json"]).success()), listed);
+    assert_eq!(listed(json(&hubs.env.run(&["ls", "--json"]).success())), rows);
     assert_eq!((hubs.hub(), hubs.log().as_str()), (Value::Null, ""));
 }
 

@@ -49,7 +49,9 @@ fn open(folder: &Path, access: Access) -> Sqlite {
 }
 
 fn rows(history: &dyn History) -> Vec<SessionRow> {
-    history.list(&ListQuery::first(usize::MAX)).unwrap()
+    let rows = history.list(&ListQuery::first(usize::MAX)).unwrap().into_iter();
+    // When they were kept is the machine's business.
+    rows.map(|row| SessionRow { kept_at_ms: None, ..row }).collect()
 }
 
 /// A hub that writes a store, and the folder of the store.

@@ -49,3 +49,13 @@ pub(crate) fn agents(tree: &Value) -> Vec<(String, String)> {
     rows.map(|row| (row["id"].as_str().unwrap().to_owned(), row["status"].as_str().unwrap().to_owned()))
         .collect()
 }
+
+/// The lines of `ls --json`, but for when each was kept, which is the machine's business.
+#[allow(dead_code, reason = "not all tests list")]
+pub(crate) fn listed(mut answer: Value) -> Vec<Value> {
+    let rows = answer["sessions"].as_array_mut().expect("sessions");
+    for row in rows.iter_mut().filter_map(Value::as_object_mut) {
+        row.shift_remove("kept_at_ms");
+    }
+    std::mem::take(rows)
+}
