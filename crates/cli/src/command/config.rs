@@ -122,6 +122,9 @@ mod tests {
         store.keep_days = null                # default
         hub.listen = "127.0.0.1:7337"         # default
         hub.idle = "15m"                      # default
+        ui.theme = "auto"                     # default
+        ui.tree = "auto"                      # default
+        ui.alerts = "line"                    # default
         "#);
     }
 

@@ -99,7 +99,8 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 prices = 'p.toml'\n[watch]\nverbose = true\nheartbeat = '5s'\nstall = '1m'\nstall_subagents = '1h'\n\
                 stall_open = '2h'\nlimits = ['claude-code stall=5m', 'claude-opus stall_open=1h']\n\
                 [store]\narchive = true\nkeep_days = 30\n\
-                [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n";
+                [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
+                [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n";
     let folder = folders(Some(text), None);
     let settings = load_in(folder.path(), &[], Raw::default()).settings;
     let variables: Vec<(String, String)> = settings
