@@ -99,6 +99,8 @@ fn refuse_wrong_usage_with_code_two() {
         "hooks remove --json",
         "tree x -q -v",
         "tree x --color maybe",
+        "replay",
+        "replay x --speed 0",
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
     }
