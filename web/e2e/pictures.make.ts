@@ -21,13 +21,13 @@ it("takes them while a recorded session happens again", { timeout: 300_000 }, as
   const playing = recording.play(server, 9);
   const page = async (name: string, path: string, options: object, work?: (page: Awaited<ReturnType<typeof look>>["page"]) => Promise<void>): Promise<void> => {
     const seen = await look(server, path, options);
-    await seen.page.waitForSelector('[data-testid="agent-row"], .figures');
+    await seen.page.waitForSelector('[data-testid="agent-row"]:visible, .figures, aside h2:visible');
     await work?.(seen.page);
     await sleep(600);
     await seen.page.screenshot({ path: join(IMAGES, `page-${name}.png`) });
     await seen.context.close();
   };
-  const wide = { width: 1280, height: 720 };
+  const wide = { width: 1440, height: 720 };
   await sleep(34_000);
   await page("live", "/", { viewport: { width: 1280, height: 720 }, colorScheme: "dark" });
   await page("session", `/s/${recording.session}`, { viewport: wide, colorScheme: "dark" }, async (shown) => {
