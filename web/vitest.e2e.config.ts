@@ -1,10 +1,12 @@
 import { defineConfig } from "vitest/config";
 
+const asked = ["speed", "pictures"].find((name) => process.argv.includes(name));
+
 export default defineConfig({
   test: {
     environment: "node",
-    // Measuring is asked for by name: it judges nothing.
-    include: [process.argv.includes("speed") ? "e2e/*.measure.ts" : "e2e/*.test.ts"],
+    // Measuring and taking pictures are asked for by name: they judge nothing.
+    include: [asked === undefined ? "e2e/*.test.ts" : `e2e/${asked}.*.ts`],
     // Two browsers beside each other measure each other.
     fileParallelism: false,
     testTimeout: 120_000,

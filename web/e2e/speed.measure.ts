@@ -35,9 +35,13 @@ interface Traced {
   ph: string;
   ts: number;
   dur?: number;
+  tdur?: number;
   pid: number;
   tid: number;
 }
+
+/** What a thread itself spent, in milliseconds: on a busy machine it waits for others in between. */
+const cost = ({ dur, tdur }: Traced): number => (tdur ?? dur ?? 0) / 1000;
 
 const WORK = new Set(["FunctionCall", "FireAnimationFrame", "EventDispatch", "UpdateLayoutTree", "Layout", "RunMicrotasks", "TimerFire", "MinorGC", "MajorGC"]);
 
@@ -61,14 +65,17 @@ async function traced(work: () => Promise<void>): Promise<{ frames: number[]; lo
   const frames = new Map<number, number>();
   let covered = 0;
   for (const event of spent) {
-    const end = event.ts + (event.dur ?? 0);
-    const more = end - Math.max(event.ts, covered);
-    if (more <= 0) continue;
-    covered = Math.max(covered, end);
+    if (event.ts < covered) continue;
+    covered = event.ts + (event.dur ?? 0);
     const frame = begins.findLast((begin) => begin <= event.ts + 16_000) ?? 0;
-    frames.set(frame, (frames.get(frame) ?? 0) + more / 1000);
+    frames.set(frame, (frames.get(frame) ?? 0) + cost(event));
   }
-  const tasks = own.filter((event) => event.name.endsWith("RunTask")).map((event) => (event.dur ?? 0) / 1000);
+  const all = own.filter((event) => event.name.endsWith("RunTask"));
+  const tasks = all.map(cost);
+  for (const task of all.filter((event) => cost(event) > 50)) {
+    const within = own.filter((event) => event !== task && event.ts >= task.ts && event.ts < task.ts + (task.dur ?? 0) && cost(event) > 5);
+    tell(`a task of ${Math.round(cost(task))} ms: ${within.map((event) => `${event.name} ${Math.round(cost(event))}`).join(", ")}`);
+  }
   return { frames: [...frames.values()], longest: Math.max(0, ...tasks), tasks: tasks.filter((ms) => ms > 50).length };
 }
 

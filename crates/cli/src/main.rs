@@ -1,6 +1,7 @@
 //! `subscope`: reads the command line, runs the command, and turns an error into its message and exit code.
 
 mod args;
+mod browser;
 mod clock;
 mod command;
 mod config;

@@ -41,17 +41,20 @@ impl fmt::Debug for Teller {
     }
 }
 
-/// How much of the change log stands for a session where nobody reads its sources again.
+/// How much of the change log stands for a session whose sources are not read again.
 const LOGGED: usize = 50_000;
 
 /// Tells a session anew, at a moment where one is given.
 pub(crate) async fn retell(app: &App, session: SessionId, at: Option<Millis>) -> Result<Retold, Refusal> {
     if let Some(Teller(tell)) = &app.teller {
         let told = ask(|reply| tell(session.clone(), at, reply)).await?;
-        return told.map_err(Refusal::busy)?.ok_or(Refusal::unknown("session"));
+        if let Some(told) = told.map_err(Refusal::busy)? {
+            return Ok(told);
+        }
     }
+    // Nothing that it was made of is kept any more, or nobody reads it again: there are its rows, and what was logged.
     if at.is_some() {
-        return Err(Refusal::unknown("record of moments of before"));
+        return Err(Refusal::unknown("record of that moment"));
     }
     let tree = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
     let tree = tree.ok_or(Refusal::unknown("session"))?;

@@ -51,6 +51,8 @@ export interface FeedQuery {
   agent?: string;
   before?: number;
   limit?: number;
+  /** Long texts are cut. */
+  brief?: boolean;
 }
 
 export type Form = "trace" | "html" | "csv";

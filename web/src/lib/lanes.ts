@@ -141,6 +141,9 @@ export function pathOf(timeline: Timeline): Map<string, Step[]> {
   return by;
 }
 
+/** How thick a bar gets, however much room there is. */
+const THICKEST = 20;
+
 /** Draws one lane between `top` and `top + height`. */
 export function drawLane(
   pen: CanvasRenderingContext2D,
@@ -151,6 +154,7 @@ export function drawLane(
   paint: Paint,
 ): void {
   const middle = top + height / 2;
+  const thick = Math.min(height - 14, THICKEST);
   for (const { span, x, width } of all) {
     const wide = Math.max(1, width);
     switch (span.kind) {
@@ -164,19 +168,19 @@ export function drawLane(
         break;
       case "retry":
         pen.fillStyle = paint("--stalled");
-        for (let dash = x; dash < x + wide; dash += 5) pen.fillRect(dash, top + 8, Math.min(2, x + wide - dash), height - 16);
+        for (let dash = x; dash < x + wide; dash += 5) pen.fillRect(dash, middle - thick / 2 + 1, Math.min(2, x + wide - dash), thick - 2);
         break;
       case "children":
         pen.fillStyle = paint("--kind-agent");
         pen.fillRect(x, middle - 3, wide, 6);
         break;
       case "tool":
-        drawCall(pen, span, x, wide, top, height, paint);
+        drawCall(pen, span, x, wide, middle - thick / 2, thick, paint);
         break;
     }
   }
   pen.fillStyle = paint("--critical");
-  for (const { x, width } of path) pen.fillRect(x, top + height - 4, Math.max(1, width), 2);
+  for (const { x, width } of path) pen.fillRect(x, middle + thick / 2 + 3, Math.max(1, width), 2);
 }
 
 function drawCall(
@@ -184,12 +188,11 @@ function drawCall(
   span: Span,
   x: number,
   width: number,
-  top: number,
-  height: number,
+  y: number,
+  high: number,
   paint: Paint,
 ): void {
   pen.fillStyle = paint(`--kind-${kindOf(span)}`);
-  const [y, high] = [top + 7, height - 14];
   if (width > 5) {
     pen.beginPath();
     pen.roundRect(x, y, width, high, 2.5);

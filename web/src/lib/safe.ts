@@ -5,9 +5,12 @@ const HIDDEN =
   // eslint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
+/** Marks that are piled on one letter paint over other lines. Real scripts stack two or three. */
+const PILED = /(\p{M}{8})\p{M}+/gu;
+
 /** Spells hidden characters as `⟨U+202E⟩`. */
 export function visible(text: string): string {
-  return text.replace(/\r\n?/g, "\n").replace(HIDDEN, spelled);
+  return text.replace(/\r\n?/g, "\n").replace(HIDDEN, spelled).replace(PILED, "$1");
 }
 
 function spelled(character: string): string {

@@ -138,6 +138,14 @@ export function line(event: Event): string {
       return `${String((data["usage"] as { total_tokens?: number } | undefined)?.total_tokens ?? "?")} tokens`;
     case "reasoning":
       return data["encrypted"] === true ? "thinks (encrypted)" : `thinks: ${text(event, "text")}`;
+    case "run.start":
+      return "the run begins";
+    case "run.end":
+      return "the run has ended";
+    case "session.start":
+      return "the session is opened";
+    case "session.end":
+      return "the session is closed";
     case "stall":
       return `! stalled: waits for ${text(event, "waiting_for")}`;
     default:

@@ -2,7 +2,6 @@
 //! it, in another command as long as that runs; each also until somebody asks it to leave.
 
 mod background;
-mod open;
 mod telling;
 
 use std::{
@@ -18,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use subscope_client::{Address, Client};
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
     Hub, HubHandle, HubOptions, Live, TextsAt, clock,
@@ -41,6 +41,7 @@ use super::{
 };
 use crate::{
     args::ServeArgs,
+    browser,
     config::KEEP_DAYS,
     context::Context,
     error::{CliError, Kind},
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     }
     let mut hosting = match Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
         Ok(hosting) => hosting,
-        Err(OpenError::Locked(_)) if args.open && open::running(&context.data_folder()?).is_some() => {
+        Err(OpenError::Locked(_)) if args.open && running(context)?.is_some() => {
             return show_running(context);
         }
         Err(error @ OpenError::Locked(_)) => {
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     hosting.run(End::Signal, |url| {
         output::print(&format!("{url}\n"))?;
         if args.open {
-            open::show(url, context);
+            show(url, context);
         }
         Ok(())
     })
@@ -107,11 +108,25 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
 
 /// Shows the page of the hub that runs, whoever started it.
 fn show_running(context: &Context) -> Result<(), CliError> {
-    let url = open::running(&context.data_folder()?);
-    let url = url.ok_or_else(|| CliError::new(Kind::Failed, "the hub that runs does not answer"))?;
+    let url =
+        running(context)?.ok_or_else(|| CliError::new(Kind::Failed, "the hub that runs does not answer"))?;
     context.say("a hub runs already: its page is shown");
-    open::show(&url, context);
+    show(&url, context);
     output::print(&format!("{url}\n"))
+}
+
+/// That there is no browser is no failure: the address stands on stdout.
+fn show(url: &str, context: &Context) {
+    if let Err(error) = browser::show(url) {
+        context.warn(&format!("no browser can be started ({error}): open the address in one"));
+    }
+}
+
+/// Where the hub that runs is reached; `None` where none answers.
+fn running(context: &Context) -> Result<Option<String>, CliError> {
+    let socket = context.data_folder()?.join(reach::SOCKET);
+    let health = Client::connect(Address::Socket(socket)).and_then(|mut hub| hub.health());
+    Ok(health.ok().map(|health| health.url.to_string()))
 }
 
 /// Runs as commands start it. That somebody else is the hub is no failure: whoever started this one asks that one.

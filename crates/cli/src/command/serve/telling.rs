@@ -1,5 +1,8 @@
 //! Sessions told anew for whoever asks the server: read from their files, from the archive where these are gone, and from
 //! what was handed over. One at a time, on a thread of its own that gives way to the hub.
+//!
+//! It does what `command::past` does for one question of a command, with what a hub holds: a hub that another command hosts has
+//! no context, and answers many.
 
 use std::{
     collections::HashSet,

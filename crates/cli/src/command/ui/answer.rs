@@ -1,7 +1,5 @@
 //! The UI's questions, answered in the way of all commands.
 
-use std::process::{Command, Stdio};
-
 use subscope_model::{HubMode, Millis, SessionId, Tree};
 use subscope_store::words;
 use subscope_tui::{Answer, Question};
@@ -9,6 +7,7 @@ use subscope_tui::{Answer, Question};
 use super::keep;
 use crate::{
     args::value::Target,
+    browser,
     command::{past, stop},
     context::Context,
     error::{CliError, Kind},
@@ -94,16 +93,9 @@ fn open_page(context: &Context) -> Result<String, CliError> {
     let health = health.ok_or_else(|| {
         CliError::new(Kind::Failed, "no hub serves the page: `subscope serve` does in another terminal")
     })?;
-    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let opened = Command::new(opener)
-        .arg(&*health.url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
     // Where nothing opens it, the address is what helps.
-    Ok(match opened {
-        Ok(status) if status.success() => format!("opened {}", health.url),
-        Ok(_) | Err(_) => format!("the page is at {}", health.url),
+    Ok(match browser::show(&health.url) {
+        Ok(()) => format!("opened {}", health.url),
+        Err(_) => format!("the page is at {}", health.url),
     })
 }
