@@ -53,7 +53,7 @@ pub(crate) fn agents(tree: &Value) -> Vec<(String, String)> {
 /// The lines of `ls --json`, but for when each was kept, which is the machine's business.
 #[allow(dead_code, reason = "not all tests list")]
 pub(crate) fn listed(mut answer: Value) -> Vec<Value> {
-    let rows = answer["sessions"].as_array_mut().expect("sessions");
+    let rows = answer["sessions"].as_array_mut().unwrap();
     for row in rows.iter_mut().filter_map(Value::as_object_mut) {
         row.shift_remove("kept_at_ms");
     }
