@@ -199,15 +199,37 @@ fn signal_gives_the_terminal_back() {
         let words = if is_live { words.to_owned() } else { format!("{words} {}", main.display()) };
         let Some(terminal) = start(&env, &shell, (100, 30), &words) else { return };
         terminal.wait_for_text(LIMIT, if is_live { "Nothing to see yet" } else { "active)" });
-        let pattern = format!("{} {words}", env!("CARGO_BIN_EXE_subscope"));
-        let listed = Command::new("pgrep").args(["-f", "-x", pattern.trim_end()]).output().unwrap();
-        let processes = String::from_utf8(listed.stdout).unwrap();
-        let own = processes.split_whitespace().find(|process| {
-            let variables = fs::read_to_string(format!("/proc/{process}/environ")).unwrap_or_default();
-            variables.contains(&*env.path("home").to_string_lossy())
-        });
-        assert!(Command::new("kill").args(["-TERM", own.unwrap()]).status().unwrap().success());
+        let own = process_of(&env, &words);
+        assert!(Command::new("kill").args(["-TERM", &own]).status().unwrap().success());
         is_given_back(&terminal, 143);
+    }
+}
+
+/// The process of the program with these arguments in that environment.
+fn process_of(env: &TestEnv, words: &str) -> String {
+    let pattern = format!("{} {words}", env!("CARGO_BIN_EXE_subscope"));
+    let listed = Command::new("pgrep").args(["-f", "-x", pattern.trim_end()]).output().unwrap();
+    let processes = String::from_utf8(listed.stdout).unwrap();
+    let own = processes.split_whitespace().find(|process| {
+        let variables = fs::read_to_string(format!("/proc/{process}/environ")).unwrap_or_default();
+        variables.contains(&*env.path("home").to_string_lossy())
+    });
+    own.unwrap().to_owned()
+}
+
+#[test]
+fn terminal_that_goes_takes_the_program_with_it() {
+    let (env, shell) = (env(), TestEnv::new("/bin/sh"));
+    let (_, main) = big();
+    let words = format!("replay --step {}", main.display());
+    let Some(terminal) = start(&env, &shell, (100, 30), &words) else { return };
+    terminal.wait_for_text(LIMIT, "0ms of 21s");
+    let own = process_of(&env, &words);
+    drop(terminal);
+    let began = clock::tick();
+    while fs::metadata(format!("/proc/{own}")).is_ok() {
+        assert!(began.elapsed() < LIMIT, "it goes on without a terminal");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -5,8 +5,9 @@ use std::{
     process::{Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI32, Ordering},
     },
+    time::Duration,
 };
 
 use ratatui::{
@@ -30,26 +31,34 @@ const END_FRAME: &str = "\u{1b}[?2026l";
 /// The longest message that is told through the terminal.
 const MOST_MESSAGE: usize = 120;
 
-/// Signals that end programs, as flags: the loop ends in its own way.
+/// How long the program may take to end in its own way after a signal. Keys are waited for in a library that never returns from
+/// a terminal that is gone (crossterm 0.29 reads its end for ever), and whoever answers may be in a long question.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Signals that end programs: the loop sees them and ends in its own way.
 pub(super) struct Signals {
-    number: Arc<AtomicUsize>,
+    number: Arc<AtomicI32>,
 }
 
 impl Signals {
+    /// Listens from now on, on a thread that ends the process where the loop does not.
     pub(super) fn listen() -> io::Result<Self> {
-        let number = Arc::new(AtomicUsize::new(0));
-        for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT] {
-            signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)?;
-        }
+        let number = Arc::new(AtomicI32::new(0));
+        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT])?;
+        let told = Arc::clone(&number);
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let Some(signal) = signals.forever().next() else { return };
+            told.store(signal, Ordering::Release);
+            std::thread::sleep(GRACE);
+            restore();
+            std::process::exit(128 + signal);
+        })?;
         Ok(Self { number })
     }
 
     /// The signal that has come, if any.
     pub(super) fn pending(&self) -> Option<i32> {
-        match self.number.load(Ordering::Acquire) {
-            0 => None,
-            number => i32::try_from(number).ok(),
-        }
+        Some(self.number.load(Ordering::Acquire)).filter(|number| *number != 0)
     }
 }
 
