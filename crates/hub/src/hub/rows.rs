@@ -165,9 +165,13 @@ impl Rows {
         let more = ListQuery { limit: query.limit.saturating_add(self.unwritten.len()), ..query.clone() };
         let mut all = keeper.list(&more).unwrap_or_default();
         all.retain(|row| !self.unwritten.contains_key(&row.id));
-        let own = self.unwritten.keys().filter_map(|session| self.shown.get(session));
-        // They have changed since the last writing, which was a moment ago.
-        let own = own.map(|tree| SessionRow { kept_at_ms: Some(clock::now_ms()), ..SessionRow::of(tree) });
+        let own =
+            self.unwritten.iter().filter_map(|(session, since)| Some((self.shown.get(session)?, since)));
+        // They will have been kept when they are written; until then since when they are to be.
+        let since = |at: &Instant| i64::try_from(at.elapsed().as_millis()).unwrap_or(0);
+        let now = clock::now_ms();
+        let own =
+            own.map(|(tree, at)| SessionRow { kept_at_ms: Some(now - since(at)), ..SessionRow::of(tree) });
         let own = own.filter(|row| !query.only_live || row.status == SessionStatus::Live);
         all.extend(own.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
         all.sort_by_cached_key(SessionRow::place);
