@@ -70,6 +70,9 @@ pub enum Effect {
 /// How long the selection has to rest on a session before it is asked about: who goes through a list means none of it.
 const SETTLE_MS: Millis = 90;
 
+/// How often the list of what is kept is asked for: a hub that has just begun still reads sessions of before.
+const SESSIONS_MS: Millis = 10_000;
+
 /// For how long a line for the person stands.
 const NOTICE_MS: Millis = 4_000;
 
@@ -131,9 +134,12 @@ fn on_tick(state: &mut State) -> Vec<Effect> {
     if state.notice.as_ref().is_some_and(|notice| notice.until_ms <= state.awake_ms) {
         state.notice = None;
     }
-    if state.sessions.asked == 0 && !state.is_replay {
-        state.sessions.asked = FIRST_SESSIONS;
-        ask(state, &mut effects, Question::Sessions(FIRST_SESSIONS));
+    let is_old = state.awake_ms - state.sessions.asked_ms >= SESSIONS_MS;
+    if !state.is_replay && (state.sessions.asked == 0 || is_old) {
+        state.sessions.asked = state.sessions.asked.max(FIRST_SESSIONS);
+        state.sessions.asked_ms = state.awake_ms;
+        let question = Question::Sessions(state.sessions.asked);
+        ask(state, &mut effects, question);
     }
     if state.dirty.settles_at.is_some_and(|due| due <= state.awake_ms) {
         state.dirty.settles_at = None;

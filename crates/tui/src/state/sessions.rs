@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use subscope_model::{SessionId, SessionRow, SessionStatus};
+use subscope_model::{Millis, SessionId, SessionRow, SessionStatus};
 
 use super::trees::Trees;
 
@@ -20,6 +20,8 @@ pub struct Sessions {
     pub history: Vec<SessionRow>,
     /// How many were asked for.
     pub asked: usize,
+    /// When they were last asked for, by the clock that never steps.
+    pub asked_ms: Millis,
     /// Whether a person has selected one.
     pub is_chosen: bool,
 }

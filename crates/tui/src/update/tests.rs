@@ -44,6 +44,17 @@ fn first_tick_asks_for_sessions_and_the_selected_one_is_read() {
 }
 
 #[test]
+fn list_of_sessions_is_asked_for_again_as_a_hub_may_still_read() {
+    let mut stage = Stage::live(120, 30);
+    stage.pass(1_000);
+    stage.asked();
+    stage.pass(SESSIONS_MS);
+    assert_eq!(stage.asked(), [Question::Sessions(FIRST_SESSIONS)]);
+    stage.pass(1_000);
+    assert_eq!(stage.asked(), []);
+}
+
+#[test]
 fn session_at_work_is_selected_until_a_person_selects_another() {
     let mut stage = Stage::ended("c-nested", 120, 30);
     let over = stage.session();
