@@ -1,6 +1,6 @@
 //! Another time than now: halting, stepping, playing.
 
-use subscope_model::Millis;
+use subscope_model::{Millis, Tree};
 use subscope_render::Ink;
 
 use super::{Effect, ask, notice, settle_soon};
@@ -33,6 +33,11 @@ pub(super) fn travel(state: &mut State, action: Action) {
             return;
         }
     }
+    if action == Action::Pause && is_halted_at_now(state) {
+        state.travel = None;
+        state.dirty.rows = true;
+        return;
+    }
     let log = state.session().cloned();
     let Some(travel) = &mut state.travel else { return };
     let tenth = ((travel.to_ms - travel.from_ms) / 10).max(1);
@@ -57,6 +62,20 @@ pub(super) fn travel(state: &mut State, action: Action) {
     settle_soon(state);
 }
 
+/// Whether a session at work was halted and nobody has gone back in it: to go on is to be where it is now.
+fn is_halted_at_now(state: &State) -> bool {
+    let Some(travel) = state.travel().filter(|travel| !travel.is_playing && travel.at_ms >= travel.to_ms)
+    else {
+        return false;
+    };
+    let tree = state.trees.get(&travel.session).filter(|_| !state.is_replay);
+    tree.is_some_and(|tree| is_at_work(tree) && state.trees.is_fed(&travel.session))
+}
+
+fn is_at_work(tree: &Tree) -> bool {
+    tree.agents.iter().any(|agent| agent.status.is_live())
+}
+
 /// Goes to a part of the session, from 0 to 1.
 pub(super) fn seek(state: &mut State, share: f64) {
     if let Some(travel) = &mut state.travel {
@@ -70,9 +89,12 @@ pub(super) fn seek(state: &mut State, share: f64) {
 fn begin(state: &State) -> Option<Travel> {
     let tree = state.tree()?;
     let from_ms = tree.session.started_at_ms?;
-    let is_live = tree.agents.iter().any(|agent| agent.status.is_live());
     let ended = tree.session.ended_at_ms.unwrap_or(from_ms);
-    let to_ms = if is_live && state.trees.is_fed(&tree.session.id) { state.now_ms.max(ended) } else { ended };
+    let to_ms = if is_at_work(tree) && state.trees.is_fed(&tree.session.id) {
+        state.now_ms.max(ended)
+    } else {
+        ended
+    };
     Some(Travel {
         session: tree.session.id.clone(),
         at_ms: to_ms,

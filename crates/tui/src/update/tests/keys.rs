@@ -359,7 +359,11 @@ fn time(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) 
             stage.send(Message::Tick { now_ms: now + 60_000, awake_ms: stage.state.awake_ms + 60_000 });
             assert_eq!(main(stage), tree, "{what}");
             press(stage, code);
-            assert!(stage.state.travel().unwrap().is_playing, "{what}: again goes on");
+            assert!(stage.state.travel().is_none(), "{what}: again goes on with what is at work");
+            press(stage, code);
+            stage.press(&[K::Char('[')]);
+            press(stage, code);
+            assert!(stage.state.travel().unwrap().is_playing, "{what}: from further back it is played");
         }
         Action::StepBack => assert_eq!(travel.at_ms, before, "{what}"),
         Action::StepOn => {
