@@ -1,4 +1,4 @@
-//! What the UI knows and shows, as plain data. Only [`crate::update`] changes it; drawing reads it.
+//! What the UI knows and shows, as plain data. Only [`crate::update()`] changes it; drawing reads it.
 
 pub mod alerts;
 pub mod logs;

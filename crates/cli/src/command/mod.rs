@@ -72,7 +72,7 @@ pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliErr
 /// Runs the terminal UI, which no command stands for.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run()`].
 pub(crate) fn run_ui(plain: bool, context: &mut Context) -> Result<(), CliError> {
     check_settings(context)?;
     ui::run(plain, context)
