@@ -13,13 +13,14 @@ use crate::{
 const FILE: &str = "BENCHMARKS.md";
 
 /// The benches, each with its crate: what one session costs, what a machine's history does, what a store answers, what a hub
-/// bears, what `run` costs a command, what an event costs that nobody wants.
-const BENCHES: [(&str, &str); 6] = [
+/// bears, what `run` costs a command, what a frame of the terminal UI costs, what an event costs that nobody wants.
+const BENCHES: [(&str, &str); 7] = [
     ("subscope", "speed"),
     ("subscope", "index"),
     ("subscope-store", "kept"),
     ("subscope", "serve"),
     ("subscope", "run"),
+    ("subscope-tui", "frames"),
     ("subscope-client", "publish"),
 ];
 
@@ -39,7 +40,7 @@ pub(crate) fn run() -> Result<()> {
          Written by `cargo xtask bench`. Each figure is a median over interleaved rounds of one run, with the least and\n\
          the greatest; an A/A row (the same contender twice) says how much of a ratio is noise. Budgets are those of the\n\
          project's issues. The questions stand in `benches` of `crates/cli`,\n\
-         `crates/store` and `crates/client`.\n\n\
+         `crates/store`, `crates/tui` and `crates/client`.\n\n\
          Machine: {}. Commit: {}.\n\n{table}",
         machine(),
         commit.trim(),

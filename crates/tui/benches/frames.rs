@@ -9,7 +9,7 @@
     reason = "a bench prints what it measures, and cannot go on without it"
 )]
 
-use std::{hint::black_box, process::ExitCode};
+use std::hint::black_box;
 
 use ratatui::{
     buffer::Buffer,
@@ -17,12 +17,12 @@ use ratatui::{
     layout::Rect,
 };
 use serde_json::json;
-use subscope_hub::clock;
 use subscope_model::{
     Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Session, SessionId, Summary, ToolCall,
     ToolStatus, ToolUseId, Tree, Update, Usage,
 };
 use subscope_render::{Detail, Style};
+use subscope_testkit::figures::{self, Row, most_memory, now, percentile};
 use subscope_tui::{
     Alerts, Message, Palette, Settings, State, TreePanel, refresh, state::View, update, view,
 };
@@ -38,17 +38,23 @@ const KEY_BUDGET_MS: f64 = 30.0;
 const FRAME_BUDGET_MS: f64 = 8.0;
 const MEMORY_BUDGET_MB: f64 = 100.0;
 
-fn main() -> ExitCode {
+fn main() {
     // `cargo test --benches` and nextest ask for a list; there is nothing to list.
     if std::env::args().any(|argument| argument == "--list" || argument == "--test") {
-        return ExitCode::SUCCESS;
+        return;
     }
-    let mut is_over = false;
-    println!(
-        "| {AGENTS} agents, {EVENTS} events, {} × {} | key → screen, 99 of 100 | frame, median | frame, greatest |",
-        SIZE.0, SIZE.1
-    );
-    println!("|---|---|---|---|");
+    let row = |what: &str, figure: &str, values, unit, budget| Row {
+        question: format!(
+            "the terminal UI, {AGENTS} agents, {EVENTS} events, {} × {}: {what}",
+            SIZE.0, SIZE.1
+        ),
+        figure: figure.to_owned(),
+        values,
+        unit,
+        budget: Some(budget),
+        is_floor: false,
+    };
+    println!("{}", figures::HEAD);
     for (name, view, detail) in [
         ("agents, moderate", View::Agents, Detail::Moderate),
         ("agents, full", View::Agents, Detail::Full),
@@ -58,22 +64,21 @@ fn main() -> ExitCode {
     ] {
         let mut state = loaded();
         (state.view, state.settings.detail) = (view, detail);
-        let keys = rounds(&mut state, true);
-        let frames = rounds(&mut state, false);
-        let at = |all: &[f64], share: f64| all[((all.len() - 1) as f64 * share) as usize];
-        let (key, frame) = (at(&keys, 0.99), at(&frames, 0.5));
-        is_over |= key > KEY_BUDGET_MS || frame > FRAME_BUDGET_MS;
+        let keys = vec![percentile(&rounds(&mut state, true), 99)];
         println!(
-            "| {name} | {key:.2} ms (budget {KEY_BUDGET_MS:.0}) | {frame:.2} ms (budget {FRAME_BUDGET_MS:.0}) | {:.2} ms |",
-            at(&frames, 1.0)
+            "{}",
+            row(name, "a key to its screen, 99th percentile", keys, " ms", KEY_BUDGET_MS).markdown()
         );
+        let frames = rounds(&mut state, false);
+        println!("{}", row(name, "a frame", frames, " ms", FRAME_BUDGET_MS).markdown());
     }
     let state = loaded();
-    let memory = memory_mb();
+    let memory = most_memory(std::process::id()).unwrap_or(f64::NAN);
     black_box(&state);
-    is_over |= memory > MEMORY_BUDGET_MB;
-    println!("\nmost memory (VmHWM): {memory:.0} MB (budget {MEMORY_BUDGET_MB:.0})");
-    ExitCode::from(u8::from(is_over))
+    println!(
+        "{}",
+        row("all of them", "most memory (VmHWM)", vec![memory], " MB", MEMORY_BUDGET_MB).markdown()
+    );
 }
 
 /// Milliseconds of each round, in order of size. A frame is drawn and compared with the one before, as terminals are.
@@ -82,7 +87,7 @@ fn rounds(state: &mut State, is_key: bool) -> Vec<f64> {
     let mut before = Buffer::empty(area);
     let mut all: Vec<f64> = (0..ROUNDS)
         .map(|round| {
-            let began = clock::tick();
+            let began = now();
             if is_key {
                 let code = if round % 50 < 40 { KeyCode::Down } else { KeyCode::Up };
                 update(state, Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
@@ -225,12 +230,4 @@ fn event(at: usize) -> Event {
         kind,
         data,
     }
-}
-
-/// The most memory that this process has used, where the system tells.
-fn memory_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
-    let kilobytes = line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok());
-    kilobytes.unwrap_or(0.0) / 1_024.0
 }
