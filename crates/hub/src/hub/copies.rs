@@ -37,9 +37,10 @@ struct Live {
 impl Copies {
     /// Takes what is to be kept with the rows of these sessions.
     pub(super) fn told_of(&mut self, sessions: &[SessionId]) -> Vec<Held> {
+        let written: HashSet<&SessionId> = sessions.iter().collect();
         let (own, others) = std::mem::take(&mut self.told)
             .into_iter()
-            .partition(|held| sessions.contains(&held.holdings.session));
+            .partition(|held| written.contains(&held.holdings.session));
         self.told = others;
         own
     }
@@ -153,7 +154,8 @@ impl Loop {
         }
         let Copies { owners, live, losers, .. } = copies;
         let losers = std::mem::take(losers);
-        let more = losers.iter().filter(|session| !sessions.contains(session));
+        let own: HashSet<&SessionId> = sessions.iter().collect();
+        let more = losers.iter().filter(|session| live.contains_key(*session) && !own.contains(session));
         let all: Vec<SessionId> = sessions.iter().chain(more).cloned().collect();
         for session in &all {
             let Some(live) = live.get_mut(session) else { continue };
@@ -163,6 +165,6 @@ impl Loop {
                 fold.set_elsewhere(session, elsewhere);
             }
         }
-        all.into_iter().filter(|session| sessions.contains(session) || live.contains_key(session)).collect()
+        all
     }
 }
