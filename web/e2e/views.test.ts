@@ -82,6 +82,11 @@ it("is used by keyboard alone", async () => {
   for (const { does } of KEYS) await dialog.getByText(does, { exact: true }).waitFor();
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "hidden" });
+  // A timeline comes late: what there is to zoom is known without it.
+  await page.route("**/timeline*", async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 3000));
+    await route.continue();
+  });
   // The first row is a session, the one behind it its main agent.
   await page.keyboard.press("j");
   await page.keyboard.press("j");
