@@ -8,6 +8,7 @@ mod config;
 mod context;
 mod environment;
 mod error;
+mod frugal;
 mod output;
 mod prices;
 mod reach;

@@ -70,6 +70,11 @@ impl Events {
         self.sessions.get(session)?.shown.next_due()
     }
 
+    /// Forgets what was shown of a session that the fold has let go of.
+    pub fn release(&mut self, session: &SessionId) {
+        self.sessions.remove(session);
+    }
+
     /// Returns a problem of no session as an event.
     pub fn problem(problem: &Problem) -> Event {
         Event {

@@ -43,6 +43,7 @@ pub struct SourceSpec {
 }
 
 /// A source that is being read.
+#[derive(Default)]
 struct Source {
     spec: SourceSpec,
     id: SourceId,
@@ -71,6 +72,10 @@ pub struct Fold {
 struct Sessions {
     all: Vec<Tracker>,
     by_id: HashMap<Text, usize>,
+    /// Numbers of trackers that were let go; the next session gets one of them.
+    free: Vec<usize>,
+    /// Numbers of sessions that were told of by bytes that cannot be read again.
+    told_once: BTreeSet<usize>,
     drafts: Vec<Draft>,
     /// Numbers of sessions that were told something since they were last asked for.
     changed: BTreeSet<usize>,
@@ -101,6 +106,8 @@ impl Fold {
             sessions: Sessions {
                 all: Vec::new(),
                 by_id: HashMap::new(),
+                free: Vec::new(),
+                told_once: BTreeSet::new(),
                 drafts: Vec::new(),
                 changed: BTreeSet::new(),
                 homeless: Vec::new(),
@@ -198,7 +205,12 @@ impl Fold {
                     Some(tracker) if is_same => tracker,
                     _ => sessions.route(seen, spec, dialect, groups, session, options),
                 };
-                *last = Some(tracker);
+                if *last != Some(tracker) {
+                    *last = Some(tracker);
+                    if !spec.can_reread {
+                        sessions.told_once.insert(tracker);
+                    }
+                }
                 let stamped;
                 let seen = match *received {
                     Some(time) if seen.time.is_none() && needs_time(seen) => {
@@ -240,7 +252,8 @@ impl Fold {
 
     /// The sessions seen so far, in order of appearance.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
-        self.sessions.all.iter().map(Tracker::session)
+        let is_known = |id: &&SessionId| self.sessions.by_id.contains_key(&id.0);
+        self.sessions.all.iter().map(Tracker::session).filter(is_known)
     }
 
     /// Whether anything was heard of a session's main thread.
@@ -268,6 +281,34 @@ impl Fold {
         tracker.map_or(Hooked::No, Tracker::hooked)
     }
 
+    /// Lets go of a session that these sources alone have told of, and of them: its files, read again from their beginning
+    /// as new sources, tell all of it. Returns whether that is so; what was told once, or is not concluded yet, stays.
+    pub fn release(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
+        let Self { sources: known, sessions, options, .. } = self;
+        let Some(number) = sessions.by_id.get(&session.0).copied() else { return false };
+        let is_unread =
+            sessions.changed.contains(&number) || sessions.drafts.iter().any(|draft| draft.tracker == number);
+        let is_own = |source: &Source| sources.contains(&source.id);
+        let is_mixed = known.iter().any(|source| match source.tracker {
+            Some(tracker) => (tracker == number) != is_own(source),
+            None => false,
+        });
+        if is_unread || is_mixed || sessions.told_once.contains(&number) {
+            return false;
+        }
+        for SourceId(source) in sources {
+            if let Some(source) = known.get_mut(*source as usize) {
+                *source = Source { id: source.id, ..Source::default() };
+            }
+        }
+        sessions.by_id.remove(&session.0);
+        if let Some(tracker) = sessions.all.get_mut(number) {
+            *tracker = Tracker::new(SessionId::from(""), None, options.keep, options.cutoff);
+            sessions.free.push(number);
+        }
+        true
+    }
+
     /// Joins another fold, which has read other sources of the same sessions or of others. What its sources were called
     /// by number is now called by that number plus the number of sources here.
     pub fn join(&mut self, other: Self) {
@@ -275,6 +316,11 @@ impl Fold {
         let mut numbers = Vec::new();
         for tracker in other.sessions.all {
             let id = tracker.session().0.clone();
+            if !other.sessions.by_id.contains_key(&id) {
+                // It was let go.
+                numbers.push(usize::MAX);
+                continue;
+            }
             match self.sessions.by_id.get(&id).copied() {
                 Some(number) => {
                     if let Some(known) = self.sessions.all.get_mut(number) {
@@ -298,6 +344,7 @@ impl Fold {
         let drafts = other.sessions.drafts.into_iter();
         self.sessions.drafts.extend(drafts.map(|draft| Draft { tracker: number(draft.tracker), ..draft }));
         self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
+        self.sessions.told_once.extend(other.sessions.told_once.into_iter().map(number));
         self.sessions.homeless.extend(other.sessions.homeless);
         for (group, session) in other.groups {
             self.groups.entry(group).or_insert(session);
@@ -438,13 +485,18 @@ impl Sessions {
             }
             return *known;
         }
-        let number = self.all.len();
-        self.all.push(Tracker::new(
-            SessionId(named.clone()),
-            dialect.harness(),
-            options.keep,
-            options.cutoff,
-        ));
+        let tracker = Tracker::new(SessionId(named.clone()), dialect.harness(), options.keep, options.cutoff);
+        let free = self.free.pop().and_then(|number| Some((number, self.all.get_mut(number)?)));
+        let number = match free {
+            Some((number, place)) => {
+                *place = tracker;
+                number
+            }
+            None => {
+                self.all.push(tracker);
+                self.all.len() - 1
+            }
+        };
         self.by_id.insert(named, number);
         number
     }

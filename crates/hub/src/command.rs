@@ -101,8 +101,10 @@ pub struct Joined {
 pub struct Figures {
     /// The last place in the change log.
     pub seq: u64,
-    /// Sessions with rows.
+    /// Sessions that readers are shown.
     pub sessions: u64,
+    /// Those of them whose facts are held in memory: the others are at rest.
+    pub held: u64,
     /// Subagents at work.
     pub running: u64,
     /// Commits.

@@ -45,6 +45,22 @@ pub trait Driver: Send {
         false
     }
 
+    /// How many bytes it has read of a session that it alone tells of and can read again; `None` for any other.
+    fn held(&self, _session: &SessionId) -> Option<u64> {
+        None
+    }
+
+    /// Lets go of what the fold knows of a session, and reads it again from its beginning before it goes on. Returns whether
+    /// it has.
+    fn release(&mut self, _session: &SessionId, _fold: &mut Fold) -> bool {
+        false
+    }
+
+    /// Reads again now what it has let go of, since something else tells of this session. Returns whether there was anything.
+    fn take_back(&mut self, _session: &SessionId, _fold: &mut Fold) -> bool {
+        false
+    }
+
     /// Waits on a thread of its own from now on and wakes the hub when there is something, so that turns need not wait.
     /// Returns whether it does; one that cannot is asked in short turns.
     fn wake_with(&mut self, _waker: Waker) -> bool {

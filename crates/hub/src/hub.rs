@@ -10,6 +10,7 @@ mod copies;
 mod ingest;
 mod news;
 mod past;
+mod rest;
 mod rows;
 mod stop;
 mod told;
@@ -35,6 +36,7 @@ use self::{
     ingest::{Handed, Waiting},
     news::News,
     past::Past,
+    rest::Rest,
     rows::Rows,
     told::Told,
 };
@@ -49,7 +51,7 @@ use crate::{
 };
 
 /// What the hub concludes with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HubOptions {
     /// Prices.
     pub prices: PriceTable,
@@ -59,6 +61,21 @@ pub struct HubOptions {
     pub texts: Option<TextsAt>,
     /// Whether a subagent that is stalled is told to stop, as if a person had ordered it.
     pub stops_stalled: bool,
+    /// After how much silence the hub lets go of a session of which nothing is at work. It is shown as it is kept, and its
+    /// files are read again when it goes on; a big one stays longer.
+    pub rests_after: Duration,
+}
+
+impl Default for HubOptions {
+    fn default() -> Self {
+        Self {
+            prices: PriceTable::default(),
+            limits: Limits::default(),
+            texts: None,
+            stops_stalled: false,
+            rests_after: Duration::from_secs(60),
+        }
+    }
 }
 
 /// Where passages are found.
@@ -174,6 +191,7 @@ struct Loop {
     events: Events,
     subscribers: Vec<Subscriber>,
     rows: Rows,
+    rest: Rest,
     news: News,
     /// The place in the log before the commit that last changed a session's rows.
     moved: BTreeMap<SessionId, u64>,
@@ -248,6 +266,7 @@ impl Loop {
             events: Events::new(),
             subscribers: Vec::new(),
             rows: Rows::default(),
+            rest: Rest::default(),
             news: News::default(),
             moved: BTreeMap::new(),
             ordered: BTreeMap::new(),
@@ -376,6 +395,9 @@ impl Loop {
         }
         self.tell_rows(fed.has_ended);
         self.write_due();
+        if self.is_announced && self.unkept.is_none() {
+            self.let_rest();
+        }
         if fed.is_caught_up && !self.is_announced {
             self.pending.append(&mut self.half_read);
             if !self.pending.is_empty() {
@@ -469,6 +491,7 @@ impl Loop {
         let now = clock::tick();
         let until = self.rows.due_in(now).map_or(until, |rows| until.min(rows));
         let until = self.news.due_in(now).map_or(until, |news| until.min(news));
+        let until = self.rest.due_in(now).map_or(until, |rest| until.min(rest));
         until.clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 }

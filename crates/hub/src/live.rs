@@ -1,7 +1,7 @@
 //! Files as they are written.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::{
         Arc,
@@ -13,6 +13,7 @@ use std::{
 use subscope_collect::{
     CollectError, Found,
     follow::{FileEvent, FileId, Follow, FollowOptions},
+    read,
 };
 use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
@@ -62,14 +63,35 @@ enum Reading {
 /// The followed files as sources of the fold.
 #[derive(Default)]
 struct Files {
-    sources: HashMap<FileId, SourceId>,
-    specs: HashMap<FileId, SourceSpec>,
-    groups: HashMap<String, u32>,
+    /// In the order in which they appeared.
+    all: BTreeMap<FileId, File>,
+    groups: HashMap<String, Group>,
     /// The number of the first group.
     first_group: u32,
     dialect: Option<Dialect>,
     /// Whether what stood there at first is read: what comes later is received now.
     is_caught_up: bool,
+    /// Scratch space for what is read again.
+    chunk: Vec<u8>,
+}
+
+/// The files of one session.
+struct Group {
+    number: u32,
+    files: Vec<FileId>,
+    /// Whether the fold has let go of the session: its files are read again before it goes on.
+    is_released: bool,
+}
+
+struct File {
+    path: PathBuf,
+    spec: SourceSpec,
+    /// The key of its group.
+    group: String,
+    /// `None` while the fold has let go of it.
+    source: Option<SourceId>,
+    /// Up to where it was read.
+    read: u64,
 }
 
 impl Live {
@@ -170,6 +192,19 @@ impl Driver for Live {
         self.files.groups.contains_key(session.as_str())
     }
 
+    fn held(&self, session: &SessionId) -> Option<u64> {
+        let group = self.files.groups.get(session.as_str()).filter(|group| !group.is_released)?;
+        Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
+    }
+
+    fn release(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
+        self.files.release(session, fold)
+    }
+
+    fn take_back(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
+        self.files.take_back(session.as_str(), fold)
+    }
+
     fn wake_with(&mut self, waker: Waker) -> bool {
         if matches!(self.reading, Reading::Here(_))
             && let Reading::Here(follow) = std::mem::replace(&mut self.reading, Reading::Nowhere)
@@ -194,25 +229,34 @@ impl Files {
                 // Files without a session of their own are no session's: each is its own group.
                 let key = found.session.clone().unwrap_or_else(|| format!("file {}", file.0));
                 let next = self.first_group.saturating_add(self.groups.len() as u32);
-                let group = *self.groups.entry(key).or_insert(next);
-                let spec = spec(found, group, self.dialect);
-                self.sources.insert(file, fold.open(spec.clone()));
-                self.specs.insert(file, spec);
+                let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
+                    number: next,
+                    files: Vec::new(),
+                    is_released: false,
+                });
+                group.files.push(file);
+                let spec = spec(found, group.number, self.dialect);
+                let source = Some(fold.open(spec.clone()));
+                self.all.insert(file, File { path: found.path.clone(), spec, group: key, source, read: 0 });
             }
-            FileEvent::Bytes { file, bytes, .. } => {
-                if let Some(source) = self.sources.get(&file) {
-                    fold.receive_at(self.is_caught_up.then_some(at));
-                    fold.push(*source, bytes);
-                    // A meta file is one object without a line end: it is read as often as it is written.
-                    if self.specs.get(&file).is_some_and(|spec| spec.dialect == Some(Dialect::ClaudeMeta)) {
-                        fold.flush(*source);
-                    }
-                    fed.has_pushed = true;
+            FileEvent::Bytes { file, offset, bytes } => {
+                if let Some(group) = self.all.get(&file).map(|file| file.group.clone()) {
+                    self.take_back(&group, fold);
                 }
+                let Some(known) = self.all.get_mut(&file) else { return };
+                known.read = offset + bytes.len() as u64;
+                fold.receive_at(self.is_caught_up.then_some(at));
+                known.push(bytes, fold);
+                known.pushed(fold);
+                fed.has_pushed = true;
             }
             FileEvent::Restarted { .. } => fed.must_restart = true,
             FileEvent::Gone { file } => {
-                if let Some(source) = self.sources.remove(&file) {
+                let Some(gone) = self.all.remove(&file) else { return };
+                if let Some(group) = self.groups.get_mut(&gone.group) {
+                    group.files.retain(|one| *one != file);
+                }
+                if let Some(source) = gone.source {
                     fold.flush(source);
                     fed.has_pushed = true;
                 }
@@ -227,10 +271,67 @@ impl Files {
         }
     }
 
+    /// Lets go of a session and its files.
+    fn release(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
+        let Some(group) = self.groups.get_mut(session.as_str()) else { return false };
+        let sources: Vec<SourceId> =
+            group.files.iter().filter_map(|file| self.all.get(file)?.source).collect();
+        if group.is_released || !fold.release(session, &sources) {
+            return false;
+        }
+        group.is_released = true;
+        for file in &group.files {
+            if let Some(file) = self.all.get_mut(file) {
+                file.source = None;
+            }
+        }
+        true
+    }
+
+    /// Reads what was read of a session's files before, where the fold has let go of it.
+    fn take_back(&mut self, group: &str, fold: &mut Fold) -> bool {
+        let Self { all, groups, chunk, .. } = self;
+        let group = groups.get_mut(group).filter(|group| group.is_released);
+        let Some(group) = group else { return false };
+        group.is_released = false;
+        fold.receive_at(None);
+        for file in &group.files {
+            let Some(file) = all.get_mut(file).filter(|file| file.source.is_none()) else { continue };
+            file.source = Some(fold.open(file.spec.clone()));
+            // What it says beyond comes by itself; that it is gone is told by itself too.
+            let _ = read::read_file(&file.path, 0, chunk, &mut |offset, bytes| {
+                let rest = usize::try_from(file.read.saturating_sub(offset)).unwrap_or(usize::MAX);
+                file.push(bytes.get(..rest).unwrap_or(bytes), fold);
+            });
+            file.pushed(fold);
+        }
+        // They were told when they were read first.
+        let _ = fold.take_problems();
+        true
+    }
+
     /// Forgets the files: they will appear again, for a fold that knows nothing yet.
     fn forget(&mut self) {
-        self.sources.clear();
-        self.specs.clear();
+        self.all.clear();
+        for group in self.groups.values_mut() {
+            group.files.clear();
+            group.is_released = false;
+        }
         self.is_caught_up = false;
+    }
+}
+
+impl File {
+    fn push(&self, bytes: &[u8], fold: &mut Fold) {
+        if let Some(source) = self.source {
+            fold.push(source, bytes);
+        }
+    }
+
+    /// A meta file is one object without a line end: it is read as often as it is written.
+    fn pushed(&self, fold: &mut Fold) {
+        if let Some(source) = self.source.filter(|_| self.spec.dialect == Some(Dialect::ClaudeMeta)) {
+            fold.flush(source);
+        }
     }
 }

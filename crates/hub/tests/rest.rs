@@ -1,4 +1,5 @@
-//! A session that was at rest when the hub began, and goes on: what its rows knew is no news.
+//! Sessions at rest that go on: what their rows knew is no news. At rest is what nobody followed when the hub began, and what
+//! it has let go of.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,17 +7,20 @@ use std::{
     fs,
     io::Write,
     ops::ControlFlow,
-    path::PathBuf,
-    time::{Duration, UNIX_EPOCH},
+    path::{Path, PathBuf},
+    sync::mpsc::sync_channel,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::Limits;
+use subscope_fold::{FoldOptions, Keep, Limits, Now};
 use subscope_hub::{
-    Hub, HubOptions, Live, clock,
+    Cold, Figures, Hub, HubHandle, HubOptions, Live, Subscription, clock, hook_ingest,
     index::{IndexOptions, index},
 };
-use subscope_model::{Event, EventKind, Feed, PriceTable, Received, Update, iso8601, parse_rfc3339};
+use subscope_model::{
+    Event, EventKind, Feed, Millis, PriceTable, Received, SessionId, Tree, Update, iso8601, parse_rfc3339,
+};
 use subscope_store::{Access, Sqlite};
 use subscope_testkit::fixtures::root;
 
@@ -25,20 +29,134 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// How long after the last event nothing more is waited for.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// A recording's transcripts, last written to days ago.
-fn old_session() -> (tempfile::TempDir, PathBuf) {
+/// A recording's transcripts, with the folder that holds them.
+fn session() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let project = folder.path().join("projects/-home-user-shop");
-    fs::create_dir_all(&project).unwrap();
     let from = root().join("claude-code/2.1.330/a-single/projects");
     let from = fs::read_dir(from).unwrap().next().unwrap().unwrap().path();
-    let mut files = fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path());
+    copy(&from, &project);
+    let mut files = fs::read_dir(&project).unwrap().map(|entry| entry.unwrap().path());
     let main = files.find(|path| path.extension().is_some_and(|it| it == "jsonl")).unwrap();
-    let to = project.join(main.file_name().unwrap());
-    fs::copy(&main, &to).unwrap();
+    (folder, main)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let place = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &place);
+        } else {
+            fs::copy(entry.path(), place).unwrap();
+        }
+    }
+}
+
+/// The same, last written to days ago.
+fn old_session() -> (tempfile::TempDir, PathBuf) {
+    let (folder, main) = session();
     let days_ago = UNIX_EPOCH + Duration::from_millis(clock::now_ms().unsigned_abs() - 3 * 86_400_000);
-    fs::File::options().append(true).open(&to).unwrap().set_modified(days_ago).unwrap();
-    (folder, to)
+    age(folder.path(), days_ago);
+    (folder, main)
+}
+
+fn age(folder: &Path, to: SystemTime) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            age(&entry, to);
+        } else {
+            fs::File::options().append(true).open(&entry).unwrap().set_modified(to).unwrap();
+        }
+    }
+}
+
+/// The prompt of a session, again as one of its last.
+fn next_prompt(main: &Path, words: &str, id: char) -> String {
+    let text = fs::read_to_string(main).unwrap();
+    let prompt = text.lines().find(|line| line.contains(r#""type":"user""#)).unwrap();
+    let mut line: serde_json::Value = serde_json::from_str(prompt).unwrap();
+    // Recorded lines are older than the store, as a replay's are; it is newer than what the rows knew.
+    let times = text.lines().filter_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).ok()?;
+        parse_rfc3339(line["timestamp"].as_str()?)
+    });
+    line["timestamp"] = iso8601(times.max().unwrap() + 1_000).into();
+    line["uuid"] = format!("{id}1111111-2222-4333-8444-555555555555").into();
+    line["promptId"] = format!("{id}2222222-2222-4333-8444-555555555555").into();
+    line["message"]["content"] = words.into();
+    format!("{line}\n")
+}
+
+fn write(main: &Path, line: &str) {
+    fs::File::options().append(true).open(main).unwrap().write_all(line.as_bytes()).unwrap();
+}
+
+/// What is told from now on, until nothing more is.
+fn told(feed: &mut Subscription) -> Vec<Event> {
+    let mut told: Vec<Event> = Vec::new();
+    loop {
+        let wait = if told.is_empty() { LIMIT } else { QUIET };
+        match feed.next(wait) {
+            Received::Update(Update::Event(event)) => told.push(*event),
+            Received::Update(_) => {}
+            Received::Idle => return told,
+            Received::Closed => panic!("the hub has ended"),
+        }
+    }
+}
+
+fn is_only_prompt(told: &[Event], words: &str) {
+    let prompts: Vec<_> = told.iter().filter(|event| event.kind == EventKind::UserPrompt).collect();
+    assert!(prompts.len() == 1 && prompts[0].data["text"] == words, "{told:#?}");
+    assert!(told.iter().all(|event| event.kind != EventKind::ToolPre), "{told:#?}");
+}
+
+fn catch_up(feed: &mut Subscription) -> Vec<SessionId> {
+    let (began, mut shown) = (clock::tick(), Vec::new());
+    loop {
+        match feed.next(LIMIT) {
+            Received::Update(Update::Snapshot(tree)) => shown.push(tree.session.id.clone()),
+            Received::Update(Update::CaughtUp) => return shown,
+            _ => assert!(began.elapsed() < LIMIT, "the hub never catches up"),
+        }
+    }
+}
+
+/// What the whole file tells, its rows without their numbers.
+fn cold(folder: &Path, at: Millis) -> Tree {
+    let mut cold = Cold::read(
+        Cold::expand(&[folder.join("projects")]).unwrap(),
+        FoldOptions { keep: Keep::Rows, cutoff: None, events: false },
+        None,
+    );
+    let (prices, limits) = (PriceTable::default(), Limits::default());
+    let now = Now { at, has_ended: false, is_growing: true, prices: &prices, limits };
+    let id = cold.fold.sessions().next().unwrap().clone();
+    let tree = cold.fold.tree(&id, &now).unwrap();
+    let _ = cold.fold.take_problems();
+    tree
+}
+
+fn figures(hub: &HubHandle) -> Figures {
+    let (sender, answer) = sync_channel(1);
+    hub.figures(Box::new(move |figures| sender.send(figures).unwrap())).unwrap();
+    answer.recv_timeout(LIMIT).unwrap()
+}
+
+fn tree(hub: &HubHandle, session: &SessionId) -> Tree {
+    let (sender, answer) = sync_channel(1);
+    hub.tree(session.clone(), Box::new(move |tree| sender.send(tree).unwrap())).unwrap();
+    answer.recv_timeout(LIMIT).unwrap().unwrap()
+}
+
+/// Waits until the hub holds so many sessions.
+fn holds(hub: &HubHandle, wanted: u64) {
+    let began = clock::tick();
+    while figures(hub).held != wanted {
+        assert!(began.elapsed() < LIMIT, "{:?}", figures(hub));
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -60,34 +178,54 @@ fn what_its_rows_knew_is_not_told_again() {
     let driver = Box::new(Live::projects(projects).unwrap());
     let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
     let mut feed = hub.subscribe();
-    let began = clock::tick();
-    while !matches!(feed.next(LIMIT), Received::Update(Update::CaughtUp)) {
-        assert!(began.elapsed() < LIMIT, "the hub never catches up");
-    }
-    let text = fs::read_to_string(&main).unwrap();
-    let prompt = text.lines().find(|line| line.contains(r#""type":"user""#)).unwrap();
-    let mut line: serde_json::Value = serde_json::from_str(prompt).unwrap();
-    // Recorded lines are older than the store, as a replay's are; it is newer than what the rows knew.
-    let times = text.lines().filter_map(|line| {
-        let line: serde_json::Value = serde_json::from_str(line).ok()?;
-        parse_rfc3339(line["timestamp"].as_str()?)
-    });
-    line["timestamp"] = iso8601(times.max().unwrap() + 1_000).into();
-    line["uuid"] = "11111111-2222-4333-8444-555555555555".into();
-    line["promptId"] = "22222222-2222-4333-8444-555555555555".into();
-    line["message"]["content"] = "and now the tests".into();
-    writeln!(fs::File::options().append(true).open(&main).unwrap(), "{line}").unwrap();
-    let mut told: Vec<Event> = Vec::new();
-    loop {
-        let wait = if told.is_empty() { LIMIT } else { QUIET };
-        match feed.next(wait) {
-            Received::Update(Update::Event(event)) => told.push(*event),
-            Received::Update(_) => {}
-            Received::Idle => break,
-            Received::Closed => panic!("the hub has ended"),
+    catch_up(&mut feed);
+    write(&main, &next_prompt(&main, "and now the tests", '1'));
+    is_only_prompt(&told(&mut feed), "and now the tests");
+}
+
+#[test]
+fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
+    let (folder, main) = session();
+    let projects = folder.path().join("projects");
+    let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+    let driver = Box::new(Live::projects(projects).unwrap());
+    let options = HubOptions { rests_after: Duration::from_millis(50), ..HubOptions::default() };
+    let hub = Hub::start(driver, Box::new(store), options).unwrap();
+    let handle = hub.handle();
+    let mut feed = hub.subscribe();
+    let shown = catch_up(&mut feed);
+    let session = match shown.first() {
+        Some(session) => session.clone(),
+        None => cold(folder.path(), 0).session.id,
+    };
+    for (round, id) in ["first", "second"].into_iter().zip('3'..) {
+        holds(&handle, 0);
+        assert_eq!(figures(&handle).sessions, 1);
+        // Whoever comes is shown it all the same.
+        assert_eq!(catch_up(&mut hub.subscribe()), std::slice::from_ref(&session));
+        while !matches!(feed.next(QUIET), Received::Idle) {}
+        write(&main, &next_prompt(&main, round, id));
+        is_only_prompt(&told(&mut feed), round);
+        let mut known = tree(&handle, &session);
+        let mut wanted = cold(folder.path(), clock::now_ms());
+        for tree in [&mut known, &mut wanted] {
+            tree.stamp(0);
         }
+        assert_eq!(known.agents, wanted.agents);
+        assert_eq!(known.session, wanted.session);
+        assert_eq!(known.agents.len(), 2);
     }
-    let prompts: Vec<_> = told.iter().filter(|event| event.kind == EventKind::UserPrompt).collect();
-    assert!(prompts.len() == 1 && prompts[0].data["text"] == "and now the tests", "{told:#?}");
-    assert!(told.iter().all(|event| event.kind != EventKind::ToolPre), "{told:#?}");
+    // A program tells of it: what its files say is known all the same, and it stays, since that cannot be read again.
+    holds(&handle, 0);
+    let hook = format!(
+        r#"{{"hook_event_name":"UserPromptSubmit","session_id":"{session}","prompt":"third","cwd":"/","transcript_path":"{}"}}"#,
+        main.display()
+    );
+    let (sender, answer) = sync_channel(1);
+    let ingest = hook_ingest("1", None, hook.into_bytes());
+    handle.ingest(ingest, Box::new(move |taken| sender.send(taken.is_ok()).unwrap())).unwrap();
+    assert!(answer.recv_timeout(LIMIT).unwrap());
+    assert_eq!(tree(&handle, &session).agents.len(), 2);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(figures(&handle).held, 1);
 }

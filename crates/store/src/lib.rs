@@ -148,6 +148,9 @@ pub trait Ledger: Send {
     /// Returns the newest of what was received, as much as about so many bytes hold, in the order in which it came; what a
     /// process of before has kept too.
     fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError>;
+
+    /// Nothing was kept for a while: gives back the memory that only speeds up what comes next.
+    fn rest(&mut self) {}
 }
 
 /// Which sessions a list shows.

@@ -45,6 +45,7 @@ use crate::{
     config::KEEP_DAYS,
     context::Context,
     error::{CliError, Kind},
+    frugal::begin_frugal,
     output, reach,
 };
 
@@ -78,6 +79,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         context.say("the hub has left");
         return Ok(());
     }
+    begin_frugal();
     if args.background {
         return in_background(context);
     }
@@ -211,7 +213,7 @@ impl Hosting {
                 prices: past.prices.clone(),
                 limits: limits(context),
                 texts: Some(TextsAt { folder: data.clone(), archive: past.archive.clone() }),
-                stops_stalled: false,
+                ..HubOptions::default()
             },
             past,
             server: ServerOptions {

@@ -105,12 +105,12 @@ impl Loop {
         self.rows.list(query, &*self.keeper)
     }
 
-    /// The sessions that live readers are shown: those that changed since this hub began, and those that are at work. The
+    /// The sessions that live readers are shown: those that changed of late, and those that are at work. The
     /// oldest first, so that the newest is what comes last.
     fn current(&self) -> Vec<Tree> {
         let query = ListQuery::live(MOST_LIVE);
         let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
-        ids.extend(self.rows.sessions().cloned());
+        ids.extend(self.rows.sessions().chain(self.rest.sessions()).cloned());
         let mut trees: Vec<Tree> = ids.iter().filter_map(|id| self.tree(id)).collect();
         trees.sort_by_key(|tree| (tree.session.ended_at_ms, tree.session.id.clone()));
         trees
@@ -196,7 +196,8 @@ impl Loop {
 
     fn figures(&self) -> Figures {
         Figures {
-            sessions: self.rows.sessions().count() as u64,
+            sessions: (self.rows.sessions().chain(self.rest.sessions())).count() as u64,
+            held: self.rows.sessions().count() as u64,
             running: self.rows.running(),
             is_reading: self.reads_past || !self.is_announced,
             subscribers: self.subscribers.len() as u64,

@@ -222,6 +222,7 @@ impl Loop {
                 Shown::Same => {}
                 Shown::Changed { removed } => self.news.add(&session, removed),
                 Shown::New => {
+                    self.rest.goes_on(&session);
                     self.news.told_whole(&session, rev, at);
                     let Some(tree) = self.rows.shown(&session).cloned() else { continue };
                     self.moved.insert(session, self.figures.seq);

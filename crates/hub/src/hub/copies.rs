@@ -58,6 +58,13 @@ impl Copies {
         }
     }
 
+    /// A live session is known by what is kept of it from now on.
+    pub(super) fn release(&mut self, session: &SessionId) {
+        if self.live.remove(session).is_some() {
+            self.kept.insert(session.clone());
+        }
+    }
+
     /// Forgets live sessions: they are read anew.
     pub(super) fn restart(&mut self) {
         self.live.clear();

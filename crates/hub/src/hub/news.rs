@@ -44,6 +44,16 @@ impl News {
         }
     }
 
+    /// Whether something of a session is still to be told.
+    pub(super) fn is_waiting(&self, session: &SessionId) -> bool {
+        self.0.get(session).is_some_and(|of| of.is_waiting)
+    }
+
+    /// Nothing more will be told of a session before it is told whole.
+    pub(super) fn release(&mut self, session: &SessionId) {
+        self.0.remove(session);
+    }
+
     /// How long until some are to be told.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
         let waiting = self.0.values().filter(|of| of.is_waiting);

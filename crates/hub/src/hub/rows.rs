@@ -26,6 +26,8 @@ const SESSION_SIZE: usize = 50;
 
 pub(super) struct Rows {
     shown: BTreeMap<SessionId, Tree>,
+    /// When they were last concluded.
+    concluded: BTreeMap<SessionId, Instant>,
     /// Since when these are not kept as they are shown.
     unwritten: BTreeMap<SessionId, Instant>,
     /// How much is written at once, by what a writing took.
@@ -49,6 +51,7 @@ impl Default for Rows {
     fn default() -> Self {
         Self {
             shown: BTreeMap::new(),
+            concluded: BTreeMap::new(),
             unwritten: BTreeMap::new(),
             slice: SESSION_SIZE * 8,
             rests_until: None,
@@ -85,6 +88,7 @@ impl Rows {
     /// Takes a tree as shown. Returns how it differs from what was shown.
     pub(super) fn show(&mut self, mut tree: Tree, rev: u64, now: Instant) -> Shown {
         let id = tree.session.id.clone();
+        self.concluded.insert(id.clone(), now);
         let Some(known) = self.shown.get(&id) else {
             tree.stamp(rev);
             self.unwritten.insert(id.clone(), now);
@@ -101,6 +105,21 @@ impl Rows {
         let removed: Vec<AgentId> = gone.cloned().collect();
         self.shown.insert(id, tree);
         Shown::Changed { removed }
+    }
+
+    /// Sessions that are written and of which nothing is at work, with when they were last concluded.
+    pub(super) fn settled(&self) -> impl Iterator<Item = (&SessionId, Instant)> {
+        let is_settled = |id: &SessionId, tree: &Tree| {
+            !self.unwritten.contains_key(id) && !tree.agents.iter().any(|row| row.status.is_live())
+        };
+        let settled = self.shown.iter().filter(move |(id, tree)| is_settled(id, tree));
+        settled.filter_map(|(id, _)| Some((id, *self.concluded.get(id)?)))
+    }
+
+    /// From now on a session is shown as it is kept.
+    pub(super) fn release(&mut self, session: &SessionId) {
+        self.shown.remove(session);
+        self.concluded.remove(session);
     }
 
     /// Whether some are to be written now.

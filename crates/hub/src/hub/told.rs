@@ -65,6 +65,11 @@ impl Told {
         self.is_announced = true;
     }
 
+    /// A session is at rest again: what its rows know is past.
+    pub(super) fn release(&mut self, session: &SessionId) {
+        self.sessions.remove(session);
+    }
+
     /// Says of which dialects only that part of a session is read again that its rows do not know.
     pub(super) fn is_fresh(&mut self, session: &SessionId, dialects: &BTreeSet<Text>, keeper: &dyn Keeper) {
         self.of(session, keeper).fresh.extend(dialects.iter().cloned());

@@ -23,6 +23,9 @@ impl Loop {
     /// Sees to it that the fold has the files of these sessions, which were told of in these dialects.
     pub(super) fn make_whole(&mut self, touched: &BTreeMap<SessionId, BTreeSet<Text>>) {
         for (session, dialects) in touched {
+            if self.driver.take_back(session, &mut self.fold) {
+                self.reread.insert(session.clone());
+            }
             let is_known = self.whole.contains_key(session);
             let files = if is_known || self.driver.follows(session) {
                 Vec::new()

@@ -93,6 +93,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
         ("live_feeds_total", "counter", "Live feeds that were opened.", feeds),
         ("readers", "gauge", "Live feeds now.", hub.subscribers),
         ("sessions", "gauge", "Sessions.", hub.sessions),
+        ("sessions_held", "gauge", "Sessions whose facts are in memory.", hub.held),
         ("subagents_running", "gauge", "Subagents at work.", hub.running),
     ];
     let mut text = String::new();

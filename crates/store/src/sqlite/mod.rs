@@ -292,6 +292,11 @@ impl Ledger for Sqlite {
     fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError> {
         query::recall(&self.db, bytes)
     }
+
+    fn rest(&mut self) {
+        // What it cannot give back, it holds.
+        let _ = self.db.execute_batch("PRAGMA shrink_memory");
+    }
 }
 
 impl History for Sqlite {

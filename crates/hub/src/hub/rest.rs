@@ -1,0 +1,108 @@
+//! Sessions at rest, and a hub at rest: what can be made again is not held in memory.
+//!
+//! A session that nothing comes of is shown as it is kept. When its files grow, or a program tells of it, its driver reads them
+//! again from their beginning, as those of a session that was at rest when the hub began. What was handed over cannot be
+//! read again where it stands: sessions that programs told of stay.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use subscope_model::SessionId;
+
+use super::Loop;
+use crate::clock;
+
+/// How often sessions at rest are looked for.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How many sessions are let go at once, and how long everything else has before the next.
+const AT_ONCE: usize = 20;
+const BREATH: Duration = Duration::from_millis(20);
+
+/// How much longer than others a session stays by what it costs to read it again.
+const STAYS_A_MEGABYTE: Duration = Duration::from_secs(10);
+
+/// How long readers that come are shown a session that has changed: as long as a hub that begins follows its files.
+const SHOWN: Duration = Duration::from_secs(15 * 60);
+
+/// What was let go of.
+#[derive(Default)]
+pub(super) struct Rest {
+    /// When sessions are looked for again.
+    next: Option<Instant>,
+    /// Sessions that were let go, with when they were last concluded, until they are no longer shown.
+    sessions: BTreeMap<SessionId, Instant>,
+    /// How many commits there were at the last look.
+    commits: u64,
+    /// How many when the store had last given back its memory.
+    given_back: Option<u64>,
+}
+
+impl Rest {
+    /// How long until sessions are looked for again.
+    pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
+        self.next.map(|next| next.saturating_duration_since(now))
+    }
+
+    /// Sessions of which nothing is held, and that readers are shown.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = &SessionId> {
+        self.sessions.keys()
+    }
+
+    /// One of them goes on.
+    pub(super) fn goes_on(&mut self, session: &SessionId) {
+        self.sessions.remove(session);
+    }
+}
+
+impl Loop {
+    /// Lets go of what is at rest, now and then.
+    pub(super) fn let_rest(&mut self) {
+        let now = clock::tick();
+        if self.rest.due_in(now).is_some_and(|wait| !wait.is_zero()) {
+            return;
+        }
+        let Self { rows, driver, options, .. } = self;
+        let is_due = |(session, concluded): &(&SessionId, Instant)| {
+            let held = driver.held(session);
+            let stays = |bytes: u64| STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
+            held.is_some_and(|bytes| now.duration_since(*concluded) >= options.rests_after + stays(bytes))
+        };
+        let due = rows.settled().filter(is_due).take(AT_ONCE);
+        let due: Vec<_> = due.map(|(session, concluded)| (session.clone(), concluded)).collect();
+        let released =
+            due.into_iter().filter(|(session, concluded)| self.release(session, *concluded)).count();
+        self.rest.sessions.retain(|_, concluded| now.duration_since(*concluded) < SHOWN);
+        let is_hurried = released == AT_ONCE;
+        self.rest.next = Some(now + if is_hurried { BREATH } else { LOOK.min(self.options.rests_after) });
+        let commits = self.figures.commits;
+        let is_idle = std::mem::replace(&mut self.rest.commits, commits) == commits && !is_hurried;
+        if is_idle && self.rest.given_back != Some(commits) {
+            self.keeper.rest();
+            self.rest.given_back = Some(commits);
+        }
+    }
+
+    /// Lets go of a session, if nothing of it is awaited. Returns whether it did.
+    fn release(&mut self, session: &SessionId, concluded: Instant) -> bool {
+        let is_awaited = self.pending.contains(session)
+            || self.half_read.contains(session)
+            || self.reread.contains(session)
+            || self.deadlines.contains_key(session)
+            || self.ordered.contains_key(session)
+            || self.news.is_waiting(session)
+            || self.events.next_due(session).is_some();
+        if is_awaited || !self.driver.release(session, &mut self.fold) {
+            return false;
+        }
+        self.events.release(session);
+        self.rows.release(session);
+        self.news.release(session);
+        self.told.release(session);
+        self.copies.release(session);
+        self.rest.sessions.insert(session.clone(), concluded);
+        true
+    }
+}
