@@ -37,6 +37,8 @@ const PAUSE: Duration = Duration::from_millis(300);
 const REST: Duration = Duration::from_secs(5);
 /// How often is looked whether all is kept.
 const LOOK: Duration = Duration::from_millis(5);
+/// How long after a line others are waited for, to be handed over with it: each time wakes two processes.
+const TOGETHER: Duration = Duration::from_millis(30);
 /// How long lines are gathered that are spooled: each time is a file.
 const GATHER: Duration = Duration::from_millis(100);
 
@@ -301,8 +303,9 @@ impl Work {
                         std::thread::sleep(GATHER);
                     }
                     let mut posted = None;
+                    let until = clock::tick() + TOGETHER;
                     while lines.len() < BATCH_BYTES && posted.is_none() {
-                        match self.queue.pop(Duration::ZERO) {
+                        match self.queue.pop(until.saturating_duration_since(clock::tick())) {
                             Popped::Lines(more) => lines.extend_from_slice(&more),
                             Popped::Posted(posting) => posted = Some(posting),
                             Popped::Nothing | Popped::Ended => break,
