@@ -54,7 +54,7 @@ export class Server {
     cpSync(from, join(this.folder, "claude/projects"), { recursive: true });
   }
 
-  async run(): Promise<void> {
+  async run(...more: string[]): Promise<void> {
     const environment = {
       PATH: process.env["PATH"],
       HOME: this.folder,
@@ -62,7 +62,7 @@ export class Server {
       SUBSCOPE_DATA_DIR: join(this.folder, "data"),
       XDG_STATE_HOME: join(this.folder, "state"),
     };
-    const child = spawn(given("SUBSCOPE"), ["serve", "--listen", `127.0.0.1:${this.port}`], {
+    const child = spawn(given("SUBSCOPE"), ["serve", "--listen", `127.0.0.1:${this.port}`, ...more], {
       env: environment,
       stdio: ["ignore", "pipe", "inherit"],
     });

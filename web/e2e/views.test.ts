@@ -3,10 +3,11 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { gzipSync } from "node:zlib";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import type { Tree } from "../src/model";
 import { KEYS } from "../src/lib/keys";
-import { closed, look, Recording, row, type Seen, Server } from "./harness";
+import { closed, freePort, look, Recording, row, type Seen, Server } from "./harness";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const recording = new Recording("c-nested");
@@ -108,6 +109,42 @@ it("is used by keyboard alone", async () => {
   await page.keyboard.type("checkout");
   await page.waitForURL("**/search?q=checkout");
   isQuiet(seen);
+});
+
+it("lets a browser in for a code, where callers show a token", async () => {
+  const guarded = new Server(await freePort());
+  try {
+    guarded.put("b-parallel");
+    const file = join(guarded.folder, "token");
+    await guarded.run("--token-file", file);
+    seen = await look(guarded);
+    const { page, context } = seen;
+    await page.getByRole("heading", { name: "This browser is not let in yet" }).waitFor();
+    expect(await findings(seen)).toEqual([]);
+    const headers = { authorization: `Bearer ${readFileSync(file, "utf8").trim()}`, "x-subscope": "1", "content-type": "application/json" };
+    const code = async (): Promise<string> => {
+      const answer = await fetch(`${guarded.url}/api/v1/codes`, { method: "POST", headers, body: "{}" });
+      return ((await answer.json()) as { url: string }).url;
+    };
+    await page.getByRole("textbox", { name: "the address" }).fill("0123");
+    await page.getByRole("button", { name: "Let in" }).click();
+    await page.getByRole("alert").filter({ hasText: "used" }).waitFor();
+    await page.getByRole("textbox", { name: "the address" }).fill(await code());
+    await page.getByRole("button", { name: "Let in" }).click();
+    await page.waitForSelector('[data-testid="agent-row"]');
+    // Another browser, by the address alone, of which the code does not stay.
+    await context.clearCookies();
+    await page.goto("about:blank");
+    await page.goto(await code());
+    await page.waitForSelector('[data-testid="agent-row"]');
+    expect(page.url()).toBe(`${guarded.url}/`);
+    expect((await context.cookies()).map(({ httpOnly, sameSite }) => [httpOnly, sameSite])).toEqual([[true, "Strict"]]);
+    await page.reload();
+    await page.waitForSelector('[data-testid="agent-row"]');
+    expect(seen.beyond).toEqual([]);
+  } finally {
+    await guarded.stop();
+  }
 });
 
 it("finds words by agent, and leads to the agent", async () => {

@@ -1,6 +1,16 @@
 import "./app.css";
 import { mount } from "svelte";
 import App from "./App.svelte";
+import { signIn } from "./lib/api";
+
+/** A code behind the # lets this browser in, once; it is not to stay in the address. */
+async function enter(): Promise<void> {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code === null) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  // Whoever is not let in is told so by the page.
+  await signIn(code).catch(() => undefined);
+}
 
 const target = document.getElementById("app");
-if (target) mount(App, { target });
+void enter().then(() => target && mount(App, { target }));

@@ -131,6 +131,16 @@ impl Client {
         self.post("/api/v1/drain", b"{}").map(drop)
     }
 
+    /// Asks for an address at which one browser is shown the page.
+    pub fn page(&mut self) -> Result<String, ClientError> {
+        #[derive(serde::Deserialize)]
+        struct Page {
+            url: String,
+        }
+        let answer = self.post("/api/v1/codes", b"{}")?;
+        serde_json::from_slice::<Page>(&answer).map(|page| page.url).map_err(ClientError::Garbled)
+    }
+
     /// Asks something by its path.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
         let kept = self.connection.take().map(|connection| self.exchange(connection, "GET", path, None));

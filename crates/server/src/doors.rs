@@ -11,19 +11,19 @@ use std::net::SocketAddr;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 
-use crate::{peer::Via, refusal::Refusal, state::App, token::Token};
+use crate::{peer::Via, refusal::Refusal, routes, state::App, token::Token};
 
 /// Lets a request in or refuses it, and says in every answer that no browser is to make anything of it.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let via = request.extensions().get::<Via>().copied();
     let judged = match via {
         Some(via) => judge(via, request.headers(), request.uri().authority().map(|it| it.as_str()))
-            .and_then(|()| show(via, app.token.as_ref(), request.headers())),
+            .and_then(|()| show(via, app.token.as_ref(), &request)),
         None => Err(Refusal::new(StatusCode::FORBIDDEN, "nobody knows where this comes from")),
     };
     let mut response = match judged {
@@ -63,14 +63,20 @@ fn judge(via: Via, headers: &HeaderMap, authority: Option<&str>) -> Result<(), R
     check_site(headers)
 }
 
-/// Refuses who does not show the token, where there is one.
-fn show(via: Via, token: Option<&Token>, headers: &HeaderMap) -> Result<(), Refusal> {
-    match (via, token) {
-        (Via::Tcp(_), Some(token)) if !token.is_shown(headers) => {
-            Err(Refusal::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed"))
-        }
-        (Via::Tcp(_), _) | (Via::Socket, _) => Ok(()),
+/// Refuses who does not show the token, where there is one. The page itself holds nothing that anybody wrote, and is where
+/// a code for it is given.
+fn show(via: Via, token: Option<&Token>, request: &Request) -> Result<(), Refusal> {
+    let (Via::Tcp(ours), Some(token)) = (via, token) else { return Ok(()) };
+    let path = request.uri().path();
+    let is_open = match *request.method() {
+        Method::GET | Method::HEAD => routes::is_page(path),
+        Method::POST => path == routes::SIGN_IN,
+        _ => false,
+    };
+    if is_open || token.is_shown(request.headers(), ours.port()) {
+        return Ok(());
     }
+    Err(Refusal::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed"))
 }
 
 /// The same where nobody knows by what names the listener is reached: the token keeps pages of rebound names out, since no

@@ -208,6 +208,15 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    /// Where one browser is let in: where callers show a token, with a code for it.
+    ///
+    /// # Errors
+    ///
+    /// The system gives no random bytes.
+    pub fn page(&self) -> io::Result<String> {
+        self.token.as_ref().map_or_else(|| Ok(self.url()), |token| token.page(&self.url()))
+    }
+
     /// Returns what tells whether anybody is there.
     pub fn guests(&self) -> Guests {
         self.guests.clone()

@@ -1,5 +1,6 @@
 //! The routes, and the document that describes them.
 
+mod codes;
 mod events;
 mod hooks;
 mod ingest;
@@ -18,6 +19,8 @@ use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{doors, refusal::Refusal, state::App};
+
+pub(crate) use self::{codes::SIGN_IN, page::is_page};
 
 /// The description of the routes, as text.
 #[derive(Clone)]
@@ -50,6 +53,8 @@ fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(status::get))
         .routes(routes!(queries::names))
         .routes(routes!(queries::status))
+        .routes(routes!(codes::post))
+        .routes(routes!(codes::sign_in))
         .routes(routes!(own::health))
         .routes(routes!(own::drain))
         .routes(routes!(own::metrics))
@@ -116,8 +121,10 @@ mod tests {
             "GET /openapi.json",
             "GET /ws",
             "POST /api/v1/agents/{id}/stop",
+            "POST /api/v1/codes",
             "POST /api/v1/drain",
             "POST /api/v1/ingest/{dialect}",
+            "POST /api/v1/sign-in",
             "POST /hooks/claude",
             "POST /subagent-events",
         ];

@@ -320,6 +320,31 @@ fn where_a_token_is_needed_nothing_else_lets_in() {
             assert_eq!(post(&format!("{own}{foreign}")).status, 403, "{foreign}");
         }
         assert_eq!(post(&format!("{own}origin: http://{host}\r\n")).status, 200);
+        // A browser gets the page, which holds nothing, and for a code a cookie. The code counts once.
+        for page in ["/", "/search?q=x", "/s/some/a/root"] {
+            assert_eq!(get(page, "").status, 200, "{page}");
+        }
+        let json = |path: &str, headers: &str, body: &str| {
+            let length = body.len();
+            send(format!(
+                "POST {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
+            ))
+        };
+        assert_eq!(json("/api/v1/codes", "x-subscope: 1\r\n", "{}").status, 401);
+        let page = json("/api/v1/codes", &format!("x-subscope: 1\r\n{own}"), "{}").json();
+        let code = page["url"].as_str().unwrap().split_once("/#code=").unwrap().1.to_owned();
+        let sign_in =
+            |code: &str, headers: &str| json("/api/v1/sign-in", headers, &format!(r#"{{"code":"{code}"}}"#));
+        assert_eq!(sign_in(&token, "").status, 403);
+        assert_eq!(sign_in(&code, "origin: http://evil.example\r\n").status, 403);
+        let let_in = sign_in(&code, "");
+        assert_eq!(let_in.status, 204);
+        let cookie = let_in.header("set-cookie").unwrap();
+        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        assert_eq!(sign_in(&code, "").status, 403);
+        let shown = format!("cookie: {}\r\n", cookie.split_once(';').unwrap().0);
+        assert_eq!(get("/api/v1/sessions", &shown).status, 200);
+        assert_eq!(post(&format!("{shown}origin: http://evil.example\r\n")).status, 403);
         // The Unix socket tells whose a caller is, everywhere.
         let request = "GET /healthz HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
         assert_eq!(exchange(server.connect_socket(), request.as_bytes()).status, 200);

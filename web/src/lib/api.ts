@@ -97,6 +97,13 @@ async function answered<T>(response: Response): Promise<T> {
 
 const get = async <T>(path: string, given?: Given): Promise<T> => answered(await fetch(address(path, given)));
 
+/** Gives the code of an address for what lets this browser in. */
+export async function signIn(code: string): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch("/api/v1/sign-in", { method: "POST", headers, body: JSON.stringify({ code }) });
+  if (!answer.ok) await answered(answer);
+}
+
 export const served: Api = {
   isServed: true,
   sessions: (query) => get("/api/v1/sessions", { ...query }),

@@ -21,6 +21,7 @@ export class Live {
   #last = "";
   #tries = 0;
   #isStopped = false;
+  #isRefused = false;
   #stop = new AbortController();
 
   constructor(listener: Listener) {
@@ -30,14 +31,14 @@ export class Live {
   /** Follows until it is stopped. */
   async follow(): Promise<void> {
     while (!this.#isStopped) {
-      this.#listener.heard(this.#tries === 0 ? "connecting" : "lost");
+      if (!this.#isRefused) this.#listener.heard(this.#tries === 0 ? "connecting" : "lost");
       try {
         await this.#once();
       } catch {
         // A hub that is gone, or that is not there yet: whatever it was, the next try shows whether it passed.
       }
       if (this.#isStopped) return;
-      this.#listener.heard("lost");
+      if (!this.#isRefused) this.#listener.heard("lost");
       const wait = WAITS_MS[Math.min(this.#tries, WAITS_MS.length - 1)] ?? 1000;
       this.#tries += 1;
       await new Promise((resolve) => setTimeout(resolve, wait));
@@ -54,12 +55,14 @@ export class Live {
     const headers: Record<string, string> = this.#last === "" ? {} : { "last-event-id": this.#last };
     const response = await fetch("/api/v1/live", { headers, signal: this.#stop.signal });
     if (!response.ok || !response.body) {
-      if (response.status === 401) this.#listener.heard("refused");
+      this.#isRefused = response.status === 401;
+      if (this.#isRefused) this.#listener.heard("refused");
       // A place that this hub cannot read is no place to go on.
       if (response.status === 400) this.#last = "";
       throw new Error(`the hub answers ${response.status}`);
     }
     this.#tries = 1;
+    this.#isRefused = false;
     const parser = new SseParser(this.#last);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {

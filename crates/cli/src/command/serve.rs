@@ -85,10 +85,12 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     }
     let mut hosting = match Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
         Ok(hosting) => hosting,
-        Err(OpenError::Locked(_)) if args.open && running(context)?.is_some() => {
-            return show_running(context);
-        }
         Err(error @ OpenError::Locked(_)) => {
+            if args.open
+                && let Some(page) = running(context)?
+            {
+                return show_running(&page, context);
+            }
             let hint = "another hub runs: `subscope serve --stop` ends it; --store names another folder";
             return Err(history::failed(error).hint(hint));
         }
@@ -99,22 +101,24 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     if !hosting.server.listen.ip().is_loopback() {
         context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
-    hosting.run(End::Signal, |url| {
+    hosting.run(End::Signal, |server| {
+        let (url, page) = (server.url(), server.page().map_err(history::failed)?);
         output::print(&format!("{url}\n"))?;
+        if page != url {
+            context.say(&format!("in one browser, once: {page}"));
+        }
         if args.open {
-            show(url, context);
+            show(&page, context);
         }
         Ok(())
     })
 }
 
 /// Shows the page of the hub that runs, whoever started it.
-fn show_running(context: &Context) -> Result<(), CliError> {
-    let url =
-        running(context)?.ok_or_else(|| CliError::new(Kind::Failed, "the hub that runs does not answer"))?;
+fn show_running(page: &str, context: &Context) -> Result<(), CliError> {
     context.say("a hub runs already: its page is shown");
-    show(&url, context);
-    output::print(&format!("{url}\n"))
+    show(page, context);
+    output::print(&format!("{page}\n"))
 }
 
 /// That there is no browser is no failure: the address stands on stdout.
@@ -124,11 +128,12 @@ fn show(url: &str, context: &Context) {
     }
 }
 
-/// Where the hub that runs is reached; `None` where none answers.
+/// Where the page of the hub that runs is; `None` where none answers.
 fn running(context: &Context) -> Result<Option<String>, CliError> {
     let socket = context.data_folder()?.join(reach::SOCKET);
-    let health = Client::connect(Address::Socket(socket)).and_then(|mut hub| hub.health());
-    Ok(health.ok().map(|health| health.url.to_string()))
+    let Ok(mut hub) = Client::connect(Address::Socket(socket)) else { return Ok(None) };
+    // An older hub knows its address alone.
+    Ok(hub.page().or_else(|_| hub.health().map(|health| health.url.to_string())).ok())
 }
 
 /// Runs as commands start it. That somebody else is the hub is no failure: whoever started this one asks that one.
@@ -140,8 +145,9 @@ fn in_background(context: &Context) -> Result<(), CliError> {
         Err(error) => return Err(history::failed(error)),
     };
     let (pid, data) = (std::process::id(), hosting.data.clone());
-    let outcome = hosting.run(End::Signal, |url| {
-        let text = format!("hub {pid} of {} answers on {url} for {}", reach::VERSION, data.display());
+    let outcome = hosting.run(End::Signal, |server| {
+        let (url, data) = (server.url(), data.display());
+        let text = format!("hub {pid} of {} answers on {url} for {data}", reach::VERSION);
         log(&text);
         Ok(())
     });
@@ -236,7 +242,7 @@ impl Hosting {
     pub(crate) fn run(
         self,
         end: End,
-        ready: impl FnOnce(&str) -> Result<(), CliError>,
+        ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let Self { mode, root, data, store, rules, past, options, mut server, idle, log } = self;
         let (asks, asked) = sync_channel(telling::QUEUE);
@@ -257,7 +263,7 @@ impl Hosting {
         hub.handle().reads_past(true);
         let end = runtime.block_on(armed(end))?;
         let server = runtime.block_on(bind(server, mode, &hub))?;
-        ready(&server.url())?;
+        ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
         let (past_ending, past_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();

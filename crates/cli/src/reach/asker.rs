@@ -196,6 +196,14 @@ impl Asker {
         }
     }
 
+    /// An address at which one browser is shown the page; `None` where no hub serves it.
+    pub(crate) fn page(&mut self) -> Option<String> {
+        match self {
+            Self::Hub(client) => client.page().ok(),
+            Self::Store(..) => None,
+        }
+    }
+
     /// Finds the one session whose id begins so; `last` is the newest.
     pub(crate) fn session(&mut self, prefix: &str) -> Result<SessionId, CliError> {
         if prefix == "last"

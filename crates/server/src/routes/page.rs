@@ -30,6 +30,11 @@ pub(super) fn routes() -> Router<App> {
         .route("/assets/{name}", get(asset))
 }
 
+/// Whether a path is one of the page's, which holds nothing that anybody wrote.
+pub(crate) fn is_page(path: &str) -> bool {
+    path == "/" || path == "/search" || path.starts_with("/s/") || path.starts_with("/assets/")
+}
+
 async fn document(headers: HeaderMap) -> Response {
     answer("index.html", &headers)
 }

@@ -88,14 +88,17 @@ impl Answering {
 
 /// Opens the page of the hub that runs, in whatever the system opens pages with. Returns where it is.
 fn open_page(context: &Context) -> Result<String, CliError> {
-    let health = Asker::open(Needs::Glance, context)?.health();
+    let mut asker = Asker::open(Needs::Glance, context)?;
+    let health = asker.health();
     let health = health.filter(|health| health.mode != HubMode::Command && !health.url.is_empty());
     let health = health.ok_or_else(|| {
         CliError::new(Kind::Failed, "no hub serves the page: `subscope serve` does in another terminal")
     })?;
+    // Where callers show a token it lets one browser in, and an older hub knows its address alone.
+    let page = asker.page().unwrap_or_else(|| health.url.to_string());
     // Where nothing opens it, the address is what helps.
-    Ok(match browser::show(&health.url) {
+    Ok(match browser::show(&page) {
         Ok(()) => format!("opened {}", health.url),
-        Err(_) => format!("the page is at {}", health.url),
+        Err(_) => format!("the page is at {page}"),
     })
 }
