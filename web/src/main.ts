@@ -13,4 +13,7 @@ async function enter(): Promise<void> {
 }
 
 const target = document.getElementById("app");
-void enter().then(() => target && mount(App, { target }));
+void enter().then(() => {
+  target?.replaceChildren();
+  if (target) mount(App, { target });
+});

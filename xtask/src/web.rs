@@ -47,8 +47,11 @@ pub(crate) fn look(which: &[&str]) -> Result<()> {
     if !has_packages("page")? {
         return Ok(());
     }
-    run("build for page", cargo().args(["build", "--package", "subscope"]))?;
-    let subscope = target_folder()?.join("debug/subscope");
+    // What is measured is what people run.
+    let profile = if which.contains(&"speed") { "release" } else { "dev" };
+    run("build for page", cargo().args(["build", "--package", "subscope", "--profile", profile]))?;
+    let folder_of_profile = if profile == "dev" { "debug" } else { profile };
+    let subscope = target_folder()?.join(folder_of_profile).join("subscope");
     let mut tests = program("npx");
     tests.current_dir(folder()).args(["--no-install", "vitest", "run", "--config", "vitest.e2e.config.ts"]);
     tests.args(which).env("SUBSCOPE", subscope).env("CHROMIUM", browser);

@@ -129,6 +129,8 @@ class Store {
     if (known) known.rows.merge(tree);
     else this.#replace(tree);
     this.#touch(session);
+    // Somebody waits for it, and nothing more comes with it.
+    this.#show();
   }
 
   /** Holds the events of a session from now on, and of no other. */
