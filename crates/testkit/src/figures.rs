@@ -1,6 +1,9 @@
 //! What benches print: figures as rows of one table, and what they are read from.
 
-use std::{fs, time::Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 /// The head of the table.
 pub const HEAD: &str = "| question | figure | median | least – greatest |\n|---|---|---|---|";
@@ -62,8 +65,27 @@ pub fn now() -> Instant {
 
 /// The most megabytes that a process has held so far; `None` where the system does not tell, or it has ended.
 pub fn most_memory(process: u32) -> Option<f64> {
+    megabytes(process, "VmHWM:")
+}
+
+/// The megabytes that a process holds; `None` as in [`most_memory`].
+pub fn memory(process: u32) -> Option<f64> {
+    megabytes(process, "VmRSS:")
+}
+
+fn megabytes(process: u32, word: &str) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = text.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = text.lines().find(|line| line.starts_with(word))?;
     let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes / 1024.0)
+}
+
+/// What all threads of a process that lives have used so far, to the nanosecond.
+pub fn processor_time(process: u32) -> Duration {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let nanoseconds = |task: fs::DirEntry| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Duration::from_nanos(tasks.filter_map(nanoseconds).sum())
 }

@@ -6,6 +6,7 @@
 mod bare;
 mod client;
 mod hook;
+mod idle;
 mod live;
 mod posts;
 #[path = "../shared/server.rs"]
@@ -18,11 +19,12 @@ use subscope_testkit::figures::{self, Row};
 /// A section: its name, and what it measures.
 type Section = (&'static str, fn() -> Vec<Row>);
 
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     ("hook", hook::cost),
     ("posts", posts::many_sessions),
     ("session", posts::one_session),
     ("live", live::fifty_readers),
+    ("idle", idle::hub),
     ("cold", live::fifty_readers_during_a_cold_index),
 ];
 

@@ -11,7 +11,7 @@ use std::{
 
 use subscope_testkit::{clock, corpus};
 
-use subscope_testkit::figures::{Row, now, percentile};
+use subscope_testkit::figures::{Row, now, percentile, processor_time};
 
 fn watch(program: &Path, home: &Path, arguments: &[&str]) -> Child {
     Command::new(program)
@@ -110,11 +110,11 @@ fn idle_over(program: &Path, files: usize, age: &str, written: &dyn Fn(usize) ->
         })
         .collect();
     std::thread::sleep(SETTLES);
-    let mut before = watches.each_ref().map(processor_time);
+    let mut before = watches.each_ref().map(|child| processor_time(child.id()));
     let mut values = [Vec::new(), Vec::new()];
     for _ in 0..WINDOWS {
         std::thread::sleep(WINDOW);
-        let after = watches.each_ref().map(processor_time);
+        let after = watches.each_ref().map(|child| processor_time(child.id()));
         for (values, (after, before)) in values.iter_mut().zip(after.iter().zip(before)) {
             values.push((*after - before).as_secs_f64() / WINDOW.as_secs_f64() * 100.0);
         }
@@ -138,14 +138,4 @@ fn idle_over(program: &Path, files: usize, age: &str, written: &dyn Fn(usize) ->
         is_floor: false,
     };
     vec![row("processor time", first), row("processor time, A/A", second)]
-}
-
-/// What all threads of a process have used so far, to the nanosecond.
-fn processor_time(child: &Child) -> Duration {
-    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("watch still runs");
-    let nanoseconds = |task: std::fs::DirEntry| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    Duration::from_nanos(tasks.flatten().filter_map(nanoseconds).sum())
 }
