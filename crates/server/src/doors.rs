@@ -94,6 +94,14 @@ fn judge_abroad(headers: &HeaderMap) -> Result<(), Refusal> {
     check_site(headers)
 }
 
+/// Refuses what a form of another page could have sent unasked, where more than reading is asked for.
+pub(crate) fn check_meant(headers: &HeaderMap) -> Result<(), Refusal> {
+    if headers.get("x-subscope").is_some_and(|value| value == "1") {
+        return Ok(());
+    }
+    Err(Refusal::new(StatusCode::FORBIDDEN, "the header X-Subscope: 1 is needed"))
+}
+
 fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
     if headers.get_all("sec-fetch-site").iter().all(is_own) {

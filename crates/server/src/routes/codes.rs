@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     body::{self, EVENT_BYTES, Kind},
+    doors::check_meant,
     peer::Via,
     refusal::Refusal,
     state::App,
@@ -42,9 +43,7 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Refusal> {
-    if headers.get("x-subscope").is_none_or(|value| value != "1") {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "X-Subscope: 1 is needed"));
-    }
+    check_meant(&headers)?;
     drop(body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?);
     let page = app.token.as_ref().map(|token| token.page(&app.url)).transpose();
     let page = page.map_err(|_| Refusal::busy("no code can be made"))?;

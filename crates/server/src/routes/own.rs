@@ -6,7 +6,7 @@ use axum::{
     Extension, Json,
     body::Body,
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, header},
     response::IntoResponse,
 };
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use super::Described;
 use crate::{
     ask::ask,
     body::{self, EVENT_BYTES, Kind},
+    doors::check_meant,
     refusal::Refusal,
     state::App,
 };
@@ -61,9 +62,7 @@ pub(super) async fn drain(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Refusal> {
-    if headers.get("x-subscope").is_none_or(|value| value != "1") {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "X-Subscope: 1 is needed"));
-    }
+    check_meant(&headers)?;
     drop(body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?);
     // Whoever listens is told after this answer is on its way: it ends connections in order.
     app.drain.notify_one();

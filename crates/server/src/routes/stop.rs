@@ -14,6 +14,7 @@ use subscope_model::{ORDERED_SCHEMA, Ordered};
 use crate::{
     ask::ask,
     body::{self, EVENT_BYTES, Kind},
+    doors::check_meant,
     refusal::Refusal,
     state::App,
 };
@@ -49,9 +50,7 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Ordered>), Refusal> {
-    if headers.get("x-subscope").is_none_or(|value| value != "1") {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "the header X-Subscope: 1 is needed"));
-    }
+    check_meant(&headers)?;
     let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
     serde_json::from_slice::<Map<String, Value>>(&held.bytes)
         .map_err(|_| Refusal::bad("the body must be a JSON object"))?;
