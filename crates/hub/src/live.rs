@@ -240,7 +240,10 @@ impl Files {
                 self.all.insert(file, File { path: found.path.clone(), spec, group: key, source, read: 0 });
             }
             FileEvent::Bytes { file, offset, bytes } => {
-                if let Some(group) = self.all.get(&file).map(|file| file.group.clone()) {
+                let group = self.all.get(&file).map(|file| &file.group);
+                let is_released =
+                    |key: &&String| self.groups.get(*key).is_some_and(|group| group.is_released);
+                if let Some(group) = group.filter(is_released).cloned() {
                     self.take_back(&group, fold);
                 }
                 let Some(known) = self.all.get_mut(&file) else { return };

@@ -21,6 +21,7 @@ export class Live {
   #last = "";
   #tries = 0;
   #isStopped = false;
+  /** Whether this browser is not let in: each try says so again, until one passes. */
   #isRefused = false;
   #stop = new AbortController();
 

@@ -80,8 +80,6 @@ class Store {
   /** Ids of the sessions that rows are known of, those told of last first. */
   ids: string[] = $state.raw([]);
   state: State = $state("connecting");
-  /** Whether this browser is not let in. */
-  isRefused = $state(false);
   /** When the hub was last heard, by this machine's clock. */
   heardAt = $state(0);
   isCaughtUp = $state(false);
@@ -99,7 +97,6 @@ class Store {
   #live = new Live({
     heard: (state) => {
       if (state !== this.state) this.state = state;
-      if (state === "refused" || state === "live") this.isRefused = state === "refused";
       // A second is what is shown of it.
       if (state === "live" && Date.now() - this.heardAt > 500) this.heardAt = Date.now();
     },

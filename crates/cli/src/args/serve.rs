@@ -28,7 +28,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
     /// Lets in by TCP who shows the token of this file (Authorization: Bearer TOKEN), from whatever user or machine. The
-    /// file is made with a random one where there is none.
+    /// file is made with a random one where there is none. A browser is let in by an address with a code, which is printed.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Shows the page in a browser; that of the hub that runs, where one does.
