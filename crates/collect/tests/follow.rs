@@ -29,6 +29,8 @@ struct Known {
     restarted: usize,
     gone: usize,
     caught_up: usize,
+    /// Sessions that were read as far as they stood there, with how many files were known then.
+    whole: Vec<(String, usize)>,
     problems: Vec<String>,
 }
 
@@ -53,6 +55,7 @@ impl Known {
                 self.gone += 1;
             }
             FileEvent::Problem { path, what } => self.problems.push(format!("{}: {what}", path.display())),
+            FileEvent::Whole { session } => self.whole.push((session.to_owned(), self.files.len())),
             FileEvent::CaughtUp => self.caught_up += 1,
         }
     }
@@ -310,6 +313,7 @@ fn follow_projects_opens_live_and_new_sessions_only() {
     write_old(&main_in(&idle), "idle\n");
     let mut reader = Reader::projects(folder.path());
     assert_eq!(reader.known.appeared, 3);
+    assert_eq!(reader.known.whole, [(SESSION.to_owned(), 3)]);
     let new = folder.path().join("-new/anything.jsonl");
     write(&new, "new\n");
     reader.until_text(&new, "new\n");

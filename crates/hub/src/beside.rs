@@ -38,6 +38,7 @@ enum Piece {
     Restarted { file: FileId },
     Gone { file: FileId },
     Problem { path: PathBuf, what: String },
+    Whole { session: String },
     CaughtUp,
 }
 
@@ -97,6 +98,7 @@ impl Beside {
                 Piece::Restarted { file } => each(at, FileEvent::Restarted { file: *file }),
                 Piece::Gone { file } => each(at, FileEvent::Gone { file: *file }),
                 Piece::Problem { path, what } => each(at, FileEvent::Problem { path, what }),
+                Piece::Whole { session } => each(at, FileEvent::Whole { session }),
                 Piece::CaughtUp => each(at, FileEvent::CaughtUp),
             }
         }
@@ -162,6 +164,7 @@ fn own(event: FileEvent<'_>) -> Piece {
         FileEvent::Restarted { file } => Piece::Restarted { file },
         FileEvent::Gone { file } => Piece::Gone { file },
         FileEvent::Problem { path, what } => Piece::Problem { path: path.to_owned(), what: what.to_owned() },
+        FileEvent::Whole { session } => Piece::Whole { session: session.to_owned() },
         FileEvent::CaughtUp => Piece::CaughtUp,
     }
 }

@@ -12,6 +12,8 @@ use crate::{clock, handle::Waker};
 pub struct Fed {
     /// Whether it pushed anything into the fold.
     pub has_pushed: bool,
+    /// Sessions of which everything is read that stood there at first.
+    pub whole: Vec<SessionId>,
     /// Whether everything that stood there is read for now.
     pub is_caught_up: bool,
     /// Whether what stood there at first is still being read: how old that is says nothing yet.

@@ -5,6 +5,7 @@
 //! holds a handle and the driver can wake the hub, the wait between turns is for either of them; otherwise it is the driver's.
 
 mod answers;
+mod begin;
 mod conclude;
 mod copies;
 mod ingest;
@@ -31,6 +32,7 @@ use subscope_model::{AgentId, Millis, PriceTable, SessionId, Update};
 use subscope_store::Keeper;
 
 use self::{
+    begin::Begin,
     conclude::Unkept,
     copies::Copies,
     ingest::{Handed, Waiting},
@@ -211,6 +213,7 @@ struct Loop {
     pending: BTreeSet<SessionId>,
     /// Sessions whose files are still read for the first time, and whose rows are of before.
     half_read: BTreeSet<SessionId>,
+    begin: Begin,
     /// Whether some of these changes were acknowledged: the next answer must know them.
     owes: bool,
     waiting: Waiting,
@@ -277,6 +280,7 @@ impl Loop {
             reread: BTreeSet::new(),
             pending: BTreeSet::new(),
             half_read: BTreeSet::new(),
+            begin: Begin::default(),
             owes: false,
             waiting: Waiting::default(),
             past: Past::default(),
@@ -370,6 +374,7 @@ impl Loop {
             return self.restart();
         }
         self.take_changed();
+        self.take_whole(fed.whole);
         for problem in fed.problems {
             self.publish_problem(problem);
         }
@@ -438,6 +443,7 @@ impl Loop {
     /// their end: until then it is known by names that later files correct, and rows of before are better.
     fn take_changed(&mut self) {
         for session in self.fold.take_changed() {
+            self.begin.goes_on(&session);
             let is_half_read = !self.is_announced
                 && (self.driver.follows(&session) || self.told.has_rows(&session, &*self.keeper));
             if is_half_read {

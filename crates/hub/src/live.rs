@@ -267,6 +267,7 @@ impl Files {
             FileEvent::Problem { path, what } => {
                 fed.problems.push(Problem { at: path.display().to_string(), what: what.to_owned() });
             }
+            FileEvent::Whole { session } => fed.whole.push(SessionId::from(session)),
             FileEvent::CaughtUp => {
                 self.is_caught_up = true;
                 fed.is_caught_up = true;

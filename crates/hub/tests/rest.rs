@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     ops::ControlFlow,
@@ -228,4 +229,44 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
     assert_eq!(tree(&handle, &session).agents.len(), 2);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(figures(&handle).held, 1);
+}
+
+/// Of many that were written just now no more is held than a hub holds at once, and each goes on as if it were.
+#[test]
+fn many_that_were_just_written_are_not_held_at_once() {
+    let (folder, main) = session();
+    let text = fs::read_to_string(&main).unwrap();
+    let first = main.file_stem().unwrap().to_str().unwrap();
+    let named = |number: usize| format!("{number:08x}{}", &first[8..]);
+    let place = |number: usize| main.with_file_name(format!("{}.jsonl", named(number)));
+    const MANY: usize = 100;
+    for number in 0..MANY {
+        // Another's messages have other ids: what is the same in two sessions counts once.
+        let own = text.replace(first, &named(number)).replace("msg_", &format!("msg_{number}"));
+        let own = own.replace("\"uuid\":\"", &format!("\"uuid\":\"{number}-"));
+        fs::write(place(number), own).unwrap();
+    }
+    let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+    let driver = Box::new(Live::projects(folder.path().join("projects")).unwrap());
+    let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
+    let handle = hub.handle();
+    let mut feed = hub.subscribe();
+    let shown: BTreeSet<SessionId> = catch_up(&mut feed).into_iter().collect();
+    assert_eq!((shown.len() as u64, figures(&handle).sessions), (MANY as u64 + 1, MANY as u64 + 1));
+    // What was read last need not be many.
+    let began = clock::tick();
+    while figures(&handle).held >= 64 {
+        assert!(began.elapsed() < LIMIT, "{:?}", figures(&handle));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let again: BTreeSet<SessionId> = catch_up(&mut hub.subscribe()).into_iter().collect();
+    assert_eq!(again, shown);
+    // One that was let go goes on.
+    let known = tree(&handle, &SessionId::from(named(0).as_str()));
+    write(&place(0), &next_prompt(&place(0), "and now the tests", '1'));
+    is_only_prompt(&told(&mut feed), "and now the tests");
+    let now = tree(&handle, &SessionId::from(named(0).as_str()));
+    assert_eq!(known.agents.len(), now.agents.len());
+    assert_eq!(known.summary.tool_calls, now.summary.tool_calls);
+    assert!(now.session.rev > known.session.rev);
 }

@@ -91,6 +91,11 @@ pub enum FileEvent<'a> {
         /// What is wrong, and what is done about it; a lower-case fragment.
         what: &'a str,
     },
+    /// What stood there of a session when its following began is read. Told of sessions below a `projects` folder alone.
+    Whole {
+        /// The session.
+        session: &'a str,
+    },
     /// All followed files are read to their end for now. Sent after the first round, also if it found nothing,
     /// and after each round that sent anything about a file.
     CaughtUp,
@@ -180,7 +185,8 @@ struct Out<'a> {
 
 impl Out<'_> {
     fn send(&mut self, event: FileEvent<'_>) {
-        self.moved |= !matches!(event, FileEvent::Problem { .. } | FileEvent::CaughtUp);
+        self.moved |=
+            !matches!(event, FileEvent::Problem { .. } | FileEvent::Whole { .. } | FileEvent::CaughtUp);
         (self.each)(event);
     }
 }

@@ -167,7 +167,8 @@ impl Projects {
             Seen::Skipped(_) => {}
         };
         if is_new {
-            return target.list(&mut Peeks::default(), &mut notice);
+            target.list(&mut Peeks::default(), &mut notice);
+            return out.send(FileEvent::Whole { session });
         }
         target.list_below(&project.join(session), &mut Peeks::default(), &mut notice);
         let main = layout::main_path(project, session);

@@ -133,7 +133,7 @@ impl Loop {
         self.write(&self.rows.unwritten())
     }
 
-    fn write(&mut self, sessions: &[SessionId]) -> Result<(), String> {
+    pub(super) fn write(&mut self, sessions: &[SessionId]) -> Result<(), String> {
         let trees: Vec<Tree> =
             sessions.iter().filter_map(|session| self.rows.tree(session, &*self.keeper)).collect();
         if trees.is_empty() || self.unkept.is_some() {

@@ -64,11 +64,11 @@ impl Loop {
         if self.rest.due_in(now).is_some_and(|wait| !wait.is_zero()) {
             return;
         }
-        let Self { rows, driver, options, .. } = self;
+        let Self { rows, driver, options, begin, .. } = self;
         let is_due = |(session, concluded): &(&SessionId, Instant)| {
-            let held = driver.held(session);
-            let stays = |bytes: u64| STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
-            held.is_some_and(|bytes| now.duration_since(*concluded) >= options.rests_after + stays(bytes))
+            let stays = |bytes: u64| options.rests_after + STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
+            let is_silent = |bytes| now.duration_since(*concluded) >= stays(bytes);
+            driver.held(session).is_some_and(|bytes| begin.is_crowd(session) || is_silent(bytes))
         };
         let due = rows.settled().filter(is_due).take(AT_ONCE);
         let due: Vec<_> = due.map(|(session, concluded)| (session.clone(), concluded)).collect();
@@ -86,7 +86,7 @@ impl Loop {
     }
 
     /// Lets go of a session, if nothing of it is awaited. Returns whether it did.
-    fn release(&mut self, session: &SessionId, concluded: Instant) -> bool {
+    pub(super) fn release(&mut self, session: &SessionId, concluded: Instant) -> bool {
         let is_awaited = self.pending.contains(session)
             || self.half_read.contains(session)
             || self.reread.contains(session)
@@ -102,6 +102,7 @@ impl Loop {
         self.news.release(session);
         self.told.release(session);
         self.copies.release(session);
+        self.begin.goes_on(session);
         self.rest.sessions.insert(session.clone(), concluded);
         true
     }

@@ -109,11 +109,14 @@ impl Rows {
 
     /// Sessions that are written and of which nothing is at work, with when they were last concluded.
     pub(super) fn settled(&self) -> impl Iterator<Item = (&SessionId, Instant)> {
-        let is_settled = |id: &SessionId, tree: &Tree| {
-            !self.unwritten.contains_key(id) && !tree.agents.iter().any(|row| row.status.is_live())
-        };
-        let settled = self.shown.iter().filter(move |(id, tree)| is_settled(id, tree));
+        let settled =
+            self.shown.iter().filter(|(id, tree)| is_settled(tree) && !self.unwritten.contains_key(*id));
         settled.filter_map(|(id, _)| Some((id, *self.concluded.get(id)?)))
+    }
+
+    /// About how many rows the sessions have of which nothing is at work.
+    pub(super) fn settled_size(&self) -> usize {
+        self.shown.values().filter(|tree| is_settled(tree)).map(size).sum()
     }
 
     /// From now on a session is shown as it is kept.
@@ -153,8 +156,7 @@ impl Rows {
     }
 
     fn size(&self, session: &SessionId) -> usize {
-        let rows = |tree: &Tree| tree.agents.len() + tree.summary.tool_calls as usize;
-        SESSION_SIZE + self.shown.get(session).map_or(0, rows)
+        self.shown.get(session).map_or(SESSION_SIZE, size)
     }
 
     /// That many were written in that time: the next are as many as take a [`SLICE`].
@@ -224,4 +226,14 @@ impl Rows {
         all.truncate(limit);
         all
     }
+}
+
+/// Whether nothing of a session is at work.
+fn is_settled(tree: &Tree) -> bool {
+    !tree.agents.iter().any(|row| row.status.is_live())
+}
+
+/// About how many rows a session has.
+fn size(tree: &Tree) -> usize {
+    SESSION_SIZE + tree.agents.len() + tree.summary.tool_calls as usize
 }
