@@ -61,6 +61,8 @@ struct Source {
 pub struct Fold {
     options: FoldOptions,
     sources: Vec<Source>,
+    /// Sources that were let go; those that are opened next get their numbers.
+    free: Vec<SourceId>,
     /// The session that each group's transcripts named first.
     groups: HashMap<u32, Text>,
     sessions: Sessions,
@@ -102,6 +104,7 @@ impl Fold {
         Self {
             options,
             sources: Vec::new(),
+            free: Vec::new(),
             groups: HashMap::new(),
             sessions: Sessions {
                 all: Vec::new(),
@@ -120,16 +123,13 @@ impl Fold {
 
     /// Adds a source.
     pub fn open(&mut self, spec: SourceSpec) -> SourceId {
-        let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
-        self.sources.push(Source {
-            id,
-            dialect: spec.dialect,
-            spec,
-            decoder: None,
-            head: Vec::new(),
-            session: None,
-            tracker: None,
-        });
+        let next = || SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
+        let id = self.free.pop().unwrap_or_else(next);
+        let source = Source { id, dialect: spec.dialect, spec, ..Source::default() };
+        match self.sources.get_mut(id.0 as usize) {
+            Some(free) => *free = source,
+            None => self.sources.push(source),
+        }
         id
     }
 
@@ -191,7 +191,7 @@ impl Fold {
     }
 
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
-        let Self { options, sources, groups, sessions, received } = self;
+        let Self { options, sources, groups, sessions, received, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
         let Source { spec, decoder, dialect, session, tracker: last, .. } = at;
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
@@ -284,7 +284,7 @@ impl Fold {
     /// Lets go of a session that these sources alone have told of, and of them: its files, read again from their beginning
     /// as new sources, tell all of it. Returns whether that is so; what was told once, or is not concluded yet, stays.
     pub fn release(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
-        let Self { sources: known, sessions, options, .. } = self;
+        let Self { sources: known, sessions, options, free, .. } = self;
         let Some(number) = sessions.by_id.get(&session.0).copied() else { return false };
         let is_unread =
             sessions.changed.contains(&number) || sessions.drafts.iter().any(|draft| draft.tracker == number);
@@ -299,6 +299,7 @@ impl Fold {
         for SourceId(source) in sources {
             if let Some(source) = known.get_mut(*source as usize) {
                 *source = Source { id: source.id, ..Source::default() };
+                free.push(source.id);
             }
         }
         sessions.by_id.remove(&session.0);
@@ -349,6 +350,7 @@ impl Fold {
         for (group, session) in other.groups {
             self.groups.entry(group).or_insert(session);
         }
+        self.free.extend(other.free.into_iter().map(|id| SourceId(id.0 + base)));
         self.sources.extend(other.sources.into_iter().map(|source| Source {
             id: SourceId(source.id.0 + base),
             tracker: source.tracker.map(number),

@@ -11,7 +11,7 @@ use std::{
 };
 
 use subscope_collect::{
-    CollectError, Found,
+    CollectError, Found, Role,
     follow::{FileEvent, FileId, Follow, FollowOptions},
     read,
 };
@@ -65,7 +65,9 @@ enum Reading {
 struct Files {
     /// In the order in which they appeared.
     all: BTreeMap<FileId, File>,
-    groups: HashMap<String, Group>,
+    groups: Vec<Group>,
+    /// The place of each session among the groups.
+    sessions: HashMap<SessionId, usize>,
     /// The number of the first group.
     first_group: u32,
     dialect: Option<Dialect>,
@@ -76,18 +78,19 @@ struct Files {
 }
 
 /// The files of one session.
+#[derive(Default)]
 struct Group {
-    number: u32,
     files: Vec<FileId>,
     /// Whether the fold has let go of the session: its files are read again before it goes on.
     is_released: bool,
 }
 
 struct File {
-    path: PathBuf,
-    spec: SourceSpec,
-    /// The key of its group.
-    group: String,
+    found: Found,
+    /// The place of its group.
+    group: usize,
+    /// Whether it is one object without a line end.
+    is_object: bool,
     /// `None` while the fold has let go of it.
     source: Option<SourceId>,
     /// Up to where it was read.
@@ -122,7 +125,6 @@ impl Live {
 
 /// What a file's path tells of it, as a source.
 pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> SourceSpec {
-    use subscope_collect::Role;
     let by_role = match found.role {
         Role::Meta => Some(Dialect::ClaudeMeta),
         Role::Journal => Some(Dialect::ClaudeJournal),
@@ -189,11 +191,11 @@ impl Driver for Live {
     }
 
     fn follows(&self, session: &SessionId) -> bool {
-        self.files.groups.contains_key(session.as_str())
+        self.files.sessions.contains_key(session)
     }
 
     fn held(&self, session: &SessionId) -> Option<u64> {
-        let group = self.files.groups.get(session.as_str()).filter(|group| !group.is_released)?;
+        let group = self.files.group(session).filter(|group| !group.is_released)?;
         Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
     }
 
@@ -202,7 +204,8 @@ impl Driver for Live {
     }
 
     fn take_back(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
-        self.files.take_back(session.as_str(), fold)
+        let group = self.files.sessions.get(session).copied();
+        group.is_some_and(|group| self.files.take_back(group, fold))
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
@@ -226,26 +229,19 @@ impl Files {
     fn take(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, fed: &mut Fed) {
         match event {
             FileEvent::Appeared { file, found } => {
-                // Files without a session of their own are no session's: each is its own group.
-                let key = found.session.clone().unwrap_or_else(|| format!("file {}", file.0));
-                let next = self.first_group.saturating_add(self.groups.len() as u32);
-                let group = self.groups.entry(key.clone()).or_insert_with(|| Group {
-                    number: next,
-                    files: Vec::new(),
-                    is_released: false,
-                });
+                let number = self.group_of(found);
+                let Some(group) = self.groups.get_mut(number) else { return };
                 group.files.push(file);
-                let spec = spec(found, group.number, self.dialect);
-                let source = Some(fold.open(spec.clone()));
-                self.all.insert(file, File { path: found.path.clone(), spec, group: key, source, read: 0 });
+                let mut new = File { found: found.clone(), group: number, is_object: false, source: None, read: 0 };
+                // One of a session that the fold has let go of is read with the others of it.
+                if !group.is_released {
+                    new.open(self.first_group, self.dialect, fold);
+                }
+                self.all.insert(file, new);
             }
             FileEvent::Bytes { file, offset, bytes } => {
-                let group = self.all.get(&file).map(|file| &file.group);
-                let is_released =
-                    |key: &&String| self.groups.get(*key).is_some_and(|group| group.is_released);
-                if let Some(group) = group.filter(is_released).cloned() {
-                    self.take_back(&group, fold);
-                }
+                let Some(group) = self.all.get(&file).map(|file| file.group) else { return };
+                self.take_back(group, fold);
                 let Some(known) = self.all.get_mut(&file) else { return };
                 known.read = offset + bytes.len() as u64;
                 fold.receive_at(self.is_caught_up.then_some(at));
@@ -256,7 +252,7 @@ impl Files {
             FileEvent::Restarted { .. } => fed.must_restart = true,
             FileEvent::Gone { file } => {
                 let Some(gone) = self.all.remove(&file) else { return };
-                if let Some(group) = self.groups.get_mut(&gone.group) {
+                if let Some(group) = self.groups.get_mut(gone.group) {
                     group.files.retain(|one| *one != file);
                 }
                 if let Some(source) = gone.source {
@@ -275,9 +271,27 @@ impl Files {
         }
     }
 
+    fn group(&self, session: &SessionId) -> Option<&Group> {
+        self.groups.get(*self.sessions.get(session)?)
+    }
+
+    /// The place of a file's group. Files without a session of their own are no session's: each is its own group.
+    fn group_of(&mut self, found: &Found) -> usize {
+        let Self { groups, sessions, .. } = self;
+        let mut new = || {
+            groups.push(Group::default());
+            groups.len() - 1
+        };
+        match found.session.as_deref().map(SessionId::from) {
+            Some(session) => *sessions.entry(session).or_insert_with(new),
+            None => new(),
+        }
+    }
+
     /// Lets go of a session and its files.
     fn release(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
-        let Some(group) = self.groups.get_mut(session.as_str()) else { return false };
+        let Some(place) = self.sessions.get(session) else { return false };
+        let Some(group) = self.groups.get_mut(*place) else { return false };
         let sources: Vec<SourceId> =
             group.files.iter().filter_map(|file| self.all.get(file)?.source).collect();
         if group.is_released || !fold.release(session, &sources) {
@@ -293,17 +307,17 @@ impl Files {
     }
 
     /// Reads what was read of a session's files before, where the fold has let go of it.
-    fn take_back(&mut self, group: &str, fold: &mut Fold) -> bool {
-        let Self { all, groups, chunk, .. } = self;
+    fn take_back(&mut self, group: usize, fold: &mut Fold) -> bool {
+        let Self { all, groups, chunk, first_group, dialect, .. } = self;
         let group = groups.get_mut(group).filter(|group| group.is_released);
         let Some(group) = group else { return false };
         group.is_released = false;
         fold.receive_at(None);
         for file in &group.files {
             let Some(file) = all.get_mut(file).filter(|file| file.source.is_none()) else { continue };
-            file.source = Some(fold.open(file.spec.clone()));
+            file.open(*first_group, *dialect, fold);
             // What it says beyond comes by itself; that it is gone is told by itself too.
-            let _ = read::read_file(&file.path, 0, chunk, &mut |offset, bytes| {
+            let _ = read::read_file(&file.found.path, 0, chunk, &mut |offset, bytes| {
                 let rest = usize::try_from(file.read.saturating_sub(offset)).unwrap_or(usize::MAX);
                 file.push(bytes.get(..rest).unwrap_or(bytes), fold);
             });
@@ -317,24 +331,29 @@ impl Files {
     /// Forgets the files: they will appear again, for a fold that knows nothing yet.
     fn forget(&mut self) {
         self.all.clear();
-        for group in self.groups.values_mut() {
-            group.files.clear();
-            group.is_released = false;
-        }
+        self.groups.fill_with(Group::default);
         self.is_caught_up = false;
     }
 }
 
 impl File {
+    /// Becomes a new source of the fold.
+    fn open(&mut self, first_group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
+        let group = u32::try_from(self.group).unwrap_or(u32::MAX);
+        let spec = spec(&self.found, first_group.saturating_add(group), dialect);
+        self.is_object = spec.dialect == Some(Dialect::ClaudeMeta);
+        self.source = Some(fold.open(spec));
+    }
+
     fn push(&self, bytes: &[u8], fold: &mut Fold) {
         if let Some(source) = self.source {
             fold.push(source, bytes);
         }
     }
 
-    /// A meta file is one object without a line end: it is read as often as it is written.
+    /// An object is read as often as it is written.
     fn pushed(&self, fold: &mut Fold) {
-        if let Some(source) = self.source.filter(|_| self.spec.dialect == Some(Dialect::ClaudeMeta)) {
+        if let Some(source) = self.source.filter(|_| self.is_object) {
             fold.flush(source);
         }
     }
