@@ -20,7 +20,7 @@ use crate::{clock, handle::Waker};
 
 /// How many pieces may wait to be folded, each of at most a chunk. The thread waits when they are full: nothing is
 /// dropped.
-const QUEUE_PIECES: usize = 64;
+const QUEUE_PIECES: usize = 32;
 
 /// How many pieces are folded in one turn: what else is asked of the hub waits no longer than that takes.
 pub(crate) const TURN_PIECES: usize = 16;

@@ -9,12 +9,12 @@ use super::Loop;
 
 /// How many sessions are concluded together at most, and of how many bytes about. Each portion is compared with all that is
 /// kept ([`super::copies`]), so that fewer of them cost less.
-const SESSIONS: usize = 32;
-const BYTES: u64 = 4_000_000;
+const SESSIONS: usize = 16;
+const BYTES: u64 = 2_000_000;
 
 /// How many rows (agents and calls, about) of settled sessions are held while others are still read, and of how many sessions
 /// whatever they are: about as many as somebody has at hand.
-const ROWS: usize = 2_000;
+const ROWS: usize = 1_000;
 const AT_HAND: usize = 8;
 
 /// Sessions that stood there.
