@@ -101,6 +101,20 @@ impl Dialect {
 }
 
 impl Dialect {
+    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be of the
+    /// same, or none says.
+    pub fn session_of(self, lines: &[u8]) -> Option<String> {
+        match self {
+            Self::ClaudeHook | Self::ClaudeStream => claude::session_of(lines),
+            Self::ClaudeTranscript
+            | Self::ClaudeMeta
+            | Self::ClaudeJournal
+            | Self::SubagentEvents
+            | Self::Feed
+            | Self::StopOrders => None,
+        }
+    }
+
     /// Returns the subagent that waits for an answer to these bytes before it goes on. Few dialects are ever answered.
     pub fn asker(self, bytes: &[u8]) -> Option<Asker> {
         match self {

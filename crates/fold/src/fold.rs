@@ -40,6 +40,8 @@ pub struct SourceSpec {
     pub workflow: Option<String>,
     /// Whether its bytes can be read again at their offsets.
     pub can_reread: bool,
+    /// Whether its bytes are kept elsewhere, by session, and can be pushed again.
+    pub is_kept: bool,
 }
 
 /// A source that is being read.
@@ -207,7 +209,7 @@ impl Fold {
                 };
                 if *last != Some(tracker) {
                     *last = Some(tracker);
-                    if !spec.can_reread {
+                    if !spec.can_reread && !spec.is_kept {
                         sessions.told_once.insert(tracker);
                     }
                 }
@@ -281,8 +283,8 @@ impl Fold {
         tracker.map_or(Hooked::No, Tracker::hooked)
     }
 
-    /// Lets go of a session that these sources alone have told of, and of them: its files, read again from their beginning
-    /// as new sources, tell all of it. Returns whether that is so; what was told once, or is not concluded yet, stays.
+    /// Lets go of a session that these sources alone have told of, and of them: read or pushed again from their beginning as new
+    /// sources, they tell all of it. Returns whether that is so; what was told once, or is not concluded yet, stays.
     pub fn release(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
         let Self { sources: known, sessions, options, free, .. } = self;
         let Some(number) = sessions.by_id.get(&session.0).copied() else { return false };

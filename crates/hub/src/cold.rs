@@ -10,7 +10,7 @@ use subscope_store::Received;
 use crate::{
     copies,
     live::spec,
-    partitions::{Partitions, partition_of},
+    partitions::{Handed, Partitions},
 };
 
 /// What reading TARGETs gave.
@@ -158,8 +158,7 @@ impl Cold {
     pub fn receive(&mut self, received: &[Received]) {
         let mut partitions = Partitions::default();
         for one in received {
-            let session = one.session.as_deref();
-            partitions.push(&mut self.fold, &partition_of(one), session, one.received_ms, &one.body);
+            partitions.push(&mut self.fold, &Handed::of(one));
         }
         self.fold.receive_at(None);
         // None of them can be read again.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use subscope_fold::Fold;
-use subscope_model::{Millis, Problem, SessionId};
+use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{clock, handle::Waker};
 
@@ -52,10 +52,10 @@ pub trait Driver: Send {
         None
     }
 
-    /// Lets go of what the fold knows of a session, and reads it again from its beginning before it goes on. Returns whether
-    /// it has.
-    fn release(&mut self, _session: &SessionId, _fold: &mut Fold) -> bool {
-        false
+    /// Lets go of what the fold knows of a session from its files and from these other sources, and reads the files again from
+    /// their beginning before it goes on. Returns whether it has.
+    fn release(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
+        fold.release(session, others)
     }
 
     /// Reads again now what it has let go of, since something else tells of this session. Returns whether there was anything.

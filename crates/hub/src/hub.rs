@@ -8,6 +8,7 @@ mod answers;
 mod begin;
 mod conclude;
 mod copies;
+mod handed;
 mod ingest;
 mod news;
 mod past;
@@ -28,19 +29,12 @@ use std::{
 
 use subscope_collect::archive::Archive;
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
-use subscope_model::{AgentId, Millis, PriceTable, SessionId, Update};
+use subscope_model::{AgentId, Millis, PriceTable, SessionId, SourceId, Update};
 use subscope_store::Keeper;
 
 use self::{
-    begin::Begin,
-    conclude::Unkept,
-    copies::Copies,
-    ingest::{Handed, Waiting},
-    news::News,
-    past::Past,
-    rest::Rest,
-    rows::Rows,
-    told::Told,
+    begin::Begin, conclude::Unkept, copies::Copies, handed::HandedOver, ingest::Waiting, news::News,
+    past::Past, rest::Rest, rows::Rows, told::Told,
 };
 use crate::{
     awake::Wakefulness,
@@ -205,8 +199,10 @@ struct Loop {
     deadlines: BTreeMap<SessionId, Millis>,
     /// What hubs of before have told of what this one reads from its beginning.
     told: Told,
-    /// Sessions whose files have been looked for, since they were told of, and whether these are read.
-    whole: BTreeMap<SessionId, bool>,
+    /// Sessions whose files have been looked for, since they were told of, with the sources that these became.
+    whole: BTreeMap<SessionId, Vec<SourceId>>,
+    /// How many groups of files were read so.
+    groups_read: u32,
     /// Of which the files were read since the last conclusion.
     reread: BTreeSet<SessionId>,
     /// Sessions with changes that are not concluded yet.
@@ -218,13 +214,13 @@ struct Loop {
     owes: bool,
     waiting: Waiting,
     past: Past,
-    handed: Handed,
+    handed: HandedOver,
     copies: Copies,
     /// Revs that are reserved and not given.
     revs: Range<u64>,
-    /// Sessions that a process of before was told of.
+    /// Sessions at work that a process of before was told of.
     recalled: Vec<SessionId>,
-    /// Whether some of them are not concluded yet.
+    /// Whether something that it acknowledged is not concluded yet.
     has_recalled: bool,
     unkept: Option<Unkept>,
     figures: Figures,
@@ -277,6 +273,7 @@ impl Loop {
             deadlines: BTreeMap::new(),
             told,
             whole: BTreeMap::new(),
+            groups_read: 0,
             reread: BTreeSet::new(),
             pending: BTreeSet::new(),
             half_read: BTreeSet::new(),
@@ -284,7 +281,7 @@ impl Loop {
             owes: false,
             waiting: Waiting::default(),
             past: Past::default(),
-            handed: Handed::default(),
+            handed: HandedOver::default(),
             copies: Copies::default(),
             revs: 0..0,
             recalled: Vec::new(),
@@ -444,6 +441,7 @@ impl Loop {
     fn take_changed(&mut self) {
         for session in self.fold.take_changed() {
             self.begin.goes_on(&session);
+            self.look_up(&session);
             let is_half_read = !self.is_announced
                 && (self.driver.follows(&session) || self.told.has_rows(&session, &*self.keeper));
             if is_half_read {
@@ -463,7 +461,7 @@ impl Loop {
         if let Err(problem) = self.driver.restart() {
             self.publish_problem(problem);
         }
-        self.fold_ingests_again();
+        self.fold_handed_again();
     }
 
     /// How long a turn of a driver may wait that cannot wake the hub: less while changes wait to be concluded.

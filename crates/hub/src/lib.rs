@@ -46,7 +46,5 @@ pub use posted::{Posted, PostedError};
 pub use replay::{Recording, Replay};
 pub use spooled::{SpoolStop, Spooler, delivery_key, hook_ingest, take_spool};
 pub use stop::{StopError, Stopping};
-pub use subscope_store::{
-    Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Named, Recalled, Received,
-};
+pub use subscope_store::{Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Named, Received};
 pub use subscription::{Inlet, Offered, Subscription};

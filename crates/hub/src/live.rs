@@ -139,6 +139,7 @@ pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> Sourc
         agent: found.agent.clone(),
         workflow: found.workflow.clone(),
         can_reread: true,
+        is_kept: false,
     }
 }
 
@@ -199,8 +200,8 @@ impl Driver for Live {
         Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
     }
 
-    fn release(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
-        self.files.release(session, fold)
+    fn release(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
+        self.files.release(session, others, fold)
     }
 
     fn take_back(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
@@ -232,7 +233,8 @@ impl Files {
                 let number = self.group_of(found);
                 let Some(group) = self.groups.get_mut(number) else { return };
                 group.files.push(file);
-                let mut new = File { found: found.clone(), group: number, is_object: false, source: None, read: 0 };
+                let mut new =
+                    File { found: found.clone(), group: number, is_object: false, source: None, read: 0 };
                 // One of a session that the fold has let go of is read with the others of it.
                 if !group.is_released {
                     new.open(self.first_group, self.dialect, fold);
@@ -288,12 +290,14 @@ impl Files {
         }
     }
 
-    /// Lets go of a session and its files.
-    fn release(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
-        let Some(place) = self.sessions.get(session) else { return false };
-        let Some(group) = self.groups.get_mut(*place) else { return false };
-        let sources: Vec<SourceId> =
-            group.files.iter().filter_map(|file| self.all.get(file)?.source).collect();
+    /// Lets go of a session, its files and these other sources.
+    fn release(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
+        let place = self.sessions.get(session).copied();
+        let Some(group) = place.and_then(|place| self.groups.get_mut(place)) else {
+            return fold.release(session, others);
+        };
+        let own = group.files.iter().filter_map(|file| self.all.get(file)?.source);
+        let sources: Vec<SourceId> = own.chain(others.iter().copied()).collect();
         if group.is_released || !fold.release(session, &sources) {
             return false;
         }

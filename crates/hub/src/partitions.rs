@@ -1,48 +1,97 @@
-//! What programs hand over, as sources of a fold: each partition (a source and its dialect) is one, and stays open, so that
-//! order within it counts and what it said before is known.
+//! What programs hand over, as sources of a fold: each partition (a source, its dialect and the session that its lines are of)
+//! is one, and stays open, so that order within it counts and what it said before is known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, SourceId};
 use subscope_store::Received;
 
-/// A source by its name, and its dialect; `None` where the content has to tell.
-pub(crate) type Partition = (String, Option<Dialect>);
+/// Bytes that were handed over, and what was said of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handed<'h> {
+    /// The source by its name.
+    pub(crate) source: &'h str,
+    /// `None` where the content has to tell.
+    pub(crate) dialect: Option<Dialect>,
+    /// The session of lines that name none.
+    pub(crate) session: Option<&'h str>,
+    pub(crate) received_ms: Millis,
+    /// Whole lines.
+    pub(crate) body: &'h [u8],
+}
+
+impl<'h> Handed<'h> {
+    /// What was received before.
+    pub(crate) fn of(received: &'h Received) -> Self {
+        let Received { source, session, received_ms, body, .. } = received;
+        let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == received.dialect);
+        Self { source, dialect, session: session.as_deref(), received_ms: *received_ms, body }
+    }
+}
 
 /// The partitions that a fold knows.
 #[derive(Default)]
 pub(crate) struct Partitions {
-    sources: HashMap<Partition, SourceId>,
+    sources: HashMap<(String, Option<Dialect>, Option<String>), SourceId>,
+    /// Which session the lines of a source were of last, where they say so themselves.
+    last: HashMap<(String, Option<Dialect>), String>,
+    /// How many groups were ever numbered.
+    groups: u32,
 }
 
 impl Partitions {
-    /// Pushes whole lines of a partition. `session` is that of lines that name none.
-    pub(crate) fn push(
+    /// The session that all of these bytes are said to be of; what says nothing goes on where its source was.
+    pub(crate) fn named(&mut self, handed: &Handed<'_>) -> Option<String> {
+        if let Some(session) = handed.session {
+            return Some(session.to_owned());
+        }
+        let of = (handed.source.to_owned(), handed.dialect);
+        match handed.dialect?.session_of(handed.body) {
+            Some(session) => {
+                self.last.insert(of, session.clone());
+                Some(session)
+            }
+            None => self.last.get(&of).cloned(),
+        }
+    }
+
+    /// Pushes bytes as those of their partition, and returns its source.
+    pub(crate) fn push(&mut self, fold: &mut Fold, handed: &Handed<'_>) -> SourceId {
+        let named = self.named(handed);
+        self.push_named(fold, handed, named.as_deref())
+    }
+
+    /// The same where it is known what they are said to be of.
+    pub(crate) fn push_named(
         &mut self,
         fold: &mut Fold,
-        partition: &Partition,
-        session: Option<&str>,
-        received_ms: Millis,
-        body: &[u8],
-    ) {
-        let known = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
-        let source = *self.sources.entry(partition.clone()).or_insert_with(|| {
+        handed: &Handed<'_>,
+        named: Option<&str>,
+    ) -> SourceId {
+        let Self { sources, groups, .. } = self;
+        let Handed { source, dialect, received_ms, body, .. } = *handed;
+        let partition = (source.to_owned(), dialect, named.map(str::to_owned));
+        let source = *sources.entry(partition).or_insert_with(|| {
+            // Files number their groups from 0.
+            let group = u32::MAX - *groups;
+            *groups += 1;
             fold.open(SourceSpec {
-                label: partition.0.clone(),
-                dialect: partition.1,
-                // Files number their groups from 0.
-                group: u32::MAX - known,
-                session: session.map(str::to_owned),
+                label: source.to_owned(),
+                dialect,
+                group,
+                session: named.map(str::to_owned),
+                is_kept: true,
                 ..SourceSpec::default()
             })
         });
         fold.receive_at(Some(received_ms));
         fold.push(source, body);
-        if partition.1.is_none() {
+        if dialect.is_none() {
             // Whole lines are all there is to tell a dialect by: more of them would not tell it better.
             fold.flush(source);
         }
+        source
     }
 
     /// How many there are.
@@ -50,14 +99,8 @@ impl Partitions {
         self.sources.len()
     }
 
-    /// Forgets them: the fold that knew them is gone.
-    pub(crate) fn clear(&mut self) {
-        self.sources.clear();
+    /// Forgets these: the fold has let go of them.
+    pub(crate) fn forget(&mut self, gone: &BTreeSet<SourceId>) {
+        self.sources.retain(|_, source| !gone.contains(source));
     }
-}
-
-/// Returns the partition that something was received of.
-pub(crate) fn partition_of(received: &Received) -> Partition {
-    let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == received.dialect);
-    (received.source.clone(), dialect)
 }

@@ -61,7 +61,7 @@ pub(crate) fn reach(hooked: Hooked) -> Result<bool, StopError> {
 pub(crate) fn order_ingest(key: String, order: &StopOrder) -> Ingest {
     Ingest {
         source: ORDERS.to_owned(),
-        session: None,
+        session: Some(order.session_id.as_str().to_owned()),
         dialect: Some(Dialect::StopOrders),
         key,
         received_ms: Some(order.at_ms),

@@ -17,7 +17,7 @@ use std::{
 use subscope_fold::{Dialect, Fold};
 use subscope_hub::{
     AskError, Asks, Commit, Driver, Fed, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError,
-    Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Named, Nothing, Recalled, Taken,
+    Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Named, Nothing, Received, Taken,
 };
 use subscope_model::{
     AgentId, Event, EventKind, Holdings, Millis, Problem, SessionId, SessionRow, Stats, Text, Tree, Update,
@@ -145,8 +145,12 @@ impl Ledger for Failing {
         self.memory.has_received(source, key)
     }
 
-    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError> {
-        self.memory.recall(bytes)
+    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError> {
+        self.memory.received_within(session, bytes)
+    }
+
+    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {
+        self.memory.unsettled()
     }
 }
 

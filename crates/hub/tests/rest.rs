@@ -124,13 +124,19 @@ fn catch_up(feed: &mut Subscription) -> Vec<SessionId> {
     }
 }
 
-/// What the whole file tells, its rows without their numbers.
+/// What the whole file tells.
 fn cold(folder: &Path, at: Millis) -> Tree {
+    cold_with(folder, at, &[])
+}
+
+/// What the whole file and programs tell.
+fn cold_with(folder: &Path, at: Millis, received: &[subscope_hub::Received]) -> Tree {
     let mut cold = Cold::read(
         Cold::expand(&[folder.join("projects")]).unwrap(),
         FoldOptions { keep: Keep::Rows, cutoff: None, events: false },
         None,
     );
+    cold.receive(received);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at, has_ended: false, is_growing: true, prices: &prices, limits };
     let id = cold.fold.sessions().next().unwrap().clone();
@@ -216,19 +222,104 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
         assert_eq!(known.session, wanted.session);
         assert_eq!(known.agents.len(), 2);
     }
-    // A program tells of it: what its files say is known all the same, and it stays, since that cannot be read again.
+    // A program tells of it: what its files say is known all the same, and it rests again with what was handed over.
+    let kept = Sqlite::open(&folder.path().join("data"), Access::Read, "1", 0).unwrap();
+    for (round, id) in ["third", "fourth"].into_iter().zip('5'..) {
+        holds(&handle, 0);
+        while !matches!(feed.next(QUIET), Received::Idle) {}
+        hand_over(&handle, &session, &main, round);
+        is_only_prompt(&told(&mut feed), round);
+        holds(&handle, 0);
+        while !matches!(feed.next(QUIET), Received::Idle) {}
+        let words = format!("{round} in the file");
+        write(&main, &next_prompt(&main, &words, id));
+        is_only_prompt(&told(&mut feed), &words);
+        let mut known = tree(&handle, &session);
+        let mut wanted = cold_with(folder.path(), clock::now_ms(), &kept.received_of(&session).unwrap());
+        for tree in [&mut known, &mut wanted] {
+            tree.stamp(0);
+        }
+        assert_eq!(known.agents, wanted.agents);
+        assert_eq!(known.session, wanted.session);
+    }
+}
+
+/// A session that only hooks tell of rests, and knows all of them when one more comes; so does the next hub.
+#[test]
+fn what_only_hooks_told_of_rests_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, session) = (folder.path().join("data"), SessionId::from("only-hooks"));
+    let other = SessionId::from("others-hooks");
+    let hub = |after| {
+        let store = Sqlite::open(&data, Access::Write, "1", 1).unwrap();
+        let driver = Box::new(Live::projects(folder.path().join("projects")).unwrap());
+        let options = HubOptions { rests_after: Duration::from_millis(after), ..HubOptions::default() };
+        Hub::start(driver, Box::new(store), options).unwrap()
+    };
+    let calls = |handle: &HubHandle| tree(handle, &session).summary.tool_calls;
+    let first = hub(50);
+    let handle = first.handle();
+    for (number, name) in ["Read", "Grep", "Bash"].into_iter().enumerate() {
+        holds(&handle, 0);
+        // Two at once, of two sessions: what one rests with is not the other's.
+        for session in [&session, &other] {
+            call(&handle, session, &format!("{session}-{number}"), name);
+        }
+        assert_eq!(calls(&handle), number as u32 + 1);
+    }
     holds(&handle, 0);
-    let hook = format!(
-        r#"{{"hook_event_name":"UserPromptSubmit","session_id":"{session}","prompt":"third","cwd":"/","transcript_path":"{}"}}"#,
-        main.display()
-    );
+    drop(handle);
+    drop(first);
+    let next = hub(60_000);
+    let handle = next.handle();
+    call(&handle, &session, "only-hooks-9", "Edit");
+    assert_eq!(calls(&handle), 4);
+    assert_eq!(tree(&handle, &other).summary.tool_calls, 3);
     let (sender, answer) = sync_channel(1);
-    let ingest = hook_ingest("1", None, hook.into_bytes());
+    let reply = Box::new(move |events| sender.send(events).unwrap());
+    handle.events_after(0, Some(session.clone()), 1_000, reply).unwrap();
+    let told = answer.recv_timeout(LIMIT).unwrap().unwrap();
+    let pre = |id: &str| {
+        let is_it = |event: &&Event| event.kind == EventKind::ToolPre && event.data["tool_use_id"] == id;
+        told.iter().filter(is_it).count()
+    };
+    assert_eq!(["0", "1", "2", "9"].map(|id| pre(&format!("{session}-{id}"))), [1; 4], "{told:#?}");
+}
+
+fn hand_over(handle: &HubHandle, session: &SessionId, main: &Path, words: &str) {
+    let hook = serde_json::json!({
+        "hook_event_name": "UserPromptSubmit", "session_id": session, "prompt": words, "cwd": "/",
+        "transcript_path": main,
+    });
+    deliver(handle, words, &hook);
+    stop(handle, session, words);
+}
+
+fn call(handle: &HubHandle, session: &SessionId, id: &str, name: &str) {
+    for event in ["PreToolUse", "PostToolUse"] {
+        let hook = serde_json::json!({
+            "hook_event_name": event, "session_id": session, "tool_name": name, "tool_use_id": id,
+            "tool_input": {}, "tool_response": {}, "cwd": "/", "transcript_path": "/nowhere.jsonl",
+        });
+        deliver(handle, &format!("{session}/{id}/{event}"), &hook);
+    }
+    stop(handle, session, id);
+}
+
+/// Nothing of a session is at work any more.
+fn stop(handle: &HubHandle, session: &SessionId, round: &str) {
+    let hook = serde_json::json!({
+        "hook_event_name": "SessionEnd", "reason": "other", "session_id": session, "cwd": "/",
+        "transcript_path": "/nowhere.jsonl",
+    });
+    deliver(handle, &format!("{session}/{round}/Stop"), &hook);
+}
+
+fn deliver(handle: &HubHandle, key: &str, hook: &serde_json::Value) {
+    let (sender, answer) = sync_channel(1);
+    let ingest = hook_ingest(key, None, hook.to_string().into_bytes());
     handle.ingest(ingest, Box::new(move |taken| sender.send(taken.is_ok()).unwrap())).unwrap();
     assert!(answer.recv_timeout(LIMIT).unwrap());
-    assert_eq!(tree(&handle, &session).agents.len(), 2);
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(figures(&handle).held, 1);
 }
 
 /// Of many that were written just now no more is held than a hub holds at once, and each goes on as if it were.

@@ -111,17 +111,6 @@ pub struct Received {
     pub sessions: Vec<SessionId>,
 }
 
-/// What was received before, for whoever goes on with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recalled {
-    /// What was received, in order.
-    pub received: Vec<Received>,
-    /// How many of them, from the first on, came before anything that has no rows yet.
-    pub settled: usize,
-    /// Sessions of which something was received since their rows were last kept.
-    pub unsettled: Vec<SessionId>,
-}
-
 /// Why something could not be kept or asked. Nothing of a failed commit is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
@@ -145,9 +134,12 @@ pub trait Ledger: Send {
     /// Returns whether that key of that source was received before.
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError>;
 
-    /// Returns the newest of what was received, as much as about so many bytes hold, in the order in which it came; what a
-    /// process of before has kept too.
-    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError>;
+    /// Returns what was received of a session, in the order in which it came, what a process of before has kept too; `None`
+    /// where that is more than about so many bytes, or not kept any more.
+    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError>;
+
+    /// Returns the sessions of which something was received since their rows were last kept, also by a process of before.
+    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError>;
 
     /// Nothing was kept for a while: gives back the memory that only speeds up what comes next.
     fn rest(&mut self) {}

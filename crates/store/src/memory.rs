@@ -11,13 +11,16 @@ use subscope_model::{
 };
 
 use crate::{
-    Commit, Held, History, Keys, Ledger, LedgerError, ListQuery, Named, Recalled,
+    Commit, Held, History, Keys, Ledger, LedgerError, ListQuery, Named, Received,
     days::{self, By},
 };
 
 /// How many events the change log holds. Readers that fall further behind start anew from a snapshot; at some hundred
 /// bytes an event this bounds the log to tens of megabytes.
 const LOG_EVENTS: usize = 65_536;
+
+/// How many bytes that were handed over are held, to be folded again when a followed file is cut or replaced.
+const INBOX_BYTES: usize = 64 << 20;
 
 /// Keeps the newest rows of each session and a bounded change log.
 #[derive(Debug)]
@@ -29,8 +32,13 @@ pub struct Memory {
     kept: BTreeMap<SessionId, Millis>,
     log: VecDeque<Event>,
     held: BTreeMap<SessionId, Holdings>,
-    /// Sources and keys of what was received; the bytes themselves are kept by nobody.
+    /// Sources and keys of what was received.
     received: HashSet<(String, String)>,
+    /// The newest of it.
+    inbox: VecDeque<Received>,
+    inbox_bytes: usize,
+    /// Whether something is not in it any more.
+    has_dropped: bool,
     seq: u64,
     rev: u64,
 }
@@ -57,6 +65,9 @@ impl Memory {
             log: VecDeque::new(),
             held: BTreeMap::new(),
             received: HashSet::new(),
+            inbox: VecDeque::new(),
+            inbox_bytes: 0,
+            has_dropped: false,
             seq: 0,
             rev: 0,
         }
@@ -64,6 +75,21 @@ impl Memory {
 }
 
 impl Memory {
+    fn receive(&mut self, received: &[Received]) {
+        for one in received {
+            if self.received.insert((one.source.clone(), one.key.clone())) {
+                self.inbox_bytes += one.body.len();
+                self.inbox.push_back(one.clone());
+            }
+        }
+        while self.inbox_bytes > INBOX_BYTES
+            && let Some(oldest) = self.inbox.pop_front()
+        {
+            self.inbox_bytes -= oldest.body.len();
+            self.has_dropped = true;
+        }
+    }
+
     fn hold(&mut self, held: &Held) {
         let told = &held.holdings;
         let known = self.held.entry(told.session.clone()).or_insert_with(|| told.clone());
@@ -77,7 +103,7 @@ impl Memory {
 
 impl Ledger for Memory {
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
-        self.received.extend(commit.received.iter().map(|it| (it.source.clone(), it.key.clone())));
+        self.receive(&commit.received);
         for tree in &commit.trees {
             let before = self.trees.insert(tree.session.id.clone(), tree.clone());
             if before.is_none_or(|before| SessionRow::of(&before) != SessionRow::of(tree)) {
@@ -107,8 +133,16 @@ impl Ledger for Memory {
         Ok(self.received.contains(&(source.to_owned(), key.to_owned())))
     }
 
-    fn recall(&self, _: u64) -> Result<Recalled, LedgerError> {
-        Ok(Recalled::default())
+    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError> {
+        let of = self.inbox.iter().filter(|one| one.sessions.contains(session));
+        let all: Vec<Received> = of.cloned().collect();
+        let is_much = all.iter().map(|one| one.body.len() as u64).sum::<u64>() > bytes;
+        Ok(Some(all).filter(|_| !is_much && !self.has_dropped))
+    }
+
+    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {
+        // What is not kept beyond the process is never taken up again.
+        Ok(Vec::new())
     }
 }
 

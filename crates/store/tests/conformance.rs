@@ -210,8 +210,13 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
                 let wanted: Vec<usize> =
                     (0..count).filter(|number| row(*number).sessions.contains(id)).collect();
                 let found = store.received_of(id).unwrap();
+                assert_eq!(store.received_within(id, u64::MAX).unwrap().as_ref(), Some(&found));
+                assert_eq!(store.received_within(id, 1).unwrap(), None, "more than that");
                 let found: Vec<usize> = found.iter().map(|row| row.key.parse().unwrap()).collect();
                 assert_eq!(found, wanted, "round {round}, {id}");
+                let held = memory.received_within(id, u64::MAX).unwrap().unwrap();
+                let held: Vec<usize> = held.iter().map(|row| row.key.parse().unwrap()).collect();
+                assert_eq!(held, wanted, "round {round}, {id}, in memory");
                 let events = store.events_after(0, Some(id), usize::MAX).unwrap().unwrap();
                 assert_eq!(events.len(), (0..count).filter(|number| number % 3 == place).count());
                 assert!(events.is_sorted_by_key(|event| event.seq));
@@ -414,7 +419,7 @@ fn what_is_forgotten_is_nowhere_but_known() {
     assert!(store.received_of(&own).unwrap().is_empty());
     assert_eq!(store.received_of(&SessionId::from("other")).unwrap().len(), 1, "what tells of others stays");
     assert!(store.has_received("hooks", "1").unwrap(), "a delivery that comes again is a repeat");
-    assert_eq!(store.recall(1 << 20).unwrap().received.len(), 1);
+    assert_eq!(store.received_within(&own, 1 << 20).unwrap(), Some(Vec::new()));
     let events = store.events_after(0, None, 10).unwrap().unwrap();
     assert_eq!(events.len(), 1);
     store.forget(&[SessionId::from("other")]).unwrap();

@@ -17,3 +17,26 @@ mod tools;
 pub mod transcript;
 
 pub(crate) use tools::digest;
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// What a line of a live process says of its session.
+#[derive(Deserialize)]
+struct OfSession<'l> {
+    #[serde(borrow, default)]
+    session_id: Option<Cow<'l, str>>,
+}
+
+/// How many lines are looked at for one that names its session: almost every one does.
+const LINES: usize = 8;
+
+/// Returns the session that the first of these lines names.
+pub(crate) fn session_of(lines: &[u8]) -> Option<String> {
+    let named = |line: &[u8]| {
+        let line: OfSession<'_> = serde_json::from_slice(line).ok()?;
+        line.session_id.filter(|session| !session.is_empty()).map(Cow::into_owned)
+    };
+    lines.split(|byte| *byte == b'\n').take(LINES).find_map(named)
+}

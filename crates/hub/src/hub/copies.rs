@@ -151,7 +151,7 @@ impl Loop {
     /// Says to sessions that are to be concluded what is held elsewhere. Returns them with those that have to be concluded as
     /// well, because these hold what they counted.
     pub(super) fn settle_copies(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
-        let Self { copies, fold, keeper, driver, reread, pending, .. } = self;
+        let Self { copies, fold, keeper, driver, .. } = self;
         let mut wanted = Keys::new();
         for session in sessions {
             wanted.extend(copies.take(session, fold, &**keeper));
@@ -162,12 +162,8 @@ impl Loop {
         let Copies { owners, live, losers, .. } = copies;
         let losers = std::mem::take(losers);
         // What was let go of has to be made anew from its files.
-        for session in losers.iter().filter(|session| !live.contains_key(*session)) {
-            if driver.take_back(session, fold) {
-                reread.insert(session.clone());
-                pending.insert(session.clone());
-            }
-        }
+        let released = losers.iter().filter(|session| !live.contains_key(*session));
+        let back: Vec<SessionId> = released.filter(|it| driver.take_back(it, fold)).cloned().collect();
         let own: HashSet<&SessionId> = sessions.iter().collect();
         let more = losers.iter().filter(|session| live.contains_key(*session) && !own.contains(session));
         let all: Vec<SessionId> = sessions.iter().chain(more).cloned().collect();
@@ -178,6 +174,11 @@ impl Loop {
                 live.has_copies = !elsewhere.is_empty();
                 fold.set_elsewhere(session, elsewhere);
             }
+        }
+        for session in back {
+            self.look_up(&session);
+            self.reread.insert(session.clone());
+            self.pending.insert(session);
         }
         all
     }

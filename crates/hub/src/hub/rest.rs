@@ -1,15 +1,15 @@
 //! Sessions at rest, and a hub at rest: what can be made again is not held in memory.
 //!
 //! A session that nothing comes of is shown as it is kept. When its files grow, or a program tells of it, its driver reads them
-//! again from their beginning, as those of a session that was at rest when the hub began. What was handed over cannot be
-//! read again where it stands: sessions that programs told of stay.
+//! again from their beginning, as those of a session that was at rest when the hub began, and so is what was handed over of it
+//! ([`super::handed`]). Only a session stays whose bytes cannot be told from another's.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use subscope_model::SessionId;
+use subscope_model::{SessionId, SourceId};
 
 use super::Loop;
 use crate::clock;
@@ -64,11 +64,16 @@ impl Loop {
         if self.rest.due_in(now).is_some_and(|wait| !wait.is_zero()) {
             return;
         }
-        let Self { rows, driver, options, begin, .. } = self;
+        let Self { rows, driver, options, begin, handed, .. } = self;
         let is_due = |(session, concluded): &(&SessionId, Instant)| {
             let stays = |bytes: u64| options.rests_after + STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
             let is_silent = |bytes| now.duration_since(*concluded) >= stays(bytes);
-            driver.held(session).is_some_and(|bytes| begin.is_crowd(session) || is_silent(bytes))
+            let held = match (driver.held(session), handed.held(session)) {
+                (Some(files), Some(handed)) => Some(files + handed),
+                (None, handed) => handed.filter(|bytes| *bytes > 0 && !driver.follows(session)),
+                (Some(_), None) => None,
+            };
+            held.is_some_and(|bytes| begin.is_crowd(session) || is_silent(bytes))
         };
         let due = rows.settled().filter(is_due).take(AT_ONCE);
         let due: Vec<_> = due.map(|(session, concluded)| (session.clone(), concluded)).collect();
@@ -94,9 +99,13 @@ impl Loop {
             || self.ordered.contains_key(session)
             || self.news.is_waiting(session)
             || self.events.next_due(session).is_some();
-        if is_awaited || !self.driver.release(session, &mut self.fold) {
+        let read = self.whole.get(session).into_iter().flatten().copied();
+        let others: Vec<SourceId> = self.handed.sources(session).chain(read).collect();
+        if is_awaited || !self.driver.release(session, &others, &mut self.fold) {
             return false;
         }
+        self.handed.release(session);
+        self.whole.remove(session);
         self.events.release(session);
         self.rows.release(session);
         self.news.release(session);

@@ -38,6 +38,8 @@ pub(super) struct Told {
 struct OfSession {
     /// What is older, or as old, is past.
     until: Option<Millis>,
+    /// The same whatever tells it: more was told than is looked through.
+    always_until: Option<Millis>,
     ids: HashSet<Text>,
     /// Dialects of which only the part is read again that the rows do not know: their events may be of any time.
     fresh: BTreeSet<Text>,
@@ -118,6 +120,7 @@ impl OfSession {
         let stopped_ms = stopped_ms.filter(|_| !was_at_rest);
         Self {
             until: first.or(stopped_ms).or(known),
+            always_until: first.filter(|_| logged.len() == TOLD_EVENTS),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
             fresh: BTreeSet::new(),
             has_rows: rows.is_some(),
@@ -130,7 +133,7 @@ impl OfSession {
             // Of a session that was handed over just now, whatever was concluded.
             return false;
         }
-        let until = self.until.filter(|_| !self.fresh.contains(&event.source));
+        let until = if self.fresh.contains(&event.source) { self.always_until } else { self.until };
         event.at_ms.zip(until).is_some_and(|(at, until)| at <= until)
     }
 }

@@ -32,7 +32,7 @@ impl Loop {
             } else {
                 self.keeper.files_of(session).unwrap_or_default()
             };
-            self.whole.entry(session.clone()).or_insert(!files.is_empty());
+            self.whole.entry(session.clone()).or_default();
             // What files tell may be old. What is handed over is new, of whatever time it is.
             self.told.is_fresh(session, dialects, &*self.keeper);
             self.read_files(session, &files);
@@ -41,9 +41,8 @@ impl Loop {
 
     /// Reads the files that an index has found of a session that was told of before.
     pub(super) fn read_late(&mut self, session: &SessionId, files: &[PathBuf]) {
-        let is_read = self.whole.get(session).copied().unwrap_or(false);
+        let is_read = self.whole.get(session).is_some_and(|sources| !sources.is_empty());
         if !is_read && !self.driver.follows(session) {
-            self.whole.insert(session.clone(), true);
             self.read_files(session, files);
         }
     }
@@ -53,8 +52,9 @@ impl Loop {
             return;
         }
         self.reread.insert(session.clone());
-        let group = FIRST_GROUP.saturating_add(u32::try_from(self.whole.len()).unwrap_or(0));
-        let (mut seen, mut chunk) = (HashSet::new(), Vec::new());
+        let group = FIRST_GROUP.saturating_add(self.groups_read);
+        self.groups_read += 1;
+        let (mut seen, mut chunk, mut sources) = (HashSet::new(), Vec::new(), Vec::new());
         for file in files {
             // One that is gone is told of by the index.
             let Ok(expanded) = expand(file) else { continue };
@@ -68,8 +68,10 @@ impl Loop {
                     self.fold.push(source, bytes);
                 });
                 self.fold.flush(source);
+                sources.push(source);
             }
         }
+        self.whole.entry(session.clone()).or_default().extend(sources);
         // They were told when the files were indexed.
         let _ = self.fold.take_problems();
         self.pending.extend(self.fold.take_changed());

@@ -17,7 +17,7 @@ use super::{IndexError, IndexOptions, Keep, Run, plan::Work, workers};
 use crate::{
     clock,
     live::spec,
-    partitions::{Partitions, partition_of},
+    partitions::{Handed, Partitions},
 };
 
 /// How many folded sessions may wait for the writer: enough that neither waits for the other's bursts.
@@ -139,8 +139,7 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
     }
     let mut partitions = Partitions::default();
     for one in &work.received {
-        let session = one.session.as_deref();
-        partitions.push(&mut fold, &partition_of(one), session, one.received_ms, &one.body);
+        partitions.push(&mut fold, &Handed::of(one));
     }
     let now = Now {
         at: options.now_ms,

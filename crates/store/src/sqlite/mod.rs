@@ -21,7 +21,7 @@ use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Text
 pub use held::Kin;
 
 use self::{checkpoints::Checkpoints, filing::Filing, pack::Packer};
-use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Recalled, Received, Source};
+use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Received, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -289,8 +289,15 @@ impl Ledger for Sqlite {
         self.filing.has_received(&self.db, source, key).map_err(wrong)
     }
 
-    fn recall(&self, bytes: u64) -> Result<Recalled, LedgerError> {
-        query::recall(&self.db, bytes)
+    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError> {
+        if query::received_bytes(&self.db, session).map_err(wrong)? > bytes {
+            return Ok(None);
+        }
+        query::received_of(&self.db, session).map(Some)
+    }
+
+    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {
+        query::unsettled(&self.db).map_err(wrong)
     }
 
     fn rest(&mut self) {

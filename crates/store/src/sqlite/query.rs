@@ -12,7 +12,7 @@ use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Stats
 
 use super::{filing, pack, wrong};
 use crate::{
-    Identity, LedgerError, ListQuery, Named, Recalled, Received, Source,
+    Identity, LedgerError, ListQuery, Named, Received, Source,
     days::{self, By},
 };
 
@@ -259,35 +259,19 @@ pub(super) fn told_last(
     ids.map_err(|error| LedgerError::Storage(Box::new(error)))
 }
 
-/// Returns the newest of what was received, as much as the given bytes hold, in the order in which it came.
-pub(super) fn recall(db: &Connection, bytes: u64) -> Result<Recalled, LedgerError> {
-    let read = || -> rusqlite::Result<_> {
-        let mut unsettled = Vec::new();
-        let mut since = i64::MAX;
-        let mut statement = db.prepare_cached("SELECT session, since FROM unsettled")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            unsettled.push(session_id(&row.get::<_, String>(0)?));
-            since = since.min(row.get(1)?);
-        }
-        let mut statement = db.prepare_cached(
-            "SELECT source, session, key, dialect, received_ms, body, no FROM inbox
-             WHERE length(body) > 0 ORDER BY no DESC",
-        )?;
-        let mut rows = statement.query([])?;
-        let (mut all, mut room, mut settled) = (Vec::new(), bytes, 0);
-        while let Some(row) = rows.next()? {
-            let one = packed(row)?;
-            let Some(rest) = room.checked_sub(one.1.len() as u64) else { break };
-            room = rest;
-            settled += usize::from(row.get::<_, i64>(6)? < since);
-            all.push(one);
-        }
-        all.reverse();
-        Ok((all, settled, unsettled))
-    };
-    let (all, settled, unsettled) = read().map_err(wrong)?;
-    Ok(Recalled { received: unpack(all)?, settled, unsettled })
+pub(super) fn unsettled(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
+    let mut statement = db.prepare_cached("SELECT session FROM unsettled")?;
+    let rows = statement.query_map([], |row| Ok(session_id(&row.get::<_, String>(0)?)))?;
+    rows.collect()
+}
+
+/// Returns how many bytes of what was received of a session are kept, as they are kept.
+pub(super) fn received_bytes(db: &Connection, session: &SessionId) -> rusqlite::Result<u64> {
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT coalesce(sum(length(body)), 0) FROM inbox WHERE no IN ({})",
+        filing::RECEIVED_OF
+    ))?;
+    statement.query_row([session.as_str()], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
 }
 
 /// Returns what was received of a session, in the order in which it came.

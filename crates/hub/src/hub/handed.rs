@@ -1,0 +1,193 @@
+//! What programs have handed over, by session: it is kept, and folded again when its session comes (back) into the fold.
+//!
+//! A session comes with the first of its bytes, whether from a file or from a program. What was handed over of it before is then
+//! pushed first, as one that reads its files from their beginning does: a hub that let go of it, or has just begun, knows it whole.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use subscope_fold::{Limits, Now};
+use subscope_model::{Problem, SessionId, SourceId, Text};
+use subscope_store::ListQuery;
+
+use super::Loop;
+use crate::partitions::{Handed, Partitions};
+
+/// How many bytes that were handed over of one session, as they are kept, are folded again. One of which more was keeps its rows
+/// as they are, but what is older is missing from them once it goes on; that is told as a problem.
+const AGAIN_BYTES: u64 = 64 << 20;
+
+/// How many sessions at work are taken up again by a hub that begins.
+const MOST_AT_WORK: usize = 1_000;
+
+/// The partitions as sources of the fold, and whom they told of.
+#[derive(Default)]
+pub(super) struct HandedOver {
+    partitions: Partitions,
+    /// Sessions of which the fold has all that was ever handed over.
+    sessions: HashMap<SessionId, OfSession>,
+}
+
+#[derive(Default)]
+struct OfSession {
+    bytes: u64,
+    sources: BTreeSet<SourceId>,
+    /// Whether some of it cannot be told from what is another's, or is not to be had again.
+    is_shared: bool,
+}
+
+impl HandedOver {
+    /// How many bytes were handed over of a session, if it alone is told of by them and they can be had again.
+    pub(super) fn held(&self, session: &SessionId) -> Option<u64> {
+        let Some(of) = self.sessions.get(session) else { return Some(0) };
+        (!of.is_shared).then_some(of.bytes)
+    }
+
+    /// The sources that tell of a session.
+    pub(super) fn sources(&self, session: &SessionId) -> impl Iterator<Item = SourceId> {
+        self.sessions.get(session).into_iter().flat_map(|of| of.sources.iter().copied())
+    }
+
+    /// The fold has let go of a session.
+    pub(super) fn release(&mut self, session: &SessionId) {
+        if let Some(of) = self.sessions.remove(session) {
+            self.partitions.forget(&of.sources);
+        }
+    }
+
+    /// Notes that these sessions were told of by bytes of a source that were said to be of the one that is named.
+    fn note(&mut self, source: SourceId, named: Option<&str>, told: &[SessionId], bytes: usize) {
+        for session in told {
+            let of = self.sessions.entry(session.clone()).or_default();
+            of.bytes += bytes as u64;
+            of.sources.insert(source);
+            of.is_shared |= told.len() > 1 || named != Some(session.as_str());
+        }
+    }
+}
+
+impl Loop {
+    /// Folds what is handed over now. Returns the sessions that it tells of, and what is wrong with it.
+    pub(super) fn fold_handed(&mut self, handed: &Handed<'_>) -> (Vec<SessionId>, Vec<Problem>, u64) {
+        let named = self.handed.partitions.named(handed);
+        if let Some(session) = named.as_deref().map(SessionId::from) {
+            self.look_up(&session);
+        }
+        // What was wrong before is not told to whoever hands this over.
+        let _ = self.fold.take_problems();
+        let source = self.handed.partitions.push_named(&mut self.fold, handed, named.as_deref());
+        let (problems, count) = self.fold.take_problems();
+        let told = self.fold.take_changed();
+        // Of whom it did not say so before.
+        told.iter().for_each(|session| self.look_up(session));
+        self.handed.note(source, named.as_deref(), &told, handed.body.len());
+        (told, problems, count)
+    }
+
+    /// Sees to it that the fold has what was handed over of a session that has come into it.
+    pub(super) fn look_up(&mut self, session: &SessionId) {
+        if self.handed.sessions.contains_key(session) {
+            return;
+        }
+        if self.told.has_rows(session, &*self.keeper) {
+            if !self.fold_again(session).is_empty() {
+                self.pending.insert(session.clone());
+            }
+        } else {
+            // Nothing was handed over of whom nothing is known; what was and has no rows yet was taken up at the beginning.
+            self.handed.sessions.insert(session.clone(), OfSession::default());
+        }
+    }
+
+    /// Folds what was handed over of a session, and returns in which dialects. So are others that it tells of.
+    fn fold_again(&mut self, session: &SessionId) -> BTreeSet<Text> {
+        let (mut dialects, mut wanted) = (BTreeSet::new(), vec![session.clone()]);
+        let mut seen = BTreeSet::new();
+        while let Some(session) = wanted.pop() {
+            if !seen.insert(session.clone()) {
+                continue;
+            }
+            self.handed.sessions.entry(session.clone()).or_default();
+            let received = match self.keeper.received_within(&session, AGAIN_BYTES) {
+                Ok(Some(received)) => received,
+                Ok(None) => {
+                    self.handed.sessions.entry(session.clone()).or_default().is_shared = true;
+                    let limit = AGAIN_BYTES >> 20;
+                    let what =
+                        format!("more than {limit} MiB were handed over of it: they are not read again");
+                    self.publish_problem(Problem { at: session.to_string(), what });
+                    continue;
+                }
+                // It is as good as not there.
+                Err(_) => continue,
+            };
+            for one in &received {
+                let handed = Handed::of(one);
+                let named = self.handed.partitions.named(&handed);
+                let source = self.handed.partitions.push_named(&mut self.fold, &handed, named.as_deref());
+                let told = self.fold.take_changed();
+                let others = || told.iter().filter(|told| **told != session).cloned();
+                wanted.extend(others().filter(|other| !self.handed.sessions.contains_key(other)));
+                self.pending.extend(others());
+                self.handed.note(source, named.as_deref(), &told, one.body.len());
+                dialects.insert(Text::from(one.dialect.as_str()));
+            }
+            if !received.is_empty() {
+                self.reread.insert(session);
+            }
+        }
+        // They were told to whoever handed it over.
+        let _ = self.fold.take_problems();
+        dialects
+    }
+
+    /// Takes up what a process of before acknowledged and did not come to conclude, and what was handed over of sessions at work.
+    /// What that process told is not told again.
+    pub(super) fn recall(&mut self) {
+        let unsettled = self.keeper.unsettled().unwrap_or_default();
+        let mut told: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
+        for session in unsettled {
+            let dialects = self.fold_again(&session);
+            told.insert(session, dialects);
+        }
+        let rows = self.keeper.list(&ListQuery::live(MOST_AT_WORK)).unwrap_or_default();
+        for session in rows.into_iter().map(|row| row.id).filter(|session| !told.contains_key(session)) {
+            if !self.fold_again(&session).is_empty() {
+                self.recalled.push(session);
+            }
+        }
+        self.pass_over(&self.recalled.clone());
+        self.owes |= !told.is_empty();
+        self.has_recalled = self.owes;
+        self.make_whole(&told);
+        self.pending.extend(told.into_keys());
+    }
+
+    /// Those of the sessions at work that were taken up and go on, as far as is known: time alone may change them. One of which
+    /// less is to be had than is kept keeps its rows as they are.
+    pub(super) fn recalled_at_work(&mut self) -> Vec<SessionId> {
+        let mut found = std::mem::take(&mut self.recalled);
+        self.make_whole(&found.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
+        let (at, limits) = (self.driver.now(), Limits::endless());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        found.retain(|session| {
+            let kept = self.keeper.tree(session).ok().flatten();
+            kept.zip(self.fold.tree(session, &now)).is_some_and(|(kept, folded)| {
+                folded.agents.len() >= kept.agents.len()
+                    && folded.session.ended_at_ms >= kept.session.ended_at_ms
+            })
+        });
+        found
+    }
+
+    /// Folds what was handed over for a fold that knows nothing.
+    pub(super) fn fold_handed_again(&mut self) {
+        let before = std::mem::take(&mut self.handed).sessions;
+        let sessions: Vec<SessionId> =
+            before.into_iter().filter(|(_, of)| of.bytes > 0).map(|(session, _)| session).collect();
+        for session in &sessions {
+            self.fold_again(session);
+        }
+        self.make_whole(&sessions.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
+        self.pending.extend(sessions);
+    }
+}
