@@ -138,6 +138,11 @@ pub trait Ledger: Send {
     /// where that is more than about so many bytes, or not kept any more.
     fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError>;
 
+    /// Whether all that was ever received can be had again.
+    fn keeps_received(&self) -> bool {
+        true
+    }
+
     /// Returns the sessions of which something was received since their rows were last kept, also by a process of before.
     fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError>;
 

@@ -140,6 +140,10 @@ impl Ledger for Memory {
         Ok(Some(all).filter(|_| !is_much && !self.has_dropped))
     }
 
+    fn keeps_received(&self) -> bool {
+        !self.has_dropped
+    }
+
     fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {
         // What is not kept beyond the process is never taken up again.
         Ok(Vec::new())

@@ -9,11 +9,11 @@ use subscope_fold::{Limits, Now};
 use subscope_model::{Problem, SessionId, SourceId, Text};
 use subscope_store::ListQuery;
 
-use super::Loop;
+use super::{Loop, conclude::describe};
 use crate::partitions::{Handed, Partitions};
 
-/// How many bytes that were handed over of one session, as they are kept, are folded again. One of which more was keeps its rows
-/// as they are, but what is older is missing from them once it goes on; that is told as a problem.
+/// How many bytes that were handed over of one session are folded again. One of which more was stays in the fold; where that is a
+/// new one, its rows lack them once it goes on, which is told as a problem.
 const AGAIN_BYTES: u64 = 64 << 20;
 
 /// How many sessions at work are taken up again by a hub that begins.
@@ -39,7 +39,7 @@ impl HandedOver {
     /// How many bytes were handed over of a session, if it alone is told of by them and they can be had again.
     pub(super) fn held(&self, session: &SessionId) -> Option<u64> {
         let Some(of) = self.sessions.get(session) else { return Some(0) };
-        (!of.is_shared).then_some(of.bytes)
+        (!of.is_shared && of.bytes <= AGAIN_BYTES).then_some(of.bytes)
     }
 
     /// The sources that tell of a session.
@@ -69,33 +69,35 @@ impl Loop {
     /// Folds what is handed over now. Returns the sessions that it tells of, and what is wrong with it.
     pub(super) fn fold_handed(&mut self, handed: &Handed<'_>) -> (Vec<SessionId>, Vec<Problem>, u64) {
         let named = self.handed.partitions.named(handed);
-        if let Some(session) = named.as_deref().map(SessionId::from) {
-            self.look_up(&session);
+        if let Some(session) = named.as_deref().map(SessionId::from)
+            && self.look_up(&session)
+        {
+            self.pending.insert(session);
         }
         // What was wrong before is not told to whoever hands this over.
         let _ = self.fold.take_problems();
         let source = self.handed.partitions.push_named(&mut self.fold, handed, named.as_deref());
         let (problems, count) = self.fold.take_problems();
         let told = self.fold.take_changed();
-        // Of whom it did not say so before.
-        told.iter().for_each(|session| self.look_up(session));
+        for session in &told {
+            // Of whom it did not say so before.
+            self.look_up(session);
+        }
         self.handed.note(source, named.as_deref(), &told, handed.body.len());
         (told, problems, count)
     }
 
-    /// Sees to it that the fold has what was handed over of a session that has come into it.
-    pub(super) fn look_up(&mut self, session: &SessionId) {
+    /// Sees to it that the fold has what was handed over of a session that has come into it. Returns whether there was any.
+    pub(super) fn look_up(&mut self, session: &SessionId) -> bool {
         if self.handed.sessions.contains_key(session) {
-            return;
+            return false;
         }
         if self.told.has_rows(session, &*self.keeper) {
-            if !self.fold_again(session).is_empty() {
-                self.pending.insert(session.clone());
-            }
-        } else {
-            // Nothing was handed over of whom nothing is known; what was and has no rows yet was taken up at the beginning.
-            self.handed.sessions.insert(session.clone(), OfSession::default());
+            return !self.fold_again(session).is_empty();
         }
+        // Nothing was handed over of whom nothing is known; what was and has no rows yet was taken up at the beginning.
+        self.handed.sessions.insert(session.clone(), OfSession::default());
+        false
     }
 
     /// Folds what was handed over of a session, and returns in which dialects. So are others that it tells of.
@@ -117,8 +119,12 @@ impl Loop {
                     self.publish_problem(Problem { at: session.to_string(), what });
                     continue;
                 }
-                // It is as good as not there.
-                Err(_) => continue,
+                Err(error) => {
+                    // It is looked for again when more comes of it.
+                    self.handed.sessions.remove(&session);
+                    self.publish_problem(Problem { at: session.to_string(), what: describe(&error) });
+                    continue;
+                }
             };
             for one in &received {
                 let handed = Handed::of(one);

@@ -1,11 +1,11 @@
 //! What an index made beside the hub: kept in slices, one a turn, after all that is live.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
 };
 
-use subscope_model::{SessionId, SessionRow, SessionStatus, Update};
+use subscope_model::{SessionId, SessionRow, SessionStatus, Tree, Update};
 use subscope_store::Commit;
 
 use super::{Loop, conclude::describe};
@@ -29,7 +29,10 @@ impl Loop {
         for source in &commit.sources {
             late.entry(source.session.clone()).or_default().push(source.path.clone());
         }
-        let is_own = |session: &SessionId| self.rows.has(session) || self.pending.contains(session);
+        let outdated = self.outdated(&commit);
+        let is_own = |session: &SessionId| {
+            self.rows.has(session) || self.pending.contains(session) || outdated.contains(session)
+        };
         late.retain(|session, _| is_own(session));
         commit.trees.retain(|tree| !is_own(&tree.session.id));
         commit.deadlines.retain(|(session, _)| !is_own(session));
@@ -61,5 +64,16 @@ impl Loop {
             }
         }
         reply(Ok(()));
+    }
+
+    /// Sessions of which the hub knew more when it let go of them than the index did when it read them.
+    fn outdated(&self, commit: &Commit) -> BTreeSet<SessionId> {
+        let is_outdated = |tree: &&Tree| {
+            self.rest.has(&tree.session.id)
+                && self
+                    .tree(&tree.session.id)
+                    .is_some_and(|kept| kept.session.ended_at_ms > tree.session.ended_at_ms)
+        };
+        commit.trees.iter().filter(is_outdated).map(|tree| tree.session.id.clone()).collect()
     }
 }

@@ -46,6 +46,11 @@ impl Rest {
         self.next.map(|next| next.saturating_duration_since(now))
     }
 
+    /// Whether a session was let go of late.
+    pub(super) fn has(&self, session: &SessionId) -> bool {
+        self.sessions.contains_key(session)
+    }
+
     /// Sessions of which nothing is held, and that readers are shown.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &SessionId> {
         self.sessions.keys()
@@ -64,14 +69,17 @@ impl Loop {
         if self.rest.due_in(now).is_some_and(|wait| !wait.is_zero()) {
             return;
         }
-        let Self { rows, driver, options, begin, handed, .. } = self;
+        let Self { rows, driver, options, begin, handed, keeper, .. } = self;
+        let can_fold_again = keeper.keeps_received();
         let is_due = |(session, concluded): &(&SessionId, Instant)| {
             let stays = |bytes: u64| options.rests_after + STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
             let is_silent = |bytes| now.duration_since(*concluded) >= stays(bytes);
             let held = match (driver.held(session), handed.held(session)) {
-                (Some(files), Some(handed)) => Some(files + handed),
-                (None, handed) => handed.filter(|bytes| *bytes > 0 && !driver.follows(session)),
-                (Some(_), None) => None,
+                (Some(files), Some(0)) => Some(files),
+                (Some(files), handed) => handed.filter(|_| can_fold_again).map(|handed| files + handed),
+                (None, handed) => {
+                    handed.filter(|bytes| *bytes > 0 && can_fold_again && !driver.follows(session))
+                }
             };
             held.is_some_and(|bytes| begin.is_crowd(session) || is_silent(bytes))
         };
