@@ -2,7 +2,7 @@
 //!
 //! Rows can be made again from what is kept, so their keeping is not what anybody waits for: a session that changes all
 //! the time is written once a [`PACE`], and questions are answered from here meanwhile. What a process that dies has not
-//! written is told by the store ([`subscope_store::Recalled`]) and by the state of the files it was made from.
+//! written is told by the store ([`subscope_store::Ledger::unsettled`]) and by the state of the files it was made from.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
