@@ -40,3 +40,26 @@ pub(crate) fn session_of(lines: &[u8]) -> Option<String> {
     };
     lines.split(|byte| *byte == b'\n').take(LINES).find_map(named)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Dialect;
+
+    #[test]
+    fn first_line_that_names_a_session_says_whose_all_are() {
+        let cases: [(&str, Option<&str>); 6] = [
+            ("{\"session_id\":\"s\",\"hook_event_name\":\"Stop\"}\n", Some("s")),
+            ("{\"type\":\"control\"}\n\n{\"session_id\":\"t\"}\n{\"session_id\":\"u\"}\n", Some("t")),
+            ("{\"session_id\":\"a\\u002fb\"}", Some("a/b")),
+            ("{\"session_id\":\"\"}\n{\"session_id\":7}", None),
+            ("not JSON", None),
+            ("", None),
+        ];
+        for (lines, session) in cases {
+            assert_eq!(Dialect::ClaudeHook.session_of(lines.as_bytes()).as_deref(), session, "{lines}");
+            assert_eq!(Dialect::ClaudeStream.session_of(lines.as_bytes()).as_deref(), session, "{lines}");
+            // A transcript may begin with lines that were copied from another.
+            assert_eq!(Dialect::ClaudeTranscript.session_of(lines.as_bytes()), None, "{lines}");
+        }
+    }
+}

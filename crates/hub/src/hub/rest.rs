@@ -69,21 +69,12 @@ impl Loop {
         if self.rest.due_in(now).is_some_and(|wait| !wait.is_zero()) {
             return;
         }
-        let Self { rows, driver, options, begin, handed, keeper, .. } = self;
-        let can_fold_again = keeper.keeps_received();
         let is_due = |(session, concluded): &(&SessionId, Instant)| {
-            let stays = |bytes: u64| options.rests_after + STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
+            let stays = |bytes: u64| self.options.rests_after + STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
             let is_silent = |bytes| now.duration_since(*concluded) >= stays(bytes);
-            let held = match (driver.held(session), handed.held(session)) {
-                (Some(files), Some(0)) => Some(files),
-                (Some(files), handed) => handed.filter(|_| can_fold_again).map(|handed| files + handed),
-                (None, handed) => {
-                    handed.filter(|bytes| *bytes > 0 && can_fold_again && !driver.follows(session))
-                }
-            };
-            held.is_some_and(|bytes| begin.is_crowd(session) || is_silent(bytes))
+            self.held(session).is_some_and(|bytes| self.begin.is_crowd(session) || is_silent(bytes))
         };
-        let due = rows.settled().filter(is_due).take(AT_ONCE);
+        let due = self.rows.settled().filter(is_due).take(AT_ONCE);
         let due: Vec<_> = due.map(|(session, concluded)| (session.clone(), concluded)).collect();
         let released =
             due.into_iter().filter(|(session, concluded)| self.release(session, *concluded)).count();
@@ -98,6 +89,17 @@ impl Loop {
         }
     }
 
+    /// How many bytes are read and folded again when a session goes on; `None` where not all of it is to be had again.
+    fn held(&self, session: &SessionId) -> Option<u64> {
+        let handed = |bytes: u64| self.keeper.keeps_received().then_some(bytes);
+        match (self.driver.held(session), self.handed.held(session)?) {
+            (Some(files), 0) => Some(files),
+            (Some(files), bytes) => Some(files + handed(bytes)?),
+            (None, 0) => None,
+            (None, bytes) => handed(bytes).filter(|_| !self.driver.follows(session)),
+        }
+    }
+
     /// Lets go of a session, if nothing of it is awaited. Returns whether it did.
     pub(super) fn release(&mut self, session: &SessionId, concluded: Instant) -> bool {
         let is_awaited = self.pending.contains(session)
@@ -109,7 +111,10 @@ impl Loop {
             || self.events.next_due(session).is_some();
         let read = self.whole.get(session).into_iter().flatten().copied();
         let others: Vec<SourceId> = self.handed.sources(session).chain(read).collect();
-        if is_awaited || !self.driver.release(session, &others, &mut self.fold) {
+        if is_awaited
+            || self.held(session).is_none()
+            || !self.driver.release(session, &others, &mut self.fold)
+        {
             return false;
         }
         self.handed.release(session);
