@@ -1,10 +1,11 @@
-//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | bench | fuzz | kills | pictures`.
+//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | compare | bench | fuzz | kills | pictures`.
 //!
 //! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;
 mod ci;
+mod compare;
 mod e2e;
 mod edges;
 mod fuzz;
@@ -33,6 +34,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   types           writes the page's types, web/src/model.ts, from the model
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
+  compare BEFORE AFTER
+                  two binaries of subscope must print the same for every fixture
   bench           measures speed against peers in the same run; writes BENCHMARKS.md
   fuzz [SECONDS [TARGET]]
                   runs each fuzz target, or one, for so long (60)
@@ -61,6 +64,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["types"] => types::write(),
         ["web"] => web::build(web::Build::Keep),
         ["page", which @ ..] => web::look(which),
+        ["compare", before, after] => compare::run(before, after),
         ["bench"] => bench::run(),
         ["fuzz"] => fuzz::run(60, None),
         ["fuzz", seconds, target @ ..] if target.len() < 2 => match seconds.parse() {
