@@ -58,6 +58,11 @@ impl Dialect {
         Self::StopOrders,
     ];
 
+    /// Whether a source of this dialect is one object, which is written anew when it changes, and not lines that are appended.
+    pub fn is_object(self) -> bool {
+        self == Self::ClaudeMeta
+    }
+
     /// The name used by `--dialect` and as an event's `source`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,6 +1,9 @@
 //! Routes what sources say to the trackers of their sessions.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeSet, HashSet},
+    hash::{DefaultHasher, Hasher},
+};
 
 use hashbrown::HashMap;
 use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
@@ -57,6 +60,8 @@ struct Source {
     session: Option<Text>,
     /// The tracker that the last line went to, for lines of the same session.
     tracker: Option<usize>,
+    /// Digests of what it has said, where it is one object that its harness writes anew now and then.
+    said: HashSet<u64>,
 }
 
 /// The sources of one or more sessions, folded.
@@ -169,6 +174,30 @@ impl Fold {
         self.decode(source, None);
     }
 
+    /// Takes the whole content that a small object was replaced by, where that says all that the object said before: what it says
+    /// beyond is joined. Returns whether it does. Where it does not, nothing is taken: facts cannot be taken back, so that its
+    /// session has to be folded anew. Content that cannot be decoded takes nothing back either; it is a problem.
+    pub fn replace(&mut self, source: SourceId, bytes: &[u8]) -> bool {
+        let Some(at) = self.sources.get_mut(source.0 as usize) else { return false };
+        let Some(dialect) = at.dialect.filter(|dialect| dialect.is_object()) else { return false };
+        let (mut says, mut is_damaged) = (HashSet::new(), false);
+        let mut sink = |decoded: Decoded<'_, '_>| match decoded {
+            Decoded::Observation(seen) => {
+                says.insert(digest(seen));
+            }
+            Decoded::Problem { .. } => is_damaged = true,
+        };
+        let mut fresh = decoder(dialect, &at.hint());
+        fresh.push(bytes, &mut sink);
+        fresh.flush(&mut sink);
+        if !is_damaged && !at.said.is_subset(&says) {
+            return false;
+        }
+        self.push(source, bytes);
+        self.flush(source);
+        true
+    }
+
     /// Reads a source whose first bytes do not tell the dialect as a stream, so that its lines become problems.
     fn settle(&mut self, source: SourceId, is_long: bool) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
@@ -195,10 +224,13 @@ impl Fold {
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
         let Self { options, sources, groups, sessions, received, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
-        let Source { spec, decoder, dialect, session, tracker: last, .. } = at;
+        let Source { spec, decoder, dialect, session, tracker: last, said, .. } = at;
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
+                if dialect.is_object() && !said.insert(digest(seen)) {
+                    return;
+                }
                 let is_same = seen.kind == SourceKind::Transcript
                     || seen.session.is_none()
                     || session.as_deref() == seen.session;
@@ -286,16 +318,32 @@ impl Fold {
     /// Lets go of a session that these sources alone have told of, and of them: read or pushed again from their beginning as new
     /// sources, they tell all of it. Returns whether that is so; what was told once, or is not concluded yet, stays.
     pub fn release(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
-        let Self { sources: known, sessions, options, free, .. } = self;
-        let Some(number) = sessions.by_id.get(&session.0).copied() else { return false };
+        let Some(number) = self.number(session) else { return false };
+        let sessions = &self.sessions;
         let is_unread =
             sessions.changed.contains(&number) || sessions.drafts.iter().any(|draft| draft.tracker == number);
+        !is_unread && self.forget(session, number, sources)
+    }
+
+    /// Does the same of a session that is read again at once, whether or not it is concluded: what is not will come again.
+    pub fn reset(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
+        let Some(number) = self.number(session) else { return true };
+        let is_forgotten = self.forget(session, number, sources);
+        if is_forgotten {
+            self.sessions.changed.remove(&number);
+            self.sessions.drafts.retain(|draft| draft.tracker != number);
+        }
+        is_forgotten
+    }
+
+    fn forget(&mut self, session: &SessionId, number: usize, sources: &[SourceId]) -> bool {
+        let Self { sources: known, sessions, options, free, .. } = self;
         let is_own = |source: &Source| sources.contains(&source.id);
         let is_mixed = known.iter().any(|source| match source.tracker {
             Some(tracker) => (tracker == number) != is_own(source),
             None => false,
         });
-        if is_unread || is_mixed || sessions.told_once.contains(&number) {
+        if is_mixed || sessions.told_once.contains(&number) {
             return false;
         }
         for SourceId(source) in sources {
@@ -388,6 +436,12 @@ impl Fold {
         self.sources.get(source.0 as usize).map(|at| (at.spec.label.as_str(), at.spec.can_reread))
     }
 
+    /// The session that a source told of last.
+    pub fn session_of(&self, source: SourceId) -> Option<&SessionId> {
+        let tracker = self.sources.get(source.0 as usize)?.tracker?;
+        self.tracker(tracker).map(Tracker::session)
+    }
+
     /// The dialect of a source, once it is known.
     pub fn dialect(&self, source: SourceId) -> Option<Dialect> {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
@@ -421,15 +475,25 @@ impl Fold {
 
 impl Source {
     fn start(&mut self, dialect: Dialect) {
-        let hint = Hint {
+        self.dialect = Some(dialect);
+        self.decoder = Some(decoder(dialect, &self.hint()));
+    }
+
+    fn hint(&self) -> Hint {
+        Hint {
             source: self.id,
             session: self.spec.session.clone(),
             agent: self.spec.agent.clone(),
             workflow: self.spec.workflow.clone(),
-        };
-        self.dialect = Some(dialect);
-        self.decoder = Some(decoder(dialect, &hint));
+        }
     }
+}
+
+/// A digest of an observation, equal for the same thing said at the same place.
+fn digest(seen: &Observation<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(format!("{seen:?}").as_bytes());
+    hasher.finish()
 }
 
 /// Recognises a dialect once a whole line stands there, or nothing more will come.

@@ -20,8 +20,8 @@ pub struct Fed {
     pub is_catching_up: bool,
     /// Whether nothing will come any more.
     pub has_ended: bool,
-    /// Whether what a source said before is void (its file was truncated or replaced): everything is to be read again.
-    pub must_restart: bool,
+    /// Sessions of which a file was truncated or replaced by other content, and is read to its end again: to be reloaded.
+    pub replaced: Vec<SessionId>,
     /// What could not be read.
     pub problems: Vec<Problem>,
 }
@@ -30,9 +30,6 @@ pub struct Fed {
 pub trait Driver: Send {
     /// Waits no longer than `wait` for bytes and pushes them into the fold.
     fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed;
-
-    /// Begins anew, for a fold that knows nothing yet.
-    fn restart(&mut self) -> Result<(), Problem>;
 
     /// The time now, by this driver.
     fn now(&self) -> Millis;
@@ -63,6 +60,13 @@ pub trait Driver: Send {
         false
     }
 
+    /// Folds a session anew from its files, after [`Fed::replaced`] named it: what the fold has of it, and of these other sources, is
+    /// forgotten first. Without `others`, or where the fold cannot forget it, what the replaced files say now joins what they said
+    /// before. Returns whether the fold has forgotten the session.
+    fn reload(&mut self, _session: &SessionId, _others: Option<&[SourceId]>, _fold: &mut Fold) -> bool {
+        false
+    }
+
     /// Waits on a thread of its own from now on and wakes the hub when there is something, so that turns need not wait.
     /// Returns whether it does; one that cannot is asked in short turns.
     fn wake_with(&mut self, _waker: Waker) -> bool {
@@ -78,10 +82,6 @@ impl Driver for Nothing {
     fn turn(&mut self, wait: Duration, _fold: &mut Fold) -> Fed {
         std::thread::sleep(wait);
         Fed { is_caught_up: true, ..Fed::default() }
-    }
-
-    fn restart(&mut self) -> Result<(), Problem> {
-        Ok(())
     }
 
     fn now(&self) -> Millis {

@@ -12,6 +12,7 @@ mod handed;
 mod ingest;
 mod news;
 mod past;
+mod reload;
 mod rest;
 mod rows;
 mod stop;
@@ -367,8 +368,9 @@ impl Loop {
         }
         let wait = if self.is_woken { Duration::ZERO } else { self.wait() };
         let fed = self.driver.turn(wait, &mut self.fold);
-        if fed.must_restart {
-            return self.restart();
+        self.take_changed();
+        for session in &fed.replaced {
+            self.reload(session);
         }
         self.take_changed();
         self.take_whole(fed.whole);
@@ -440,28 +442,20 @@ impl Loop {
     /// their end: until then it is known by names that later files correct, and rows of before are better.
     fn take_changed(&mut self) {
         for session in self.fold.take_changed() {
-            self.begin.goes_on(&session);
-            self.look_up(&session);
-            let is_half_read = !self.is_announced
-                && (self.driver.follows(&session) || self.told.has_rows(&session, &*self.keeper));
-            if is_half_read {
-                self.half_read.insert(session)
-            } else {
-                self.pending.insert(session)
-            };
+            self.note_changed(session);
         }
     }
 
-    /// Folds everything again: facts only grow, so what became void is forgotten with all the rest and read anew. Events
-    /// that were shown are known by their keys and not shown again.
-    fn restart(&mut self) {
-        self.fold = new_fold();
-        self.copies.restart();
-        self.whole.clear();
-        if let Err(problem) = self.driver.restart() {
-            self.publish_problem(problem);
-        }
-        self.fold_handed_again();
+    fn note_changed(&mut self, session: SessionId) {
+        self.begin.goes_on(&session);
+        self.look_up(&session);
+        let is_half_read = !self.is_announced
+            && (self.driver.follows(&session) || self.told.has_rows(&session, &*self.keeper));
+        if is_half_read {
+            self.half_read.insert(session)
+        } else {
+            self.pending.insert(session)
+        };
     }
 
     /// How long a turn of a driver may wait that cannot wake the hub: less while changes wait to be concluded.

@@ -1,7 +1,8 @@
 //! Files as they are written.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs,
     path::PathBuf,
     sync::{
         Arc,
@@ -73,6 +74,8 @@ struct Files {
     dialect: Option<Dialect>,
     /// Whether what stood there at first is read: what comes later is received now.
     is_caught_up: bool,
+    /// Whether all files are read to their end for now.
+    is_at_end: bool,
     /// Scratch space for what is read again.
     chunk: Vec<u8>,
 }
@@ -83,6 +86,8 @@ struct Group {
     files: Vec<FileId>,
     /// Whether the fold has let go of the session: its files are read again before it goes on.
     is_released: bool,
+    /// Whether a file of it was replaced: nothing of it is pushed until all of it is folded anew.
+    is_replaced: bool,
 }
 
 struct File {
@@ -95,6 +100,10 @@ struct File {
     source: Option<SourceId>,
     /// Up to where it was read.
     read: u64,
+    /// Whether it was removed.
+    is_gone: bool,
+    /// Whether what it said is void.
+    is_replaced: bool,
 }
 
 impl Live {
@@ -166,25 +175,11 @@ impl Driver for Live {
                 fed.has_ended = over.as_ref().is_some_and(|over| over.load(Ordering::Acquire));
             }
         }
+        if files.is_at_end {
+            fed.replaced.extend(files.replaced(fold));
+        }
         fed.is_catching_up = !files.is_caught_up && !matches!(reading, Reading::Nowhere);
         fed
-    }
-
-    fn restart(&mut self) -> Result<(), Problem> {
-        let problem = |what: String| Problem { at: String::new(), what };
-        let follow = self.what.follow().map_err(|error| problem(error.to_string()))?;
-        self.files.forget();
-        self.reading = match &self.reading {
-            Reading::Here(_) | Reading::Nowhere => Reading::Here(Box::new(follow)),
-            Reading::Beside(beside) => match Beside::start(follow, beside.waker(), self.over.clone()) {
-                Ok(beside) => Reading::Beside(beside),
-                Err(error) => {
-                    self.reading = Reading::Nowhere;
-                    return Err(problem(error.to_string()));
-                }
-            },
-        };
-        Ok(())
     }
 
     fn now(&self) -> Millis {
@@ -209,6 +204,10 @@ impl Driver for Live {
         group.is_some_and(|group| self.files.take_back(group, fold))
     }
 
+    fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
+        self.files.reload(session, others, fold)
+    }
+
     fn wake_with(&mut self, waker: Waker) -> bool {
         if matches!(self.reading, Reading::Here(_))
             && let Reading::Here(follow) = std::mem::replace(&mut self.reading, Reading::Nowhere)
@@ -228,36 +227,46 @@ impl Driver for Live {
 
 impl Files {
     fn take(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, fed: &mut Fed) {
+        self.is_at_end &= matches!(event, FileEvent::Problem { .. } | FileEvent::Whole { .. });
         match event {
-            FileEvent::Appeared { file, found } => {
-                let number = self.group_of(found);
-                let Some(group) = self.groups.get_mut(number) else { return };
-                group.files.push(file);
-                let mut new =
-                    File { found: found.clone(), group: number, is_object: false, source: None, read: 0 };
-                // One of a session that the fold has let go of is read with the others of it.
-                if !group.is_released {
-                    new.open(self.first_group, self.dialect, fold);
-                }
-                self.all.insert(file, new);
-            }
+            FileEvent::Appeared { file, found } => self.appear(file, found, fold),
             FileEvent::Bytes { file, offset, bytes } => {
-                let Some(group) = self.all.get(&file).map(|file| file.group) else { return };
-                self.take_back(group, fold);
+                let Some(place) = self.all.get(&file).map(|file| file.group) else { return };
+                let is_replaced = self.groups.get(place).is_some_and(|group| group.is_replaced);
+                if !is_replaced {
+                    self.take_back(place, fold);
+                }
                 let Some(known) = self.all.get_mut(&file) else { return };
                 known.read = offset + bytes.len() as u64;
+                if is_replaced {
+                    return;
+                }
                 fold.receive_at(self.is_caught_up.then_some(at));
-                known.push(bytes, fold);
-                known.pushed(fold);
+                if !std::mem::take(&mut known.is_replaced) {
+                    known.push(bytes, fold);
+                    known.pushed(fold);
+                } else if !known.source.is_some_and(|source| fold.replace(source, bytes)) {
+                    known.is_replaced = true;
+                    if let Some(group) = self.groups.get_mut(place) {
+                        group.is_replaced = true;
+                    }
+                }
                 fed.has_pushed = true;
             }
-            FileEvent::Restarted { .. } => fed.must_restart = true,
-            FileEvent::Gone { file } => {
-                let Some(gone) = self.all.remove(&file) else { return };
-                if let Some(group) = self.groups.get_mut(gone.group) {
-                    group.files.retain(|one| *one != file);
+            FileEvent::Restarted { file } => {
+                let Some(known) = self.all.get_mut(&file) else { return };
+                (known.read, known.is_replaced) = (0, true);
+                // What an object says instead may be all that it said and more.
+                if let Some(group) = self.groups.get_mut(known.group)
+                    && (!known.is_object || group.is_released)
+                {
+                    group.is_replaced = true;
                 }
-                if let Some(source) = gone.source {
+            }
+            FileEvent::Gone { file } => {
+                let Some(known) = self.all.get_mut(&file) else { return };
+                known.is_gone = true;
+                if let Some(source) = known.source {
                     fold.flush(source);
                     fed.has_pushed = true;
                 }
@@ -267,10 +276,97 @@ impl Files {
             }
             FileEvent::Whole { session } => fed.whole.push(SessionId::from(session)),
             FileEvent::CaughtUp => {
-                self.is_caught_up = true;
+                (self.is_at_end, self.is_caught_up) = (true, true);
                 fed.is_caught_up = true;
             }
         }
+    }
+
+    fn appear(&mut self, file: FileId, found: &Found, fold: &mut Fold) {
+        if let Some(known) = self.all.get_mut(&file) {
+            known.is_gone = false;
+            // While it was gone its session was read without it.
+            if let Some(group) = self.groups.get_mut(known.group)
+                && known.source.is_none()
+                && !group.is_released
+            {
+                group.is_replaced = true;
+            }
+            return;
+        }
+        let number = self.group_of(found);
+        let Some(group) = self.groups.get_mut(number) else { return };
+        group.files.push(file);
+        let mut new = File {
+            found: found.clone(),
+            group: number,
+            is_object: false,
+            source: None,
+            read: 0,
+            is_gone: false,
+            is_replaced: false,
+        };
+        // One of a session that the fold has let go of is read with the others of it.
+        if !group.is_released {
+            new.open(self.first_group, self.dialect, fold);
+        }
+        self.all.insert(file, new);
+    }
+
+    /// Returns the sessions that are to be folded anew. Files that have told of none are read again at once.
+    fn replaced(&mut self, fold: &mut Fold) -> BTreeSet<SessionId> {
+        let mut replaced = BTreeSet::new();
+        for place in 0..self.groups.len() {
+            let Some(group) = self.groups.get_mut(place).filter(|group| group.is_replaced) else { continue };
+            let files = group.files.iter().filter_map(|file| self.all.get(file));
+            let mut own: BTreeSet<SessionId> =
+                files.clone().filter_map(|file| fold.session_of(file.source?).cloned()).collect();
+            if own.is_empty() {
+                own.extend(files.filter_map(|file| file.found.session.as_deref().map(SessionId::from)));
+            }
+            if own.is_empty() {
+                (group.is_replaced, group.is_released) = (false, true);
+                for file in &group.files {
+                    if let Some(file) = self.all.get_mut(file) {
+                        (file.source, file.is_replaced) = (None, false);
+                    }
+                }
+                self.take_back(place, fold);
+            }
+            replaced.extend(own);
+        }
+        replaced
+    }
+
+    /// Folds a session anew whose files were replaced.
+    fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
+        let named = self.sessions.get(session).copied();
+        let tells = |file: &&File| file.source.and_then(|source| fold.session_of(source)) == Some(session);
+        let places: BTreeSet<usize> =
+            self.all.values().filter(tells).map(|file| file.group).chain(named).collect();
+        let is_of = |file: &&File| places.contains(&file.group);
+        let is_replaced = |place: &usize| self.groups.get(*place).is_some_and(|group| group.is_replaced);
+        if !places.iter().any(is_replaced) || !self.all.values().filter(is_of).all(File::is_whole) {
+            return false;
+        }
+        let own = self.all.values().filter(is_of).filter_map(|file| file.source);
+        let is_forgotten = others.is_some_and(|others| {
+            let sources: Vec<SourceId> = own.chain(others.iter().copied()).collect();
+            fold.reset(session, &sources)
+        });
+        for file in self.all.values_mut().filter(|file| places.contains(&file.group)) {
+            // What is not forgotten is joined by what is read now.
+            if std::mem::take(&mut file.is_replaced) || is_forgotten {
+                file.source = None;
+            }
+        }
+        for place in places {
+            if let Some(group) = self.groups.get_mut(place) {
+                (group.is_replaced, group.is_released) = (false, true);
+                self.take_back(place, fold);
+            }
+        }
+        is_forgotten
     }
 
     fn group(&self, session: &SessionId) -> Option<&Group> {
@@ -310,7 +406,8 @@ impl Files {
         true
     }
 
-    /// Reads what was read of a session's files before, where the fold has let go of it.
+    /// Reads what was read of a session's files before, where the fold has let go of it. Of one whose files were replaced, and are
+    /// still being read, that is all they say.
     fn take_back(&mut self, group: usize, fold: &mut Fold) -> bool {
         let Self { all, groups, chunk, first_group, dialect, .. } = self;
         let group = groups.get_mut(group).filter(|group| group.is_released);
@@ -318,11 +415,13 @@ impl Files {
         group.is_released = false;
         fold.receive_at(None);
         for file in &group.files {
-            let Some(file) = all.get_mut(file).filter(|file| file.source.is_none()) else { continue };
+            let is_there = |file: &&mut File| file.source.is_none() && !file.is_gone;
+            let Some(file) = all.get_mut(file).filter(is_there) else { continue };
             file.open(*first_group, *dialect, fold);
             // What it says beyond comes by itself; that it is gone is told by itself too.
+            let until = if group.is_replaced { u64::MAX } else { file.read };
             let _ = read::read_file(&file.found.path, 0, chunk, &mut |offset, bytes| {
-                let rest = usize::try_from(file.read.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
                 file.push(bytes.get(..rest).unwrap_or(bytes), fold);
             });
             file.pushed(fold);
@@ -331,13 +430,6 @@ impl Files {
         let _ = fold.take_problems();
         true
     }
-
-    /// Forgets the files: they will appear again, for a fold that knows nothing yet.
-    fn forget(&mut self) {
-        self.all.clear();
-        self.groups.fill_with(Group::default);
-        self.is_caught_up = false;
-    }
 }
 
 impl File {
@@ -345,8 +437,13 @@ impl File {
     fn open(&mut self, first_group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
         let group = u32::try_from(self.group).unwrap_or(u32::MAX);
         let spec = spec(&self.found, first_group.saturating_add(group), dialect);
-        self.is_object = spec.dialect == Some(Dialect::ClaudeMeta);
+        self.is_object = spec.dialect.is_some_and(Dialect::is_object);
         self.source = Some(fold.open(spec));
+    }
+
+    /// Whether all that was read of it stands there, or nothing does any more.
+    fn is_whole(&self) -> bool {
+        self.is_gone || fs::metadata(&self.found.path).is_ok_and(|metadata| metadata.len() >= self.read)
     }
 
     fn push(&self, bytes: &[u8], fold: &mut Fold) {

@@ -75,10 +75,6 @@ impl Driver for Piped {
         fed
     }
 
-    fn restart(&mut self) -> Result<(), Problem> {
-        Err(Problem { at: "stdin".to_owned(), what: "a stream cannot be read again".to_owned() })
-    }
-
     fn now(&self) -> Millis {
         clock::now_ms()
     }

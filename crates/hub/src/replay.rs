@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use subscope_fold::{Fold, SourceSpec};
-use subscope_model::{Millis, Problem, SourceId, parse_rfc3339};
+use subscope_model::{Millis, SourceId, parse_rfc3339};
 
 use crate::{
     clock,
@@ -143,12 +143,6 @@ impl Driver for Replay {
             Some(_) => {}
         }
         fed
-    }
-
-    fn restart(&mut self) -> Result<(), Problem> {
-        self.next = 0;
-        self.began = None;
-        Ok(())
     }
 
     fn now(&self) -> Millis {

@@ -20,7 +20,7 @@ use subscope_hub::{
     Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Named, Nothing, Received, Taken,
 };
 use subscope_model::{
-    AgentId, Event, EventKind, Holdings, Millis, Problem, SessionId, SessionRow, Stats, Text, Tree, Update,
+    AgentId, Event, EventKind, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree, Update,
 };
 use subscope_store::{Access, Keys, Sqlite};
 use subscope_testkit::fixtures::recording;
@@ -358,10 +358,6 @@ impl Driver for Reading {
     fn turn(&mut self, wait: Duration, _fold: &mut Fold) -> Fed {
         thread::sleep(wait);
         Fed::default()
-    }
-
-    fn restart(&mut self) -> Result<(), Problem> {
-        Ok(())
     }
 
     fn now(&self) -> Millis {

@@ -13,7 +13,7 @@ use proptest::{prelude::*, sample::Index};
 use subscope_fold::Fold;
 use subscope_hub::{Driver, Fed, Hub, HubOptions, Memory, Recording, Replay, Subscription};
 use subscope_model::{
-    Agent, Event, Feed, Millis, PriceTable, Problem, Received, Session, SessionId, SourceId, Tree, Update,
+    Agent, Event, Feed, Millis, PriceTable, Received, Session, SessionId, SourceId, Tree, Update,
 };
 use subscope_testkit::{
     fixtures::recording,
@@ -136,10 +136,6 @@ impl Driver for Stepper {
         // The test may have failed and gone.
         let _ = self.done.send(());
         fed
-    }
-
-    fn restart(&mut self) -> Result<(), Problem> {
-        Err(Problem { at: String::new(), what: "nothing is ever void here".to_owned() })
     }
 
     fn now(&self) -> Millis {

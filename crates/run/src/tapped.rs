@@ -168,10 +168,7 @@ impl Driver for Tapped {
             fed.has_pushed |= told.has_pushed;
             fed.is_catching_up |= told.is_catching_up;
             fed.problems.extend(told.problems);
-            if told.must_restart {
-                let what = "a transcript was replaced while it was followed: it is read no further";
-                fed.problems.push(Problem { at: String::new(), what: what.to_owned() });
-            }
+            fed.replaced.extend(told.replaced);
             has_ended &= told.has_ended;
         }
         fed.has_ended &= has_ended;
@@ -181,16 +178,18 @@ impl Driver for Tapped {
         fed
     }
 
-    fn restart(&mut self) -> Result<(), Problem> {
-        Err(Problem { at: "stdout".to_owned(), what: "a stream cannot be read again".to_owned() })
-    }
-
     fn now(&self) -> Millis {
         clock::now_ms()
     }
 
     fn follows(&self, session: &SessionId) -> bool {
         self.lives.iter().any(|live| live.follows(session))
+    }
+
+    fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
+        // What the child printed cannot be read again, nor one of several that follow the same session forget it by itself.
+        let is_forgotten = self.lives.iter_mut().map(|live| live.reload(session, others, fold));
+        is_forgotten.fold(false, |one, other| one | other)
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {

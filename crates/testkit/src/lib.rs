@@ -12,6 +12,7 @@ pub mod figures;
 pub mod fixtures;
 pub mod folding;
 pub mod lines;
+pub mod losses;
 pub mod random;
 pub mod strategies;
 pub mod truth;

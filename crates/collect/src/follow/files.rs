@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+use subscope_model::Millis;
 
 use super::{
     FileEvent, FileId, Out,
@@ -15,8 +18,11 @@ use crate::Found;
 pub(super) struct Files {
     tails: BTreeMap<FileId, Tail>,
     ids: HashMap<PathBuf, FileId>,
+    /// Files that were removed: one that comes back goes on under its name.
+    gone: HashMap<PathBuf, (FileId, Tail)>,
     next: u32,
     chunk: Vec<u8>,
+    now_ms: Millis,
 }
 
 impl Files {
@@ -24,15 +30,23 @@ impl Files {
         self.ids.contains_key(path)
     }
 
+    /// Sets the time of the round that begins.
+    pub(super) fn begin_round(&mut self, now_ms: Millis) {
+        self.now_ms = now_ms;
+    }
+
     /// Begins to follow a file and reads what it holds. Does nothing if it is followed already.
     pub(super) fn open(&mut self, found: &Found, out: &mut Out<'_>) {
         if self.is_open(&found.path) {
             return;
         }
-        let file = FileId(self.next);
-        self.next = self.next.wrapping_add(1);
+        let (file, tail) = self.gone.remove(&found.path).unwrap_or_else(|| {
+            let new = FileId(self.next);
+            self.next = self.next.wrapping_add(1);
+            (new, Tail::new(found.path.clone()))
+        });
         self.ids.insert(found.path.clone(), file);
-        self.tails.insert(file, Tail::new(found.path.clone()));
+        self.tails.insert(file, tail);
         out.send(FileEvent::Appeared { file, found });
         self.advance(file, out);
     }
@@ -57,13 +71,35 @@ impl Files {
         }
     }
 
+    /// Whether some file is shorter than what was read of it: such files are to be looked at again soon.
+    pub(super) fn has_short(&self) -> bool {
+        self.tails.values().any(Tail::is_short)
+    }
+
+    /// Looks again at files that became shorter, after this much was spent waiting while nothing happened.
+    pub(super) fn refresh_short(&mut self, waited: Duration, out: &mut Out<'_>) {
+        let short = self.tails.iter_mut().filter(|(_, tail)| tail.is_short());
+        let short: Vec<FileId> = short
+            .map(|(file, tail)| {
+                tail.wait(waited);
+                *file
+            })
+            .collect();
+        for file in short {
+            self.advance(file, out);
+        }
+    }
+
     fn advance(&mut self, file: FileId, out: &mut Out<'_>) {
         let Some(tail) = self.tails.get_mut(&file) else { return };
-        match tail.advance(file, &mut self.chunk, out) {
+        match tail.advance(file, self.now_ms, &mut self.chunk, out) {
             Ok(Presence::There) => tail.has_failed = false,
             Ok(Presence::Gone) => {
-                self.ids.remove(&tail.path);
-                self.tails.remove(&file);
+                if let Some(mut tail) = self.tails.remove(&file) {
+                    tail.remove();
+                    self.ids.remove(&tail.path);
+                    self.gone.insert(tail.path.clone(), (file, tail));
+                }
                 out.send(FileEvent::Gone { file });
             }
             Err(error) => {

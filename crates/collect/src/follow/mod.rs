@@ -48,17 +48,18 @@ const SAFETY_SHARE: u32 = 4_000;
 /// The longest time that a listing counts as: a clock that jumped meanwhile must not stop the listing for hours.
 const LISTING_CAP: Duration = Duration::from_secs(2);
 
-/// Names a file within one [`Follow`]; never used again for another.
+/// Names a path within one [`Follow`]; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
 /// What happens to the followed files.
 ///
-/// Per file the order is `Appeared`, any `Bytes` and `Restarted`, `Gone`. Bytes are gapless from 0, and again
-/// from 0 after `Restarted`. Nothing is lost or dropped: a slow reader is waited for.
+/// Per file the order is `Appeared`, any `Bytes` and `Restarted`, `Gone`, and from `Appeared` on once more if it comes back.
+/// Bytes are gapless from 0, and again from 0 after `Restarted`. Nothing is lost or dropped: a slow reader is waited for.
+/// A file that is replaced by one with the same content makes no event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FileEvent<'a> {
-    /// A file is followed from now on, from its beginning.
+    /// A file is followed from now on, from its beginning; one that was gone goes on where it was, or says that it does not.
     Appeared {
         /// Its name from now on.
         file: FileId,
@@ -74,12 +75,13 @@ pub enum FileEvent<'a> {
         /// Up to [`crate::read::CHUNK_BYTES`]; never empty.
         bytes: &'a [u8],
     },
-    /// The file was cut or replaced: what it said before is void, and it is read again from 0.
+    /// The file was cut or replaced by other content: what it said before is void, and it is read again from 0. Told once the
+    /// file is as long as it was, or has stayed shorter for a second: until then somebody may be rewriting it.
     Restarted {
         /// The file.
         file: FileId,
     },
-    /// The file was removed or moved away. One that comes back at the path appears under a new name.
+    /// The file was removed or moved away. One that comes back at the path appears again under its name.
     Gone {
         /// The file.
         file: FileId,
@@ -242,6 +244,7 @@ impl Follow {
     pub fn poll(&mut self, wait: Duration, each: &mut dyn FnMut(FileEvent<'_>)) -> Result<(), CollectError> {
         let mut out = Out { each, moved: false };
         let is_first = !self.started;
+        self.hands.files.begin_round(self.now_ms());
         let outcome = if is_first { self.scan(&mut out) } else { self.round(wait, &mut out) };
         for Skipped { path, why } in self.hands.watch.take_notices() {
             out.send(FileEvent::Problem { path: &path, what: &why });
@@ -259,20 +262,24 @@ impl Follow {
     /// As [`Follow::poll`].
     pub fn read_all(&mut self, each: &mut dyn FnMut(FileEvent<'_>)) -> Result<(), CollectError> {
         let mut out = Out { each, moved: false };
+        self.hands.files.begin_round(self.now_ms());
         let outcome = self.scan(&mut out);
         out.send(FileEvent::CaughtUp);
         outcome
     }
 
     fn round(&mut self, wait: Duration, out: &mut Out<'_>) -> Result<(), CollectError> {
-        let is_impatient = self.is_short_of_news() || self.is_waiting_for_base();
+        let is_impatient =
+            self.is_short_of_news() || self.is_waiting_for_base() || self.hands.files.has_short();
         let limit = if is_impatient { wait.min(LOOK_EVERY) } else { wait };
         let batch = self.hands.watch.collect(limit);
+        self.hands.files.begin_round(self.now_ms());
         // Not after a loss: listing makes changes of its own, and must not follow itself without a pause.
-        if batch.changes.is_empty() && !batch.is_incomplete {
-            self.looked.wait(limit);
-            self.listed.wait(limit);
-        }
+        let waited =
+            if batch.changes.is_empty() && !batch.is_incomplete { limit } else { Duration::ZERO };
+        self.looked.wait(waited);
+        self.listed.wait(waited);
+        self.hands.files.refresh_short(waited, out);
         self.list_soon |= batch.is_incomplete;
         let is_look_due = self.is_short_of_news() && self.looked.is_over(self.now_ms(), LOOK_EVERY);
         if batch.is_incomplete || is_look_due {

@@ -2,18 +2,26 @@
 
 use std::{
     fs::{self, Metadata},
+    hash::Hasher,
     io::{self, Read, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
-use super::{FileEvent, FileId, Out};
+use subscope_model::Millis;
+use twox_hash::XxHash64;
+
+use super::{FileEvent, FileId, Out, pace::Pace};
 use crate::read::{open_regular, read_on};
 
 /// How many of the last bytes read are kept to recognise the file by: the end of a transcript's line holds its
 /// uuid and time, so two files hardly ever agree in it.
 const SEAM_BYTES: usize = 64;
+
+/// How long a file that became shorter must stay unchanged before it counts as cut. Programs that rewrite a file in place cut it
+/// first; what stands there meanwhile is neither the old content nor the new.
+const SETTLES_AFTER: Duration = Duration::from_secs(1);
 
 /// Whether a file is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +39,17 @@ pub(super) struct Tail {
     offset: u64,
     /// The last bytes before `offset`.
     seam: Vec<u8>,
+    /// The digest of all bytes before `offset`.
+    digest: XxHash64,
     look: Option<Look>,
+    /// What the file was when it was last found shorter than `offset`, and since when.
+    short: Option<(Look, Pace)>,
+    /// Whether it was removed since the last look.
+    was_gone: bool,
 }
 
 /// What the file system said about a file when it was last looked at.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Look {
     device: u64,
     inode: u64,
@@ -62,13 +76,41 @@ impl Look {
 
 impl Tail {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, has_failed: false, offset: 0, seam: Vec::new(), look: None }
+        Self {
+            path,
+            has_failed: false,
+            offset: 0,
+            seam: Vec::new(),
+            digest: XxHash64::default(),
+            look: None,
+            short: None,
+            was_gone: false,
+        }
+    }
+
+    /// Notes that the file was removed.
+    pub(super) fn remove(&mut self) {
+        self.was_gone = true;
+        self.short = None;
+    }
+
+    /// Whether the file was found shorter than what was read of it, and may still be in the midst of being rewritten.
+    pub(super) fn is_short(&self) -> bool {
+        self.short.is_some()
+    }
+
+    /// Notes that this much was spent waiting while nothing happened.
+    pub(super) fn wait(&mut self, span: Duration) {
+        if let Some((_, since)) = &mut self.short {
+            since.wait(span);
+        }
     }
 
     /// Hands over what is new.
     pub(super) fn advance(
         &mut self,
         file: FileId,
+        now_ms: Millis,
         chunk: &mut Vec<u8>,
         out: &mut Out<'_>,
     ) -> io::Result<Presence> {
@@ -77,7 +119,12 @@ impl Tail {
             Ok(_) => return Ok(Presence::Gone),
             Err(error) => return gone_if_missing(error),
         };
-        if self.look.as_ref() == Some(&Look::of(&metadata)) && metadata.len() == self.offset {
+        let seen = Look::of(&metadata);
+        if self.look.as_ref() == Some(&seen) && seen.len == self.offset {
+            return Ok(Presence::There);
+        }
+        // Not opened before: that makes an event, by which the wait would follow itself.
+        if seen.len < self.offset && !self.has_settled(&seen, now_ms) {
             return Ok(Presence::There);
         }
         let mut handle = match open_regular(&self.path) {
@@ -85,37 +132,73 @@ impl Tail {
             Err(error) => return gone_if_missing(error),
         };
         let look = Look::of(&handle.metadata()?);
-        if !self.continues(&look, &mut handle)? {
+        if look.len < self.offset && !self.has_settled(&look, now_ms) {
+            return Ok(Presence::There);
+        }
+        let continues = match self.continues(&look, &mut handle, chunk) {
+            Ok(continues) => continues,
+            // It was cut just now, which makes a change of its own.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Presence::There),
+            Err(error) => return Err(error),
+        };
+        if !continues {
             out.send(FileEvent::Restarted { file });
             self.offset = 0;
             self.seam.clear();
+            self.digest = XxHash64::default();
         }
+        self.short = None;
+        self.was_gone = false;
         // Not to the end: a fast writer would keep the others waiting. What comes later makes its own event.
         let (from, until) = (self.offset, look.len);
         self.look = Some(look);
         read_on(&mut handle, from, until, chunk, &mut |offset, bytes| {
             out.send(FileEvent::Bytes { file, offset, bytes });
             self.offset = offset + bytes.len() as u64;
+            self.digest.write(bytes);
             self.seam.extend_from_slice(&bytes[bytes.len().saturating_sub(SEAM_BYTES)..]);
             self.seam.drain(..self.seam.len().saturating_sub(SEAM_BYTES));
         })?;
         Ok(Presence::There)
     }
 
-    /// Whether the opened file goes on where reading stopped.
-    fn continues(&self, look: &Look, handle: &mut fs::File) -> io::Result<bool> {
+    /// Whether a file that became shorter has been as it is for [`SETTLES_AFTER`].
+    fn has_settled(&mut self, look: &Look, now_ms: Millis) -> bool {
+        match &self.short {
+            Some((last, since)) if last == look => since.is_over(now_ms, SETTLES_AFTER),
+            _ => {
+                let mut since = Pace::default();
+                since.restart(now_ms);
+                self.short = Some((look.clone(), since));
+                false
+            }
+        }
+    }
+
+    /// Whether the opened file goes on where reading stopped. What has grown is recognised by its seam; another file, and one
+    /// that was written without growing, by all that was read.
+    fn continues(&self, look: &Look, handle: &mut fs::File, chunk: &mut Vec<u8>) -> io::Result<bool> {
         let Some(last) = &self.look else { return Ok(true) };
-        if !last.is_same_file(look) || look.len < self.offset {
+        if look.len < self.offset {
             return Ok(false);
         }
-        let mut seam = vec![0; self.seam.len()];
-        handle.seek(SeekFrom::Start(self.offset - seam.len() as u64))?;
-        match handle.read_exact(&mut seam) {
-            Ok(()) => Ok(seam == self.seam),
-            // It was cut just now.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(error),
+        let has_grown = look.len > self.offset;
+        if last.is_same_file(look) && has_grown && !self.was_gone {
+            let mut seam = vec![0; self.seam.len()];
+            handle.seek(SeekFrom::Start(self.offset - seam.len() as u64))?;
+            handle.read_exact(&mut seam)?;
+            return Ok(seam == self.seam);
         }
+        // What ended within a line when the file was removed was taken for a whole one.
+        if self.was_gone && has_grown && !self.seam.ends_with(b"\n") {
+            return Ok(false);
+        }
+        let mut digest = XxHash64::default();
+        let end = read_on(handle, 0, self.offset, chunk, &mut |_, bytes| digest.write(bytes))?;
+        if end < self.offset {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(digest.finish() == self.digest.finish())
     }
 
     pub(super) fn is_below(&self, folder: &Path) -> bool {

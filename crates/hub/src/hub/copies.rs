@@ -65,6 +65,13 @@ impl Copies {
         }
     }
 
+    /// Forgets a live session, which is read anew, and whose keys were its.
+    pub(super) fn reload(&mut self, session: &SessionId, keeper: &dyn Keeper) {
+        if self.live.remove(session).is_some() {
+            self.sort_out(keeper);
+        }
+    }
+
     /// Forgets live sessions: they are read anew.
     pub(super) fn restart(&mut self) {
         self.live.clear();

@@ -185,15 +185,12 @@ impl Loop {
         found
     }
 
-    /// Folds what was handed over for a fold that knows nothing.
-    pub(super) fn fold_handed_again(&mut self) {
-        let before = std::mem::take(&mut self.handed).sessions;
-        let sessions: Vec<SessionId> =
-            before.into_iter().filter(|(_, of)| of.bytes > 0).map(|(session, _)| session).collect();
-        for session in &sessions {
+    /// Folds again what was handed over of a session that the fold has forgotten.
+    pub(super) fn fold_handed_again(&mut self, session: &SessionId) {
+        let bytes = self.handed.held(session);
+        self.handed.release(session);
+        if bytes.is_some_and(|bytes| bytes > 0) {
             self.fold_again(session);
         }
-        self.make_whole(&sessions.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
-        self.pending.extend(sessions);
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use subscope_fold::{Dialect, Fold};
 use subscope_hub::{Asks, Driver, Fed, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered};
-use subscope_model::{EventKind, Millis, Problem, Update};
+use subscope_model::{EventKind, Millis, Update};
 use subscope_store::{Access, Sqlite};
 use subscope_testkit::{
     clock::{FakeClock, START},
@@ -33,10 +33,6 @@ impl Driver for Idle {
         std::thread::sleep(Duration::from_millis(1));
         *self.turned.lock().unwrap() = self.clock.now();
         Fed { is_caught_up: true, ..Fed::default() }
-    }
-
-    fn restart(&mut self) -> Result<(), Problem> {
-        panic!("nothing is ever cut")
     }
 
     fn now(&self) -> Millis {

@@ -12,7 +12,7 @@ use std::{
 
 use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_hub::{Driver, Fed, Hub, HubOptions, Inlet, Memory, Offered};
-use subscope_model::{Agent, AgentStatus, Change, EventKind, Flag, Millis, Problem, SourceId, Tree, Update};
+use subscope_model::{Agent, AgentStatus, Change, EventKind, Flag, Millis, SourceId, Tree, Update};
 use subscope_testkit::{
     clock::START,
     corpus::Source,
@@ -245,10 +245,6 @@ impl Driver for Player {
         }
         self.advance();
         Fed { has_pushed: self.push(fold), is_caught_up: true, ..Fed::default() }
-    }
-
-    fn restart(&mut self) -> Result<(), Problem> {
-        panic!("nothing is ever cut")
     }
 
     fn now(&self) -> Millis {
