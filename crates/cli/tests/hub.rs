@@ -4,13 +4,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "hub/unresponsive.rs"]
+mod unresponsive;
 
 use std::{
     collections::BTreeSet,
     fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,

@@ -5,6 +5,8 @@
 
 mod common;
 
+#[path = "run/equal_calls.rs"]
+mod equal_calls;
 #[path = "run/iterations.rs"]
 mod iterations;
 #[path = "run/keeping.rs"]

@@ -1,15 +1,20 @@
 //! Questions to a hub, one at a time over a connection that is kept.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use subscope_model::{
     AgentId, Health, Hits, Names, OneAgent, Ordered, SessionId, SessionPage, Stats, Status, Tree,
 };
 
 use crate::{
-    connection::{Address, Connection},
+    connection::{Address, Connection, PATIENCE},
     error::ClientError,
     http::{Body, Head, escape},
 };
+
+/// Where a hub says how it is.
+const HEALTH: &str = "/healthz";
 
 /// Which sessions are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,8 +47,29 @@ impl Client {
     ///
     /// Where nobody listens, or it is not known who.
     pub fn connect(address: Address) -> Result<Self, ClientError> {
-        let connection = Some(Connection::open(&address)?);
+        let connection = Some(Connection::open(&address, PATIENCE)?);
         Ok(Self { address, connection })
+    }
+
+    /// Connects to a hub and asks how it is. Later answers may take longer than `limit`: a hub that shows a sign of life within
+    /// it is waited for.
+    ///
+    /// # Errors
+    ///
+    /// Where nobody listens, or it is not known who; [`ClientError::Unresponsive`] where the hub does not answer within `limit`.
+    pub fn greet(address: Address, limit: Duration) -> Result<(Self, Health), ClientError> {
+        let connection = Connection::open(&address, limit)?;
+        let pid = connection.peer_pid();
+        let mut client = Self { address, connection: None };
+        let answer = client.exchange(connection, "GET", HEALTH, None).map_err(|error| match error {
+            error if error.is_timeout() => ClientError::Unresponsive { address: client.address.clone(), pid },
+            error => error,
+        })?;
+        let health = serde_json::from_slice(&answer).map_err(ClientError::Garbled)?;
+        if let Some(connection) = &client.connection {
+            connection.set_patience(PATIENCE)?;
+        }
+        Ok((client, health))
     }
 
     /// Where it asks.
@@ -53,7 +79,7 @@ impl Client {
 
     /// Asks how the hub is.
     pub fn health(&mut self) -> Result<Health, ClientError> {
-        self.get("/healthz")
+        self.get(HEALTH)
     }
 
     /// Asks for a page of sessions, the newest first.
@@ -144,11 +170,9 @@ impl Client {
     /// Asks something by its path.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
         let kept = self.connection.take().map(|connection| self.exchange(connection, "GET", path, None));
-        let body = match kept {
-            // A hub closes what is idle: whether it did is known only now. Asking twice is harmless.
-            None | Some(Err(ClientError::Broken(_))) => {
-                self.exchange(Connection::open(&self.address)?, "GET", path, None)?
-            }
+        // A hub closes what is idle: whether it did is known only now. Asking twice is harmless.
+        let body = match kept.filter(|answer| !answer.as_ref().is_err_and(ClientError::is_closed)) {
+            None => self.exchange(Connection::open(&self.address, PATIENCE)?, "GET", path, None)?,
             Some(answer) => answer?,
         };
         serde_json::from_slice(&body).map_err(ClientError::Garbled)
@@ -158,7 +182,7 @@ impl Client {
     /// not come means that it was not taken, only the caller can know.
     pub fn post(&mut self, path: &str, json: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.connection = None;
-        self.exchange(Connection::open(&self.address)?, "POST", path, Some(json))
+        self.exchange(Connection::open(&self.address, PATIENCE)?, "POST", path, Some(json))
     }
 
     fn exchange(
@@ -191,7 +215,7 @@ impl Client {
 
     /// Opens the live feed over a connection of its own, behind a place where one is given.
     pub(crate) fn open_live(&self, after: Option<u64>) -> Result<(Connection, Body), ClientError> {
-        let mut connection = Connection::open(&self.address)?;
+        let mut connection = Connection::open(&self.address, PATIENCE)?;
         let after = after.map(|after| after.to_string());
         let place = after.as_deref().map(|after| ("last-event-id", after));
         let head: Head =

@@ -9,16 +9,21 @@ use std::{
     time::Duration,
 };
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+
 use crate::{
+    clock::Deadline,
     error::ClientError,
     http::{self, Body, Head},
 };
 
 /// How long a hub may take to connect over TCP: it is on this machine.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How often a socket whose queue of connections is full is tried again.
+const QUEUE_FULL: Duration = Duration::from_millis(2);
 /// How long a hub may take to take a request, and until the next piece of its answer: far more than it needs, so that only one
 /// that hangs is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// What is read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// The longest answer: the rows of a session of any real size, many times over.
@@ -99,14 +104,21 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(address: &Address) -> Result<Self, ClientError> {
+    /// Connects. `patience` limits the wait for room in a socket's queue, for each write and for each piece of an answer.
+    pub(crate) fn open(address: &Address, patience: Duration) -> Result<Self, ClientError> {
         let unreachable = |source| ClientError::Unreachable { address: address.clone(), source };
         let stream = match address {
             Address::Socket(path) => {
                 if !is_private(path).map_err(unreachable)? {
                     return Err(ClientError::Untrusted(path.clone()));
                 }
-                Stream::Socket(UnixStream::connect(path).map_err(unreachable)?)
+                let connected = connect_socket(path, patience);
+                Stream::Socket(connected.map_err(|source| match source.kind() {
+                    io::ErrorKind::TimedOut => {
+                        ClientError::Unresponsive { address: address.clone(), pid: None }
+                    }
+                    _ => unreachable(source),
+                })?)
             }
             Address::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, CONNECT).map_err(unreachable)?;
@@ -115,13 +127,33 @@ impl Connection {
                 Stream::Tcp(stream)
             }
         };
-        stream.set_write_timeout(PATIENCE)?;
-        stream.set_read_timeout(PATIENCE)?;
         let host = match address {
             Address::Socket(_) => "localhost".to_owned(),
             Address::Tcp(address) => address.to_string(),
         };
-        Ok(Self { stream, host, bytes: Vec::new() })
+        let connection = Self { stream, host, bytes: Vec::new() };
+        connection.set_patience(patience)?;
+        Ok(connection)
+    }
+
+    /// Limits each write and the wait for each piece of an answer.
+    pub(crate) fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        self.stream.set_write_timeout(patience)?;
+        self.stream.set_read_timeout(patience)
+    }
+
+    /// The process that listens at the other end; `None` where the system does not say.
+    pub(crate) fn peer_pid(&self) -> Option<u32> {
+        match &self.stream {
+            #[cfg(target_os = "linux")]
+            Stream::Socket(stream) => {
+                let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+                u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+            }
+            #[cfg(not(target_os = "linux"))]
+            Stream::Socket(_) => None,
+            Stream::Tcp(_) => None,
+        }
     }
 
     /// Sends a request and returns the head of its answer.
@@ -209,6 +241,32 @@ impl Connection {
             }
         }
     }
+}
+
+/// Connects to a Unix socket. Waits no longer than `limit` for room in its queue of connections, which fills up where the
+/// process that listens is stopped.
+///
+/// # Errors
+/// What the system says; [`io::ErrorKind::TimedOut`] where there was no room.
+pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+    let deadline = Deadline::after(limit);
+    let address = SocketAddrUnix::new(path)?;
+    let stream = UnixStream::from(socket(AddressFamily::UNIX, SocketType::STREAM, None)?);
+    stream.set_nonblocking(true)?;
+    loop {
+        match connect(&stream, &address) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            // A full queue gives nothing to wait with.
+            Err(rustix::io::Errno::AGAIN) => {
+                let left = deadline.left().ok_or(io::ErrorKind::TimedOut)?;
+                std::thread::sleep(QUEUE_FULL.min(left));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// Whether nobody else can have put the socket there.

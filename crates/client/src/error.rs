@@ -19,6 +19,14 @@ pub enum ClientError {
     /// Other users may write to the socket's folder: what answers there may be anybody.
     #[error("others may write to the folder of {}: who answers there is not known", .0.display())]
     Untrusted(PathBuf),
+    /// It accepts connections and does not answer: its process is stopped, blocked or overloaded.
+    #[error("the hub{} accepts connections on {address} but does not answer", .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    Unresponsive {
+        /// Where.
+        address: Address,
+        /// Its process, where the system names it.
+        pid: Option<u32>,
+    },
     /// The connection broke, or nothing came for too long.
     #[error("the connection to the hub broke")]
     Broken(#[from] io::Error),
@@ -42,5 +50,16 @@ impl ClientError {
     /// Whether what was asked for is not there.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
+    }
+
+    /// Whether nothing came, or nothing was taken, for too long.
+    pub(crate) fn is_timeout(&self) -> bool {
+        let is_late = |kind| matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
+        matches!(self, Self::Broken(error) if is_late(error.kind()))
+    }
+
+    /// Whether the other side has closed the connection.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Broken(_)) && !self.is_timeout()
     }
 }

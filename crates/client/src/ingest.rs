@@ -1,6 +1,11 @@
 //! Handing lines over, to be kept.
 
-use crate::{client::Client, connection::Connection, error::ClientError, http::escape};
+use crate::{
+    client::Client,
+    connection::{Connection, PATIENCE},
+    error::ClientError,
+    http::escape,
+};
 
 impl Client {
     /// Hands over whole lines of a dialect, in order within their source; it answers once they are kept. `delivery` names
@@ -21,10 +26,10 @@ impl Client {
         let kept = self.connection.take();
         let sent =
             kept.map(|connection| self.exchange_with(connection, "POST", &path, &headers, Some(lines)));
-        match sent {
-            // A hub closes what is idle: whether it did is known only now. Its name makes a second time harmless.
-            None | Some(Err(ClientError::Broken(_))) => {
-                let connection = Connection::open(&self.address)?;
+        // A hub closes what is idle: whether it did is known only now. Its name makes a second time harmless.
+        match sent.filter(|answer| !answer.as_ref().is_err_and(ClientError::is_closed)) {
+            None => {
+                let connection = Connection::open(&self.address, PATIENCE)?;
                 self.exchange_with(connection, "POST", &path, &headers, Some(lines)).map(drop)
             }
             Some(answer) => answer.map(drop),

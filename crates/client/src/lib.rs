@@ -6,7 +6,7 @@
 //!
 //! [`publish`] is the other direction: an agent tells what its subagents do, to whoever listens on this machine.
 //!
-//! It is made to be embedded: the standard library, JSON and the model, no runtime, no thread.
+//! It is made to be embedded: the standard library, system calls by `rustix`, JSON and the model, no runtime, no thread.
 //!
 //! Absent on purpose: starting a hub (whoever connects is asked for a [`Client`] and may start one), the store, rules.
 
@@ -22,7 +22,7 @@ pub mod publish;
 mod sse;
 
 pub use client::{Client, SessionQuery};
-pub use connection::Address;
+pub use connection::{Address, connect_socket};
 pub use error::ClientError;
 pub use fit::{Fit, Own};
 pub use live::{Connect, Live};

@@ -121,9 +121,14 @@ impl Work {
                 reply(Err(IngestError::Store(why)));
                 continue;
             }
-            let body = of_session(ingest.body, &session, &self.cwd);
-            lines.extend_from_slice(&body);
-            taken.push((Ingest { body, session: Some(session.clone()), ..ingest }, reply));
+            // Its session is another now, and so is the stream that it belongs to: one decoder must read all of a session.
+            match self.hub.posted_ingest(of_session(ingest.body, &session, &self.cwd)) {
+                Ok(placed) => {
+                    lines.extend_from_slice(&placed.ingest.body);
+                    taken.push((placed.ingest, reply));
+                }
+                Err(error) => reply(Err(IngestError::Store(error.to_string()))),
+            }
         }
         if let Some(log) = &mut self.log {
             log.write(&lines);

@@ -17,7 +17,6 @@ use std::{
     time::Duration,
 };
 
-use subscope_client::{Address, Client};
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
     Hub, HubHandle, HubOptions, Live, TextsAt, clock,
@@ -37,6 +36,7 @@ use tokio::{
 use self::background::Idle;
 use super::{
     history,
+    hook::Breaker,
     target::{limits, projects_folder},
 };
 use crate::{
@@ -130,10 +130,9 @@ fn show(url: &str, context: &Context) {
 
 /// Where the page of the hub that runs is; `None` where none answers.
 fn running(context: &Context) -> Result<Option<String>, CliError> {
-    let socket = context.data_folder()?.join(reach::SOCKET);
-    let Ok(mut hub) = Client::connect(Address::Socket(socket)) else { return Ok(None) };
+    let Ok((mut hub, health)) = reach::greet(&context.data_folder()?) else { return Ok(None) };
     // An older hub knows its address alone.
-    Ok(hub.page().or_else(|_| hub.health().map(|health| health.url.to_string())).ok())
+    Ok(Some(hub.page().unwrap_or_else(|_| health.url.to_string())))
 }
 
 /// Runs as commands start it. That somebody else is the hub is no failure: whoever started this one asks that one.
@@ -376,13 +375,18 @@ fn take_in(
     ended: &Receiver<()>,
     mut is_to_leave: impl FnMut(&HubHandle) -> bool,
 ) {
-    let spool = spool::folder(data);
+    let (spool, breaker) = (spool::folder(data), Breaker::of(data));
     loop {
+        // Asked first: a hook spools before it trips the breaker, so that its payload is among those that are taken now.
+        let is_tripped = breaker.is_tripped();
         if let Ok(waiting) = Spool::open(&spool) {
             waiting.sweep(clock::now_ms());
-            // What waits on is taken in the next round.
-            let _ =
+            let taken =
                 take_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
+            // What waits on is taken in the next round.
+            if is_tripped && taken.is_ok() && background::figures(hub).is_some() {
+                breaker.reset();
+            }
         }
         if is_to_leave(hub) || has_ended(ended, SPOOL_EVERY) {
             return;

@@ -39,13 +39,11 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
 
 /// Orders that a subagent stop, of the hub that runs.
 pub(crate) fn order(session: Option<&str>, agent: &str, context: &Context) -> Result<Ordered, CliError> {
-    let mut hub = Reach::new(Start::Never, context)?.hub().map_err(|nobody| {
-        let why = match nobody {
-            Nobody::Failed(why) => why,
-            Nobody::NotWanted | Nobody::Locked => "no hub runs".to_owned(),
-        };
-        let error = CliError::new(Kind::Failed, why);
-        error.hint("an order needs a hub that tells the agent: start `subscope serve`")
+    let hint = "an order needs a hub that tells the agent: start `subscope serve`";
+    let mut hub = Reach::new(Start::Never, context)?.hub().map_err(|nobody| match nobody {
+        Nobody::Unresponsive(why) => CliError::new(Kind::Failed, why),
+        Nobody::Failed(why) => CliError::new(Kind::Failed, why).hint(hint),
+        Nobody::NotWanted | Nobody::Locked => CliError::new(Kind::Failed, "no hub runs").hint(hint),
     })?;
     hub.stop(session, agent).map_err(|error| match error {
         ClientError::Refused { message, .. } if !message.is_empty() => {

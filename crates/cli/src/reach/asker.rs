@@ -66,36 +66,35 @@ impl Asker {
                 return Ok(Self::Hub(client));
             }
             Err(Nobody::NotWanted | Nobody::Locked) => {}
+            Err(Nobody::Unresponsive(why)) => {
+                context.warn(&format!("{why}; this is what it has committed"));
+                return Self::committed(needs, context);
+            }
             Err(Nobody::Failed(why)) => context.warn(&format!("{why}; going on without a hub")),
         }
         if needs == Needs::Kept {
-            let store = history::open_rows(Access::Read, context)?.map_err(failed)?;
-            return Ok(Self::Store(Box::new(store), None));
+            return Self::committed(needs, context);
         }
-        let folder = context.data_folder()?;
-        let texts = |access| -> Result<Option<(Texts, Archive)>, CliError> {
-            match needs {
-                Needs::Kept | Needs::Glance | Needs::Rows => Ok(None),
-                Needs::Texts => {
-                    let texts = Texts::open(&folder, access).map_err(failed)?;
-                    Ok(Some((texts, history::archive(context)?)))
-                }
-            }
-        };
         match history::open_rows(Access::Write, context)? {
             Ok(mut store) => {
-                let mut texts = texts(Access::Write)?;
+                let mut texts = texts(needs, Access::Write, context)?;
                 let words = texts.as_mut().map(|(texts, _)| texts);
                 history::take_in_new(&mut store, words, context)?;
                 Ok(Self::Store(Box::new(store), texts))
             }
             Err(OpenError::Locked(_)) => {
                 context.say("another process writes the store; this is what it has committed");
-                let texts = texts(Access::Read)?;
-                Ok(Self::Store(Box::new(history::open_rows(Access::Read, context)?.map_err(failed)?), texts))
+                Self::committed(needs, context)
             }
             Err(error) => Err(failed(error)),
         }
+    }
+
+    /// Reads the store as it stands, beside whoever writes it.
+    fn committed(needs: Needs, context: &Context) -> Result<Self, CliError> {
+        let texts = texts(needs, Access::Read, context)?;
+        let store = history::open_rows(Access::Read, context)?.map_err(failed)?;
+        Ok(Self::Store(Box::new(store), texts))
     }
 
     /// Sessions, the newest first, at most `limit`.
@@ -220,6 +219,17 @@ impl Asker {
                 let message = format!("{prefix:?} is the beginning of several sessions' ids");
                 Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
             }
+        }
+    }
+}
+
+/// Opens the full text where it is needed, with the archive that its passages may stand in.
+fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(Texts, Archive)>, CliError> {
+    match needs {
+        Needs::Kept | Needs::Glance | Needs::Rows => Ok(None),
+        Needs::Texts => {
+            let texts = Texts::open(&context.data_folder()?, access).map_err(failed)?;
+            Ok(Some((texts, history::archive(context)?)))
         }
     }
 }

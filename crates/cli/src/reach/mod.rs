@@ -9,11 +9,12 @@ mod log;
 mod start;
 
 use std::{
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use subscope_client::{Address, Client, ClientError, Fit, Own};
+use subscope_client::{Address, Client, ClientError, Fit, Own, connect_socket};
 use subscope_hub::clock;
 use subscope_model::{Health, HubMode};
 use subscope_store::Sqlite;
@@ -35,6 +36,9 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The variable that keeps commands from starting a hub.
 const NO_AUTOSTART: &str = "SUBSCOPE_NO_AUTOSTART";
 
+/// How long the first sign of life of a hub may take. Both its server and the thread that owns its sessions answer within some
+/// milliseconds, whatever they do meanwhile; answers themselves may take longer.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// How long a hub that was started may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How long an answer is waited for where somebody else holds the store: a hub that begins answers within that, and an
@@ -54,6 +58,8 @@ pub(crate) enum Nobody {
     NotWanted,
     /// Somebody else writes the store, and answers nothing.
     Locked,
+    /// One accepts connections and does not answer, in words for people. It holds the store.
+    Unresponsive(String),
     /// One cannot be started or talked to, in words for people.
     Failed(String),
 }
@@ -88,7 +94,9 @@ impl Reach {
 
     /// Whether somebody listens on the hub's socket; not, whether it answers. Never waits.
     pub(crate) fn is_listened_to(&self) -> bool {
-        Client::connect(Address::Socket(self.data.join(SOCKET))).is_ok()
+        // Where there is no room for another connection somebody listens, too.
+        let connected = connect_socket(&self.data.join(SOCKET), Duration::ZERO);
+        connected.map_or_else(|error| error.kind() == io::ErrorKind::TimedOut, |_| true)
     }
 
     /// Connects to the hub, after starting one if need be.
@@ -113,15 +121,11 @@ impl Reach {
 
     /// Asks who answers on the socket; `None` where nobody does.
     fn greet(&self) -> Result<Option<(Client, Health)>, Nobody> {
-        let address = Address::Socket(self.data.join(SOCKET));
-        let greeted = Client::connect(address).and_then(|mut client| {
-            let health = client.health()?;
-            Ok((client, health))
-        });
-        match greeted {
+        match greet(&self.data) {
             Ok(greeted) => Ok(Some(greeted)),
             // One that breaks off is about to leave, or full to the brim: it is as good as none.
             Err(ClientError::Unreachable { .. } | ClientError::Broken(_)) => Ok(None),
+            Err(error @ ClientError::Unresponsive { .. }) => Err(Nobody::Unresponsive(unresponsive(&error))),
             Err(error) => Err(Nobody::Failed(error.to_string())),
         }
     }
@@ -132,7 +136,12 @@ impl Reach {
         let (began, mut started) = (clock::tick(), clock::tick());
         let mut is_locked = false;
         loop {
-            if let Some((client, health)) = self.greet()? {
+            let greeted = match self.greet() {
+                // One that has just begun is busy with that.
+                Err(Nobody::Unresponsive(_)) if began.elapsed() < START_LIMIT => None,
+                greeted => greeted?,
+            };
+            if let Some((client, health)) = greeted {
                 // Whoever was faster has started it: of its version nothing is known either.
                 if Fit::of(Own::of(VERSION), &health).can_talk {
                     return Ok(client);
@@ -165,14 +174,32 @@ impl Reach {
     }
 }
 
+/// Asks the hub of a folder for data how it is, and waits no longer than [`SIGN_OF_LIFE`] for that.
+pub(crate) fn greet(data: &Path) -> Result<(Client, Health), ClientError> {
+    Client::greet(Address::Socket(data.join(SOCKET)), SIGN_OF_LIFE)
+}
+
+/// Says of a hub that does not answer what can be done about it.
+fn unresponsive(error: &ClientError) -> String {
+    let cure = match error {
+        ClientError::Unresponsive { pid: Some(pid), .. } => {
+            format!(
+                "`kill -CONT {pid}` continues it where it was stopped, `kill -9 {pid}` ends it where it hangs"
+            )
+        }
+        _ => "end its process where it hangs".to_owned(),
+    };
+    format!("{error} within {} s; {cure}", SIGN_OF_LIFE.as_secs())
+}
+
 /// Ends the hub that runs; whoever started it.
 ///
 /// # Errors
-/// Where none runs, or it does not end.
+/// Where none runs, it does not answer, or it does not end.
 pub(crate) fn stop(data: &Path) -> Result<(), CliError> {
-    let connected = Client::connect(Address::Socket(data.join(SOCKET)));
-    let client = connected.map_err(|error| match error {
+    let (client, _) = greet(data).map_err(|error| match error {
         ClientError::Unreachable { .. } => CliError::new(Kind::Failed, "no hub runs"),
+        ClientError::Unresponsive { .. } => CliError::new(Kind::Failed, unresponsive(&error)),
         error => CliError::caused(Kind::Failed, error),
     })?;
     drain(client, data)
@@ -193,10 +220,15 @@ fn drain(mut client: Client, data: &Path) -> Result<(), CliError> {
 }
 
 /// Lets a hub that a command started leave, so that its store can be written by this process. Others stay.
+///
+/// # Errors
+/// Where it does not answer, or does not leave.
 pub(crate) fn make_room(data: &Path) -> Result<(), CliError> {
-    let Ok(mut client) = Client::connect(Address::Socket(data.join(SOCKET))) else { return Ok(()) };
-    match client.health() {
-        Ok(Health { mode: HubMode::Background, .. }) => drain(client, data),
+    match greet(data) {
+        Ok((client, Health { mode: HubMode::Background, .. })) => drain(client, data),
+        Err(error @ ClientError::Unresponsive { .. }) => {
+            Err(CliError::new(Kind::Failed, unresponsive(&error)))
+        }
         Ok(_) | Err(_) => Ok(()),
     }
 }

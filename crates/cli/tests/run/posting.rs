@@ -13,7 +13,7 @@ use crate::common::serving::{Serving, exchange, posting};
 /// A command that writes its address down, waits for a file, and ends.
 pub(super) struct Posting {
     pub(super) child: std::process::Child,
-    address: String,
+    pub(super) address: String,
     pub(super) go: PathBuf,
 }
 

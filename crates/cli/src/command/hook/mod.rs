@@ -5,10 +5,12 @@
 //! the standard library only. Whatever happens it ends with exit code 0 (2 would block the agent's call), prints nothing
 //! but a decision of the hub, and is over by [`DEADLINE`] and [`SPOOL_LIMIT`].
 //!
-//! Flow: it reads stdin, posts it, and spools it where that fails or takes too long. Everything happens on one thread,
+//! Flow: it reads stdin, posts it, and spools it where that fails or takes too long; after that [`breaker`] has the next hooks
+//! spool at once until the hub answers again. Everything happens on one thread,
 //! since starting a second costs as much as the post: whatever can wait is waited for until the deadline and no longer
 //! ([`patient`]). Only the spool, on a disk that may not answer, has a second thread beside it, which ends the process.
 
+mod breaker;
 mod http;
 mod patient;
 
@@ -28,7 +30,11 @@ use std::{
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_hub::clock;
 
-use self::patient::{Deadline, Patient};
+pub(crate) use self::breaker::Breaker;
+use self::{
+    breaker::Breaking,
+    patient::{Deadline, Patient},
+};
 use crate::{environment::Environment, reach::SOCKET};
 
 /// Until when a payload must be read, posted and answered. A hub answers after its commit, usually within a few
@@ -82,10 +88,38 @@ fn deliver(data: &Path) {
     if body.is_empty() {
         return;
     }
-    match read.and_then(|()| post(&trusted_socket(data)?, delivery, &body, deadline)) {
+    let breaker = Breaker::of(data);
+    // A payload that came late leaves the hub little time: that says nothing about the hub.
+    let is_early = deadline.left().is_ok_and(|left| left > DEADLINE / 2);
+    match read.and_then(|()| ask_hub(data, &breaker, delivery, &body, deadline)) {
         Ok(answer) => print(&answer),
-        Err(_) => spool(data, delivery, &body),
+        Err(error) => {
+            spool(data, delivery, &body);
+            if is_early && error.kind() == io::ErrorKind::TimedOut {
+                breaker.trip();
+            }
+        }
     }
+}
+
+/// Posts the payload, unless the breaker is open.
+fn ask_hub(
+    data: &Path,
+    breaker: &Breaker,
+    delivery: Delivery,
+    body: &[u8],
+    deadline: Deadline,
+) -> io::Result<Vec<u8>> {
+    let socket = trusted_socket(data)?;
+    let state = breaker.state();
+    if state == Breaking::Open {
+        return Err(io::ErrorKind::ResourceBusy.into());
+    }
+    let answer = post(&socket, delivery, body, deadline)?;
+    if state == Breaking::HalfOpen {
+        breaker.reset();
+    }
+    Ok(answer)
 }
 
 /// Spools, and ends the process where that takes too long.

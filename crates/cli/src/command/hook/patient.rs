@@ -4,19 +4,12 @@ use std::{
     io::{self, IoSlice, Read, Write},
     os::{fd::AsFd, unix::net::UnixStream},
     path::Path,
-    thread,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    net::{AddressFamily, SocketAddrUnix, SocketType, connect as connect_to, socket},
-};
-
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use subscope_client::connect_socket;
 use subscope_hub::clock;
-
-/// How long is waited for room among those who want to come in.
-const CROWDED: Duration = Duration::from_millis(2);
 
 /// A moment after which nothing is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +20,11 @@ impl Deadline {
         Self(clock::tick() + time)
     }
 
-    fn left(self) -> io::Result<Duration> {
+    /// How long it is until then.
+    ///
+    /// # Errors
+    /// That it is over.
+    pub(super) fn left(self) -> io::Result<Duration> {
         let left = self.0.saturating_duration_since(clock::tick());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
@@ -88,16 +85,7 @@ impl<T: Write + AsFd> Write for Patient<T> {
 
 /// Connects to a Unix socket. The stream never blocks.
 pub(super) fn connect(path: &Path, deadline: Deadline) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(path)?;
-    let stream = UnixStream::from(socket(AddressFamily::UNIX, SocketType::STREAM, None)?);
+    let stream = connect_socket(path, deadline.left()?)?;
     stream.set_nonblocking(true)?;
-    loop {
-        match connect_to(&stream, &address) {
-            Ok(()) => return Ok(stream),
-            Err(rustix::io::Errno::INTR) => {}
-            // There is nothing to wait with for room in the queue of those who want to come in.
-            Err(rustix::io::Errno::AGAIN) => thread::sleep(CROWDED.min(deadline.left()?)),
-            Err(error) => return Err(error.into()),
-        }
-    }
+    Ok(stream)
 }

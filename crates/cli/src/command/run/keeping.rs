@@ -43,7 +43,7 @@ pub(super) fn keeper(context: &Context) -> Result<Keeper, CliError> {
         reach.hub().map_err(|nobody| match nobody {
             Nobody::NotWanted => "no hub runs".to_owned(),
             Nobody::Locked => "another process writes the store and answers nothing".to_owned(),
-            Nobody::Failed(why) => why,
+            Nobody::Unresponsive(why) | Nobody::Failed(why) => why,
         })
     };
     let connect: Connect = Arc::new(Mutex::new(Box::new(connect)));

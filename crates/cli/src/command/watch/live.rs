@@ -64,6 +64,10 @@ pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Fo
             return Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Nothing });
         }
         Err(Nobody::NotWanted | Nobody::Locked) => {}
+        Err(Nobody::Unresponsive(why)) => {
+            context.warn(&format!("{why}; going on without it, nothing is kept"));
+            return in_process(Box::new(Live::projects(projects_folder(context))?), context);
+        }
         Err(Nobody::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
     match Hosting::prepare(HubMode::Command, None, context)? {
@@ -156,6 +160,6 @@ fn words(nobody: &Nobody) -> String {
     match nobody {
         Nobody::NotWanted => "the hub has ended; waiting for another".to_owned(),
         Nobody::Locked => "another process writes the store and answers nothing; waiting for it".to_owned(),
-        Nobody::Failed(why) => format!("{why}; trying again"),
+        Nobody::Unresponsive(why) | Nobody::Failed(why) => format!("{why}; trying again"),
     }
 }

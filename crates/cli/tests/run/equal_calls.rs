@@ -1,0 +1,156 @@
+//! Programs that number the calls of each run from one: equal call ids of different runs are different calls.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::read_dir,
+};
+
+use serde_json::{Value, json as value};
+
+use super::{
+    posting::{Posting, event},
+    *,
+};
+use crate::common::serving::{Serving, exchange, posting};
+
+/// How many programs post at once, and how many calls each makes.
+const WRITERS: usize = 50;
+const CALLS: usize = 100;
+
+/// All calls of one program, each begun and ended, as it posts them.
+fn events_of(who: usize) -> Vec<Value> {
+    let run = format!("r{who}");
+    let mut events = vec![event(&run, "subagent_start", value!({}))];
+    for number in 0..CALLS {
+        let call = |payload: String| value!({"toolName": "t", "toolCallId": format!("c{number}"), "payload": payload});
+        events.push(event(&run, "tool_call", call(format!("asks {who}.{number}"))));
+        events.push(event(&run, "tool_result", call(format!("told {who}.{number}"))));
+    }
+    events.push(event(&run, "subagent_end", value!({})));
+    events
+}
+
+/// Has all programs post at once, each over one connection at a time and in its own order.
+fn post_all(address: &str) {
+    thread::scope(|scope| {
+        for who in 0..WRITERS {
+            scope.spawn(move || {
+                for event in events_of(who) {
+                    let stream = std::net::TcpStream::connect(address).unwrap();
+                    stream.set_read_timeout(Some(LIMIT)).unwrap();
+                    let body = event.to_string();
+                    let (status, answer) =
+                        exchange(stream, &posting(address, "/subagent-events", "", body.as_bytes()));
+                    assert_eq!(status, 200, "{answer}");
+                }
+            });
+        }
+    });
+}
+
+/// How many completed calls each agent of some trees has; the root has none.
+fn calls_by_agent(trees: &[Value]) -> BTreeMap<String, usize> {
+    let mut ids = BTreeSet::new();
+    let mut calls = BTreeMap::new();
+    for tree in trees {
+        for agent in tree["agents"].as_array().unwrap().iter().filter(|agent| agent["id"] != "root") {
+            let tools = agent["tools"].as_array().unwrap();
+            assert!(tools.iter().all(|tool| tool["status"] == "ok" && tool["basis"] == "wire"), "{agent}");
+            ids.extend(tools.iter().map(|tool| (tree["session"]["id"].to_string(), tool["id"].to_string())));
+            calls.insert(agent["id"].as_str().unwrap().to_owned(), tools.len());
+        }
+    }
+    assert_eq!(ids.len(), WRITERS * CALLS, "each call has an id of its own in its session");
+    calls
+}
+
+/// What [`calls_by_agent`] is to say.
+fn expected() -> BTreeMap<String, usize> {
+    (0..WRITERS).map(|who| (format!("r{who}"), CALLS)).collect()
+}
+
+fn tree_of(env: &TestEnv, target: &str) -> Value {
+    json(&env.run(&["tree", target, "--json"]).success())
+}
+
+/// The calls that were begun, and the results, with the agent that each printed block names.
+fn printed_calls(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let mut printed = (BTreeSet::new(), BTreeSet::new());
+    for block in text.split("#### ") {
+        for (word, seen) in [("asks ", &mut printed.0), ("told ", &mut printed.1)] {
+            let Some((_, rest)) = block.split_once(word) else { continue };
+            let call = rest.split(|letter: char| letter != '.' && !letter.is_ascii_digit()).next().unwrap();
+            let who = call.split('.').next().unwrap();
+            assert!(block.contains(&format!("name of r{who}")), "{call} is blamed on another:\n{block}");
+            assert!(seen.insert(call.to_owned()), "{call} is printed twice");
+        }
+    }
+    printed
+}
+
+#[test]
+fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_run() {
+    let env = env();
+    let log = env.path("work/log");
+    let options = format!("--verbose --full --log-dir {}", log.display());
+    let mut posting = Posting::start(&env, &options, None);
+    let errors = posting.child.stderr.take().unwrap();
+    let reading = thread::spawn(move || std::io::read_to_string(errors).unwrap());
+    post_all(&posting.address);
+    fs::write(&posting.go, "").unwrap();
+    let text = reading.join().unwrap();
+    assert_eq!(posting.child.wait().unwrap().code(), Some(5), "{text}");
+
+    let (begun, ended) = printed_calls(&text);
+    assert_eq!((begun.len(), ended.len()), (WRITERS * CALLS, WRITERS * CALLS));
+
+    let trace = read_dir(&log)
+        .unwrap()
+        .map(|iteration| iteration.unwrap().path().join("trace.json"))
+        .find(|trace| trace.exists())
+        .unwrap();
+    let mut traced = BTreeMap::new();
+    for event in json(&fs::read_to_string(trace).unwrap())["events"].as_array().unwrap() {
+        let calls: &mut usize = traced.entry(event["id"].as_str().unwrap().to_owned()).or_default();
+        *calls += usize::from(event["type"] == "progress");
+    }
+    assert_eq!(traced, expected());
+
+    let rows = json(&env.run(&["ls", "--json"]).success());
+    let session = rows["sessions"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(calls_by_agent(&[tree_of(&env, &session)]), expected());
+    assert_eq!(rows["sessions"][0]["tool_calls"], WRITERS * CALLS, "{rows}");
+}
+
+#[test]
+fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_serve() {
+    let env = env();
+    let serving = Serving::start(&env, "");
+    post_all(&serving.address);
+    let began = clock::tick();
+    loop {
+        let trees: Vec<Value> =
+            (0..WRITERS).filter_map(|who| serving.tree(&format!("events:r{who}"))).collect();
+        let is_whole = |tree: &Value| tree["summary"]["completed"] == 1;
+        // What was taken is concluded a moment later.
+        if trees.len() == WRITERS && trees.iter().all(is_whole) {
+            assert_eq!(calls_by_agent(&trees), expected());
+            break;
+        }
+        assert!(began.elapsed() < LIMIT, "{} sessions", trees.len());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_in_a_file() {
+    let env = env();
+    let all: Vec<Vec<Value>> = (0..WRITERS).map(events_of).collect();
+    let mut lines = String::new();
+    // One event of each in turn: that is how they come when all post at once.
+    for number in 0..all[0].len() {
+        all.iter().for_each(|events| lines += &format!("{}\n", events[number]));
+    }
+    let file = env.write("work/events.jsonl", lines);
+    assert_eq!(calls_by_agent(&[tree_of(&env, file.to_str().unwrap())]), expected());
+}
