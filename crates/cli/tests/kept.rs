@@ -15,7 +15,7 @@ use std::{
 use common::{env, json, run, told};
 use serde_json::Value;
 use subscope_testkit::{
-    env::TestEnv,
+    env::{Ran, TestEnv},
     fixtures::{self, recording},
     lines::transcript,
 };
@@ -260,4 +260,129 @@ fn a_copied_history_counts_once_on_every_face() {
         .map(|row| answer(&env, &format!("tree --json {}", row["id"].as_str().unwrap())))
         .collect();
     assert_eq!(sum(&named), tokens);
+}
+
+/// The compressed files of the archive.
+fn compressed(env: &TestEnv) -> Vec<PathBuf> {
+    let is_compressed = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "zst");
+    files(&archive(env)).into_iter().filter(is_compressed).collect()
+}
+
+/// Enough for three frames of the archive.
+const MESSAGES: usize = 800;
+
+/// A session of many messages in one transcript that the archive alone has, in several frames. Returns its id.
+fn long_session_gone(env: &TestEnv) -> &'static str {
+    let id = "bbbb0000-long";
+    let lines = (0..MESSAGES).map(|number| {
+        let line = if number == 0 {
+            transcript::user("Count.")
+        } else {
+            transcript::assistant(&format!("This is message {number:04}. {}", "So on. ".repeat(100)))
+                .stop("end_turn")
+        };
+        format!("{}\n", line.session(id).set("timestamp", "2026-11-01T10:00:00.000Z").line())
+    });
+    let path = projects(env).join(format!("-long/{id}.jsonl"));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, lines.collect::<String>()).unwrap();
+    answer(env, &kept(env, "index --archive --json"));
+    fs::remove_file(&path).unwrap();
+    answer(env, &kept(env, "index --json"));
+    id
+}
+
+#[test]
+fn a_damaged_frame_is_named_with_its_file_and_the_others_are_read() {
+    let env = env();
+    let id = long_session_gone(&env);
+    let rows = answer(&env, &kept(&env, "ls --json"));
+    let healthy = run(&env, &kept(&env, "doctor"), &[]);
+    assert!(
+        healthy.stdout.contains("1 compressed transcripts; all checksums are right"),
+        "{}",
+        healthy.stdout
+    );
+    let feed = |options: &str| run(&env, &kept(&env, &format!("export {id} --as feed {options}")), &[]);
+    let messages = |ran: &Ran| ran.stdout.matches("This is message ").count();
+    let whole = feed("");
+    assert_eq!((told(&whole), messages(&whole)), ((0, ""), MESSAGES - 1));
+
+    let [path] = &compressed(&env)[..] else { panic!("one transcript is one file") };
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(path, &bytes).unwrap();
+
+    let rest = feed("");
+    assert_eq!(rest.code, Some(0), "{}", rest.stderr);
+    let place = format!("{}: damaged archive: lost bytes ", path.display());
+    assert!(rest.stderr.contains(&place), "{}", rest.stderr);
+    assert!(rest.stdout.contains("message 0001.") && rest.stdout.contains("message 0799."));
+    assert!((MESSAGES / 3..MESSAGES - 100).contains(&messages(&rest)), "{} are left", messages(&rest));
+    assert_eq!(feed("--strict").code, Some(3));
+    let doctor = run(&env, &kept(&env, "doctor"), &[]);
+    assert_eq!(doctor.code, Some(1));
+    assert!(doctor.stdout.contains(&place), "{}", doctor.stdout);
+
+    // Other rules: rows that were made of all of it are not replaced by what is left.
+    let bundled = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/prices.toml")).unwrap();
+    env.write("dear.toml", dearer(&bundled));
+    let mut command = env.command();
+    command.env("SUBSCOPE_PRICES", env.path("dear.toml"));
+    command.args(kept(&env, "index --json").split_whitespace());
+    let again = subscope_testkit::env::run(command, b"");
+    assert!(again.code == Some(0) && again.stderr.contains(&place), "{}", again.stderr);
+    assert_eq!(answer(&env, &kept(&env, "ls --json")), rows);
+}
+
+#[test]
+fn an_archive_that_lost_its_end_gives_what_is_left_and_keeps_the_rows() {
+    let env = env();
+    let id = long_session_gone(&env);
+    let rows = answer(&env, &kept(&env, "ls --json"));
+    let [path] = &compressed(&env)[..] else { panic!("one transcript is one file") };
+    let bytes = fs::read(path).unwrap();
+    fs::write(path, &bytes[..bytes.len() * 3 / 4]).unwrap();
+    let feed = run(&env, &kept(&env, &format!("export {id} --as feed")), &[]);
+    assert!(feed.code == Some(0) && feed.stdout.contains("This is message 0001."), "{}", feed.stderr);
+    let place = format!("{}: damaged archive: unreadable seek table", path.display());
+    assert!(feed.stderr.contains(&place), "{}", feed.stderr);
+    let again = run(&env, &kept(&env, "index --json"), &[]);
+    assert!(again.code == Some(0) && again.stderr.contains(&place), "{}", again.stderr);
+    assert_eq!(answer(&env, &kept(&env, "ls --json")), rows);
+}
+
+#[test]
+fn an_archive_of_an_older_version_is_read_and_gets_checksums() {
+    let env = env();
+    env.adopt(&recording("2.1.330", "a-single"));
+    let id = recording("2.1.330", "a-single").truth().session.id;
+    answer(&env, &kept(&env, "index --archive --json"));
+    fs::remove_dir_all(projects(&env)).unwrap();
+    answer(&env, &kept(&env, "index --json"));
+    let feed = || {
+        let ran = run(&env, &kept(&env, &format!("export {id} --as feed")), &[]);
+        assert_eq!(told(&ran), (0, ""));
+        ran.stdout
+    };
+    let before = feed();
+    let old = files(&fixtures::root().join("archive/without-checksums"));
+    let of_old = |path: &Path| {
+        let same = old.iter().find(|old| old.file_name() == path.file_name());
+        fs::read(same.unwrap()).unwrap()
+    };
+    for path in compressed(&env) {
+        fs::write(&path, of_old(&path)).unwrap();
+    }
+    assert_eq!(feed(), before);
+    let doctor = |expected: &str| {
+        let ran = run(&env, &kept(&env, "doctor"), &[]);
+        assert!(ran.code == Some(0) && ran.stdout.contains(expected), "{}{}", ran.stdout, ran.stderr);
+    };
+    doctor("3 compressed transcripts, 3 of an older version without checksums");
+    answer(&env, &kept(&env, "index --json"));
+    doctor("3 compressed transcripts; all checksums are right");
+    assert_eq!(feed(), before);
+    assert!(compressed(&env).iter().all(|path| fs::read(path).unwrap() != of_old(path)));
 }

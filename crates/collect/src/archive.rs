@@ -7,7 +7,7 @@
 use std::{
     ffi::OsString,
     fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions},
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Component, Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
@@ -15,8 +15,9 @@ use std::{
 
 use crate::{
     expand,
-    frames::{self, Frames},
-    read::{open_regular, read_span},
+    frames::{self, FrameWriter, Frames, Table},
+    list::{self, Kind},
+    read::{open_regular, read_file, read_span},
 };
 
 /// The archive of a data folder. It need not exist until something is taken.
@@ -25,7 +26,7 @@ pub struct Archive {
     folder: PathBuf,
 }
 
-/// A file of which the archive has all bytes.
+/// A file of which the archive has the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// Where it stands; to be read with [`crate::read`], at the original's offsets.
@@ -34,6 +35,19 @@ pub struct Kept {
     pub bytes: u64,
     /// When the original was last written, in nanoseconds since 1970.
     pub modified_ns: i64,
+    /// Whether its seek table is damaged, so that `bytes` may be less. What is found is read all the same.
+    pub is_damaged: bool,
+}
+
+/// What [`Archive::verify`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Compressed files.
+    pub files: u64,
+    /// Those of them that an older version wrote, without checksums.
+    pub without_checksums: u64,
+    /// Files that are damaged or cannot be read, each with what is wrong.
+    pub damaged: Vec<(PathBuf, String)>,
 }
 
 impl Archive {
@@ -73,25 +87,21 @@ impl Archive {
         remove(&with_ending(&own, frames::ENDING))
     }
 
-    /// Compresses a file whose original is gone, if that is not done yet, and returns it; `None` where it was never taken.
+    /// Compresses a file whose original is gone, if that is not done yet, and returns it; `None` where it was never taken. One
+    /// that an older version compressed gets checksums.
     ///
     /// # Errors
     ///
-    /// What the operating system says. The file that was taken then stays.
+    /// What the operating system says; `InvalidData` where a file without checksums is damaged, or what was written does not
+    /// read back as it should. The file that was there then stays.
     pub fn settle(&self, original: &Path) -> io::Result<Option<Kept>> {
         let Ok(own) = self.place(original) else { return Ok(None) };
         let packed = with_ending(&own, frames::ENDING);
         if own.exists() {
-            let mut from = open_regular(&own)?;
-            let metadata = from.metadata()?;
-            let part = with_ending(&own, "part");
-            let mut to = BufWriter::new(new_file(&part)?);
-            frames::write(&mut from, &mut to)?;
-            to.flush()?;
-            to.get_ref().set_times(times(&metadata))?;
-            to.get_ref().sync_all()?;
-            fs::rename(&part, &packed)?;
+            compress(&own, &packed)?;
             remove(&own)?;
+        } else if packed.exists() && Frames::open(&packed)?.table == Table::Unchecked {
+            compress(&packed, &packed)?;
         }
         self.find(original)
     }
@@ -115,16 +125,43 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// What the operating system says; `InvalidData` where it is damaged.
+    /// What the operating system says.
     pub fn find(&self, original: &Path) -> io::Result<Option<Kept>> {
         let Ok(own) = self.place(original) else { return Ok(None) };
         if let Ok(metadata) = fs::symlink_metadata(&own) {
-            return Ok(Some(Kept { path: own, bytes: metadata.len(), modified_ns: modified_ns(&metadata) }));
+            let (bytes, modified_ns) = (metadata.len(), modified_ns(&metadata));
+            return Ok(Some(Kept { path: own, bytes, modified_ns, is_damaged: false }));
         }
         let packed = with_ending(&own, frames::ENDING);
         let Ok(metadata) = fs::symlink_metadata(&packed) else { return Ok(None) };
-        let bytes = Frames::open(&packed)?.bytes;
-        Ok(Some(Kept { path: packed, bytes, modified_ns: modified_ns(&metadata) }))
+        let Frames { bytes, table, .. } = Frames::open(&packed)?;
+        let is_damaged = table == Table::Damaged;
+        Ok(Some(Kept { path: packed, bytes, modified_ns: modified_ns(&metadata), is_damaged }))
+    }
+
+    /// Reads every compressed file and compares it with its checksums, which takes as long as reading the archive does.
+    pub fn verify(&self) -> Verified {
+        let mut verified = Verified::default();
+        let mut folders = vec![self.folder.clone()];
+        while let Some(folder) = folders.pop() {
+            let entries = match list::entries(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    verified.damaged.push((folder, error.to_string()));
+                    continue;
+                }
+            };
+            for (path, kind) in entries {
+                match kind {
+                    Kind::Folder => folders.push(path),
+                    Kind::File if frames::is_frames(&path) => verified.add(path),
+                    Kind::File | Kind::Link | Kind::Special => {}
+                }
+            }
+        }
+        verified.damaged.sort();
+        verified
     }
 
     /// Returns a span of a file that may have been deleted since.
@@ -175,6 +212,19 @@ impl Archive {
     }
 }
 
+impl Verified {
+    fn add(&mut self, path: PathBuf) {
+        self.files += 1;
+        let outcome = Frames::open(&path).and_then(|mut frames| {
+            self.without_checksums += u64::from(frames.table == Table::Unchecked);
+            frames.read(0, &mut |_, _| {})
+        });
+        if let Err(error) = outcome {
+            self.damaged.push((path, error.to_string()));
+        }
+    }
+}
+
 /// Whether what is kept is the file as it stands: the same one, or a copy of the same length and time.
 fn is_same(kept: &Metadata, now: &Metadata) -> bool {
     let is_one = (kept.dev(), kept.ino()) == (now.dev(), now.ino());
@@ -187,6 +237,47 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut copy = new_file(to)?;
     io::copy(&mut original, &mut copy)?;
     copy.set_times(times(&metadata))
+}
+
+/// Compresses a file to another path, which it replaces at once when what was written has been read back and is the same.
+fn compress(from: &Path, to: &Path) -> io::Result<()> {
+    let part = with_ending(to, "part");
+    let outcome = write_frames(from, &part).and_then(|length| compare(&part, from, length));
+    match outcome {
+        Ok(()) => fs::rename(&part, to),
+        Err(error) => remove(&part).and(Err(error)),
+    }
+}
+
+/// Writes a file's content compressed, with the file's time, down to the disk. Returns the content's length.
+fn write_frames(from: &Path, to: &Path) -> io::Result<u64> {
+    let metadata = fs::symlink_metadata(from)?;
+    let mut writer = FrameWriter::new(BufWriter::new(new_file(to)?))?;
+    let mut written = Ok(());
+    let length = read_file(from, 0, &mut Vec::new(), &mut |_, bytes| {
+        if written.is_ok() {
+            written = writer.push(bytes);
+        }
+    })?;
+    written?;
+    let file = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.set_times(times(&metadata))?;
+    file.sync_all()?;
+    Ok(length)
+}
+
+/// Reads a compressed file back and compares it with what it was made from.
+fn compare(packed: &Path, original: &Path, length: u64) -> io::Result<()> {
+    let mut is_equal = true;
+    let end = Frames::open(packed)?.read(0, &mut |at, bytes| {
+        is_equal = is_equal && read_span(original, at, bytes.len()).is_ok_and(|span| span == bytes);
+    })?;
+    if is_equal && end == length {
+        Ok(())
+    } else {
+        let what = format!("{} does not read back as {}", packed.display(), original.display());
+        Err(io::Error::new(io::ErrorKind::InvalidData, what))
+    }
 }
 
 fn times(metadata: &Metadata) -> FileTimes {

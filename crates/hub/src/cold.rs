@@ -86,7 +86,7 @@ fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -
         let outcome = read::read_file(found.place(), 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
         part.fold.flush(source);
         if let Err(error) = outcome {
-            part.problems.push(Problem { at: found.path.display().to_string(), what: error.to_string() });
+            part.problems.push(Problem { at: found.place().display().to_string(), what: error.to_string() });
         }
         part.paths.push(found.kept_at.unwrap_or(found.path));
     }

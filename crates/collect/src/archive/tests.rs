@@ -1,5 +1,7 @@
 //! What is taken stays, wherever its original goes, and nothing else is touched.
 
+use std::io::Write;
+
 use super::*;
 
 struct Place {
@@ -54,6 +56,67 @@ fn what_is_taken_grows_with_its_original_and_outlives_it() {
     assert_eq!(archive.find(&original).unwrap(), None);
     let gone = archive.read_span(&original, 0, 1).unwrap_err();
     assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+}
+
+/// An archive as an older version wrote it, without checksums, of files that are gone.
+const OLD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/archive/without-checksums");
+const OLD_FILE: &str = "5fc6934e-ead9-44d1-b2be-8c629ff9d172.jsonl.zst";
+
+/// Puts the old archive's file in the place of one that is kept, and returns where it stands.
+fn older(archive: &Archive, original: &Path) -> PathBuf {
+    archive.take(original).unwrap();
+    fs::remove_file(original).unwrap();
+    let kept = archive.settle(original).unwrap().unwrap();
+    fs::copy(Path::new(OLD).join(OLD_FILE), &kept.path).unwrap();
+    kept.path
+}
+
+#[test]
+fn a_file_of_an_older_version_is_read_and_gets_checksums() {
+    let Place { archive, original, _folder } = place(b"one\n");
+    let path = older(&archive, &original);
+    let content = text(&archive, &original);
+    assert!(content.len() > 10_000 && content.starts_with(b"{") && content.ends_with(b"}\n"));
+    assert_eq!(archive.verify(), Verified { files: 1, without_checksums: 1, damaged: Vec::new() });
+    let before = archive.find(&original).unwrap();
+    assert_eq!(archive.settle(&original).unwrap(), before, "same path, length and time");
+    assert_eq!(archive.verify(), Verified { files: 1, without_checksums: 0, damaged: Vec::new() });
+    assert_eq!(text(&archive, &original), content);
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left there");
+}
+
+#[test]
+fn a_damaged_file_of_an_older_version_stays_as_it_is() {
+    let Place { archive, original, _folder } = place(b"one\n");
+    let path = older(&archive, &original);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[5] ^= 0xFF;
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(archive.settle(&original).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    let Verified { files, without_checksums, damaged } = archive.verify();
+    assert_eq!((files, without_checksums, damaged.len()), (1, 1, 1));
+    assert!(damaged[0].0 == path && damaged[0].1.contains("lost bytes 0 to "), "{damaged:?}");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing else is left there");
+}
+
+#[test]
+fn what_does_not_read_back_as_its_original_does_not_replace_it() {
+    let Place { archive, original, _folder } = place(b"one\n");
+    archive.take(&original).unwrap();
+    let part = original.with_extension("part");
+    let length = write_frames(&original, &part).unwrap();
+    assert!(compare(&part, &original, length).is_ok());
+    let other = original.with_extension("other");
+    for content in ["two\n", "one\ntwo\n", "on", ""] {
+        fs::write(&other, content).unwrap();
+        let length = content.len() as u64;
+        assert_eq!(compare(&part, &other, length).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+    let mut bytes = fs::read(&part).unwrap();
+    bytes[12] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    assert_eq!(compare(&part, &original, length).unwrap_err().kind(), io::ErrorKind::InvalidData);
 }
 
 #[test]

@@ -31,6 +31,8 @@ struct Folded {
     trees: Vec<(Tree, Option<Millis>)>,
     held: Vec<Held>,
     sources: Vec<Source>,
+    /// Sessions of which the archive is damaged: their rows stay as they are.
+    gone: Vec<SessionId>,
     problems: Vec<Problem>,
     bytes: u64,
 }
@@ -88,11 +90,12 @@ impl Batch {
         }
         self.commit.held.extend(one.held);
         self.commit.sources.extend(one.sources);
+        self.commit.gone.extend(one.gone);
     }
 
     fn keep(&mut self, run: &mut Run<'_>, keep: Keep<'_>) -> Result<(), IndexError> {
         let Self { commit, sessions, bytes, .. } = std::mem::take(self);
-        if !commit.trees.is_empty() || !commit.sources.is_empty() {
+        if !commit.trees.is_empty() || !commit.sources.is_empty() || !commit.gone.is_empty() {
             keep(commit)?;
         }
         run.report.bytes += bytes;
@@ -121,16 +124,23 @@ fn fold_all(groups: &[Work], next: &AtomicUsize, options: &IndexOptions, sender:
 fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
     let mut fold = Fold::new(FoldOptions { keep: Depth::Rows, cutoff: None, events: false });
     let mut folded = Folded::default();
+    let mut is_damaged = false;
     for (found, _) in &work.files {
         let source = fold.open(spec(found, 0, None));
         let outcome = read::read_file(found.place(), 0, chunk, &mut |_, bytes| fold.push(source, bytes));
         fold.flush(source);
         match outcome {
             Ok(end) => folded.bytes += end,
-            Err(error) => folded
-                .problems
-                .push(Problem { at: found.path.display().to_string(), what: error.to_string() }),
+            Err(error) => {
+                is_damaged |= found.kept_at.is_some();
+                let at = found.place().display().to_string();
+                folded.problems.push(Problem { at, what: error.to_string() });
+            }
         }
+    }
+    if is_damaged && work.has_rows {
+        folded.gone = fold.sessions().cloned().collect();
+        return folded;
     }
     // What was handed over may tell of other sessions too: these are not made here.
     let mut sessions: Vec<SessionId> = fold.sessions().cloned().collect();

@@ -33,6 +33,9 @@ pub(super) struct Work {
     pub(super) received: Vec<Received>,
     /// What of its sessions is known to count elsewhere.
     pub(super) elsewhere: Arc<BTreeMap<SessionId, Elsewhere>>,
+    /// Whether rows were made of all these files before, and only the archive's may differ since: where one of them is
+    /// damaged, the rows know more than it does.
+    pub(super) has_rows: bool,
 }
 
 impl Plan {
@@ -94,7 +97,10 @@ pub(super) fn plan(
             let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
             let received =
                 session.map(|session| store.received_of(&session)).transpose()?.unwrap_or_default();
-            plan.groups.push(Work { files, received, elsewhere: Arc::clone(&elsewhere) });
+            let is_past =
+                |it: &(Found, Identity)| of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it));
+            let has_rows = files.iter().all(is_past);
+            plan.groups.push(Work { files, received, elsewhere: Arc::clone(&elsewhere), has_rows });
         }
         Ok(())
     };
@@ -172,7 +178,15 @@ impl Missing {
                 continue;
             };
             // Its number is another one in the archive; that it is the same file is known by its name there.
-            let now = Identity { bytes: kept.bytes, modified_ns: kept.modified_ns, ..*identity };
+            let mut now = Identity { bytes: kept.bytes, modified_ns: kept.modified_ns, ..*identity };
+            if kept.is_damaged {
+                // What is missing of it is no change of the transcript.
+                now = *identity;
+                let at = kept.path.display().to_string();
+                report
+                    .problems
+                    .push(Problem { at, what: "damaged archive: unreadable seek table".to_owned() });
+            }
             let found = Found::again(path, session.as_str(), Some(kept));
             all.kept.entry(session.clone()).or_default().extend(found.map(|found| (found, now)));
         }
@@ -263,7 +277,7 @@ pub(super) fn again(
         .map(|(session, mut files)| {
             in_order(&mut files);
             let received = store.received_of(&session)?;
-            Ok(Work { files, received, elsewhere: Arc::clone(&elsewhere) })
+            Ok(Work { files, received, elsewhere: Arc::clone(&elsewhere), has_rows: true })
         })
         .collect()
 }

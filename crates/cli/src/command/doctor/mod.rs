@@ -13,6 +13,7 @@ use serde::Serialize;
 use subscope_render::{Style, safe, text};
 
 use self::survey::Survey;
+use super::history;
 use crate::{
     args::DoctorArgs,
     context::Context,
@@ -93,6 +94,7 @@ fn checks(context: &Context) -> Vec<Check> {
     checks.extend(setup::settings(&context.config));
     checks.push(setup::prices(context.prices(), now_ms));
     checks.push(setup::store(context.data_folder()));
+    checks.extend(setup::archive(history::archive(context)));
     checks.extend(setup::terminal(&context.terminal));
     checks
 }

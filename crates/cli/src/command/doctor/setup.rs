@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use subscope_collect::archive::{Archive, Verified};
 use subscope_model::{Millis, parse_rfc3339};
 use subscope_store::{Access, OpenError, Sqlite};
 
@@ -78,6 +79,30 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
             Check::new("store", State::Ok, format!("nothing kept yet; it will be in {}", folder.display()))
         }
         Err(error) => Check::new("store", State::Failure, error.to_string()).hint(hint),
+    }
+}
+
+/// Says whether each compressed transcript is what was written; nothing where there is none.
+pub(super) fn archive(archive: Result<Archive, CliError>) -> Vec<Check> {
+    let name = "archive";
+    // That there is no folder for data is said of the store.
+    let Ok(archive) = archive else { return Vec::new() };
+    let Verified { files, without_checksums, damaged } = archive.verify();
+    if !damaged.is_empty() {
+        let failure = |(path, what): (PathBuf, String)| {
+            Check::new(name, State::Failure, format!("{}: {what}", path.display()))
+                .hint("copy the file from a backup; without one, subscope goes on reading what is left of it")
+        };
+        return damaged.into_iter().map(failure).collect();
+    }
+    let says = format!("{files} compressed transcripts");
+    match (files, without_checksums) {
+        (0, _) => Vec::new(),
+        (_, 0) => vec![Check::new(name, State::Ok, format!("{says}; all checksums are right"))],
+        (_, some) => {
+            let says = format!("{says}, {some} of an older version without checksums");
+            vec![Check::new(name, State::Warning, says).hint("`subscope index` adds them")]
+        }
     }
 }
 
