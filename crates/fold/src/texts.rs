@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 
 use subscope_decode::{Decoder, Dialect, Hint, decoder};
-use subscope_model::{Claim, Decoded, Fact, Millis, Observation, PromptKind, Raw, SourceId};
+use subscope_model::{
+    Claim, Decoded, Fact, Millis, Observation, PromptKind, Raw, SourceId, SourceKind, Spawn,
+};
 
 /// What a passage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub enum Said {
 pub struct Passage<'a> {
     /// `root`, an agent's id, the spawn call that stands for one, or empty where the wire does not tell.
     pub agent: &'a str,
+    /// The session, where the line names it.
+    pub session: Option<&'a str>,
     /// What it is.
     pub said: Said,
     /// When, where the line tells.
@@ -42,36 +46,48 @@ pub struct Passage<'a> {
 /// Reads the passages of one source.
 pub struct Texts {
     decoder: Box<dyn Decoder>,
-    agent: Option<String>,
+    whose: Whose,
+}
+
+/// Tells whose a passage is.
+struct Whose {
+    /// The agent whose file it is.
+    file: Option<String>,
+    /// The session in which a hook that names no agent is the root's: see [`Fact::WireHasIdentity`].
+    identified: Option<String>,
 }
 
 impl Texts {
     /// A reader of a source in a known dialect, of one agent where its path names it.
     pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
         let hint = Hint { source: SourceId(0), session: None, agent: agent.clone(), workflow: None };
-        Self { decoder: decoder(dialect, &hint), agent }
+        Self { decoder: decoder(dialect, &hint), whose: Whose { file: agent, identified: None } }
     }
 
     /// Takes the next bytes, cut anywhere, and gives their passages.
     pub fn push(&mut self, bytes: &[u8], found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, agent } = self;
-        decoder.push(bytes, &mut |decoded| tell(agent.as_deref(), decoded, found));
+        let Self { decoder, whose } = self;
+        decoder.push(bytes, &mut |decoded| tell(whose, decoded, found));
     }
 
     /// Says that no bytes will follow.
     pub fn flush(&mut self, found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, agent } = self;
-        decoder.flush(&mut |decoded| tell(agent.as_deref(), decoded, found));
+        let Self { decoder, whose } = self;
+        decoder.flush(&mut |decoded| tell(whose, decoded, found));
     }
 }
 
-fn tell(file: Option<&str>, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passage<'_>)) {
+fn tell(whose: &mut Whose, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passage<'_>)) {
     let Decoded::Observation(seen) = decoded else { return };
-    let mut say = |said: Said, raw: Raw<'_>| {
+    if matches!(seen.fact, Fact::WireHasIdentity) {
+        whose.identified = seen.session.map(str::to_owned);
+    }
+    let mut say = |agent: Option<&str>, said: Said, raw: Raw<'_>| {
         // What stands in no source cannot be shown again.
         if raw.offset != u64::MAX {
             found(Passage {
-                agent: file.unwrap_or_else(|| whose(seen)),
+                agent: agent.unwrap_or_else(|| whose.of(seen)),
+                session: seen.session,
                 said,
                 at_ms: seen.time,
                 offset: raw.offset,
@@ -80,29 +96,46 @@ fn tell(file: Option<&str>, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Pass
             });
         }
     };
+    // A transcript and a stream have a line of its own for what these repeat.
+    let is_alone = matches!(seen.kind, SourceKind::Posted | SourceKind::Hook);
     match &seen.fact {
-        Fact::Prompt { text, what: PromptKind::Asked, .. } => say(Said::Prompt, *text),
-        Fact::Message { text, .. } => say(Said::Message, *text),
-        Fact::Thought { text: Some(text), .. } => say(Said::Thought, *text),
+        Fact::Prompt { text, what: PromptKind::Asked, .. } => say(None, Said::Prompt, *text),
+        Fact::Message { text, .. } => say(None, Said::Message, *text),
+        Fact::Thought { text: Some(text), .. } => say(None, Said::Thought, *text),
         Fact::CallBegin(begin) => {
             if let Some(input) = begin.input {
-                say(Said::ToolInput, input);
+                say(None, Said::ToolInput, input);
             }
         }
         Fact::CallEnd(end) => {
             if let Some(result) = end.result {
-                say(Said::ToolResult, result);
+                say(None, Said::ToolResult, result);
             }
         }
+        Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if is_alone => {
+            say(*agent, Said::Prompt, *prompt);
+        }
+        Fact::AgentEnd(end) if is_alone => {
+            for words in [end.report, end.error].into_iter().flatten() {
+                say(end.agent, Said::Message, words);
+            }
+        }
+        Fact::TurnEnd { text: Some(text), .. } if is_alone => say(None, Said::Message, *text),
         _ => {}
     }
 }
 
-fn whose<'a>(seen: &Observation<'a>) -> &'a str {
-    match seen.claim {
-        Claim::Root(_) => "root",
-        Claim::Agent(agent, _) => agent,
-        Claim::SpawnedBy(call) => call,
-        _ => "",
+impl Whose {
+    fn of<'a>(&'a self, seen: &Observation<'a>) -> &'a str {
+        if let Some(file) = &self.file {
+            return file;
+        }
+        match seen.claim {
+            Claim::Root(_) => "root",
+            Claim::Agent(agent, _) => agent,
+            Claim::SpawnedBy(call) => call,
+            Claim::Silent if seen.session.is_some() && self.identified.as_deref() == seen.session => "root",
+            _ => "",
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use subscope_collect::archive::Archive;
 use subscope_model::{Found, Raw, SessionId, Text};
-use subscope_store::{History, Hit, LedgerError, TextQuery, Texts, words};
+use subscope_store::{History, Hit, InboxPlace, LedgerError, TextQuery, Texts, words};
 
 /// How many characters of a passage are shown in front of the first hit, and in all.
 const BEFORE: usize = 40;
@@ -28,12 +28,12 @@ pub fn search(
     let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
     let query = TextQuery { words: terms.to_vec(), session, limit: limit.saturating_mul(factor) };
     let mut names = Names { history, known: HashMap::new() };
-    let mut all = Vec::new();
+    let (mut all, mut told) = (Vec::new(), Told::default());
     for hit in texts.find(&query)? {
-        let text = text_of(&hit, archive);
+        let text = text_of(&hit, history, archive);
         let lower = text.as_deref().map(str::to_lowercase);
         let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
-        if phrases.iter().all(has) {
+        if phrases.iter().all(has) && !is_told(&hit, text.as_deref(), &mut told, &mut all) {
             all.push(found(&hit, text.as_deref(), terms, &mut names));
         }
         if all.len() == limit {
@@ -43,26 +43,69 @@ pub fn search(
     Ok(all)
 }
 
-/// The passage, read again where it stands; `None` where its file is gone and not archived, or was replaced.
-fn text_of(hit: &Hit, archive: &Archive) -> Option<String> {
-    let bytes = archive.read_span(&hit.path, hit.span.start, usize::try_from(hit.span.bytes).ok()?).ok()?;
+/// Passages that were found, by session, kind and text: their places among all, and whether they stand in a file.
+type Told = HashMap<(SessionId, &'static str, String), (usize, bool)>;
+
+/// Whether a passage was found before from another source: hooks and streams repeat what a transcript says. The transcript's is
+/// the one that is shown.
+fn is_told(hit: &Hit, text: Option<&str>, told: &mut Told, all: &mut [Found]) -> bool {
+    let Some(text) = text else { return false };
+    let is_file = hit.inbox_place().is_none();
+    let key = (hit.session.clone(), hit.kind.as_str(), text.to_owned());
+    let Some((at, was_file)) = told.get_mut(&key) else {
+        told.insert(key, (all.len(), is_file));
+        return false;
+    };
+    if is_file == *was_file {
+        return false;
+    }
+    if is_file && let Some(shown) = all.get_mut(*at) {
+        place(hit, shown);
+        *was_file = true;
+    }
+    true
+}
+
+/// The passage, read again where it stands; `None` where its file is gone and not archived, or was replaced, or what was received
+/// was forgotten.
+fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String> {
+    let len = usize::try_from(hit.span.bytes).ok()?;
+    let bytes = match hit.inbox_place() {
+        Some(InboxPlace { row, offset }) => {
+            let body = history.received_body(row).ok().flatten()?;
+            let from = usize::try_from(offset).ok()?;
+            body.get(from..from.checked_add(len)?)?.to_vec()
+        }
+        None => archive.read_span(&hit.path, hit.span.start, len).ok()?,
+    };
     let json = String::from_utf8(bytes).ok()?;
     Some(Raw { json: &json, offset: 0 }.text().into_owned())
 }
 
+/// Says where a passage stands.
+fn place(hit: &Hit, found: &mut Found) {
+    (found.path, found.offset) = match hit.inbox_place() {
+        Some(InboxPlace { row, offset }) => (format!("inbox/{row}"), offset),
+        None => (hit.path.display().to_string(), hit.span.start),
+    };
+    found.bytes = hit.span.bytes;
+}
+
 fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> Found {
     let (agent_id, agent) = names.of(&hit.session, &hit.agent);
-    Found {
+    let mut found = Found {
         session_id: hit.session.clone(),
         agent_id,
         agent,
         kind: hit.kind.as_str().into(),
         at_ms: (hit.at_ms > 0).then_some(hit.at_ms),
         snippet: text.map_or_else(|| "(its file is gone)".to_owned(), |text| snippet(text, terms)),
-        path: hit.path.display().to_string(),
-        offset: hit.span.start,
-        bytes: hit.span.bytes,
-    }
+        path: String::new(),
+        offset: 0,
+        bytes: 0,
+    };
+    place(hit, &mut found);
+    found
 }
 
 /// Some words around the first hit, in one line.

@@ -159,7 +159,7 @@ pub struct Found {
     pub at_ms: Option<Millis>,
     /// Some words around the first hit, in one line. The agents' own text: not safe for a terminal.
     pub snippet: String,
-    /// The file that it stands in.
+    /// The file that it stands in; `inbox/` and a number for what a program handed over.
     pub path: String,
     /// The first byte of its JSON there.
     pub offset: u64,

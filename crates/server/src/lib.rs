@@ -28,5 +28,5 @@ pub use guests::Guests;
 pub use listen::{Identity, Patience, ServeError, Server, ServerOptions};
 pub use mailbox::{Mailbox, Taker};
 pub use peer::CAN_TELL as PEERS_ARE_KNOWN;
-pub use teller::{Retold, Teller, Telling};
+pub use teller::{Retold, Teller, Telling, Wanted};
 pub use token::{Token, TokenError};

@@ -3,8 +3,9 @@
 
 use std::{fmt, sync::Arc};
 
+use subscope_export::execution;
 use subscope_hub::{AskError, Reply};
-use subscope_model::{Event, Millis, SessionId, Tree};
+use subscope_model::{Event, ExecutionTrace, Millis, SessionId, Tree};
 
 use crate::{ask::ask, refusal::Refusal, state::App};
 
@@ -15,6 +16,17 @@ pub struct Retold {
     pub tree: Tree,
     /// Everything that happened until then, in order of time, with `seq` counted from 1.
     pub events: Vec<Event>,
+    /// The execution traces of its subagents, where they were asked for.
+    pub traces: Vec<ExecutionTrace>,
+}
+
+/// What of a session is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// The moment that it is shown at, if not now.
+    pub at: Option<Millis>,
+    /// Whether execution traces are wanted: they hold what went into tools and came out of them.
+    pub traces: bool,
 }
 
 /// What is told: nothing where no such session is known, an error in words where it cannot be read.
@@ -24,12 +36,12 @@ pub type Telling = Result<Option<Retold>, String>;
 #[derive(Clone)]
 pub struct Teller(Arc<Ask>);
 
-type Ask = dyn Fn(SessionId, Option<Millis>, Reply<Telling>) -> Result<(), AskError> + Send + Sync;
+type Ask = dyn Fn(SessionId, Wanted, Reply<Telling>) -> Result<(), AskError> + Send + Sync;
 
 impl Teller {
     /// One that asks so.
     pub fn new(
-        ask: impl Fn(SessionId, Option<Millis>, Reply<Telling>) -> Result<(), AskError> + Send + Sync + 'static,
+        ask: impl Fn(SessionId, Wanted, Reply<Telling>) -> Result<(), AskError> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(ask))
     }
@@ -44,20 +56,21 @@ impl fmt::Debug for Teller {
 /// How much of the change log stands for a session whose sources are not read again.
 const LOGGED: usize = 50_000;
 
-/// Tells a session anew, at a moment where one is given.
-pub(crate) async fn retell(app: &App, session: SessionId, at: Option<Millis>) -> Result<Retold, Refusal> {
+/// Tells a session anew.
+pub(crate) async fn retell(app: &App, session: SessionId, wanted: Wanted) -> Result<Retold, Refusal> {
     if let Some(Teller(tell)) = &app.teller {
-        let told = ask(|reply| tell(session.clone(), at, reply)).await?;
+        let told = ask(|reply| tell(session.clone(), wanted, reply)).await?;
         if let Some(told) = told.map_err(Refusal::busy)? {
             return Ok(told);
         }
     }
-    // Nothing that it was made of is kept any more, or nobody reads it again: there are its rows, and what was logged.
-    if at.is_some() {
+    // Not all that it was made of is kept, or nobody reads it again: there are its rows, and what was logged.
+    if wanted.at.is_some() {
         return Err(Refusal::unknown("record of that moment"));
     }
     let tree = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
     let tree = tree.ok_or(Refusal::unknown("session"))?;
     let events = ask(|reply| app.hub.events_after(0, Some(session), LOGGED, reply)).await?;
-    Ok(Retold { tree, events: events.unwrap_or_default() })
+    let traces = if wanted.traces { execution(&tree, &|_| None) } else { Vec::new() };
+    Ok(Retold { tree, events: events.unwrap_or_default(), traces })
 }

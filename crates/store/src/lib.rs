@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub use memory::Memory;
 pub use sqlite::{Access, Kin, OpenError, Sqlite};
 use subscope_model::{AgentId, Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
-pub use texts::{Hit, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
+pub use texts::{Hit, InboxPlace, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
 pub use word::words;
 
 /// One commit: the rows of changed sessions, and what happened.
@@ -196,6 +196,10 @@ pub trait History: Send {
 
     /// Returns the files that a session's rows were made from; none where it has none, or they are not kept.
     fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError>;
+
+    /// Returns the bytes of a row of the inbox, by its number in [`Sqlite::received_after`]; `None` where there is no such row, or
+    /// it is not kept beyond the process.
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError>;
 
     /// Returns the sessions whose id begins so, the newest first, at most `limit`.
     fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError>;

@@ -175,6 +175,10 @@ impl History for Memory {
         Ok(Vec::new())
     }
 
+    fn received_body(&self, _: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+        Ok(None)
+    }
+
     fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
         let all = self.list(&ListQuery::first(usize::MAX))?;
         Ok(all.into_iter().map(|row| row.id).filter(|id| id.starts_with(prefix)).take(limit).collect())

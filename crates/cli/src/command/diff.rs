@@ -6,10 +6,7 @@ use subscope_fold::Keep;
 use subscope_model::{Comparison, Problem, Tree};
 use subscope_render::render_comparison;
 
-use super::{
-    history,
-    target::{Reading, is_gone, load},
-};
+use super::target::{Reading, load};
 use crate::{
     args::{DiffArgs, value::Target},
     context::Context,
@@ -34,13 +31,8 @@ pub(crate) fn run(args: &DiffArgs, context: &Context) -> Result<(), CliError> {
     context.report(&problems)
 }
 
-/// Returns the tree of one session, as it was kept where its files are gone.
+/// Returns the tree of one session.
 fn tree(target: &Target, context: &Context) -> Result<(Tree, Vec<Problem>), CliError> {
-    if is_gone(target, context)
-        && let Some(tree) = history::kept_tree(&target.to_string_lossy(), context)?
-    {
-        return Ok((tree, Vec::new()));
-    }
     let reading = Reading { keep: Keep::Rows, events: false, at: None, dialect: None };
     let loaded = load(slice::from_ref(target), &reading, context)?;
     let problems = loaded.problems();

@@ -10,13 +10,11 @@ use subscope_export::{
     Mask, Redacted, Saved, Shape, execution, trace, write_checkpoint, write_csv, write_execution, write_feed,
     write_html, write_trace,
 };
-use subscope_fold::{Events, Keep};
-use subscope_model::{
-    CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Event, Payload, SessionId, event_id,
-};
+use subscope_fold::Keep;
+use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
 
-use super::target::{Loaded, Reading, load};
+use super::target::{Reading, TEXTS_ARE_GONE, load, texts_are_gone};
 use crate::{
     args::{ExportArgs, Format, ShapeChoice},
     context::Context,
@@ -33,9 +31,16 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
     let reading = Reading { keep: Keep::Payloads, events, at: None, dialect: args.dialect };
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
-    let events = if events { all_events(&mut loaded, &session, context)? } else { Vec::new() };
+    let events = if events { loaded.events(context)? } else { Vec::new() };
+    if loaded.has_rows_only() {
+        // A feed is made of texts alone.
+        if args.format == Format::Feed && events.is_empty() {
+            return Err(texts_are_gone());
+        }
+        context.warn(TEXTS_ARE_GONE);
+    }
     let resolve = |payload: &Payload| {
-        let text = loaded.cold.payload(payload)?;
+        let text = loaded.payload(payload)?;
         serde_json::from_str(&text).ok()
     };
     match args.format {
@@ -65,11 +70,6 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         }
     }
     context.report(&loaded.problems())
-}
-
-fn all_events(loaded: &mut Loaded, session: &SessionId, context: &Context) -> Result<Vec<Event>, CliError> {
-    let now = loaded.now(context)?;
-    Ok(Events::all(&mut loaded.cold.fold, session, &now))
 }
 
 fn save(

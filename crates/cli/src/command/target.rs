@@ -1,29 +1,34 @@
 //! TARGETs: a path, a session's id or its shortest unique prefix, `last`, or `-`; and what reading them gives.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{Expanded, Group, layout};
+use subscope_collect::layout;
 use subscope_decode::{Dialect, recognise};
-use subscope_fold::{FoldOptions, Keep, LimitRule, Limits, Now};
-use subscope_hub::{Cold, index::elsewhere};
-use subscope_model::{Millis, Problem, SessionId, Tree};
+use subscope_fold::{Events, FoldOptions, Keep, LimitRule, Limits, Now};
+use subscope_hub::{Cold, SessionSources, knows_more};
+use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, Meta, State};
-use subscope_store::Access;
+use subscope_store::{Access, History, Sqlite};
 
-use super::history;
+use super::history::{self, failed};
 use crate::{
     args::value::Target,
     config::{Origin, Sourced},
     context::Context,
     error::{CliError, Kind},
+    reach::{Asker, LAST, NAMESAKES, Needs, one_of},
 };
 
 /// How much of a file tells what it is written in.
 const HEAD_BYTES: u64 = 64 << 10;
+
+/// How many events of the change log stand for a session of which the texts are gone.
+const LOGGED: usize = 50_000;
 
 /// What a TARGET names.
 pub(crate) enum Named {
@@ -31,10 +36,8 @@ pub(crate) enum Named {
     Path(PathBuf),
     /// Something on disk that was written until whoever wrote it had ended.
     Printed(PathBuf),
-    /// A session whose files only the archive has.
-    Kept(Group),
-    /// A session by its id: its transcript, and whatever is kept of it beside.
-    Session(PathBuf),
+    /// A session that `ls` lists, or of which a transcript stands below the harness's folder.
+    Session(SessionId),
     /// Standard input.
     Stdin,
 }
@@ -67,13 +70,11 @@ fn recorded(folder: &Path, context: &Context) -> Option<Vec<Named>> {
     let files = [record::STDOUT, record::POSTED].map(|name| folder.join(name));
     let told: Vec<PathBuf> = files.iter().filter(|path| is_told(path)).cloned().collect();
     if told.is_empty()
-        && let Some(session) = &meta.session_id
+        && let Some(session) = meta.session_id.as_deref().map(SessionId::from)
+        && !transcripts_of(&projects_folder(context), &session).is_empty()
     {
         // Its transcript told of it, and still does where it is there.
-        let all = transcripts(&projects_folder(context));
-        if let Some((path, _)) = all.into_iter().find(|(path, _)| is_of(path, session)) {
-            return Some(vec![Named::Session(path)]);
-        }
+        return Some(vec![Named::Session(session)]);
     }
     let files = if told.is_empty() { files.into_iter().take(1).collect() } else { told };
     let of = |path| if meta.status == State::Running { Named::Path(path) } else { Named::Printed(path) };
@@ -88,70 +89,70 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
     if path.exists() || path.components().count() > 1 || path.extension().is_some() {
         return Ok(Named::Path(path.to_owned()));
     }
-    let word = target.to_string_lossy();
+    session_named(&target.to_string_lossy(), context).map(Named::Session)
+}
+
+/// Finds the one session that a word names: its id, the beginning of it, or `last`, the first that `ls` lists.
+fn session_named(word: &str, context: &Context) -> Result<SessionId, CliError> {
+    if word == LAST {
+        return Asker::open(Needs::Rows, context)?.session(word);
+    }
     let folder = projects_folder(context);
-    let sessions = transcripts(&folder);
-    if word == "last" {
-        let newest = sessions.into_iter().max_by_key(|(path, modified)| (*modified, path.clone()));
-        let none = || CliError::new(Kind::Failed, format!("no sessions below {}", folder.display()));
-        return newest.map(|(path, _)| Named::Session(path)).ok_or_else(none);
+    let on_disk = transcripts(&folder).filter_map(|path| id_of(&path));
+    let mut found: Vec<SessionId> = on_disk.filter(|id| id.starts_with(word)).collect();
+    // Without a store there are files all the same.
+    if let Ok(mut asker) = Asker::open(Needs::Kept, context) {
+        found.extend(asker.names(word, NAMESAKES)?.sessions);
     }
-    let mut found: Vec<PathBuf> =
-        sessions.into_iter().map(|(path, _)| path).filter(|path| is_of(path, &word)).collect();
-    match (found.pop(), found.len()) {
-        (Some(path), 0) => Ok(Named::Session(path)),
-        (Some(_), more) => {
-            let message = format!("{word:?} is the beginning of {} sessions' ids", more + 1);
-            Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
-        }
-        (None, _) => {
-            if let Some(kept) = super::history::archived(&word, context)? {
-                return Ok(Named::Kept(kept));
-            }
-            let message = format!(
-                "{word:?} is neither a file nor the beginning of a session's id below {}",
-                folder.display()
-            );
-            Err(CliError::new(Kind::Failed, message)
-                .hint("give a transcript, a session's id, `last`, or - for stdin"))
-        }
+    if found.is_empty() {
+        // What waits to be taken in is listed too.
+        found = Asker::open(Needs::Rows, context)?.names(word, NAMESAKES)?.sessions;
     }
+    one_of(word, found)?.ok_or_else(|| {
+        let message = format!("{word:?} is neither a file nor the beginning of a session's id");
+        CliError::new(Kind::Failed, message).hint(
+            "`subscope ls` lists the sessions; a TARGET may also be a transcript, `last`, or - for stdin",
+        )
+    })
 }
 
-/// Whether a TARGET looks like a session's id of which no file stands below the harness's folder.
-pub(crate) fn is_gone(target: &Target, context: &Context) -> bool {
-    let path = Path::new(target);
-    let word = target.to_string_lossy();
-    let is_id = !path.exists()
-        && path.components().count() == 1
-        && path.extension().is_none()
-        && !matches!(&*word, "-" | "last");
-    is_id && !transcripts(&projects_folder(context)).iter().any(|(path, _)| is_of(path, &word))
+/// The session's id that the name of a main transcript is.
+fn id_of(path: &Path) -> Option<SessionId> {
+    path.file_stem().map(|stem| SessionId::from(&*stem.to_string_lossy()))
 }
 
-fn is_of(path: &Path, prefix: &str) -> bool {
-    path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with(prefix))
-}
-
-/// Returns the main transcripts below a `projects` folder with the time of their last change.
-fn transcripts(folder: &Path) -> Vec<(PathBuf, Option<std::time::SystemTime>)> {
+/// Returns the main transcripts below a `projects` folder.
+fn transcripts(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files =
-        list(folder).filter(|path| path.is_dir()).flat_map(|project| list(&project).collect::<Vec<_>>());
-    files
-        .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl") && !is_of(path, "agent-"))
-        .map(|path| {
-            let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok();
-            (path, modified)
-        })
-        .collect()
+    let files = list(folder).filter(|path| path.is_dir()).flat_map(move |project| list(&project));
+    files.filter(|path| {
+        let is_agent = path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("agent-"));
+        path.extension().is_some_and(|ending| ending == "jsonl") && !is_agent
+    })
 }
 
-/// Returns the main transcript of a session, by its whole id, below a `projects` folder.
-pub(crate) fn transcript_of(folder: &Path, session: &SessionId) -> Option<PathBuf> {
-    let is_its =
-        |path: &PathBuf| path.file_stem().is_some_and(|stem| stem.to_string_lossy() == session.as_str());
-    transcripts(folder).into_iter().map(|(path, _)| path).find(is_its)
+/// Returns the main transcripts of a session below a `projects` folder: one, unless it was gone on with elsewhere.
+pub(crate) fn transcripts_of(folder: &Path, session: &SessionId) -> Vec<PathBuf> {
+    transcripts(folder).filter(|path| id_of(path).as_ref() == Some(session)).collect()
+}
+
+/// Finds everything that a session is made of.
+pub(crate) fn sources_of(
+    session: &SessionId,
+    store: Option<&Sqlite>,
+    context: &Context,
+) -> Result<SessionSources, CliError> {
+    let transcripts = transcripts_of(&projects_folder(context), session);
+    SessionSources::find(session, transcripts, store, &history::archive(context)?).map_err(failed)
+}
+
+/// Opens the store to ask what is kept of sessions; `None` where there is none, which is said.
+pub(crate) fn kept_rows(context: &Context) -> Result<Option<Sqlite>, CliError> {
+    let opened = history::open_rows(Access::Read, context)?;
+    if let Err(error) = &opened {
+        context.note(&format!("only files are read: {error}"));
+    }
+    Ok(opened.ok())
 }
 
 /// How TARGETs are read.
@@ -168,15 +169,16 @@ pub(crate) struct Reading {
 
 /// TARGETs that were read.
 pub(crate) struct Loaded {
-    /// What was read.
-    pub(crate) cold: Cold,
     /// Its one session.
     pub(crate) session: SessionId,
     /// The session's rows.
     pub(crate) tree: Tree,
     /// The moment they are of.
     pub(crate) at: Millis,
+    cold: Cold,
     has_ended: bool,
+    /// Whether its texts are gone: the rows are kept ones.
+    has_rows_only: bool,
 }
 
 impl Loaded {
@@ -185,10 +187,38 @@ impl Loaded {
         self.cold.problems.iter().chain(&self.tree.problems).cloned().collect()
     }
 
-    /// The moment for conclusions, as it was for the rows.
-    pub(crate) fn now<'c>(&self, context: &'c Context) -> Result<Now<'c>, CliError> {
-        now(context, self.at, self.has_ended)
+    /// What happened, in order. Where the texts are gone, what the change log still has of it.
+    pub(crate) fn events(&mut self, context: &Context) -> Result<Vec<Event>, CliError> {
+        if self.has_rows_only
+            && let Some(store) = kept_rows(context)?
+            && let Some(events) = store.events_after(0, Some(&self.session), LOGGED).map_err(failed)?
+            && !events.is_empty()
+        {
+            return Ok(events);
+        }
+        let now = now(context, self.at, self.has_ended)?;
+        Ok(Events::all(&mut self.cold.fold, &self.session, &now))
     }
+
+    /// Returns the JSON text of a payload, read again where it stands; `None` where it is gone.
+    pub(crate) fn payload(&self, payload: &Payload) -> Option<String> {
+        // Rows that are kept name sources by numbers that mean nothing any more.
+        if self.has_rows_only { None } else { self.cold.payload(payload) }
+    }
+
+    /// Whether its texts are gone, so that only rows can be shown.
+    pub(crate) fn has_rows_only(&self) -> bool {
+        self.has_rows_only
+    }
+}
+
+/// Why a session can be shown in part only.
+pub(crate) const TEXTS_ARE_GONE: &str = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+
+/// The failure of what needs the texts of a session that are gone.
+pub(crate) fn texts_are_gone() -> CliError {
+    CliError::new(Kind::Failed, TEXTS_ARE_GONE)
+        .hint("`subscope tree` and `export --as csv` show the rows; `index --archive` keeps transcripts from then on")
 }
 
 fn now(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliError> {
@@ -217,14 +247,34 @@ pub(crate) fn limits(context: &Context) -> Limits {
 
 /// Reads TARGETs, which must be of one session.
 pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> Result<Loaded, CliError> {
-    let Read { mut cold, at, has_ended } = read(targets, reading, context)?;
-    let session = only_session(&cold, context)?;
-    if targets.iter().any(is_word) {
-        tell_copies(&mut cold, &session, context);
-    }
-    let tree = cold.fold.tree(&session, &now(context, at, has_ended)?);
+    load_named(resolve(targets, context)?, reading, context)
+}
+
+/// Reads a session, whatever it is made of.
+pub(crate) fn load_session(
+    session: &SessionId,
+    reading: &Reading,
+    context: &Context,
+) -> Result<Loaded, CliError> {
+    load_named(vec![Named::Session(session.clone())], reading, context)
+}
+
+fn load_named(named: Vec<Named>, reading: &Reading, context: &Context) -> Result<Loaded, CliError> {
+    let Read { cold, at, has_ended, sessions, kept } = read(named, reading, context)?;
+    // What was received may tell of other sessions too.
+    let session = match sessions.as_slice() {
+        [only] if cold.fold.sessions().any(|known| known == only) || kept.contains_key(only) => only.clone(),
+        _ => only_session(&cold, context)?,
+    };
+    let read = cold.fold.tree(&session, &now(context, at, has_ended)?);
+    let (tree, has_rows_only) = match kept.get(&session).filter(|kept| kept.is_better(read.as_ref(), reading))
+    {
+        Some(_) if reading.at.is_some() => return Err(texts_are_gone()),
+        Some(kept) => (Some(kept.tree.clone()), true),
+        None => (read, false),
+    };
     let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is empty"))?;
-    Ok(Loaded { cold, session, tree, at, has_ended })
+    Ok(Loaded { cold, session, tree, at, has_ended, has_rows_only })
 }
 
 /// Reads TARGETs, which may be of several sessions if they are several. Gives a tree for each, those that began first first.
@@ -238,13 +288,20 @@ pub(crate) fn load_each(
         let problems = loaded.problems();
         return Ok((vec![loaded.tree], problems, loaded.at));
     }
-    let Read { cold, at, has_ended } = read(targets, reading, context)?;
+    let named = resolve(targets, context)?;
+    let are_words = named.iter().all(|target| matches!(target, Named::Session(_)));
+    let Read { cold, at, has_ended, sessions, kept } = read(named, reading, context)?;
     let now = now(context, at, has_ended)?;
-    let mut sessions = told_sessions(&cold);
+    let mut sessions = if are_words { sessions } else { told_sessions(&cold) };
     if sessions.is_empty() {
         sessions.push(only_session(&cold, context)?);
     }
-    let mut trees: Vec<Tree> = sessions.iter().filter_map(|session| cold.fold.tree(session, &now)).collect();
+    let tree = |session: &SessionId| {
+        let read = cold.fold.tree(session, &now);
+        let better = kept.get(session).filter(|kept| kept.is_better(read.as_ref(), reading));
+        better.map(|kept| kept.tree.clone()).or(read)
+    };
+    let mut trees: Vec<Tree> = sessions.iter().filter_map(tree).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
     let own = trees.iter().flat_map(|tree| &tree.problems);
     let mut problems: Vec<Problem> = cold.problems.iter().chain(own).cloned().collect();
@@ -252,49 +309,59 @@ pub(crate) fn load_each(
     Ok((trees, problems, at))
 }
 
-/// Whether a TARGET names a session and not a path.
-fn is_word(target: &Target) -> bool {
-    let path = Path::new(target);
-    !path.exists() && path.components().count() == 1 && path.extension().is_none() && target != "-"
-}
-
-/// Says which of a session's responses and calls are copies, as far as the store knows. Without a store nothing is told.
-fn tell_copies(cold: &mut Cold, session: &SessionId, context: &Context) {
-    if let Ok(Ok(store)) = super::history::open_rows(Access::Read, context)
-        && let Ok(elsewhere) = elsewhere(&store, session)
-    {
-        cold.fold.set_elsewhere(session, elsewhere);
-    }
-}
-
 /// What TARGETs hold.
 struct Read {
     cold: Cold,
     at: Millis,
     has_ended: bool,
+    /// The sessions that were named by their ids, each once.
+    sessions: Vec<SessionId>,
+    /// The rows of those of which more may be kept than can be read again.
+    kept: BTreeMap<SessionId, KeptRows>,
 }
 
-fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read, CliError> {
-    let named = resolve(targets, context)?;
-    let paths: Vec<PathBuf> = named
-        .iter()
-        .filter_map(|target| match target {
-            Named::Path(path) | Named::Printed(path) | Named::Session(path) => Some(path.clone()),
-            Named::Kept(_) | Named::Stdin => None,
-        })
-        .collect();
+/// Rows as they are kept, of a session of which a file is gone or may be.
+struct KeptRows {
+    tree: Tree,
+    is_gone: bool,
+}
+
+impl KeptRows {
+    /// Whether they tell more than what was read again.
+    fn is_better(&self, read: Option<&Tree>, reading: &Reading) -> bool {
+        let knows_more = |read: &Tree| reading.at.is_none() && knows_more(&self.tree, read);
+        self.is_gone || read.is_none_or(knows_more)
+    }
+}
+
+fn read(named: Vec<Named>, reading: &Reading, context: &Context) -> Result<Read, CliError> {
     let has_stdin = named.iter().any(|target| matches!(target, Named::Stdin));
-    let has_session = named.iter().any(|target| matches!(target, Named::Session(_)));
     // The end of a pipe is the end of what it told of; a file may go on.
     let ends = |target: &Named| matches!(target, Named::Stdin | Named::Printed(_));
     let has_ended = named.iter().all(ends) && reading.at.is_none();
-    let groups = named.into_iter().filter_map(|target| match target {
-        Named::Kept(group) => Some(group),
-        Named::Path(_) | Named::Printed(_) | Named::Session(_) | Named::Stdin => None,
-    });
-    let kept = Expanded { groups: groups.collect(), skipped: Vec::new() };
+    let (mut paths, mut sessions) = (Vec::new(), Vec::new());
+    for target in named {
+        match target {
+            Named::Path(path) | Named::Printed(path) => paths.push(path),
+            Named::Session(session) if !sessions.contains(&session) => sessions.push(session),
+            Named::Session(_) | Named::Stdin => {}
+        }
+    }
+    let store = if sessions.is_empty() { None } else { kept_rows(context)? };
+    let (mut expanded, mut sources, mut kept) = (Cold::expand(&paths)?, Vec::new(), BTreeMap::new());
+    for session in &sessions {
+        let mut found = sources_of(session, store.as_ref(), context)?;
+        if let Some(store) = &store
+            && (!found.is_whole() || found.has_no_files())
+            && let Some(tree) = store.tree(session).map_err(failed)?
+        {
+            kept.insert(session.clone(), KeptRows { tree, is_gone: !found.is_whole() });
+        }
+        expanded = expanded.merge(found.take_files());
+        sources.push(found);
+    }
     let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
-    let mut cold = Cold::read(Cold::expand(&paths)?.merge(kept), options, reading.dialect);
+    let mut cold = Cold::read(expanded, options, reading.dialect);
     if has_stdin {
         let read = cold.read_stream(io::stdin().lock(), reading.dialect);
         read.map_err(|error| {
@@ -302,12 +369,11 @@ fn read(targets: &[Target], reading: &Reading, context: &Context) -> Result<Read
         })?;
     }
     context.note(&format!("{} files read", cold.files));
-    if has_session {
-        let session = only_session(&cold, context)?;
-        cold.receive(&history::received(&session, context)?);
+    for found in &sources {
+        found.join_to(&mut cold, store.as_ref()).map_err(failed)?;
     }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
-    Ok(Read { cold, at, has_ended })
+    Ok(Read { cold, at, has_ended, sessions, kept })
 }
 
 /// Returns the sessions that were read.

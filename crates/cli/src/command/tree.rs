@@ -4,10 +4,7 @@ use subscope_fold::Keep;
 use subscope_model::{Agent, AgentId, Millis, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
-use super::{
-    history,
-    target::{Reading, is_gone, load_each},
-};
+use super::target::{Reading, load_each};
 use crate::{
     args::TreeArgs,
     context::Context,
@@ -19,10 +16,7 @@ use crate::{
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
     let reading = Reading { keep: Keep::Rows, events: false, at, dialect: args.dialect };
-    let (trees, problems, now) = match kept(args, context)? {
-        Some(tree) => (vec![tree], Vec::new(), context.now_ms()),
-        None => load_each(&args.targets, &reading, context)?,
-    };
+    let (trees, problems, now) = load_each(&args.targets, &reading, context)?;
     if trees.len() > 1 && args.agent.is_some() {
         let message = format!("the targets are {} sessions, and --agent is of one", trees.len());
         return Err(CliError::new(Kind::Usage, message).hint("name one session's transcript or folder"));
@@ -60,16 +54,6 @@ fn print(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -> Res
         output::print(&render_tree(&tree, &options))?;
     }
     Ok(())
-}
-
-/// Returns the tree as it was kept, where a TARGET is the id of a session whose files are gone.
-fn kept(args: &TreeArgs, context: &Context) -> Result<Option<Tree>, CliError> {
-    match args.targets.as_slice() {
-        [only] if args.at.is_none() && is_gone(only, context) => {
-            history::kept_tree(&only.to_string_lossy(), context)
-        }
-        _ => Ok(None),
-    }
 }
 
 /// Finds the agent whose id begins with a prefix.

@@ -1,8 +1,9 @@
 //! `subscope watch`: follows sessions live and prints what happens, block by block.
 
 pub(super) mod live;
+mod session;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use subscope_hub::{Driver, Hub, HubOptions, Live, Memory, Piped};
 use subscope_model::{AgentId, EventKind, Feed, Received, Update};
@@ -10,7 +11,7 @@ use subscope_model::{AgentId, EventKind, Feed, Received, Update};
 use super::{
     showing::{Form, Out, Showing},
     stop,
-    target::{Named, limits, projects_folder, resolve},
+    target::{Named, kept_rows, limits, projects_folder, resolve, sources_of},
 };
 use crate::{
     args::WatchArgs,
@@ -72,9 +73,38 @@ fn everything(args: &WatchArgs, context: &Context) -> Result<Followed, CliError>
     live::everything(&|| (), context)
 }
 
-/// Follows what TARGETs name, in this process.
+/// Follows what TARGETs name: files and pipes in this process; a session of which no file stands as the hub tells of it.
 fn targets(args: &WatchArgs, context: &Context) -> Result<Followed, CliError> {
-    in_process(driver(args, context)?, context)
+    let (mut paths, mut told, mut has_stdin) = (Vec::new(), Vec::new(), false);
+    for target in resolve(&args.targets, context)? {
+        match target {
+            Named::Path(path) | Named::Printed(path) => paths.push(path),
+            Named::Stdin => has_stdin = true,
+            Named::Session(session) => {
+                let sources = sources_of(&session, kept_rows(context)?.as_ref(), context)?;
+                match sources.growing() {
+                    files if files.is_empty() => told.push((session, sources)),
+                    files => paths.extend(files),
+                }
+            }
+        }
+    }
+    let alone = |what: &str| CliError::new(Kind::Usage, format!("{what} is followed alone"));
+    match (told.pop(), has_stdin) {
+        (Some((session, sources)), false) if paths.is_empty() && told.is_empty() => {
+            if args.silence.has_limits() || args.prices.is_some() {
+                context.warn("limits and prices are those of the hub that tells of it");
+            }
+            session::follow(session, &sources, context)
+        }
+        (Some(_), _) => Err(alone("a session without a transcript").hint("name it in a command of its own")),
+        (None, true) if !paths.is_empty() => Err(alone("-").hint("`subscope tree` merges stdin with files")),
+        (None, true) => {
+            let piped = Piped::start(std::io::stdin(), args.dialect);
+            in_process(Box::new(piped.map_err(|error| CliError::caused(Kind::Failed, error))?), context)
+        }
+        (None, false) => in_process(Box::new(Live::targets(paths, args.dialect)?), context),
+    }
 }
 
 /// Follows something in this process and keeps nothing of it.
@@ -87,33 +117,4 @@ fn in_process(driver: Box<dyn Driver>, context: &Context) -> Result<Followed, Cl
     let hub = Hub::start(driver, Box::new(Memory::new()), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     Ok(Followed { feed: Box::new(hub.subscribe()), _keeps: live::Keeps::Hub(hub) })
-}
-
-fn driver(args: &WatchArgs, context: &Context) -> Result<Box<dyn Driver>, CliError> {
-    let named = resolve(&args.targets, context)?;
-    let count = named.len();
-    if named.iter().any(|target| matches!(target, Named::Kept(_))) {
-        return Err(CliError::new(Kind::Failed, "the session's files are gone: nothing more will come")
-            .hint("`subscope tree` shows what is archived"));
-    }
-    let paths: Vec<PathBuf> = named
-        .into_iter()
-        .filter_map(|target| match target {
-            Named::Path(path) | Named::Printed(path) | Named::Session(path) => Some(path),
-            Named::Kept(_) | Named::Stdin => None,
-        })
-        .collect();
-    match (paths.len(), count) {
-        (0, _) => {
-            let started = Piped::start(std::io::stdin(), args.dialect);
-            started
-                .map(|piped| Box::new(piped) as Box<dyn Driver>)
-                .map_err(|error| CliError::caused(Kind::Failed, error))
-        }
-        (paths, all) if paths < all => {
-            Err(CliError::new(Kind::Usage, "- is followed alone")
-                .hint("`subscope tree` merges stdin with files"))
-        }
-        _ => Ok(Box::new(Live::targets(paths, args.dialect)?)),
-    }
 }

@@ -29,6 +29,12 @@ const POLL: Duration = Duration::from_millis(10);
 /// The greatest page that a hub gives.
 const PAGE: usize = 1_000;
 
+/// The word for the first session that `ls` lists.
+pub(crate) const LAST: &str = "last";
+
+/// How many sessions whose ids begin alike are looked at, and counted, where one is to be named.
+pub(crate) const NAMESAKES: usize = 100;
+
 /// What a command needs to be up to date, and whether a hub is started for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
@@ -204,22 +210,12 @@ impl Asker {
     }
 
     /// Finds the one session whose id begins so; `last` is the newest.
-    pub(crate) fn session(&mut self, prefix: &str) -> Result<SessionId, CliError> {
-        if prefix == "last"
-            && let Some(newest) = self.sessions(1, false)?.sessions.into_iter().next()
-        {
-            return Ok(newest.id);
+    pub(crate) fn session(&mut self, word: &str) -> Result<SessionId, CliError> {
+        if word == LAST {
+            return newest(self.sessions(1, false)?);
         }
-        let found = self.names(prefix, 2)?.sessions;
-        match found.as_slice() {
-            [one] => Ok(one.clone()),
-            [] => Err(CliError::new(Kind::Failed, format!("no session's id begins with {prefix:?}"))
-                .hint("`subscope ls` lists them")),
-            _ => {
-                let message = format!("{prefix:?} is the beginning of several sessions' ids");
-                Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
-            }
-        }
+        let found = self.names(word, NAMESAKES)?.sessions;
+        one_of(word, found)?.ok_or_else(|| unknown(word))
     }
 }
 
@@ -232,6 +228,40 @@ fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(Text
             Ok(Some((texts, history::archive(context)?)))
         }
     }
+}
+
+/// Finds the one session of a store whose id begins so; `last` is the newest.
+pub(crate) fn session_in(store: &Sqlite, word: &str) -> Result<SessionId, CliError> {
+    if word == LAST {
+        return newest(SessionPage::of(store.list(&ListQuery::first(1)).map_err(failed)?, 1));
+    }
+    one_of(word, store.named(word, NAMESAKES).map_err(failed)?)?.ok_or_else(|| unknown(word))
+}
+
+/// The first that is listed.
+fn newest(page: SessionPage) -> Result<SessionId, CliError> {
+    let row = page.sessions.into_iter().next();
+    row.map(|row| row.id).ok_or_else(|| CliError::new(Kind::Failed, "no sessions yet"))
+}
+
+/// The failure where no session is called so.
+fn unknown(word: &str) -> CliError {
+    CliError::new(Kind::Failed, format!("no session's id begins with {word:?}"))
+        .hint("`subscope ls` lists them")
+}
+
+/// Finds the one session that a word names among those whose ids begin so: a whole id is better than the beginning of another.
+pub(crate) fn one_of(prefix: &str, mut found: Vec<SessionId>) -> Result<Option<SessionId>, CliError> {
+    found.sort();
+    found.dedup();
+    if found.iter().any(|id| id.as_str() == prefix) {
+        return Ok(Some(SessionId::from(prefix)));
+    }
+    if found.len() > 1 {
+        let message = format!("{prefix:?} is the beginning of {} sessions' ids", found.len());
+        return Err(CliError::new(Kind::Usage, message).hint("give more of the id"));
+    }
+    Ok(found.pop())
 }
 
 /// Waits until a hub that has just begun has read what stands in files. Returns whether that is so; what is there first are

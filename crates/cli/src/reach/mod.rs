@@ -21,7 +21,7 @@ use subscope_store::Sqlite;
 
 use self::start::{Ended, Starter};
 pub(crate) use self::{
-    asker::{Asker, Needs},
+    asker::{Asker, LAST, NAMESAKES, Needs, one_of, session_in},
     log::{bound as bound_log, file as log_file},
 };
 use crate::{

@@ -258,7 +258,8 @@ impl<'a> Run<'a> {
     /// The second pass.
     fn words(&mut self, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
         let files = std::mem::take(&mut self.plan.files);
-        words::write(self, texts, &files, &store.sources()?)
+        words::write(self, texts, &files, &store.sources()?)?;
+        words::write_inbox(self, store, texts)
     }
 }
 

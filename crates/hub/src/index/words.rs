@@ -1,7 +1,7 @@
-//! The second pass: words of transcripts, read side by side and written in batches.
+//! The second pass: words of transcripts, read side by side and written in batches; then those of the inbox.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::Path,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -15,13 +15,19 @@ use subscope_fold::{
     texts::{Passage as Seen, Said, Texts as Reader},
 };
 use subscope_model::{Millis, SessionId};
-use subscope_store::{Identity, PassageKind, Segment, Source, Span, TextBatch, TextFile, Texts};
+use subscope_store::{
+    Identity, InboxPlace, PassageKind, Received, Segment, Source, Span, Sqlite, TextBatch, TextFile, Texts,
+};
 
 use super::{IndexError, Run, workers};
+use crate::partitions::Handed;
 
 /// How many sealed segments may wait for the writer, which puts one down in less time than a reader fills one: tens of
 /// megabytes each.
 const QUEUE: usize = 1;
+
+/// How many bytes of the inbox, as they are kept, become one segment: few enough for memory, as they are packed.
+const INBOX_BYTES: u64 = 4 << 20;
 
 /// Reads the words of files and keeps them.
 pub(super) fn write(
@@ -88,20 +94,76 @@ fn read_file(
     let mut last: Millis = 0;
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
-        let kind = match said.said {
-            Said::Prompt => PassageKind::Prompt,
-            Said::Message => PassageKind::Message,
-            Said::Thought => PassageKind::Thought,
-            Said::ToolInput => PassageKind::ToolInput,
-            Said::ToolResult => PassageKind::ToolResult,
-        };
         let span = Span { start: said.offset, bytes: said.bytes };
-        batch.add(said.agent, kind, last, span, &said.text);
+        batch.add(said.agent, kind(said.said), last, span, &said.text);
         if batch.is_full() {
             full(batch);
         }
     };
     // What cannot be read has no words; the first pass has told of it.
     let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
+    reader.flush(&mut keep);
+}
+
+fn kind(said: Said) -> PassageKind {
+    match said {
+        Said::Prompt => PassageKind::Prompt,
+        Said::Message => PassageKind::Message,
+        Said::Thought => PassageKind::Thought,
+        Said::ToolInput => PassageKind::ToolInput,
+        Said::ToolResult => PassageKind::ToolResult,
+    }
+}
+
+/// Reads the words of what the inbox has received since it was last read, and keeps them. It only grows, so what is indexed of it
+/// is never read again.
+pub(super) fn write_inbox(run: &mut Run<'_>, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
+    let mut last = texts.last_inbox_row()?;
+    loop {
+        let rows = store.received_after(last, INBOX_BYTES)?;
+        let Some((end, _)) = rows.last() else { return Ok(()) };
+        last = *end;
+        let segment = inbox_segment(&rows, last);
+        // All of its files are one commit, so that whatever interrupts this is done again.
+        texts.put(&segment)?;
+        run.tell()?;
+    }
+}
+
+/// Makes one segment of rows of the inbox, the last of which has the given number.
+fn inbox_segment(rows: &[(u64, Received)], last: u64) -> Segment {
+    let mut by_session: BTreeMap<&SessionId, Vec<&(u64, Received)>> = BTreeMap::new();
+    for row in rows {
+        for session in &row.1.sessions {
+            by_session.entry(session).or_default().push(row);
+        }
+    }
+    let mut batch = TextBatch::default();
+    for (session, rows) in by_session {
+        batch.begin(TextFile::of_inbox(session.clone(), last));
+        for (number, received) in rows {
+            add_received(*number, received, session, &mut batch);
+        }
+        batch.end();
+    }
+    batch.seal()
+}
+
+/// Adds what a row of the inbox says of a session.
+fn add_received(number: u64, received: &Received, session: &SessionId, batch: &mut TextBatch) {
+    let handed = Handed::of(received);
+    // Where the content has to tell, it is a stream that another hub was given, and its lines came with a dialect.
+    let Some(dialect) = handed.dialect else { return };
+    let is_its_own = received.sessions.len() == 1;
+    let mut keep = |said: Seen<'_>| {
+        if !is_its_own && said.session != Some(session.as_str()) {
+            return;
+        }
+        let place = InboxPlace { row: number, offset: said.offset };
+        let at_ms = said.at_ms.unwrap_or(received.received_ms);
+        batch.add(said.agent, kind(said.said), at_ms, place.span(said.bytes), &said.text);
+    };
+    let mut reader = Reader::new(dialect, None);
+    reader.push(&received.body, &mut keep);
     reader.flush(&mut keep);
 }

@@ -8,16 +8,16 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use subscope_export::{Mask, Saved, trace, write_csv, write_html, write_trace};
+use subscope_export::{Mask, Saved, Shape, trace, write_csv, write_feed, write_html, write_trace};
 use subscope_hub::clock;
-use subscope_model::{Actor, AgentId, Event, Millis, SessionId, Tree};
+use subscope_model::{Actor, AgentId, CHECKPOINT_VERSION, Checkpoint, Event, Millis, SessionId, Tree};
 use subscope_render::timeline::{Lane, Step, timeline};
 
 use crate::{
     ask::ask,
     refusal::Refusal,
     state::App,
-    teller::{Retold, retell},
+    teller::{Retold, Wanted, retell},
 };
 
 /// How many events a page has, and may be asked for.
@@ -120,7 +120,7 @@ pub(super) async fn feed(
     Path(id): Path<String>,
     Query(query): Query<FeedQuery>,
 ) -> Result<Json<FeedPage>, Refusal> {
-    let Retold { mut events, .. } = retell(&app, SessionId::from(id.as_str()), None).await?;
+    let Retold { mut events, .. } = retell(&app, SessionId::from(id.as_str()), Wanted::default()).await?;
     let actor = query.agent.map(|agent| Actor(AgentId::from(agent.as_str())));
     events.retain(|event| {
         query.before.is_none_or(|before| event.seq < before)
@@ -174,7 +174,7 @@ pub(super) async fn tree(
 ) -> Result<Json<Tree>, Refusal> {
     let session = SessionId::from(id.as_str());
     if query.at.is_some() {
-        return Ok(Json(retell(&app, session, query.at).await?.tree));
+        return Ok(Json(retell(&app, session, Wanted { at: query.at, traces: false }).await?.tree));
     }
     let tree = ask(|reply| app.hub.tree(session, reply)).await?;
     tree.map(Json).ok_or(Refusal::unknown("session"))
@@ -185,8 +185,23 @@ pub(super) async fn tree(
 #[serde(rename_all = "lowercase")]
 enum Form {
     Trace,
+    Execution,
+    Checkpoint,
+    Feed,
     Html,
     Csv,
+}
+
+impl Form {
+    /// The ending of the file's name, and its media type.
+    fn file(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Trace | Self::Execution | Self::Checkpoint => ("json", "application/json"),
+            Self::Feed => ("jsonl", "application/x-ndjson"),
+            Self::Html => ("html", "application/octet-stream"),
+            Self::Csv => ("csv", "text/csv; charset=utf-8"),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -200,7 +215,8 @@ pub(super) struct ExportQuery {
     get, path = "/api/v1/sessions/{id}/export",
     params(
         ("id" = String, Path, description = "The session's id."),
-        ("as" = String, Query, description = "`trace`; `html`, a page in one file, in which what looks like a secret is masked; `csv`, its agents."),
+        ("as" = String, Query, description = "`trace`; `execution`; `checkpoint`, its checkpoint.json, which `subscope import` reads; `feed`, its events; \
+            `html`, a page in one file, in which what looks like a secret is masked; `csv`, its agents."),
     ),
     responses(
         (status = 200, description = "The file.", body = String, content_type = "application/octet-stream"),
@@ -214,15 +230,16 @@ pub(super) async fn export(
     Path(id): Path<String>,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, Refusal> {
-    let retold = retell(&app, SessionId::from(id.as_str()), None).await?;
+    let wanted = Wanted { at: None, traces: matches!(query.form, Form::Execution | Form::Checkpoint) };
+    let retold = retell(&app, SessionId::from(id.as_str()), wanted).await?;
+    if matches!(query.form, Form::Feed) && retold.events.is_empty() {
+        let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+        return Err(Refusal::new(StatusCode::NOT_FOUND, gone));
+    }
     // A big session takes a while to write, in which others are to be answered.
-    let written = tokio::task::spawn_blocking(move || write(query.form, &retold)).await;
+    let written = tokio::task::spawn_blocking(move || write(query.form, retold)).await;
     let Ok(Ok(written)) = written else { return Err(Refusal::busy("it cannot be written")) };
-    let (ending, media_type) = match query.form {
-        Form::Trace => ("json", "application/json"),
-        Form::Html => ("html", "application/octet-stream"),
-        Form::Csv => ("csv", "text/csv; charset=utf-8"),
-    };
+    let (ending, media_type) = query.form.file();
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     // A file's name is made of what no system reads anything into.
@@ -232,14 +249,20 @@ pub(super) async fn export(
     Ok((StatusCode::OK, headers, written).into_response())
 }
 
-fn write(form: Form, Retold { tree, events }: &Retold) -> std::io::Result<Vec<u8>> {
+fn write(form: Form, Retold { tree, events, traces }: Retold) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match form {
-        Form::Trace => write_trace(&trace(tree, events), &mut out)?,
-        Form::Csv => write_csv(tree, &mut out)?,
+        Form::Trace => write_trace(&trace(&tree, &events), &mut out)?,
+        Form::Execution => serde_json::to_writer(&mut out, &traces)?,
+        Form::Checkpoint => {
+            let version = CHECKPOINT_VERSION.to_owned();
+            serde_json::to_writer(&mut out, &Checkpoint { version, subagent_traces: traces })?;
+        }
+        Form::Feed => write_feed(&events, Shape::Event, &mut out)?,
+        Form::Csv => write_csv(&tree, &mut out)?,
         Form::Html => {
             let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
-            let saved = Saved { tree, timeline: timeline(tree, None), events };
+            let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };
             write_html((&page.0, &page.1), &saved, Mask::Secrets, &mut out)?;
         }
     }

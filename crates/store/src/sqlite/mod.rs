@@ -175,6 +175,12 @@ impl Sqlite {
         query::received_of(&self.db, session)
     }
 
+    /// Returns rows of the inbox behind one, with their numbers, in order: so many that their bodies are about `bytes` as they are
+    /// kept, one at least where there is one. Each says of which sessions it tells; forgotten ones tell of none.
+    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, Received)>, LedgerError> {
+        query::received_after(&self.db, row, bytes)
+    }
+
     /// Removes sessions with everything that was made from them or handed over of them. Their files are not touched, and
     /// stay known: only what changes is taken in again. Returns how many there were.
     pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, LedgerError> {
@@ -313,6 +319,10 @@ impl History for Sqlite {
 
     fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
         query::tree(&self.db, session)
+    }
+
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+        query::received_body(&self.db, row)
     }
 
     fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {

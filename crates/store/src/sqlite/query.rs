@@ -287,6 +287,59 @@ pub(super) fn received_of(db: &Connection, session: &SessionId) -> Result<Vec<Re
     unpack(read().map_err(wrong)?)
 }
 
+/// Returns rows of the inbox behind one, with their numbers, of about so many packed bytes.
+pub(super) fn received_after(
+    db: &Connection,
+    row: u64,
+    bytes: u64,
+) -> Result<Vec<(u64, Received)>, LedgerError> {
+    let read = || -> rusqlite::Result<(Vec<u64>, Vec<Packed>, Vec<Option<String>>)> {
+        let mut statement = db.prepare_cached(
+            "SELECT source, session, key, dialect, received_ms, body, no, sessions FROM inbox WHERE no > ?1 ORDER BY no",
+        )?;
+        let mut rows = statement.query([i64::try_from(row).unwrap_or(i64::MAX)])?;
+        let (mut numbers, mut all, mut told, mut taken) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        while taken < bytes
+            && let Some(row) = rows.next()?
+        {
+            let one = packed(row)?;
+            taken += one.1.len() as u64 + ROW_BYTES;
+            numbers.push(row.get::<_, i64>(6)?.unsigned_abs());
+            told.push(row.get(7)?);
+            all.push(one);
+        }
+        Ok((numbers, all, told))
+    };
+    let (numbers, packed, told) = read().map_err(wrong)?;
+    let mut all: Vec<(u64, Received)> = numbers.into_iter().zip(unpack(packed)?).collect();
+    for ((_, one), told) in all.iter_mut().zip(told) {
+        one.sessions = match told {
+            Some(told) => {
+                let ids: Vec<String> =
+                    serde_json::from_str(&told).map_err(|error| LedgerError::Storage(Box::new(error)))?;
+                ids.iter().map(|id| session_id(id)).collect()
+            }
+            None => one.session.as_deref().map(session_id).into_iter().collect(),
+        };
+    }
+    Ok(all)
+}
+
+/// Returns the bytes of one row of the inbox.
+pub(super) fn received_body(db: &Connection, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+    let body: Option<Vec<u8>> = db
+        .prepare_cached("SELECT body FROM inbox WHERE no = ?1")
+        .and_then(|mut statement| {
+            statement.query_row([i64::try_from(row).unwrap_or(i64::MAX)], |row| row.get(0)).optional()
+        })
+        .map_err(wrong)?;
+    let unpacked = body.map(pack::unpack).transpose();
+    unpacked.map_err(|error| LedgerError::Storage(Box::new(error)))
+}
+
+/// What a row of the inbox takes in memory besides its body.
+const ROW_BYTES: u64 = 256;
+
 /// A row of the inbox, and its bytes as they are kept.
 type Packed = (Received, Vec<u8>);
 

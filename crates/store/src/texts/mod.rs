@@ -11,11 +11,13 @@
 mod batch;
 mod block;
 mod find;
+mod inbox;
 mod merge;
 
 use std::path::{Path, PathBuf};
 
 pub use batch::{Segment, TextBatch, TextFile};
+pub use inbox::InboxPlace;
 use rusqlite::{Connection, params};
 use subscope_model::{Millis, SessionId, Text};
 
@@ -156,6 +158,11 @@ impl Texts {
             rows.collect()
         };
         read().map_err(wrong)
+    }
+
+    /// Returns the number of the last row of the inbox whose words are in the index; 0 where there is none.
+    pub fn last_inbox_row(&self) -> Result<u64, LedgerError> {
+        self.files().map(|files| inbox::last_row(&files))
     }
 
     /// Takes a segment in. Files that begin in it are replaced whole; those that end in it are known from then on.

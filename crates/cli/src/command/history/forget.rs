@@ -1,37 +1,33 @@
 //! `subscope forget`.
 
-use subscope_hub::index::forget;
+use subscope_hub::{ListQuery, index::forget};
 use subscope_model::SessionId;
-use subscope_store::{Access, Texts};
+use subscope_store::{Access, History, Sqlite, Texts};
 
 use super::{failed, index_options, open_alone, run_index};
 use crate::{
-    args::ForgetArgs,
-    command::target::projects_folder,
-    context::Context,
-    error::CliError,
-    output,
-    reach::{Asker, Needs},
+    args::ForgetArgs, command::target::projects_folder, context::Context, error::CliError, output,
+    reach::session_in,
 };
 
 /// Runs the command.
 pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> {
-    let sessions = named(args, context)?;
     let mut store = open_alone(context)?;
     let mut texts = Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?;
-    // What files there are has to be known, so that they are not taken in again.
+    // What files there are has to be known, so that they are not taken in again; and which session is the last.
     let options = index_options(vec![projects_folder(context)], context)?;
     run_index(&mut store, Some(&mut texts), &options, context)?;
+    let sessions = named(args, &store, context)?;
     let count = forget(&mut store, &mut texts, &options.archive, &sessions).map_err(failed)?;
     output::print(&format!("{count} sessions forgotten\n"))
 }
 
-fn named(args: &ForgetArgs, context: &Context) -> Result<Vec<SessionId>, CliError> {
-    let mut asker = Asker::open(Needs::Kept, context)?;
+/// The sessions that are to be forgotten.
+fn named(args: &ForgetArgs, store: &Sqlite, context: &Context) -> Result<Vec<SessionId>, CliError> {
     let Some(moment) = args.before else {
-        return args.sessions.iter().map(|prefix| asker.session(prefix)).collect();
+        return args.sessions.iter().map(|word| session_in(store, word)).collect();
     };
     let limit = moment.resolve(context.now_ms());
-    let rows = asker.sessions(usize::MAX, false)?.sessions.into_iter();
+    let rows = store.list(&ListQuery::first(usize::MAX)).map_err(failed)?.into_iter();
     Ok(rows.filter(|row| row.last_event_at_ms.is_some_and(|last| last < limit)).map(|row| row.id).collect())
 }

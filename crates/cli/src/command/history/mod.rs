@@ -12,17 +12,17 @@ pub(super) mod status;
 
 use std::ops::ControlFlow;
 
-use subscope_collect::{Found, Group, archive::Archive};
+use subscope_collect::archive::Archive;
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
-use subscope_model::{SessionId, Tree, event_id};
-use subscope_store::{Access, History, OpenError, Received, Sqlite, Texts};
+use subscope_model::event_id;
+use subscope_store::{Access, OpenError, Sqlite, Texts};
 
 use super::target::{limits, projects_folder};
 use crate::{
     context::Context,
     error::{CliError, Kind},
-    reach::{self, Asker, Needs},
+    reach,
 };
 
 /// Names what rows are made by: the rules, and the prices that costs rest on.
@@ -98,45 +98,4 @@ fn run_index(
     let report = take_in(store, texts, options, &mut told);
     bar.finish_and_clear();
     report.map_err(failed)
-}
-
-/// Returns the tree of the one session whose id begins so, as last kept; `None` where there is no store or no such session.
-pub(super) fn kept_tree(prefix: &str, context: &Context) -> Result<Option<Tree>, CliError> {
-    // Without a store nothing was kept.
-    let Ok(mut asker) = Asker::open(Needs::Kept, context) else { return Ok(None) };
-    if asker.names(prefix, 1)?.sessions.is_empty() {
-        return Ok(None);
-    }
-    let session = asker.session(prefix)?;
-    asker.tree(&session)
-}
-
-/// Returns the files of the one session whose id begins so, of which the archive has all that are gone; `None` where it
-/// has not.
-pub(super) fn archived(prefix: &str, context: &Context) -> Result<Option<Group>, CliError> {
-    let Ok(store) = open_rows(Access::Read, context)? else { return Ok(None) };
-    let session = match store.named(prefix, 2).map_err(failed)?.as_slice() {
-        [one] => one.clone(),
-        _ => return Ok(None),
-    };
-    let archive = archive(context)?;
-    let sources = store.sources().map_err(failed)?.into_iter().filter(|source| source.session == session);
-    let found = sources.map(|source| {
-        let kept = if source.path.exists() { None } else { archive.find(&source.path).ok().flatten() };
-        Found::again(&source.path, session.as_str(), kept)
-    });
-    let files: Option<Vec<Found>> = found.collect();
-    let group = files.map(|files| Group { session: Some(session.to_string()), files });
-    Ok(group.filter(|group| !group.files.is_empty()))
-}
-
-/// Returns what programs handed over of a session, in the order in which it came; nothing where there is no store.
-pub(super) fn received(session: &SessionId, context: &Context) -> Result<Vec<Received>, CliError> {
-    match open_rows(Access::Read, context)? {
-        Ok(store) => store.received_of(session).map_err(failed),
-        Err(error) => {
-            context.note(&format!("only its files are read: {error}"));
-            Ok(Vec::new())
-        }
-    }
 }

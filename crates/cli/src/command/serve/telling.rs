@@ -5,33 +5,29 @@
 //! no context, and answers many.
 
 use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::mpsc::{Receiver, SyncSender, TrySendError},
 };
 
-use subscope_collect::{Expanded, Found, Group, expand};
+use subscope_export::execution;
 use subscope_fold::{Events, FoldOptions, Keep, Now};
-use subscope_hub::{
-    AskError, Cold, Reply, clock,
-    index::{IndexOptions, elsewhere},
-};
-use subscope_model::{Millis, SessionId};
-use subscope_server::{Retold, Teller, Telling};
+use subscope_hub::{AskError, Reply, SessionSources, clock, index::IndexOptions, knows_more};
+use subscope_model::{Payload, SessionId};
+use subscope_server::{Retold, Teller, Telling, Wanted};
 use subscope_store::{Access, History, Sqlite};
 
-use super::super::target::transcript_of;
+use super::super::target::transcripts_of;
 
 /// How many questions may wait: each is some milliseconds, of a big session a second.
 pub(super) const QUEUE: usize = 32;
 
 /// A question; `None` ends it.
-pub(super) type Asked = Option<(SessionId, Option<Millis>, Reply<Telling>)>;
+pub(super) type Asked = Option<(SessionId, Wanted, Reply<Telling>)>;
 
 /// Returns what asks through this queue.
 pub(super) fn teller(asks: SyncSender<Asked>) -> Teller {
-    Teller::new(move |session, at, reply| {
-        asks.try_send(Some((session, at, reply))).map_err(|error| match error {
+    Teller::new(move |session, wanted, reply| {
+        asks.try_send(Some((session, wanted, reply))).map_err(|error| match error {
             TrySendError::Full(_) => AskError::Busy,
             TrySendError::Disconnected(_) => AskError::Ended,
         })
@@ -50,51 +46,37 @@ pub(super) struct Sources {
 impl Sources {
     /// Answers until the end is asked for.
     pub(super) fn answer(&self, asked: &Receiver<Asked>) {
-        while let Ok(Some((session, at, reply))) = asked.recv() {
-            reply(self.tell(&session, at).map_err(|error| error.to_string()));
+        while let Ok(Some((session, wanted, reply))) = asked.recv() {
+            reply(self.tell(&session, wanted).map_err(|error| error.to_string()));
         }
     }
 
-    fn tell(&self, session: &SessionId, at: Option<Millis>) -> anyhow::Result<Option<Retold>> {
+    fn tell(&self, session: &SessionId, wanted: Wanted) -> anyhow::Result<Option<Retold>> {
         let store = Sqlite::open(&self.data, Access::Read, &self.rules, 0)?;
-        let files = self.files(&store, session)?;
-        let options = FoldOptions { keep: Keep::Rows, cutoff: at, events: true };
-        let mut cold = Cold::read(files, options, None);
-        cold.receive(&store.received_of(session)?);
-        cold.fold.set_elsewhere(session, elsewhere(&store, session)?);
+        let transcripts = transcripts_of(&self.root, session);
+        let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
+        if !sources.is_whole() {
+            // Its rows tell more than what is left.
+            return Ok(None);
+        }
+        let kept = if sources.has_no_files() { store.tree(session)? } else { None };
+        let keep = if wanted.traces { Keep::Payloads } else { Keep::Rows };
+        let options = FoldOptions { keep, cutoff: wanted.at, events: true };
+        let mut cold = sources.read(Some(&store), options)?;
         let now = Now {
-            at: at.unwrap_or_else(clock::now_ms),
+            at: wanted.at.unwrap_or_else(clock::now_ms),
             has_ended: false,
             is_growing: false,
             prices: &self.options.prices,
             limits: self.options.limits.clone(),
         };
         let Some(tree) = cold.fold.tree(session, &now) else { return Ok(None) };
+        if wanted.at.is_none() && kept.is_some_and(|kept| knows_more(&kept, &tree)) {
+            return Ok(None);
+        }
+        let resolve = |payload: &Payload| serde_json::from_str(&cold.payload(payload)?).ok();
+        let traces = if wanted.traces { execution(&tree, &resolve) } else { Vec::new() };
         let events = Events::all(&mut cold.fold, session, &now);
-        Ok(Some(Retold { tree, events }))
+        Ok(Some(Retold { tree, events, traces }))
     }
-
-    /// The session's files: those that its rows were made of, else those that stand where the harness puts them.
-    fn files(&self, store: &Sqlite, session: &SessionId) -> anyhow::Result<Expanded> {
-        let mut known = store.files_of(session)?;
-        if known.is_empty() {
-            known.extend(transcript_of(&self.root, session));
-        }
-        let (mut seen, mut files) = (HashSet::new(), Vec::new());
-        for path in &known {
-            let found = if path.exists() { standing(path)? } else { self.kept(path, session)? };
-            files.extend(found.into_iter().filter(|file| seen.insert(file.path.clone())));
-        }
-        let group = Group { session: Some(session.to_string()), files };
-        Ok(Expanded { groups: vec![group], skipped: Vec::new() })
-    }
-
-    fn kept(&self, path: &Path, session: &SessionId) -> anyhow::Result<Vec<Found>> {
-        let kept = self.options.archive.find(path)?;
-        Ok(kept.and_then(|kept| Found::again(path, session.as_str(), Some(kept))).into_iter().collect())
-    }
-}
-
-fn standing(path: &Path) -> anyhow::Result<Vec<Found>> {
-    Ok(expand(path)?.groups.into_iter().flat_map(|group| group.files).collect())
 }

@@ -56,7 +56,7 @@ impl Answering {
             }
             Question::At(session, at) => {
                 let tree = self.tree_at(&session, at, context)?;
-                Answer::At(session, at, tree.map(Box::new))
+                Answer::At(session, at, Some(Box::new(tree)))
             }
             Question::Search(text) => {
                 let terms: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
@@ -78,9 +78,9 @@ impl Answering {
         session: &SessionId,
         at: Millis,
         context: &Context,
-    ) -> Result<Option<Tree>, CliError> {
+    ) -> Result<Tree, CliError> {
         match self.targets_of(session) {
-            Some(targets) => past::tree_of(targets, at, context).map(Some),
+            Some(targets) => past::tree_of(targets, at, context),
             None => past::tree_at(session, at, context),
         }
     }

@@ -9,7 +9,7 @@ use subscope_tui::{Playback, plain::Plain};
 use super::{Answering, Ui};
 use crate::{
     args::ReplayArgs,
-    command::target::{Reading, load},
+    command::target::{Reading, load, texts_are_gone},
     context::{Chattiness, Context},
     error::{CliError, Kind},
     output,
@@ -26,6 +26,9 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
     }
     let reading = Reading { keep: Keep::Rows, events: false, at: None, dialect: None };
     let loaded = load(&args.targets, &reading, context)?;
+    if loaded.has_rows_only() {
+        return Err(texts_are_gone());
+    }
     let tree = loaded.tree;
     let (Some(from), Some(to)) = (tree.session.started_at_ms, tree.session.ended_at_ms) else {
         return Err(CliError::new(
@@ -58,11 +61,10 @@ fn plainly(
         // `as` saturates; a session of some years is far below the range.
         let past = (began.elapsed().as_secs_f64() * speed * 1000.0) as Millis;
         let at = from.saturating_add(past).min(to);
-        if let Some(tree) = answering.tree_at(session, at, context)? {
-            let lines = plain.take(&Update::Snapshot(Box::new(tree)), at);
-            if !lines.is_empty() {
-                output::print(&lines)?;
-            }
+        let tree = answering.tree_at(session, at, context)?;
+        let lines = plain.take(&Update::Snapshot(Box::new(tree)), at);
+        if !lines.is_empty() {
+            output::print(&lines)?;
         }
         if at >= to {
             return Ok(());
