@@ -335,3 +335,43 @@ fn every_session_that_ls_lists_works_with_every_verb() {
     }
     assert_eq!(listed(&env), Vec::<String>::new());
 }
+
+#[test]
+fn search_shows_once_what_hooks_repeat_and_tells_sessions_of_one_body_apart() {
+    let (plain, both) = (env(), env());
+    let recording = recording("2.1.330", "c-nested");
+    let session = Session::of(Told::Transcript, &recording);
+    plain.adopt(&recording);
+    both.adopt(&recording);
+    let serving = Serving::start(&both, "");
+    serving.post("/api/v1/ingest/claude.hook?source=parity", "", &fixtures::bytes(&recording.hooks()));
+    let of_session = |id: &str, run: &str, word: &str| {
+        let lines = published(run, word).replace("{\"", &format!("{{\"sessionId\":\"{id}\",\""));
+        lines.replace(&format!("\"payload\":{{\"sessionId\":\"{id}\","), "\"payload\":{")
+    };
+    let body = of_session("/one", "r1", "giraffe") + &of_session("two", "r2", "giraffe");
+    serving.post("/api/v1/ingest/subagent-events?source=parity", "", body.as_bytes());
+    serving.end("-INT");
+    let hits = |env: &TestEnv, words: &str| -> Vec<Value> {
+        let found = json(&run(command(env, &format!("search {words} --json -n 1000")), b"").success());
+        found["hits"].as_array().unwrap().clone()
+    };
+    let is_file = |hit: &&Value| !hit["path"].as_str().unwrap().starts_with("inbox/");
+    let key = |hit: &Value| (hit["kind"].clone(), hit["agent_id"].clone(), hit["snippet"].clone());
+    let expected: Vec<_> = hits(&plain, &session.word).iter().map(key).collect();
+    let found = hits(&both, &session.word);
+    assert!(!expected.is_empty());
+    assert_eq!(found.iter().filter(is_file).map(key).collect::<Vec<_>>(), expected);
+    let repeated = found.iter().filter(|hit| !is_file(hit) && expected.contains(&key(hit)));
+    assert_eq!(repeated.collect::<Vec<_>>(), Vec::<&Value>::new());
+    for (id, run) in [("/one", "r1"), ("two", "r2")] {
+        let found = hits(&both, &format!("giraffe --session {id}"));
+        assert_eq!(found.len(), 1, "{id}: {found:?}");
+        assert_eq!((&found[0]["agent_id"], &found[0]["kind"]), (&run.into(), &"tool input".into()));
+        assert_eq!(found[0]["snippet"], "{\"path\":\"giraffe\"}");
+    }
+    // What is forgotten is found no more, and what came with it still is.
+    assert_eq!(run(command(&both, "forget two"), b"").success(), "1 sessions forgotten\n");
+    let left = hits(&both, "giraffe");
+    assert_eq!(left.iter().map(|hit| hit["session_id"].as_str()).collect::<Vec<_>>(), [Some("/one")]);
+}

@@ -92,7 +92,11 @@ fn place(hit: &Hit, found: &mut Found) {
 }
 
 fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> Found {
-    let (agent_id, agent) = names.of(&hit.session, &hit.agent);
+    let (agent_id, agent) = match hit.inbox_place() {
+        // Only the whole session tells: the root may have said it.
+        Some(_) if hit.agent.is_empty() => (hit.agent.clone(), "an unknown agent".to_owned()),
+        _ => names.of(&hit.session, &hit.agent),
+    };
     let mut found = Found {
         session_id: hit.session.clone(),
         agent_id,
