@@ -34,7 +34,7 @@ pub fn search(
         let lower = text.as_deref().map(str::to_lowercase);
         let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
         if phrases.iter().all(has) {
-            passages.add(&hit, text.as_deref(), found(&hit, text.as_deref(), terms, &mut names));
+            passages.add(&hit, found(&hit, text.as_deref(), terms, &mut names));
         }
         if passages.all.len() == limit {
             break;
@@ -47,31 +47,40 @@ pub fn search(
 #[derive(Default)]
 struct Passages {
     all: Vec<Found>,
-    /// By session, kind and text: the place among all, and whether it stands in a file.
-    told: HashMap<(SessionId, &'static str, String), (usize, bool)>,
+    /// By session, kind and what is shown of them, since a hook has more around a result than its transcript.
+    alike: HashMap<(SessionId, &'static str, String), Unpaired>,
     /// Whether one took the place of another that is newer, since it was received later than it was said.
     is_moved: bool,
 }
 
+/// Passages that look alike and have no twin in another source: each of the one kind stands for one of the other.
+#[derive(Default)]
+struct Unpaired {
+    /// How many stand in files.
+    in_files: usize,
+    /// The places among all of those that stand in the inbox.
+    in_inbox: Vec<usize>,
+}
+
 impl Passages {
-    fn add(&mut self, hit: &Hit, text: Option<&str>, found: Found) {
-        let is_file = hit.inbox_place().is_none();
-        let key = text.map(|text| (hit.session.clone(), hit.kind.as_str(), text.to_owned()));
-        match key.as_ref().and_then(|key| self.told.get_mut(key)) {
-            Some((_, was_file)) if *was_file && !is_file => return,
-            Some((at, was_file)) if is_file && !*was_file => {
-                *was_file = true;
-                self.is_moved = true;
-                if let Some(shown) = self.all.get_mut(*at) {
-                    *shown = found;
+    fn add(&mut self, hit: &Hit, found: Found) {
+        let key = (hit.session.clone(), hit.kind.as_str(), found.snippet.clone());
+        let alike = self.alike.entry(key).or_default();
+        if hit.inbox_place().is_none() {
+            let twin = alike.in_inbox.pop().and_then(|at| self.all.get_mut(at));
+            match twin {
+                Some(twin) => {
+                    *twin = found;
+                    self.is_moved = true;
+                    return;
                 }
-                return;
+                None => alike.in_files += 1,
             }
-            Some(_) => {}
-            None => {
-                let entry = (self.all.len(), is_file);
-                self.told.extend(key.map(|key| (key, entry)));
-            }
+        } else if alike.in_files > 0 {
+            alike.in_files -= 1;
+            return;
+        } else {
+            alike.in_inbox.push(self.all.len());
         }
         self.all.push(found);
     }
