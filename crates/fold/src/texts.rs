@@ -103,7 +103,9 @@ fn tell(whose: &mut Whose, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passa
         Fact::Message { text, .. } => say(None, Said::Message, *text),
         Fact::Thought { text: Some(text), .. } => say(None, Said::Thought, *text),
         Fact::CallBegin(begin) => {
-            if let Some(input) = begin.input {
+            // A batch that is over lists again what was told when its calls began. A call that nothing else told of is not found by
+            // its input.
+            if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
                 say(None, Said::ToolInput, input);
             }
         }

@@ -1,7 +1,7 @@
 //! Finds passages and says whose they are: the index knows words and places, the files know what was said, the rows know
 //! the agents.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap};
 
 use subscope_collect::archive::Archive;
 use subscope_model::{Found, Raw, SessionId, Text};
@@ -28,42 +28,70 @@ pub fn search(
     let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
     let query = TextQuery { words: terms.to_vec(), session, limit: limit.saturating_mul(factor) };
     let mut names = Names { history, known: HashMap::new() };
-    let (mut all, mut told) = (Vec::new(), Told::default());
+    let mut passages = Passages::default();
     for hit in texts.find(&query)? {
         let text = text_of(&hit, history, archive);
         let lower = text.as_deref().map(str::to_lowercase);
         let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
-        if phrases.iter().all(has) && !is_told(&hit, text.as_deref(), &mut told, &mut all) {
-            all.push(found(&hit, text.as_deref(), terms, &mut names));
+        if phrases.iter().all(has) {
+            passages.add(&hit, found(&hit, text.as_deref(), terms, &mut names));
         }
-        if all.len() == limit {
+        if passages.all.len() == limit {
             break;
         }
     }
-    Ok(all)
+    Ok(passages.finish())
 }
 
-/// Passages that were found, by session, kind and text: their places among all, and whether they stand in a file.
-type Told = HashMap<(SessionId, &'static str, String), (usize, bool)>;
+/// Passages that were found: hooks and streams repeat what a transcript says, which is shown once, as the transcript's.
+#[derive(Default)]
+struct Passages {
+    all: Vec<Found>,
+    /// By session, kind and what is shown of them, since a hook has more around a result than its transcript.
+    alike: HashMap<(SessionId, &'static str, String), Unpaired>,
+    /// Whether one took the place of another that is newer, since it was received later than it was said.
+    is_moved: bool,
+}
 
-/// Whether a passage was found before from another source: hooks and streams repeat what a transcript says. The transcript's is
-/// the one that is shown.
-fn is_told(hit: &Hit, text: Option<&str>, told: &mut Told, all: &mut [Found]) -> bool {
-    let Some(text) = text else { return false };
-    let is_file = hit.inbox_place().is_none();
-    let key = (hit.session.clone(), hit.kind.as_str(), text.to_owned());
-    let Some((at, was_file)) = told.get_mut(&key) else {
-        told.insert(key, (all.len(), is_file));
-        return false;
-    };
-    if is_file == *was_file {
-        return false;
+/// Passages that look alike and have no twin in another source: each of the one kind stands for one of the other.
+#[derive(Default)]
+struct Unpaired {
+    /// How many stand in files.
+    in_files: usize,
+    /// The places among all of those that stand in the inbox.
+    in_inbox: Vec<usize>,
+}
+
+impl Passages {
+    fn add(&mut self, hit: &Hit, found: Found) {
+        let key = (hit.session.clone(), hit.kind.as_str(), found.snippet.clone());
+        let alike = self.alike.entry(key).or_default();
+        if hit.inbox_place().is_none() {
+            let twin = alike.in_inbox.pop().and_then(|at| self.all.get_mut(at));
+            match twin {
+                Some(twin) => {
+                    *twin = found;
+                    self.is_moved = true;
+                    return;
+                }
+                None => alike.in_files += 1,
+            }
+        } else if alike.in_files > 0 {
+            alike.in_files -= 1;
+            return;
+        } else {
+            alike.in_inbox.push(self.all.len());
+        }
+        self.all.push(found);
     }
-    if is_file && let Some(shown) = all.get_mut(*at) {
-        place(hit, shown);
-        *was_file = true;
+
+    /// All of them, the newest first.
+    fn finish(mut self) -> Vec<Found> {
+        if self.is_moved {
+            self.all.sort_by_key(|found| Reverse(found.at_ms));
+        }
+        self.all
     }
-    true
 }
 
 /// The passage, read again where it stands; `None` where its file is gone and not archived, or was replaced, or what was received
@@ -82,30 +110,27 @@ fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String
     Some(Raw { json: &json, offset: 0 }.text().into_owned())
 }
 
-/// Says where a passage stands.
-fn place(hit: &Hit, found: &mut Found) {
-    (found.path, found.offset) = match hit.inbox_place() {
+fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> Found {
+    let (agent_id, agent) = match hit.inbox_place() {
+        // Only the whole session tells: the root may have said it.
+        Some(_) if hit.agent.is_empty() => (hit.agent.clone(), "an unknown agent".to_owned()),
+        _ => names.of(&hit.session, &hit.agent),
+    };
+    let (path, offset) = match hit.inbox_place() {
         Some(InboxPlace { row, offset }) => (format!("inbox/{row}"), offset),
         None => (hit.path.display().to_string(), hit.span.start),
     };
-    found.bytes = hit.span.bytes;
-}
-
-fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> Found {
-    let (agent_id, agent) = names.of(&hit.session, &hit.agent);
-    let mut found = Found {
+    Found {
         session_id: hit.session.clone(),
         agent_id,
         agent,
         kind: hit.kind.as_str().into(),
         at_ms: (hit.at_ms > 0).then_some(hit.at_ms),
         snippet: text.map_or_else(|| "(its file is gone)".to_owned(), |text| snippet(text, terms)),
-        path: String::new(),
-        offset: 0,
-        bytes: 0,
-    };
-    place(hit, &mut found);
-    found
+        path,
+        offset,
+        bytes: hit.span.bytes,
+    }
 }
 
 /// Some words around the first hit, in one line.

@@ -187,6 +187,10 @@ impl History for Failing {
         self.memory.files_of(session)
     }
 
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+        self.memory.received_body(row)
+    }
+
     fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
         self.memory.who(session, agent)
     }

@@ -1,7 +1,7 @@
 //! The second pass: words of transcripts, read side by side and written in batches; then those of the inbox.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -119,11 +119,13 @@ fn kind(said: Said) -> PassageKind {
 /// is never read again.
 pub(super) fn write_inbox(run: &mut Run<'_>, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
     let mut last = texts.last_inbox_row()?;
+    // What was received of several sessions at once stays while one of them is kept.
+    let forgotten: BTreeSet<SessionId> = store.forgotten()?.into_iter().collect();
     loop {
         let rows = store.received_after(last, INBOX_BYTES)?;
         let Some((end, _)) = rows.last() else { return Ok(()) };
         last = *end;
-        let segment = inbox_segment(&rows, last);
+        let segment = inbox_segment(&rows, last, &forgotten);
         // All of its files are one commit, so that whatever interrupts this is done again.
         texts.put(&segment)?;
         run.tell()?;
@@ -131,10 +133,10 @@ pub(super) fn write_inbox(run: &mut Run<'_>, store: &Sqlite, texts: &mut Texts) 
 }
 
 /// Makes one segment of rows of the inbox, the last of which has the given number.
-fn inbox_segment(rows: &[(u64, Received)], last: u64) -> Segment {
+fn inbox_segment(rows: &[(u64, Received)], last: u64, forgotten: &BTreeSet<SessionId>) -> Segment {
     let mut by_session: BTreeMap<&SessionId, Vec<&(u64, Received)>> = BTreeMap::new();
     for row in rows {
-        for session in &row.1.sessions {
+        for session in row.1.sessions.iter().filter(|session| !forgotten.contains(*session)) {
             by_session.entry(session).or_default().push(row);
         }
     }
@@ -152,7 +154,7 @@ fn inbox_segment(rows: &[(u64, Received)], last: u64) -> Segment {
 /// Adds what a row of the inbox says of a session.
 fn add_received(number: u64, received: &Received, session: &SessionId, batch: &mut TextBatch) {
     let handed = Handed::of(received);
-    // Where the content has to tell, it is a stream that another hub was given, and its lines came with a dialect.
+    // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
     let Some(dialect) = handed.dialect else { return };
     let is_its_own = received.sessions.len() == 1;
     let mut keep = |said: Seen<'_>| {

@@ -1,4 +1,4 @@
-//! The full text: which words stand in which passage of which file. The passages themselves stay in their files.
+//! The full text: which words stand in which passage of which file, or row of the inbox. The passages themselves stay there.
 //!
 //! A database of its own with its own writer. Readers sort words into a [`Segment`] each, side by side; the writer puts its
 //! blocks down as they are. Within a segment passages are numbered from the newest to the oldest, so that the newest hits

@@ -1,0 +1,382 @@
+//! Every session that `ls` lists works with every verb, whatever told of it, with a hub and without: the real program, cell by cell.
+//! What cannot work by nature says so in one sentence ([`CANNOT`]).
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{BufRead, BufReader, Write as _},
+    process::{Command, Stdio},
+    thread,
+};
+
+use common::{
+    env, json,
+    serving::{LIMIT, Serving},
+};
+use serde_json::{Value, json};
+use subscope_hub::clock;
+use subscope_testkit::{
+    env::{Ran, TestEnv, run},
+    fixtures::{self, Recording, recording},
+};
+
+/// What tells of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Transcript,
+    Stream,
+    Hooks,
+    Posted,
+    Run,
+    McpAgent,
+    Archived,
+    Deleted,
+}
+
+/// The sources: the rows of the table.
+const SOURCES: [(Told, &str); 8] = [
+    (Told::Transcript, "transcript"),
+    (Told::Stream, "stream-json, ingested"),
+    (Told::Hooks, "hooks alone, ingested"),
+    (Told::Posted, "posted events"),
+    (Told::Run, "`run -- CMD` that publishes"),
+    (Told::McpAgent, "`mcp agent`"),
+    (Told::Archived, "transcript deleted, archived"),
+    (Told::Deleted, "transcript deleted, not archived"),
+];
+
+/// The commands, and what they print of the session: the columns of the table. `{id}`, `{agent}` and `{word}` are the session's.
+const VERBS: [(&str, &str, &str); 14] = [
+    ("tree ID", "tree {id} --json", "{agent}"),
+    ("tree PREFIX", "tree {prefix} --json", "{agent}"),
+    ("show", "show {id}/{agent} --json", "{agent}"),
+    ("diff", "diff {id} {id} --json", "{id}"),
+    ("status --session", "status --session {id} --json", "subscope.status/1"),
+    ("search", "search {word} --session {id} --json", "{id}"),
+    ("watch ID", "watch {id} --json", "{agent}"),
+    ("replay ID", "replay {id} --plain --speed 10000", "main"),
+    ("export trace", "export {id} --as trace", "{agent}"),
+    ("export execution", "export {id} --as execution", "{agent}"),
+    ("export checkpoint", "export {id} --as checkpoint -o {folder}", ""),
+    ("export feed", "export {id} --as feed", "{agent}"),
+    ("export html", "export {id} --as html", "{agent}"),
+    ("export csv", "export {id} --as csv", "{agent}"),
+];
+
+/// The forms of the HTTP export.
+const FORMS: [&str; 6] = ["trace", "execution", "checkpoint", "feed", "html", "csv"];
+
+/// What cannot work by nature.
+const CANNOT: [(Told, &str); 4] = [
+    (Told::Deleted, "watch ID"),
+    (Told::Deleted, "replay ID"),
+    (Told::Deleted, "export feed"),
+    (Told::Deleted, "HTTP feed"),
+];
+
+/// The sentence that says why.
+const SENTENCE: &str =
+    "transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
+
+/// A session of a source.
+struct Session {
+    told: Told,
+    id: String,
+    agent: String,
+    word: String,
+}
+
+impl Session {
+    /// The session of a recording: its first subagent, and a word of what that was asked.
+    fn of(told: Told, recording: &Recording) -> Self {
+        let truth = recording.truth();
+        let agent = truth.agents.iter().find(|agent| agent.depth > 0).unwrap();
+        let words = agent.description.as_deref().unwrap().split_whitespace();
+        let word = words.max_by_key(|word| word.len()).unwrap();
+        Self { told, id: truth.session.id.to_string(), agent: agent.id.to_string(), word: word.to_owned() }
+    }
+
+    fn posted(told: Told, id: String, agent: &str, word: &str) -> Self {
+        Self { told, id, agent: agent.to_owned(), word: word.to_owned() }
+    }
+
+    fn name(&self) -> &'static str {
+        SOURCES.iter().find(|(told, _)| *told == self.told).unwrap().1
+    }
+
+    fn filled(&self, template: &str, env: &TestEnv) -> String {
+        let folder = env.path(&format!("checkpoint-{:?}", self.told));
+        template
+            .replace("{prefix}", &self.id[..self.id.len() - 1])
+            .replace("{id}", &self.id)
+            .replace("{agent}", &self.agent)
+            .replace("{word}", &self.word)
+            .replace("{folder}", folder.to_str().unwrap())
+    }
+
+    fn cannot(&self, verb: &str) -> bool {
+        CANNOT.contains(&(self.told, verb))
+    }
+}
+
+/// The lines of a published subagent.
+fn published(run: &str, word: &str) -> String {
+    let event = |kind: &str, more: Value| {
+        let mut event = json!({"subagentName": "scout", "subagentRunId": run, "timestamp": clock::now_ms(), "type": kind});
+        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        format!("{event}\n")
+    };
+    [
+        event("subagent_start", json!({"payload": "Look around."})),
+        event("tool_call", json!({"toolName": "Read", "toolCallId": "c1", "payload": {"path": word}})),
+        event("tool_result", json!({"toolName": "Read", "toolCallId": "c1", "payload": "Found."})),
+        event("subagent_end", json!({})),
+    ]
+    .concat()
+}
+
+fn command(env: &TestEnv, words: &str) -> Command {
+    let mut command = env.command();
+    command.args(words.split_whitespace());
+    command
+}
+
+fn listed(env: &TestEnv) -> Vec<String> {
+    let page = json(&run(command(env, "ls --json -n 100"), b"").success());
+    let rows = page["sessions"].as_array().unwrap().iter();
+    rows.map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Adopts a recording, has it indexed, and deletes its files.
+fn delete_after_index(env: &TestEnv, recording: &Recording, words: &str) {
+    env.adopt(recording);
+    run(command(env, words), b"").success();
+    fs::remove_dir_all(env.home().join(".claude/projects")).unwrap();
+}
+
+/// Calls an agent as an MCP tool.
+fn call_agent(env: &TestEnv, address: &str) {
+    let mut server = command(env, "mcp agent --name worker -- sh -c");
+    server.arg("cat >/dev/null; echo Done.").env("CPE_SUBAGENT_LOGGING_ADDRESS", format!("http://{address}"));
+    server.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = server.spawn().unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    for line in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "worker", "arguments": {"prompt": "count the flamingos", "runId": "parity-mcp"}}}),
+    ] {
+        writeln!(stdin, "{line}").unwrap();
+    }
+    let lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let answer = lines.map_while(Result::ok).find(|line| line.contains("\"id\":2"));
+    assert!(answer.is_some(), "the tool has not answered");
+    drop(stdin);
+    server.wait().unwrap();
+}
+
+/// Makes a session of each source.
+fn sessions(env: &TestEnv) -> (Serving, Vec<Session>) {
+    let of = |scenario: &str| recording("2.1.330", scenario);
+    let (archived, deleted, transcript) = (of("a-single"), of("e-tool-failures"), of("c-nested"));
+    delete_after_index(env, &archived, "index --archive");
+    delete_after_index(env, &deleted, "index");
+    env.adopt(&transcript);
+    let serving = Serving::start(env, "");
+    serving.has_read();
+    let (stream, hooks) = (of("b-parallel"), of("d-background"));
+    serving.post("/api/v1/ingest/claude.stream?source=parity", "", &fixtures::bytes(&stream.streams()[0]));
+    serving.post("/api/v1/ingest/claude.hook?source=parity", "", &fixtures::bytes(&hooks.hooks()));
+    let mut publish = command(env, "publish");
+    publish.env("CPE_SUBAGENT_LOGGING_ADDRESS", format!("http://{}", serving.address));
+    run(publish, published("parity-post", "giraffe.md").as_bytes()).success();
+    call_agent(env, &serving.address);
+    let before = listed(env);
+    let events = env.write("work/events.jsonl", published("parity-run", "okapi.md"));
+    let mut job = command(env, "run -- sh -c");
+    job.arg(format!("{} publish < {}", env!("CARGO_BIN_EXE_subscope"), events.display()));
+    run(job, b"").success();
+    let began = clock::tick();
+    let of_run = loop {
+        if let Some(id) = listed(env).into_iter().find(|id| !before.contains(id)) {
+            break id;
+        }
+        assert!(began.elapsed() < LIMIT, "the run is not listed");
+    };
+    let all = vec![
+        Session::of(Told::Transcript, &transcript),
+        Session::of(Told::Stream, &stream),
+        Session::of(Told::Hooks, &hooks),
+        Session::posted(Told::Posted, "events:parity-post".to_owned(), "parity-post", "giraffe"),
+        Session::posted(Told::Run, of_run, "parity-run", "okapi"),
+        Session::posted(Told::McpAgent, "events:parity-mcp".to_owned(), "parity-mcp", "flamingos"),
+        Session::of(Told::Archived, &archived),
+        Session::of(Told::Deleted, &deleted),
+    ];
+    assert_eq!(listed(env).len(), all.len());
+    (serving, all)
+}
+
+/// Runs a command that may go on for ever: until it prints the words.
+fn run_until(mut command: Command, words: &str) -> Ran {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let errors = child.stderr.take().unwrap();
+    let errors = thread::spawn(move || std::io::read_to_string(errors).unwrap_or_default());
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut stdout = String::new();
+    let mut is_there = false;
+    for line in lines {
+        stdout += &format!("{line}\n");
+        is_there = line.contains(words);
+        if is_there {
+            child.kill().unwrap();
+            break;
+        }
+    }
+    let code = child.wait().unwrap().code();
+    Ran { code: if is_there { Some(0) } else { code }, stdout, stderr: errors.join().unwrap() }
+}
+
+/// What is wrong with a cell that should work, or should say why it does not; `None` where nothing is.
+fn wrong(
+    session: &Session,
+    verb: &str,
+    (code, data, said): (i32, &str, &str),
+    wanted: &str,
+) -> Option<String> {
+    let is_right = match session.cannot(verb) {
+        true => code == 1 && data.is_empty() && said.matches(SENTENCE).count() == 1,
+        false => code == 0 && data.contains(wanted) && !said.contains("subscope: "),
+    };
+    let cut = |text: &str| text.chars().take(300).collect::<String>();
+    let tell = || format!("{} × {verb}: {code}\n  {}\n  {}", session.name(), cut(data), cut(said));
+    (!is_right).then(tell)
+}
+
+/// Runs a command of the table.
+fn check(env: &TestEnv, session: &Session, (verb, words, wanted): (&str, &str, &str)) -> Option<String> {
+    let (words, wanted) = (session.filled(words, env), session.filled(wanted, env));
+    let goes_on = verb == "watch ID" && !session.cannot(verb);
+    let ran = match goes_on {
+        true => run_until(command(env, &words), &wanted),
+        false => run(command(env, &words), b""),
+    };
+    if verb == "export checkpoint" {
+        let saved = fs::read_to_string(env.path(&format!("checkpoint-{:?}/checkpoint.json", session.told)));
+        assert!(saved.unwrap_or_default().contains(&session.agent), "{}: {}", session.name(), ran.stderr);
+    }
+    wrong(session, verb, (ran.code.unwrap_or(-1), &ran.stdout, &ran.stderr), &wanted)
+}
+
+/// Runs all commands on all sessions. Returns what is wrong.
+fn check_all(env: &TestEnv, sessions: &[Session]) -> Vec<String> {
+    let cells = sessions.iter().flat_map(|session| VERBS.map(|verb| (session, verb)));
+    cells.filter_map(|(session, verb)| check(env, session, verb)).collect()
+}
+
+/// Waits until the full text knows the last session: the hub reads it some seconds later.
+fn until_indexed(env: &TestEnv, sessions: &[Session]) {
+    let began = clock::tick();
+    let is_found = |session: &Session| {
+        run(command(env, &session.filled("search {word} --session {id}", env)), b"").code == Some(0)
+    };
+    while !sessions.iter().all(is_found) {
+        assert!(began.elapsed() < LIMIT, "the full text does not know all");
+        thread::sleep(std::time::Duration::from_millis(200));
+    }
+}
+
+fn told_or_fail(mode: &str, wrong: &[String]) {
+    let mut text = String::new();
+    wrong.iter().for_each(|cell| writeln!(text, "{cell}").unwrap());
+    assert!(wrong.is_empty(), "{} cells fail {mode}:\n{text}", wrong.len());
+}
+
+#[test]
+fn every_session_that_ls_lists_works_with_every_verb() {
+    let env = env();
+    let (serving, sessions) = sessions(&env);
+    until_indexed(&env, &sessions);
+    let halves = sessions.split_at(sessions.len() / 2);
+    let mut failing = thread::scope(|scope| {
+        let first = scope.spawn(|| check_all(&env, halves.0));
+        let second = check_all(&env, halves.1);
+        [first.join().unwrap(), second].concat()
+    });
+    for session in &sessions {
+        for form in FORMS {
+            let (status, body) = serving.get(&format!("/api/v1/sessions/{}/export?as={form}", session.id));
+            let said = if status == 200 { (0, body.as_str(), "") } else { (1, "", body.as_str()) };
+            failing.extend(wrong(session, &format!("HTTP {form}"), said, &session.agent));
+        }
+    }
+    told_or_fail("with a hub", &failing);
+    serving.end("-INT");
+    told_or_fail("without a hub", &check_all(&env, &sessions));
+    // Each is the last in its turn, for everybody.
+    for _ in &sessions {
+        let first = listed(&env).remove(0);
+        let tree = json(&run(command(&env, "tree last --json"), b"").success());
+        assert_eq!(tree["session"]["id"], first.as_str());
+        let table = run(command(&env, "export last --as csv"), b"").success();
+        assert!(table.lines().nth(1).unwrap().contains(&first), "{first}: {table}");
+        let diff = json(&run(command(&env, &format!("diff last {first} --json")), b"").success());
+        assert_eq!(diff["a"], diff["b"], "{first}");
+        assert_eq!(run(command(&env, "forget last"), b"").success(), "1 sessions forgotten\n");
+        assert!(!listed(&env).contains(&first));
+    }
+    assert_eq!(listed(&env), Vec::<String>::new());
+}
+
+#[test]
+fn search_shows_once_what_hooks_repeat_and_tells_sessions_of_one_body_apart() {
+    let (plain, both) = (env(), env());
+    let recording = recording("2.1.330", "c-nested");
+    let session = Session::of(Told::Transcript, &recording);
+    plain.adopt(&recording);
+    both.adopt(&recording);
+    let serving = Serving::start(&both, "");
+    serving.post("/api/v1/ingest/claude.hook?source=parity", "", &fixtures::bytes(&recording.hooks()));
+    let of_session = |id: &str, run: &str, word: &str| {
+        let lines = published(run, word).replace("{\"", &format!("{{\"sessionId\":\"{id}\",\""));
+        lines.replace(&format!("\"payload\":{{\"sessionId\":\"{id}\","), "\"payload\":{")
+    };
+    let body = of_session("/one", "r1", "giraffe") + &of_session("two", "r2", "giraffe");
+    serving.post("/api/v1/ingest/subagent-events?source=parity", "", body.as_bytes());
+    serving.end("-INT");
+    let hits = |env: &TestEnv, words: &str| -> Vec<Value> {
+        let found = json(&run(command(env, &format!("search {words} --json -n 1000")), b"").success());
+        found["hits"].as_array().unwrap().clone()
+    };
+    let is_file = |hit: &&Value| !hit["path"].as_str().unwrap().starts_with("inbox/");
+    let key = |hit: &Value| (hit["kind"].clone(), hit["agent_id"].clone(), hit["snippet"].clone());
+    let expected: Vec<_> = hits(&plain, &session.word).iter().map(key).collect();
+    let found = hits(&both, &session.word);
+    assert!(!expected.is_empty());
+    let sorted = |mut keys: Vec<(Value, Value, Value)>| {
+        keys.sort_by_key(|key| format!("{key:?}"));
+        keys
+    };
+    // What was said in one second may stand in another order.
+    assert_eq!(sorted(found.iter().filter(is_file).map(key).collect()), sorted(expected.clone()));
+    let repeated = found.iter().filter(|hit| !is_file(hit) && expected.contains(&key(hit)));
+    assert_eq!(repeated.collect::<Vec<_>>(), Vec::<&Value>::new());
+    for (id, run) in [("/one", "r1"), ("two", "r2")] {
+        let found = hits(&both, &format!("giraffe --session {id}"));
+        assert_eq!(found.len(), 1, "{id}: {found:?}");
+        assert_eq!((&found[0]["agent_id"], &found[0]["kind"]), (&run.into(), &"tool input".into()));
+        assert_eq!(found[0]["snippet"], "{\"path\":\"giraffe\"}");
+    }
+    // What is forgotten is found no more, and what came with it still is.
+    assert_eq!(run(command(&both, "forget two"), b"").success(), "1 sessions forgotten\n");
+    let left = hits(&both, "giraffe");
+    assert_eq!(left.iter().map(|hit| hit["session_id"].as_str()).collect::<Vec<_>>(), [Some("/one")]);
+}
