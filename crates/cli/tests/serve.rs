@@ -6,9 +6,11 @@
 mod common;
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write,
     os::unix::{fs::PermissionsExt, net::UnixStream},
+    path::Path,
     thread,
     time::Duration,
 };
@@ -18,7 +20,10 @@ use common::{
     serving::{LIMIT, Serving, Sources, exchange, posting},
 };
 use serde_json::Value;
+use subscope_client::{Address, Client, Live};
 use subscope_hub::clock;
+use subscope_model::{Feed, Received, Update};
+use subscope_testkit::{fixtures::recording, losses::Losses};
 
 #[test]
 fn hooks_appear_in_tree_and_feed_and_deliveries_count_once() {
@@ -107,6 +112,60 @@ fn reader_that_returns_has_no_gap_and_no_repeat() {
     // A place that was never given is of another log: the reader is told, and begins anew.
     let told = serving.live("last-event-id: 18000000000000000000\r\n", 1).join().unwrap();
     assert!(told[0].contains("event: reset"), "{told:?}");
+}
+
+/// Claude Code writes an agent's meta file anew when the agent ends.
+#[test]
+fn live_feed_never_takes_back_what_a_row_said_when_meta_files_are_rewritten() {
+    let env = env();
+    let recording = recording("2.1.330", "k-big");
+    env.adopt(&recording);
+    let place = |meta: &Path| {
+        let below = meta.strip_prefix(recording.projects()).unwrap();
+        env.home().join(".claude/projects").join(below)
+    };
+    let metas = recording.metas();
+    for meta in &metas {
+        let text = fs::read_to_string(meta).unwrap();
+        assert!(text.contains(",\"finished\":true"));
+        fs::write(place(meta), text.replace(",\"finished\":true", "")).unwrap();
+    }
+    let marks = env.write("home/.claude/projects/-marks/00000000-0000-4000-8000-00000000000a.jsonl", "");
+    let serving = Serving::start(&env, "");
+    serving.has_read();
+    let address = Address::Tcp(serving.address.parse().unwrap());
+    let mut feed = Live::open(Box::new(move || Client::connect(address.clone()))).unwrap();
+    let (mut losses, mut touched) = (Losses::default(), BTreeSet::new());
+    for (number, meta) in metas.iter().chain(&metas).enumerate() {
+        let text = fs::read(meta).unwrap();
+        if number % 2 == 0 {
+            fs::write(place(meta), text).unwrap();
+        } else {
+            let beside = env.write("home/new", text);
+            fs::rename(beside, place(meta)).unwrap();
+        }
+        let words = format!("mark {number}");
+        let line = serde_json::json!({
+            "type": "user", "sessionId": "00000000-0000-4000-8000-00000000000a", "uuid": words, "parentUuid": null,
+            "isSidechain": false, "timestamp": "2026-01-01T00:00:00.000Z", "version": "2.1.330", "cwd": "/",
+            "promptId": words, "message": { "role": "user", "content": words },
+        });
+        writeln!(fs::OpenOptions::new().append(true).open(&marks).unwrap(), "{line}").unwrap();
+        let began = clock::tick();
+        loop {
+            assert!(began.elapsed() < LIMIT, "{words} never comes");
+            let Received::Update(update) = feed.next(LIMIT) else { continue };
+            losses.take(&update);
+            match update {
+                Update::Event(event) if event.data["text"] == *words => break,
+                Update::Change(change) => drop(touched.insert(change.session.id)),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(losses.found, [""; 0]);
+    assert!(touched.len() <= 2, "{touched:?}");
+    serving.end("-TERM");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod hook;
 mod idle;
 mod live;
 mod posts;
+mod replaced;
 #[path = "../shared/server.rs"]
 mod server;
 
@@ -19,12 +20,13 @@ use subscope_testkit::figures::{self, Row};
 /// A section: its name, and what it measures.
 type Section = (&'static str, fn() -> Vec<Row>);
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("hook", hook::cost),
     ("posts", posts::many_sessions),
     ("session", posts::one_session),
     ("live", live::fifty_readers),
     ("idle", idle::hub),
+    ("replaced", replaced::meta),
     ("cold", live::fifty_readers_during_a_cold_index),
 ];
 

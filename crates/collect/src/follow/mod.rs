@@ -275,8 +275,7 @@ impl Follow {
         let batch = self.hands.watch.collect(limit);
         self.hands.files.begin_round(self.now_ms());
         // Not after a loss: listing makes changes of its own, and must not follow itself without a pause.
-        let waited =
-            if batch.changes.is_empty() && !batch.is_incomplete { limit } else { Duration::ZERO };
+        let waited = if batch.changes.is_empty() && !batch.is_incomplete { limit } else { Duration::ZERO };
         self.looked.wait(waited);
         self.listed.wait(waited);
         self.hands.files.refresh_short(waited, out);

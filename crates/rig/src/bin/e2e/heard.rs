@@ -15,6 +15,7 @@ use anyhow::{Result, anyhow};
 use subscope_client::{Address, Client, Live};
 use subscope_model::{Agent, AgentId, AgentStatus, Event, EventKind, Feed, Received, Update};
 use subscope_rig::tick;
+use subscope_testkit::losses::Losses;
 
 /// How long is waited for an update before the reader looks whether it is to end.
 const WAIT: Duration = Duration::from_millis(50);
@@ -30,6 +31,8 @@ pub(crate) struct Heard {
     pub(crate) hooked: usize,
     /// Events that were left out because the reader was slow.
     pub(crate) missed: u64,
+    /// What rows lost of what they had said.
+    pub(crate) losses: Losses,
 }
 
 /// Reads the feed on a thread of its own.
@@ -65,6 +68,7 @@ impl Listener {
 
 impl Heard {
     fn take(&mut self, update: Update) {
+        self.losses.take(&update);
         match update {
             Update::Snapshot(tree) => self.rows(&tree.agents),
             Update::Change(change) => self.rows(&change.agents),

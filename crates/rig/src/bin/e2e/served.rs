@@ -82,6 +82,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
         findings.fault("no event came by a hook");
     }
     findings.same("events that the live feed left out", heard.missed, 0);
+    findings.same("rows that lost what they had said", heard.losses.found, vec![]);
     findings.same("requests for anything but the model", world.stand_in.others(), vec![]);
     let summary = &tree.summary;
     let tokens = summary.usage.map_or(0, |usage| usage.total_tokens);
@@ -92,7 +93,7 @@ pub(crate) fn play(programs: &Programs, script: &Path, at: usize, findings: &mut
         heard.hooked,
         ended.took.as_secs_f64()
     ));
-    findings.note(format!("live after {}", list(&delays)));
+    findings.note(format!("live after {}; {} changed rows", list(&delays), heard.losses.compared));
     Ok(())
 }
 

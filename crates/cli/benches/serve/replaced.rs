@@ -1,0 +1,95 @@
+//! What one rewritten file of 200 bytes costs among 115 MB that are followed: a harness rewrites one at each agent's end. Budgets: 5 ms
+//! of a processor, and no row of another session.
+
+use std::{fs, io::Write, time::Duration};
+
+use subscope_client::{Address, Client, Live};
+use subscope_hub::clock;
+use subscope_model::{Feed, Received, SessionId, Update, iso8601};
+use subscope_testkit::{
+    corpus,
+    figures::{Row, now, processor_time},
+};
+
+use crate::server::Server;
+
+const SESSIONS: u64 = 60;
+const BYTES: u64 = 1_900_000;
+const ROUNDS: usize = 8;
+/// How long nothing may happen before it counts as quiet, and how long the cost of a file is looked for.
+const QUIET: Duration = Duration::from_secs(3);
+const WINDOW: Duration = Duration::from_secs(2);
+
+pub(crate) fn meta() -> Vec<Row> {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join(".claude");
+    let mut made = Vec::new();
+    for seed in 0..SESSIONS {
+        let options = corpus::Options { seed, main_bytes: BYTES, ..corpus::session_of(0) };
+        let start = clock::now_ms() - 600_000;
+        made.push(corpus::on_disk(&corpus::Options { start, ..options }, &folder).expect("room for 2 MB"));
+    }
+    let own = &made[0];
+    let session = SessionId::from(own.session.as_str());
+    let main = own.main(&folder);
+    let metas = main.with_extension("").join("subagents");
+    let metas: Vec<_> =
+        fs::read_dir(metas).expect("subagents").filter_map(Result::ok).map(|it| it.path()).collect();
+    let is_meta = |path: &&std::path::PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    let metas: Vec<_> = metas.iter().filter(is_meta).collect();
+    let server = Server::subscope(home.path());
+    let address = Address::Tcp(server.address.parse().expect("an address"));
+    let mut feed = Live::open(Box::new(move || Client::connect(address.clone()))).expect("a feed");
+    while feed.next(QUIET) != Received::Idle {}
+    // It is at work: one that rests is read again when it goes on.
+    let prompt = serde_json::json!({
+        "type": "user", "sessionId": own.session, "uuid": "last", "parentUuid": null, "isSidechain": false,
+        "timestamp": iso8601(clock::now_ms()), "version": corpus::VERSION, "cwd": own.cwd, "promptId": "last",
+        "message": { "role": "user", "content": "and now the rest" },
+    });
+    let file = fs::File::options().append(true).open(&main);
+    writeln!(file.expect("a transcript"), "{prompt}").expect("a line");
+    while feed.next(QUIET) != Received::Idle {}
+    let mut window = |act: &dyn Fn()| {
+        let (began, before) = (now(), processor_time(server.child.id()));
+        act();
+        let (mut all, mut others) = (0.0, 0.0);
+        while let Some(wait) = WINDOW.checked_sub(began.elapsed()) {
+            if let Received::Update(Update::Change(change)) = feed.next(wait) {
+                all += 1.0;
+                others += f64::from(u8::from(change.session.id != session));
+            }
+        }
+        let spent = processor_time(server.child.id()).saturating_sub(before);
+        (spent.as_secs_f64() * 1_000.0, all, others)
+    };
+    let (idle, ..) = window(&|| ());
+    let (mut cost, mut frames, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let meta = metas[round % metas.len()];
+        let text = fs::read_to_string(meta).expect("a meta file");
+        let word =
+            if round < metas.len() { ",\"finished\":true}" } else { ",\"requestShape\":\"foreground\"}" };
+        let more = text.trim_end().trim_end_matches('}').to_owned() + word;
+        let (spent, all, others) = window(&|| fs::write(meta, &more).expect("a meta file"));
+        cost.push((spent - idle).max(0.0));
+        frames.push(all);
+        foreign.push(others);
+    }
+    let row = |figure: &str, values, unit, budget| Row {
+        question: format!(
+            "a meta file is rewritten among {SESSIONS} sessions of {} MB",
+            SESSIONS * BYTES / 1_000_000
+        ),
+        figure: figure.to_owned(),
+        values,
+        unit,
+        budget,
+        is_floor: false,
+    };
+    vec![
+        row("processor time beyond an idle hub's", cost, " ms", Some(5.0)),
+        row("changes told", frames, "", None),
+        row("changes told of other sessions", foreign, "", Some(0.0)),
+    ]
+}
