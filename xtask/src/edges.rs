@@ -37,7 +37,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("server", &["hub", "decode", "page", "render", "export"]),
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
-    ("run", &["hub", "server", "client", "decode", "fold", "export"]),
+    // `guard`: a command ends with the run that is killed.
+    ("run", &["hub", "server", "client", "decode", "fold", "export", "guard"]),
     // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
     // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
     // `guard`: no process outlives a server that is killed.
