@@ -135,13 +135,13 @@ impl Ended {
     #[must_use]
     pub fn with_output(self, failure: Option<&io::Error>) -> Self {
         let Some(error) = failure else { return self };
-        let is_left = error.kind() == io::ErrorKind::BrokenPipe;
-        match self {
-            Self::Code(0) if is_left => Self::Signal(Signal::SIGPIPE as i32),
-            // We close the pipe, which is what it then ends by.
-            Self::Signal(number) if number == Signal::SIGPIPE as i32 && !is_left => Self::Code(1),
-            Self::Code(0) => Self::Code(1),
-            Self::Code(_) | Self::Signal(_) => self,
+        let by_pipe = Self::Signal(Signal::SIGPIPE as i32);
+        match error.kind() {
+            io::ErrorKind::BrokenPipe if self == Self::Code(0) => by_pipe,
+            io::ErrorKind::BrokenPipe => self,
+            // We close the pipe, which is what it then ends by; a shell says so with a code.
+            _ if self.code() == 0 || self.code() == by_pipe.code() => Self::Code(1),
+            _ => self,
         }
     }
 }

@@ -34,6 +34,7 @@ fn output_that_cannot_be_written_is_an_error_of_the_run() {
     for words in [
         &["--no-store", "--", "echo", "short"][..],
         &["--no-store", "--", "yes"],
+        &["--no-store", "--", "sh", "-c", "yes; exit $?"],
         &["--no-store", "--json", "--", "cat", file],
         &["--no-store", "--render", "--", "cat", file],
         &["--no-store", "--until-success", "--", "echo", "once"],
