@@ -24,6 +24,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("collect", &[]),
     // What other programs embed: a hub is asked over its socket, never linked.
     ("client", &[]),
+    // A process of its own beside a group of processes; it knows nothing of what they are.
+    ("guard", &[]),
     ("fold", &["decode", "track"]),
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
@@ -35,10 +37,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("server", &["hub", "decode", "page", "render", "export"]),
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
-    ("run", &["hub", "server", "client", "decode", "fold", "export"]),
+    // `guard`: a command ends with the run that is killed.
+    ("run", &["hub", "server", "client", "decode", "fold", "export", "guard"]),
     // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
     // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
-    ("mcp", &["client", "decode", "fold", "render"]),
+    // `guard`: no process outlives a server that is killed.
+    ("mcp", &["client", "decode", "fold", "guard", "render"]),
     // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),

@@ -11,6 +11,8 @@ mod equal_calls;
 mod iterations;
 #[path = "run/keeping.rs"]
 mod keeping;
+#[path = "run/output.rs"]
+mod output;
 #[path = "run/posting.rs"]
 mod posting;
 #[path = "run/terminal.rs"]

@@ -10,6 +10,7 @@
 use std::{
     ffi::OsString,
     fs::{File, OpenOptions},
+    io,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -30,6 +31,8 @@ use nix::{
 };
 
 use rustix::termios::{LocalModes, tcgetattr};
+
+use subscope_guard::Guard;
 
 use crate::RunError;
 
@@ -125,6 +128,22 @@ impl Ended {
             Self::Signal(number) => 128 + number,
         }
     }
+
+    /// Returns how a child would have ended that writes to our output itself, where that failed: by SIGPIPE where its reader
+    /// had left, else with 1. A pipe between us takes what it prints last, so that it does not learn of that. One that ended in
+    /// another way has its own reason.
+    #[must_use]
+    pub fn with_output(self, failure: Option<&io::Error>) -> Self {
+        let Some(error) = failure else { return self };
+        let by_pipe = Self::Signal(Signal::SIGPIPE as i32);
+        match error.kind() {
+            io::ErrorKind::BrokenPipe if self == Self::Code(0) => by_pipe,
+            io::ErrorKind::BrokenPipe => self,
+            // We close the pipe, which is what it then ends by; a shell says so with a code.
+            _ if self.code() == 0 || self.code() == by_pipe.code() => Self::Code(1),
+            _ => self,
+        }
+    }
 }
 
 /// Signals of this process, held back from their usual effect and passed on to the child that runs. Made once, before any
@@ -198,7 +217,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts a command; its working folder is ours.
+    /// Starts a command; its working folder is ours. The guard ends its process group where this process is killed, and is to be
+    /// dropped once the child has ended.
     ///
     /// # Errors
     /// That it cannot be started.
@@ -207,7 +227,7 @@ impl Job {
         streams: Streams,
         handover: Handover,
         signals: &Signals,
-    ) -> Result<(Self, Child), RunError> {
+    ) -> Result<(Self, Child, Guard), RunError> {
         let program = command.get_program().to_owned();
         if let Handover::AtOnce { helper } = &handover {
             command = wrapped(&command, helper);
@@ -219,11 +239,13 @@ impl Job {
         if streams.pipes_stderr {
             command.stderr(Stdio::piped());
         }
+        let mut guard = Guard::start();
         // A child inherits what its parent's thread holds back.
         signals.before.thread_set_mask().map_err(system)?;
         let spawned = command.spawn();
         all_of(&signals.held).thread_block().map_err(system)?;
         let child = spawned.map_err(|source| RunError::Start { program, source })?;
+        guard.over(&child);
         let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
         let job = Self {
             group: Pid::from_raw(pid),
@@ -236,7 +258,7 @@ impl Job {
         if handover != Handover::WhenAsked {
             job.hand_over();
         }
-        Ok((job, child))
+        Ok((job, child, guard))
     }
 
     /// Waits until the child has ended, and takes the terminal back.

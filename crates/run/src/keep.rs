@@ -52,8 +52,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long it may take on top of that where the spool takes nothing. Publishers give up after 5 s.
 const LAST_PATIENCE: Duration = Duration::from_secs(3);
 
+/// Why nobody keeps what a run tells, in words.
+#[derive(Debug)]
+pub enum NoHub {
+    /// There is none, and none can be started: for a while it is not tried again.
+    Absent(String),
+    /// One does not answer. To find that out takes so long that it can be tried again at once: it may be back.
+    Unresponsive(String),
+}
+
 /// Finds the hub, and starts one if need be.
-pub type Connect = Arc<Mutex<Box<dyn FnMut() -> Result<Client, String> + Send>>>;
+pub type Connect = Arc<Mutex<Box<dyn FnMut() -> Result<Client, NoHub> + Send>>>;
 
 /// Where what a run tells is kept. Shared by the iterations of a run.
 #[derive(Clone)]
@@ -392,9 +401,12 @@ impl Work {
             return Err("there is no hub".to_owned());
         }
         let connected = (self.connect.lock().unwrap_or_else(PoisonError::into_inner))();
-        if connected.is_err() {
-            self.rests_until = Some(clock::tick() + REST);
-        }
-        connected
+        connected.map_err(|nobody| match nobody {
+            NoHub::Absent(why) => {
+                self.rests_until = Some(clock::tick() + REST);
+                why
+            }
+            NoHub::Unresponsive(why) => why,
+        })
     }
 }

@@ -24,6 +24,8 @@ const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
 pub enum Outlet {
     /// Out, as they are.
     Bytes(File),
+    /// Out, as they are. A program seldom looks whether its messages can be written: where ours cannot, it goes on.
+    Messages(File),
     /// Out, as the program would have printed without the flags that were added.
     Plain(File, Plain),
     /// Nowhere: something else is printed in their place.
@@ -31,12 +33,12 @@ pub enum Outlet {
 }
 
 /// What became of the bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Passed {
     /// How many there were.
     pub bytes: u64,
-    /// Whether whoever read our output has left before the end.
-    pub is_unread: bool,
+    /// Why our output could not be written to its end: that whoever read it has left, or something else.
+    pub failure: Option<io::Error>,
     /// Whether the file could not be written to its end.
     pub is_unlogged: bool,
 }
@@ -49,8 +51,8 @@ pub fn widen(pipe: &impl AsFd) {
     let _ = pipe;
 }
 
-/// Passes everything on until the pipe ends, or `has_ended` is set and nothing comes any more, or nobody reads our output:
-/// then the pipe is closed, and the child learns what it would have learnt without us.
+/// Passes everything on until the pipe ends, or `has_ended` is set and nothing comes any more, or our output cannot be written:
+/// then the pipe is closed, and the child learns that nobody reads what it prints.
 pub fn pass(
     mut input: impl Read + AsFd,
     mut outlet: Outlet,
@@ -70,7 +72,7 @@ pub fn pass(
         };
         passed.bytes += bytes.len() as u64;
         let written = match &mut outlet {
-            Outlet::Bytes(out) => write_all(out, bytes),
+            Outlet::Bytes(out) | Outlet::Messages(out) => write_all(out, bytes),
             Outlet::Plain(out, plain) => {
                 text.clear();
                 plain.push(bytes, &mut text);
@@ -85,15 +87,20 @@ pub fn pass(
             passed.is_unlogged = true;
         }
         along(bytes);
-        if written.is_err() {
-            passed.is_unread = true;
+        if let Err(error) = written {
+            let has_reader = error.kind() != io::ErrorKind::BrokenPipe;
+            passed.failure.get_or_insert(error);
+            if has_reader && matches!(outlet, Outlet::Messages(_)) {
+                outlet = Outlet::Nowhere;
+                continue;
+            }
             return passed;
         }
     }
     if let Outlet::Plain(out, plain) = &mut outlet {
         text.clear();
         plain.finish(&mut text);
-        passed.is_unread |= write_all(out, &text).is_err();
+        passed.failure = write_all(out, &text).err();
     }
     passed
 }

@@ -69,6 +69,20 @@ fn expected() -> BTreeMap<String, usize> {
     (0..WRITERS).map(|who| (format!("r{who}"), CALLS)).collect()
 }
 
+/// Waits until so many subagents have ended: what is kept is concluded a moment later.
+fn whole(mut trees: impl FnMut() -> Vec<Value>, agents: usize) -> Vec<Value> {
+    let began = clock::tick();
+    loop {
+        let trees = trees();
+        let ended: u64 = trees.iter().filter_map(|tree| tree["summary"]["completed"].as_u64()).sum();
+        if ended == agents as u64 {
+            return trees;
+        }
+        assert!(began.elapsed() < LIMIT, "{ended} agents have ended");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn tree_of(env: &TestEnv, target: &str) -> Value {
     json(&env.run(&["tree", target, "--json"]).success())
 }
@@ -91,6 +105,7 @@ fn printed_calls(text: &str) -> (BTreeSet<String>, BTreeSet<String>) {
 #[test]
 fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_run() {
     let env = env();
+    let serving = Serving::start(&env, "");
     let log = env.path("work/log");
     let options = format!("--verbose --full --log-dir {}", log.display());
     let mut posting = Posting::start(&env, &options, None);
@@ -116,10 +131,11 @@ fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_run() {
     }
     assert_eq!(traced, expected());
 
-    let rows = json(&env.run(&["ls", "--json"]).success());
+    let rows = serving.json("/api/v1/sessions");
     let session = rows["sessions"][0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(calls_by_agent(&[tree_of(&env, &session)]), expected());
-    assert_eq!(rows["sessions"][0]["tool_calls"], WRITERS * CALLS, "{rows}");
+    let tree = whole(|| serving.tree(&session).into_iter().collect(), WRITERS);
+    assert_eq!(calls_by_agent(&tree), expected());
+    assert_eq!(serving.json("/api/v1/sessions")["sessions"][0]["tool_calls"], WRITERS * CALLS);
 }
 
 #[test]
@@ -127,19 +143,8 @@ fn equal_call_ids_of_fifty_published_runs_stay_each_runs_own_under_serve() {
     let env = env();
     let serving = Serving::start(&env, "");
     post_all(&serving.address);
-    let began = clock::tick();
-    loop {
-        let trees: Vec<Value> =
-            (0..WRITERS).filter_map(|who| serving.tree(&format!("events:r{who}"))).collect();
-        let is_whole = |tree: &Value| tree["summary"]["completed"] == 1;
-        // What was taken is concluded a moment later.
-        if trees.len() == WRITERS && trees.iter().all(is_whole) {
-            assert_eq!(calls_by_agent(&trees), expected());
-            break;
-        }
-        assert!(began.elapsed() < LIMIT, "{} sessions", trees.len());
-        thread::sleep(Duration::from_millis(20));
-    }
+    let trees = || (0..WRITERS).filter_map(|who| serving.tree(&format!("events:r{who}"))).collect();
+    assert_eq!(calls_by_agent(&whole(trees, WRITERS)), expected());
 }
 
 #[test]

@@ -18,7 +18,9 @@ use rustix::{
 };
 use tokio::sync::oneshot;
 
-use super::{command::CommandLine, family, guard::Guard, tail::Tail};
+use subscope_guard::Guard;
+
+use super::{command::CommandLine, family, tail::Tail};
 
 /// What is read at once: a pipe's whole content.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -64,7 +66,7 @@ impl Running {
         let mut guard = Guard::start();
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
-        guard.over(pid);
+        guard.over(&child);
         let (tell, ended) = oneshot::channel();
         let mut running =
             Self { child, pid, stdout: None, ended, stderr: None, is_over: Arc::default(), _guard: guard };

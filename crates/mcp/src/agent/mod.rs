@@ -1,14 +1,13 @@
 //! An agent command as an MCP tool whose inside is visible.
 //!
 //! One call is one run: [`call`] reads its arguments, [`command`] makes the command line, [`run`] starts it, watches over it and
-//! ends it, [`child`], [`family`] and [`guard`] know processes, [`inside`] decodes what it prints and says what of it is published, and
+//! ends it, [`child`] and [`family`] know processes, [`inside`] decodes what it prints and says what of it is published, and
 //! what its answer is. [`progress`] tells the client meanwhile.
 
 mod call;
 mod child;
 mod command;
 mod family;
-mod guard;
 mod inside;
 mod last_word;
 mod progress;

@@ -61,8 +61,17 @@ struct Child {
     waiting: JoinHandle<Result<(Ended, Passed), RunError>>,
 }
 
-/// Runs the command once. Gives the way to print back.
-pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<(Ended, Out), RunError> {
+/// What became of one iteration.
+pub(super) struct Ran {
+    pub(super) ended: Ended,
+    /// Whether what the command printed could not be written: so it would be the next time.
+    pub(super) is_cut: bool,
+    /// The way to print, given back.
+    pub(super) out: Out,
+}
+
+/// Runs the command once.
+pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, RunError> {
     let record = match &run.base {
         Some(base) => {
             let meta = run.meta(number);
@@ -89,8 +98,8 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<(Ended, Out), 
         has_news: false,
     };
     watched.announce(number);
-    let ended = watched.follow(child)?;
-    Ok((ended, watched.showing.into_out()))
+    let (ended, is_cut) = watched.follow(child)?;
+    Ok(Ran { ended, is_cut, out: watched.showing.into_out() })
 }
 
 fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, RunError> {
@@ -143,7 +152,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         None => (None, None),
     };
     let since = clock::now_ms();
-    let (job, mut process) = Job::start(command, streams, handover, &run.signals)?;
+    let (job, mut process, guard) = Job::start(command, streams, handover, &run.signals)?;
     let kin = match run.plan.way {
         plan::Way::AsItIs | plan::Way::AtTerminal | plan::Way::Answering => {
             Some(Kin::start(home(run.context), process.id(), since, Arc::clone(&session), following)?)
@@ -155,7 +164,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let ends = Arc::clone(&has_ended);
     let stderr = match process.stderr.take() {
         Some(pipe) => {
-            let outlet = Outlet::Bytes(own(&io::stderr())?);
+            let outlet = Outlet::Messages(own(&io::stderr())?);
             let ends = Arc::clone(&has_ended);
             Some(spawn("stderr", move || pass::pass(pipe, outlet, files.1, &ends, |_| {}))?)
         }
@@ -186,6 +195,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let (watched, all) = (job.clone(), over.clone());
     let waiting = spawn("wait", move || {
         let ended = watched.wait();
+        drop(guard);
         has_ended.store(true, Ordering::Release);
         let passed = stdout.map(JoinHandle::join).transpose().unwrap_or_default().unwrap_or_default();
         let _ = stderr.map(JoinHandle::join);
@@ -248,7 +258,8 @@ impl Watched<'_, '_> {
         self.showing.say(&format!("iteration {number}{of}: {}", record.folder().display()), Weight::State);
     }
 
-    fn follow(&mut self, mut child: Child) -> Result<Ended, RunError> {
+    /// Shows what happens until the end. Returns how the command ended, and whether what it printed could not be written.
+    fn follow(&mut self, mut child: Child) -> Result<(Ended, bool), RunError> {
         loop {
             match child.feed.next(WAIT) {
                 Received::Update(update) => self.take(update, &child)?,
@@ -265,8 +276,14 @@ impl Watched<'_, '_> {
             Ok(outcome) => outcome?,
             Err(_) => (Ended::Code(1), Passed::default()),
         };
+        let ended = ended.with_output(passed.failure.as_ref());
         if !self.is_silent {
             let _ = self.showing.finish();
+        }
+        if let Some(error) = &passed.failure
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            self.showing.say(&format!("cannot write to stdout: {error}"), Weight::State);
         }
         if self.unshown > 0 {
             let what = format!("{} events were not shown: the screen was the command's", self.unshown);
@@ -287,12 +304,12 @@ impl Watched<'_, '_> {
             };
             self.showing.print(render_tree(tree, &options));
         }
-        self.finish_record(&mut Last { tree, session, own_name: &child.own_name }, ended, passed);
+        self.finish_record(&mut Last { tree, session, own_name: &child.own_name }, ended, &passed);
         drop((child.feed, child.hub, child.over));
         if let Some(unkept) = child.keeping.map(|keeping| keeping.finish(KEEPING)) {
             self.tell(unkept);
         }
-        Ok(ended)
+        Ok((ended, passed.failure.is_some()))
     }
 
     fn tell(&self, unkept: Unkept) {
@@ -383,7 +400,7 @@ impl Watched<'_, '_> {
         self.trace_took = self.last_trace.elapsed();
     }
 
-    fn finish_record(&mut self, last: &mut Last<'_>, ended: Ended, passed: Passed) {
+    fn finish_record(&mut self, last: &mut Last<'_>, ended: Ended, passed: &Passed) {
         let Some(record) = &mut self.record else { return };
         let mut done = Ok(());
         if last.session != last.own_name {

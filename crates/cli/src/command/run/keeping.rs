@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use subscope_collect::spool;
 use subscope_hub::Spooler;
 use subscope_model::HubMode;
-use subscope_run::keep::{Connect, Keeper};
+use subscope_run::keep::{Connect, Keeper, NoHub};
 use subscope_store::OpenError;
 
 use crate::{
@@ -36,14 +36,18 @@ pub(super) fn keeper(context: &Context) -> Result<Keeper, CliError> {
     let mut host: Option<Host> = None;
     let connect = move || {
         if let Some(hosting) = hosting.take() {
-            host = Some(live::start(hosting, &|| (), charset).map_err(|error| error.to_string())?);
+            let started = live::start(hosting, &|| (), charset);
+            host = Some(started.map_err(|error| NoHub::Absent(error.to_string()))?);
         }
         // It lives as long as this way to it.
         let _ = &host;
         reach.hub().map_err(|nobody| match nobody {
-            Nobody::NotWanted => "no hub runs".to_owned(),
-            Nobody::Locked => "another process writes the store and answers nothing".to_owned(),
-            Nobody::Unresponsive(why) | Nobody::Failed(why) => why,
+            Nobody::NotWanted => NoHub::Absent("no hub runs".to_owned()),
+            Nobody::Locked => {
+                NoHub::Absent("another process writes the store and answers nothing".to_owned())
+            }
+            Nobody::Unresponsive(why) => NoHub::Unresponsive(why),
+            Nobody::Failed(why) => NoHub::Absent(why),
         })
     };
     let connect: Connect = Arc::new(Mutex::new(Box::new(connect)));

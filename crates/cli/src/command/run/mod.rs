@@ -119,34 +119,43 @@ fn failed(error: RunError) -> CliError {
 impl Run<'_> {
     /// Runs it as often as asked for; returns the last exit code.
     fn all(&self) -> Result<i32, CliError> {
-        let unable = |error: io::Error| CliError::write("the terminal", error);
+        let unable =
+            |error: io::Error| CliError::write(if self.args.render { "stdout" } else { "stderr" }, error);
         let printer =
             if self.args.render { Printer::start(&io::stdout()) } else { Printer::start(&io::stderr()) };
         let mut out = Out::Printer(printer.map_err(unable)?);
         let mut number = 1;
         let code = loop {
-            let (ended, back) = match iteration::run(self, number, out) {
+            let ran = match iteration::run(self, number, out) {
                 Ok(ran) => ran,
                 Err(error) => return self.not_run(error),
             };
-            out = back;
+            let ended = ran.ended;
+            out = ran.out;
             let is_done = match (self.args.until_success, self.args.iterations) {
                 (true, limit) => ended.code() == 0 || limit.is_some_and(|limit| number >= limit),
                 (false, limit) => number >= limit.unwrap_or(1),
             };
             // Who interrupts it means all of it.
-            if is_done || self.signals.asked_to_end() || is_interrupted(ended) {
+            if is_done || ran.is_cut || self.signals.asked_to_end() || is_interrupted(ended) {
                 break ended.code();
             }
             number += 1;
         };
-        if let Out::Printer(printer) = out
-            && !printer.finish(PATIENCE)
-        {
+        let Out::Printer(printer) = out else { return Ok(code) };
+        match printer.finish(PATIENCE) {
+            Ok(true) => Ok(code),
             // Somebody has stopped the output; there is nobody to tell.
-            std::process::exit(code);
+            Ok(false) => std::process::exit(code),
+            // Blocks on stdout are the output that was asked for; on stderr they are beside it.
+            Err(error) if self.args.render && code == 0 => {
+                if error.kind() != io::ErrorKind::BrokenPipe {
+                    return Err(unable(error));
+                }
+                Ok(Ended::Code(code).with_output(Some(&error)).code())
+            }
+            Err(_) => Ok(code),
         }
-        Ok(code)
     }
 
     /// Says why a command was not run, with the exit code of a shell.

@@ -45,6 +45,8 @@ struct State {
     written: u64,
     has_ended: bool,
     is_done: bool,
+    /// Why the first block that could not be written was not.
+    failure: Option<io::Error>,
 }
 
 impl Shared {
@@ -78,7 +80,10 @@ impl Printer {
     }
 
     /// Waits until everything is printed, as long as something is within `patience`. Returns whether it is.
-    pub(crate) fn finish(mut self, patience: Duration) -> bool {
+    ///
+    /// # Errors
+    /// Why a block could not be written, the first of them.
+    pub(crate) fn finish(mut self, patience: Duration) -> io::Result<bool> {
         let mut state = self.shared.lock();
         state.tell_left_out();
         state.has_ended = true;
@@ -92,13 +97,14 @@ impl Printer {
                 .unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
             if waited.1.timed_out() {
-                return false;
+                return Ok(false);
             }
         }
+        let failure = state.failure.take();
         drop(state);
         // It is done.
         let _ = self.thread.take().map(JoinHandle::join);
-        true
+        failure.map_or(Ok(true), Err)
     }
 }
 
@@ -126,7 +132,8 @@ impl Shared {
                 state = self.lock();
                 state.bytes -= block.len();
                 state.written += 1;
-                if written.is_err() {
+                if let Err(error) = written {
+                    state.failure.get_or_insert(error);
                     // Nobody reads any more: what comes is nobody's.
                     state.waiting.clear();
                     state.bytes = 0;
@@ -179,7 +186,7 @@ mod tests {
                 });
             }
         });
-        assert!(printer.finish(Duration::from_secs(30)));
+        assert!(printer.finish(Duration::from_secs(30)).unwrap());
         let text = slow.join().unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 50 * 100 * 20);
@@ -206,7 +213,7 @@ mod tests {
             reader.read_to_string(&mut text).unwrap();
             text
         });
-        assert!(printer.finish(Duration::from_secs(30)));
+        assert!(printer.finish(Duration::from_secs(30)).unwrap());
         let text = reading.join().unwrap();
         let shown = text.lines().filter(|line| line.starts_with('x')).count();
         assert!((7..20).contains(&shown), "{shown}");

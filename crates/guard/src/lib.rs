@@ -1,7 +1,8 @@
-//! Somebody who ends a run's processes where this one is killed before it can.
+//! Ends a process group where the process that started it is killed before it can do so itself.
 //!
-//! Clients kill servers that they are in a hurry with, and a run is a group of its own, so it would go on for nobody. A shell
-//! waits at a pipe whose other end is held here: when the kernel closes that, the shell ends the group.
+//! A group of its own goes on when its parent is killed, and works for nobody. A shell waits at a pipe whose other end is held
+//! here: when the kernel closes that, the shell ends the group. Works on every POSIX system; a parent-death signal (Linux)
+//! would reach the first process of the group alone, and needs code between fork and exec.
 
 use std::{
     io::Write,
@@ -9,18 +10,17 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use rustix::process::Pid;
-
 /// Is told a group, waits for the end of its stdin, asks the group to end, and kills it a second later: a nested server ends its
 /// own meanwhile.
 const SCRIPT: &str = r#"read -r group || exit 0; while read -r line; do :; done; kill -s TERM -- "-$group"; sleep 1; kill -s KILL -- "-$group""#;
 
 /// A guard; it does nothing once it is dropped.
-pub(super) struct Guard(Option<Child>);
+#[derive(Debug)]
+pub struct Guard(Option<Child>);
 
 impl Guard {
     /// Starts a guard, before there is anything to be guarded. Where there is no shell there is none.
-    pub(super) fn start() -> Self {
+    pub fn start() -> Self {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT]);
         // Not of our group: what kills that must not kill it.
@@ -28,11 +28,11 @@ impl Guard {
         Self(command.spawn().ok())
     }
 
-    /// Sets it over a group.
-    pub(super) fn over(&mut self, group: Pid) {
+    /// Sets it over a process group, named by its leader.
+    pub fn over(&mut self, leader: &Child) {
         if let Some(pipe) = self.0.as_mut().and_then(|shell| shell.stdin.as_mut()) {
             // A shell that is gone guards nothing, and that is all.
-            let _ = pipe.write_all(format!("{}\n", group.as_raw_nonzero()).as_bytes());
+            let _ = pipe.write_all(format!("{}\n", leader.id()).as_bytes());
         }
     }
 }
