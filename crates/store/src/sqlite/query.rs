@@ -293,36 +293,31 @@ pub(super) fn received_after(
     row: u64,
     bytes: u64,
 ) -> Result<Vec<(u64, Received)>, LedgerError> {
-    let read = || -> rusqlite::Result<(Vec<u64>, Vec<Packed>, Vec<Option<String>>)> {
+    let read = || -> rusqlite::Result<Vec<(u64, Option<String>, Packed)>> {
         let mut statement = db.prepare_cached(
             "SELECT source, session, key, dialect, received_ms, body, no, sessions FROM inbox WHERE no > ?1 ORDER BY no",
         )?;
         let mut rows = statement.query([i64::try_from(row).unwrap_or(i64::MAX)])?;
-        let (mut numbers, mut all, mut told, mut taken) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        let (mut all, mut taken) = (Vec::new(), 0);
         while taken < bytes
             && let Some(row) = rows.next()?
         {
             let one = packed(row)?;
             taken += one.1.len() as u64 + ROW_BYTES;
-            numbers.push(row.get::<_, i64>(6)?.unsigned_abs());
-            told.push(row.get(7)?);
-            all.push(one);
+            all.push((row.get::<_, i64>(6)?.unsigned_abs(), row.get(7)?, one));
         }
-        Ok((numbers, all, told))
+        Ok(all)
     };
-    let (numbers, packed, told) = read().map_err(wrong)?;
-    let mut all: Vec<(u64, Received)> = numbers.into_iter().zip(unpack(packed)?).collect();
-    for ((_, one), told) in all.iter_mut().zip(told) {
-        one.sessions = match told {
-            Some(told) => {
-                let ids: Vec<String> =
-                    serde_json::from_str(&told).map_err(|error| LedgerError::Storage(Box::new(error)))?;
-                ids.iter().map(|id| session_id(id)).collect()
-            }
+    let unpacked = read().map_err(wrong)?.into_iter().map(|(number, told, packed)| {
+        let broken = |error| LedgerError::Storage(Box::new(error));
+        let one = unpack_one(packed)?;
+        let sessions = match told {
+            Some(told) => serde_json::from_str::<Vec<SessionId>>(&told).map_err(broken)?,
             None => one.session.as_deref().map(session_id).into_iter().collect(),
         };
-    }
-    Ok(all)
+        Ok((number, Received { sessions, ..one }))
+    });
+    unpacked.collect()
 }
 
 /// Returns the bytes of one row of the inbox.
@@ -357,9 +352,10 @@ fn packed(row: &rusqlite::Row<'_>) -> rusqlite::Result<Packed> {
 }
 
 fn unpack(all: Vec<Packed>) -> Result<Vec<Received>, LedgerError> {
-    let unpacked = all.into_iter().map(|(received, packed)| {
-        let body = pack::unpack(packed).map_err(|error| LedgerError::Storage(Box::new(error)))?;
-        Ok(Received { body, ..received })
-    });
-    unpacked.collect()
+    all.into_iter().map(unpack_one).collect()
+}
+
+fn unpack_one((received, packed): Packed) -> Result<Received, LedgerError> {
+    let body = pack::unpack(packed).map_err(|error| LedgerError::Storage(Box::new(error)))?;
+    Ok(Received { body, ..received })
 }
