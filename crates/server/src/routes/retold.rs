@@ -8,7 +8,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use subscope_export::{Mask, Saved, trace, write_csv, write_html, write_trace};
+use subscope_export::{Mask, Redacted, Saved, trace, write_csv, write_html, write_trace};
 use subscope_hub::clock;
 use subscope_model::{Actor, AgentId, Event, Millis, SessionId, Tree};
 use subscope_render::timeline::{Lane, Step, timeline};
@@ -193,6 +193,7 @@ enum Form {
 pub(super) struct ExportQuery {
     #[serde(rename = "as")]
     form: Form,
+    redact: Option<bool>,
 }
 
 /// Returns a session in a form that is saved as a file, as `subscope export` writes it.
@@ -200,7 +201,8 @@ pub(super) struct ExportQuery {
     get, path = "/api/v1/sessions/{id}/export",
     params(
         ("id" = String, Path, description = "The session's id."),
-        ("as" = String, Query, description = "`trace`; `html`, a page in one file, in which what looks like a secret is masked; `csv`, its agents."),
+        ("as" = String, Query, description = "`trace`; `html`, a page in one file; `csv`, its agents."),
+        ("redact" = Option<bool>, Query, description = "Whether what looks like a secret is masked. Without it only `html` is masked."),
     ),
     responses(
         (status = 200, description = "The file.", body = String, content_type = "application/octet-stream"),
@@ -216,7 +218,9 @@ pub(super) async fn export(
 ) -> Result<Response, Refusal> {
     let retold = retell(&app, SessionId::from(id.as_str()), None).await?;
     // A big session takes a while to write, in which others are to be answered.
-    let written = tokio::task::spawn_blocking(move || write(query.form, &retold)).await;
+    let is_masked = query.redact.unwrap_or(matches!(query.form, Form::Html));
+    let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
+    let written = tokio::task::spawn_blocking(move || write(query.form, mask, &retold)).await;
     let Ok(Ok(written)) = written else { return Err(Refusal::busy("it cannot be written")) };
     let (ending, media_type) = match query.form {
         Form::Trace => ("json", "application/json"),
@@ -232,15 +236,25 @@ pub(super) async fn export(
     Ok((StatusCode::OK, headers, written).into_response())
 }
 
-fn write(form: Form, Retold { tree, events }: &Retold) -> std::io::Result<Vec<u8>> {
+fn write(form: Form, mask: Mask, Retold { tree, events }: &Retold) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match form {
-        Form::Trace => write_trace(&trace(tree, events), &mut out)?,
-        Form::Csv => write_csv(tree, &mut out)?,
+        Form::Trace => {
+            let trace = trace(tree, events);
+            match mask {
+                Mask::Nothing => write_trace(&trace, &mut out)?,
+                Mask::Secrets => {
+                    let mut masked = Redacted::new(out);
+                    write_trace(&trace, &mut masked)?;
+                    out = masked.finish()?;
+                }
+            }
+        }
+        Form::Csv => write_csv(tree, mask, &mut out)?,
         Form::Html => {
             let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
             let saved = Saved { tree, timeline: timeline(tree, None), events };
-            write_html((&page.0, &page.1), &saved, Mask::Secrets, &mut out)?;
+            write_html((&page.0, &page.1), &saved, mask, &mut out)?;
         }
     }
     Ok(out)
