@@ -297,14 +297,14 @@ it("asks before it stops an agent, and says that it is stopping", async () => {
   await own.stop();
 });
 
-const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200b\u0000-\u0008]/;
+const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200b\u0000-\u0008\u000e-\u001f\u007f-\u009f]/;
 
 it("makes whatever agents write inert", async () => {
   const own = await Server.start();
   const hostile = [
     "<script>globalThis.hacked = 1</script><img src=x onerror='globalThis.hacked = 2'>",
     "[link](javascript:globalThis.hacked=3) <a href='javascript:globalThis.hacked=4'>x</a>",
-    "safe\u202egpj.exe \u2066hidden\u2069 zero\u200bwidth \u0007bell \u001b[2J\u001b]8;;javascript:1\u0007",
+    "safe\u202egpj.exe \u2066hidden\u2069 zero\u200bwidth \u0007bell \u007f\u009b2J \u001b[2J\u001b]8;;javascript:1\u0007",
     "<iframe srcdoc='<script>parent.hacked=5</script>'></iframe><svg onload='globalThis.hacked=6'/>",
     "![x](https://evil.example/x.png) <style>*{display:none}</style>",
     "</script><!-- <base href='https://evil.example/'>",
