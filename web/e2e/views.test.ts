@@ -1,9 +1,10 @@
 // Every view, for everybody: accessible, by keyboard, inert whatever agents write, and small.
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { gzipSync } from "node:zlib";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import type { Tree } from "../src/model";
 import { KEYS } from "../src/lib/keys";
@@ -206,6 +207,71 @@ it("saves what it shows: trace, table, picture, and a page that needs nobody", a
   isQuiet(seen);
 });
 
+it("shows every view of a saved page that is opened from a disk", async () => {
+  const answer = await fetch(`${server.url}/api/v1/sessions/${recording.session}/export?as=html`);
+  // A name that an address has to spell otherwise.
+  const file = join(server.folder, "saved #1 ü%20.html");
+  writeFileSync(file, await answer.text());
+  const address = pathToFileURL(file).href;
+  const { agents } = await server.get<Tree>(`/api/v1/sessions/${recording.session}/tree`);
+  const [, agent] = agents;
+  seen = await look(server);
+  const page = await seen.context.newPage();
+  const asked: string[] = [];
+  const wrong: string[] = [];
+  page.on("request", (request) => asked.push(request.url()));
+  page.on("console", (message) => message.type() === "error" && wrong.push(message.text()));
+  page.on("pageerror", (error) => wrong.push(String(error)));
+  await page.goto(address);
+  const isTree = (): Promise<unknown> => Promise.all(agents.map(({ id }) => page.waitForSelector(row(id))));
+  const view = (name: string): Promise<void> => page.getByRole("navigation", { name: "views" }).getByText(name, { exact: true }).click();
+  const names = await page.getByRole("navigation", { name: "views" }).getByRole("link").allTextContents();
+  expect(names.length).toBe(3);
+  const [tree = "", feed = "", summary = ""] = names;
+  await isTree();
+  await page.waitForSelector(".waterfall .lanes canvas");
+  // Feed: every event, each with a link to its agent.
+  await view(feed);
+  await page.waitForSelector(".feed .line");
+  expect(await page.locator(".feed .count").textContent()).toMatch(/^[1-9]\d* events/);
+  await page.locator(`.feed a.who`).first().click();
+  await page.waitForSelector("aside .top > h2");
+  // Summary: figures, and a link to each agent.
+  await page.goBack();
+  await page.waitForSelector(".feed .line");
+  await view(summary);
+  await page.waitForSelector(".figures");
+  await page.locator(".summary table a").nth(1).click();
+  await page.waitForSelector('aside [data-testid="tool-row"], aside .story');
+  await page.getByRole("button", { name: "close the conversation" }).click();
+  // By keyboard, and by the name of the program.
+  for (const [key, selector] of [["2", ".feed .line"], ["3", ".figures"], ["1", row("root")], ["h", row("root")], ["/", row("root")]] as const) {
+    await page.keyboard.press(key);
+    await page.waitForSelector(selector);
+  }
+  await view(feed);
+  await page.getByRole("link", { name: "subscope, start" }).click();
+  await isTree();
+  await view(summary);
+  await view(tree);
+  await isTree();
+  // What is on show stands in the address, and is there again when the file is opened anew.
+  await page.locator(row(agent?.id ?? "")).locator("a").click();
+  await page.waitForSelector("aside .top > h2");
+  const heading = await page.locator("aside .top > h2").textContent();
+  await page.reload();
+  await page.waitForSelector("aside .top > h2");
+  expect(await page.locator("aside .top > h2").textContent()).toBe(heading);
+  expect(page.url().startsWith(`${address}#/s/`)).toBe(true);
+  // What only a hub can do is not offered.
+  expect(await page.getByRole("search").count()).toBe(0);
+  expect(new Set(asked.map((url) => url.split("#")[0]))).toEqual(new Set([address]));
+  expect(asked.length).toBe(2);
+  const links = await page.locator("a[href]").evaluateAll((all) => all.map((one) => (one as HTMLAnchorElement).href.split("#")[0]));
+  expect(new Set(links)).toEqual(new Set([address]));
+  expect(wrong).toEqual([]);
+});
+
 it("asks before it stops an agent, and says that it is stopping", async () => {
   const own = await Server.start();
   const hook = async (body: object): Promise<void> => {
@@ -231,14 +297,14 @@ it("asks before it stops an agent, and says that it is stopping", async () => {
   await own.stop();
 });
 
-const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200b\u0000-\u0008]/;
+const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200b\u0000-\u0008\u000e-\u001f\u007f-\u009f]/;
 
 it("makes whatever agents write inert", async () => {
   const own = await Server.start();
   const hostile = [
     "<script>globalThis.hacked = 1</script><img src=x onerror='globalThis.hacked = 2'>",
     "[link](javascript:globalThis.hacked=3) <a href='javascript:globalThis.hacked=4'>x</a>",
-    "safe\u202egpj.exe \u2066hidden\u2069 zero\u200bwidth \u0007bell \u001b[2J\u001b]8;;javascript:1\u0007",
+    "safe\u202egpj.exe \u2066hidden\u2069 zero\u200bwidth \u0007bell \u007f\u009b2J \u001b[2J\u001b]8;;javascript:1\u0007",
     "<iframe srcdoc='<script>parent.hacked=5</script>'></iframe><svg onload='globalThis.hacked=6'/>",
     "![x](https://evil.example/x.png) <style>*{display:none}</style>",
     "</script><!-- <base href='https://evil.example/'>",

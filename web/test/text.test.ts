@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { ansi, plain } from "../src/lib/ansi";
 import { diff } from "../src/lib/diff";
-import { count, duration, money, seconds } from "../src/lib/format";
+import { count, duration, model, money, seconds } from "../src/lib/format";
 import { markdown } from "../src/lib/markdown";
 import { argumentsOf, resultOf } from "../src/lib/payload";
 import { oneLine, visible } from "../src/lib/safe";
+import { sessionTitle } from "../src/lib/words";
 
 describe("hidden characters", () => {
   it("are spelled, and nothing else is", () => {
@@ -12,6 +13,10 @@ describe("hidden characters", () => {
     expect(visible("tab\tand\r\nend ü 漢 👩")).toBe("tab\tand\nend ü 漢 👩");
     expect(visible("\u{e0041}")).toBe("⟨U+E0041⟩");
     expect(oneLine("  two\n lines ")).toBe("two lines");
+  });
+  it("are spelled in names that are not prose: models and ids", () => {
+    expect(model("claude-x\u007f\u001b[2J")).toBe("x⟨U+007F⟩⟨U+001B⟩[2J");
+    expect(sessionTitle({ title: null, id: "a\u001bb" })).toMatch(/^a⟨U\+001/);
   });
 });
 

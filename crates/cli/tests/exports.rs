@@ -8,7 +8,8 @@ mod common;
 use common::{agents, env, json, json_lines, run};
 use serde_json::Value;
 use subscope_testkit::{
-    fixtures::{Recording, recording},
+    fixtures::{Recording, recording, text},
+    secrets::{left_in, secrets},
     truth::TruthAgent,
 };
 
@@ -194,14 +195,97 @@ fn checkpoint_comes_back_as_the_same_traces() {
     }
 }
 
+/// Puts a secret behind each text that somebody said, wrote or got, all samples in turn.
+fn told_secrets(value: &mut Value, samples: &mut dyn Iterator<Item = String>) {
+    const TEXTS: [&str; 8] =
+        ["text", "content", "prompt", "command", "description", "thinking", "stdout", "subject"];
+    match value {
+        Value::Object(all) => {
+            for (key, value) in all {
+                match value {
+                    Value::String(text) if TEXTS.contains(&key.as_str()) => {
+                        *text = format!("{text}\n{}", samples.next().unwrap());
+                    }
+                    other => told_secrets(other, samples),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|value| told_secrets(value, samples)),
+        _ => {}
+    }
+}
+
 #[test]
-fn redacted_export_shows_no_secret() {
+fn redacted_export_shows_no_secret_in_any_form() {
     let env = env();
-    let recording = recording("2.1.330", "l-hostile-output");
-    for form in ["execution", "feed", "trace"] {
-        let plain = run(&env, &format!("export --as {form}"), &[&recording.mains()[0]]).success();
-        let masked = run(&env, &format!("export --as {form} --redact"), &[&recording.mains()[0]]).success();
-        assert!(!masked.contains("AKIA"), "{form}");
-        assert!(form == "trace" || plain.contains("AKIA"), "{form}");
+    let recording = recording("2.1.330", "c-nested");
+    let samples = secrets();
+    // Every other one stands in a string of JSON, as contents of files do.
+    let mut texts = samples.iter().zip(0..).cycle().map(|(sample, number)| match number % 2 {
+        0 => sample.text.clone(),
+        _ => serde_json::json!({ "content": format!("first\n{}\n", sample.text) }).to_string(),
+    });
+    for path in recording.conversation() {
+        let own = path.strip_prefix(recording.projects()).unwrap();
+        let lines: Vec<String> = text(&path)
+            .lines()
+            .map(|line| {
+                let mut line = json(line);
+                told_secrets(&mut line, &mut texts);
+                line.to_string()
+            })
+            .collect();
+        env.write(&format!("work/projects/{}", own.display()), lines.join("\n"));
+    }
+    let main = recording.mains().remove(0);
+    let main = env.path("work/projects").join(main.strip_prefix(recording.projects()).unwrap());
+    for (form, least) in [
+        ("feed", 40),
+        ("feed --shape uap", 30),
+        ("trace", 1),
+        ("execution", 20),
+        ("csv", 1),
+        ("html", 40),
+        ("checkpoint", 20),
+    ] {
+        let export = |mask: &str| {
+            let file = env.path("work/exported");
+            let run = run(&env, &format!("export --as {form} {mask} -o {}", file.display()), &[&main]);
+            run.success();
+            let file = if form == "checkpoint" { file.join("checkpoint.json") } else { file };
+            let written = std::fs::read_to_string(&file).unwrap();
+            if form == "checkpoint" {
+                std::fs::remove_dir_all(env.path("work/exported")).unwrap();
+            } else {
+                std::fs::remove_file(&file).unwrap();
+            }
+            written
+        };
+        let plain = left_in(&samples, &export("--no-redact"));
+        let masked = left_in(&samples, &export("--redact"));
+        assert!(plain.len() >= least, "{form}: there are only {plain:?}");
+        assert!(masked.is_empty(), "{form}: {masked:?}");
+    }
+}
+
+#[test]
+fn csv_is_read_by_a_reader_of_csv() {
+    let env = env();
+    let recording = recording("2.1.330", "c-nested");
+    let table = run(&env, "export --as csv", &[&recording.mains()[0]]).success();
+    assert!(table.ends_with("\r\n") && !table.contains("\\u000d"), "{table}");
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();
+    let tree = json(&run(&env, "tree --json", &[&recording.mains()[0]]).success());
+    let rows = tree["agents"].as_array().unwrap();
+    assert_eq!(records.len(), rows.len());
+    for (record, row) in records.iter().zip(rows) {
+        assert_eq!(
+            (&record[0], &record[1]),
+            (tree["session"]["id"].as_str().unwrap(), row["id"].as_str().unwrap())
+        );
+        assert_eq!(&record[12], row["tool_calls"].to_string());
+        assert_eq!(&record[26], row["result"].as_str().unwrap_or_default());
+        assert_eq!(&record[27], row["error"].as_str().unwrap_or_default());
     }
 }

@@ -85,7 +85,37 @@ fn page_in_one_file_masks_secrets_unless_told_otherwise() {
     assert!(fs::read_to_string(env.path("work/whole.html")).unwrap().contains(secret));
     let table = env.run(&["export", file, "--as", "csv"]).success();
     assert_eq!(table.lines().count(), 2, "{table}");
-    assert!(table.lines().nth(1).unwrap().starts_with("\"s1\",\"root\","), "{table}");
+    assert!(table.lines().nth(1).unwrap().starts_with("s1,root,"), "{table}");
+}
+
+#[test]
+fn what_the_page_saves_is_masked_where_that_is_asked_for() {
+    let env = env();
+    let secret = format!("ghp{}", "_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let serving = Serving::start(&env, "");
+    let post = |kind: &str, payload: &str| {
+        let event = serde_json::json!({
+            "type": kind, "subagentName": "coder", "subagentRunId": "r1", "sessionId": "s1",
+            "timestamp": clock::now_ms(), "payload": payload,
+        });
+        serving.post("/subagent-events", "", event.to_string().as_bytes());
+    };
+    post("subagent_start", &format!("use\n{secret}"));
+    post("thought_trace", &format!("it is\n{secret}"));
+    post("subagent_end", &format!("used\n{secret}"));
+    for (form, query, is_masked) in [
+        ("html", "", true),
+        ("html", "&redact=false", false),
+        ("trace", "", false),
+        ("trace", "&redact=true", true),
+        ("csv", "", false),
+        ("csv", "&redact=true", true),
+    ] {
+        let (_, file) = serving.get(&format!("/api/v1/sessions/s1/export?as={form}{query}"));
+        assert_eq!(file.contains(&secret), !is_masked, "{form} {query}");
+        assert_eq!(file.contains("[redacted]"), is_masked, "{form} {query}");
+    }
+    serving.end("-TERM");
 }
 
 #[test]

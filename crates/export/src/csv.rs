@@ -1,37 +1,70 @@
-//! A session's agents as a table, for spreadsheets: RFC 4180, a line an agent, in the order of the tree.
+//! A session's agents as a table, for spreadsheets: RFC 4180, a record for each agent, in the order of the tree.
 //!
 //! A spreadsheet takes a cell that begins like a formula for one. Text is the agents' own, so such cells get an apostrophe in
-//! front (OWASP, "CSV Injection").
+//! front (OWASP, "CSV Injection"). Control characters have no place in a cell (RFC 4180, TEXTDATA), and act on a
+//! terminal: they are written as their pictures.
 
-use std::io::{self, BufWriter, Write};
+use std::{
+    borrow::Cow,
+    io::{self, Write},
+};
 
+use csv::{Terminator, WriterBuilder};
 use subscope_model::{Agent, Millis, Tree, Usage, iso8601};
 
-const HEAD: &str = "session,agent,parent,depth,type,description,model,status,flags,started,ended,wall_ms,tool_calls,\
-    tool_errors,tools_denied,input_tokens,output_tokens,cache_read_tokens,cache_write_tokens,total_tokens,tokens_are_floor,\
-    cost_micro_usd,cost_is_floor,subtree_agents,subtree_total_tokens,subtree_cost_micro_usd,result,error\r\n";
+use crate::redact::{Mask, redact};
+
+const HEAD: [&str; 28] = [
+    "session",
+    "agent",
+    "parent",
+    "depth",
+    "type",
+    "description",
+    "model",
+    "status",
+    "flags",
+    "started",
+    "ended",
+    "wall_ms",
+    "tool_calls",
+    "tool_errors",
+    "tools_denied",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "total_tokens",
+    "tokens_are_floor",
+    "cost_micro_usd",
+    "cost_is_floor",
+    "subtree_agents",
+    "subtree_total_tokens",
+    "subtree_cost_micro_usd",
+    "result",
+    "error",
+];
 
 /// Writes a session's agents. What is not known is an empty cell.
 ///
 /// # Errors
 /// What the writer gives; what was written until then stays.
-pub fn write_csv(tree: &Tree, w: &mut dyn Write) -> io::Result<()> {
-    let mut w = BufWriter::new(w);
-    w.write_all(HEAD.as_bytes())?;
+pub fn write_csv(tree: &Tree, mask: Mask, w: &mut dyn Write) -> io::Result<()> {
+    let mut w = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(w);
+    w.write_record(HEAD)?;
     for agent in &tree.agents {
-        let cells = cells(tree, agent);
-        w.write_all(cells.join(",").as_bytes())?;
-        w.write_all(b"\r\n")?;
+        w.write_record(cells(tree, agent, mask))?;
     }
     w.flush()
 }
 
-fn cells(tree: &Tree, agent: &Agent) -> Vec<String> {
+fn cells(tree: &Tree, agent: &Agent, mask: Mask) -> [String; HEAD.len()] {
+    let text = |value: Option<&str>| value.map(|value| text(value, mask)).unwrap_or_default();
     let time = |at: Option<Millis>| at.map(iso8601).unwrap_or_default();
     let usage = |of: fn(&Usage) -> u64| number(agent.usage.as_ref().map(of));
     let below = &agent.subtree;
     let flags: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
-    vec![
+    [
         text(Some(&tree.session.id)),
         text(Some(&agent.id)),
         text(agent.parent_id.as_deref()),
@@ -67,49 +100,92 @@ fn number(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// A cell that no spreadsheet computes, and that no other cell can be mistaken for.
-fn text(value: Option<&str>) -> String {
-    let Some(value) = value else { return String::new() };
+/// A text as a cell that no spreadsheet computes.
+fn text(value: &str, mask: Mask) -> String {
+    let value = match mask {
+        Mask::Secrets => redact(value),
+        Mask::Nothing => Cow::Borrowed(value),
+    };
     let is_formula =
         value.trim_start().starts_with(['=', '+', '-', '@', '|', '%']) || value.starts_with(['\t', '\r']);
-    let guard = if is_formula { "'" } else { "" };
-    // NUL ends a cell for some readers.
-    format!("\"{guard}{}\"", value.replace('"', "\"\"").replace('\0', "\u{fffd}"))
+    let guard = is_formula.then_some('\'');
+    guard.into_iter().chain(value.chars().map(visible)).collect()
+}
+
+/// The picture of a control character (Unicode, "Control Pictures"); every other character, tabs and line ends too, as
+/// it is.
+fn visible(character: char) -> char {
+    let code = u32::from(character);
+    match character {
+        '\t' | '\n' | '\r' => character,
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + code).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\u{7f}' => '\u{2421}',
+        _ if character.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => character,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use csv::{Reader, ReaderBuilder};
+    use proptest::prelude::*;
     use subscope_model::AgentStatus;
 
     use super::*;
     use crate::sample;
 
-    fn written(tree: &Tree) -> String {
+    fn written(tree: &Tree, mask: Mask) -> String {
         let mut out = Vec::new();
-        write_csv(tree, &mut out).unwrap();
+        write_csv(tree, mask, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
-    fn each_agent_is_a_line_with_as_many_cells_as_the_head() {
+    fn each_agent_is_a_record_with_as_many_cells_as_the_head() {
         let root = sample::agent("root", 0, AgentStatus::Completed);
         let one = sample::child("a1", &root, AgentStatus::Failed, [0, 1_500]);
-        let text = written(&sample::tree(vec![one]));
+        let text = written(&sample::tree(vec![one]), Mask::Nothing);
         let lines: Vec<&str> = text.split_terminator("\r\n").collect();
         assert_eq!(lines.len(), 3, "{text}");
         let cells = lines[0].split(',').count();
         assert!(lines.iter().all(|line| line.split(',').count() == cells), "{text}");
-        assert!(lines[2].contains("\"a1\",\"root\",1,\"Explore\",\"Look at a1\""), "{text}");
+        assert!(lines[2].contains("a1,root,1,Explore,Look at a1"), "{text}");
         assert!(lines[2].contains(",failed,") && lines[2].contains(",1500,"), "{text}");
     }
 
     #[test]
-    fn text_is_never_a_formula_and_never_ends_its_cell() {
-        for formula in ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", "  =1", "\r=1", "|x", "%y"] {
-            let cell = text(Some(formula));
-            assert!(cell.starts_with("\"'"), "{cell}");
+    fn text_is_never_a_formula() {
+        for formula in
+            ["=1+1", "+cmd|' /C calc'!A0", "-2", "@SUM(A1)", "\t=1", "  =1", "\r=1", "\n=1", "|x", "%y"]
+        {
+            let cell = text(formula, Mask::Nothing);
+            assert!(cell.starts_with('\''), "{cell}");
         }
-        assert_eq!(text(Some("a \"b\", c\nd")), "\"a \"\"b\"\", c\nd\"");
-        assert_eq!((text(None), text(Some(""))), (String::new(), "\"\"".to_owned()));
+    }
+
+    #[test]
+    fn secrets_are_masked_before_they_are_quoted() {
+        let mut agent = sample::agent("a1", 1, AgentStatus::Completed);
+        agent.result = Some(format!("say \"it\",\nghp{}", "_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8").into());
+        let tree = sample::tree(vec![agent]);
+        assert!(written(&tree, Mask::Secrets).contains(",\"say \"\"it\"\",\n[redacted]\","));
+        assert!(written(&tree, Mask::Nothing).contains("\nghp_"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_reader_of_csv_gets_every_text_back(result in any::<String>(), error in "[\\PC\"',;\r\n\t=+]{0,40}") {
+            let mut agent = sample::agent("a1", 1, AgentStatus::Completed);
+            (agent.result, agent.error) = (Some(result.as_str().into()), Some(error.as_str().into()));
+            let table = written(&sample::tree(vec![agent]), Mask::Nothing);
+            prop_assert!(table.starts_with("session,agent,") && table.ends_with("\r\n"));
+            let mut reader: Reader<&[u8]> = ReaderBuilder::new().from_reader(table.as_bytes());
+            prop_assert_eq!(reader.headers().unwrap(), &HEAD[..]);
+            let records: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
+            prop_assert_eq!(records.len(), 2);
+            prop_assert_eq!(&records[1][26], &text(&result, Mask::Nothing));
+            prop_assert_eq!(&records[1][27], &text(&error, Mask::Nothing));
+            prop_assert!(!table.contains(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r')));
+        }
     }
 }

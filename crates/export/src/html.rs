@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use serde::Serialize;
 use subscope_model::{Event, Tree};
 
-use crate::redact::redact;
+use crate::redact::{Mask, Redacted};
 
 /// What a saved page carries.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -21,15 +21,6 @@ pub struct Saved<'s, T> {
     pub events: &'s [Event],
 }
 
-/// Whether what looks like a secret is masked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mask {
-    /// Known shapes are.
-    Secrets,
-    /// Everything stays as it is.
-    Nothing,
-}
-
 /// Writes a saved page: what comes before the data, the data, what comes behind it.
 ///
 /// # Errors
@@ -40,11 +31,14 @@ pub fn write_html<T: Serialize>(
     mask: Mask,
     w: &mut dyn Write,
 ) -> io::Result<()> {
-    let data = serde_json::to_string(saved)?;
     // The page's own script stays as it is: its policy names its hash.
     let data = match mask {
-        Mask::Secrets => redact(&data),
-        Mask::Nothing => data,
+        Mask::Secrets => {
+            let mut out = Redacted::new(Vec::new());
+            serde_json::to_writer(&mut out, saved)?;
+            String::from_utf8(out.finish()?).map_err(io::Error::other)?
+        }
+        Mask::Nothing => serde_json::to_string(saved)?,
     };
     let mut w = BufWriter::new(w);
     w.write_all(page.0.as_bytes())?;

@@ -25,8 +25,8 @@ pub use checkpoint_tree::checkpoint_tree;
 pub use csv::write_csv;
 pub use execution::{execution, execution_trace, write_execution};
 pub use feed::{FeedWriter, Shape, write_feed};
-pub use html::{Mask, Saved, write_html};
-pub use redact::{Redacted, redact};
+pub use html::{Saved, write_html};
+pub use redact::{Mask, Redacted};
 pub use trace::{trace, write_trace};
 
 /// Gives the JSON value of a payload; `None` where its source cannot be read any more.

@@ -14,6 +14,7 @@ pub mod folding;
 pub mod lines;
 pub mod losses;
 pub mod random;
+pub mod secrets;
 pub mod strategies;
 pub mod truth;
 pub mod waits;

@@ -1,4 +1,5 @@
 // Numbers as people read them; the same words as in the terminal.
+import { oneLine } from "./safe";
 
 /** `120ms`, `45s`, `1m 30s`, `1h 1m 1s`. */
 export function duration(ms: number | null | undefined): string {
@@ -64,5 +65,5 @@ export function base(path: string | null): string {
 /** `opus` for `claude-opus-4-1-20250805`: the words that tell models apart. */
 export function model(name: string | null): string {
   if (!name) return "";
-  return name.replace(/^claude-/, "").replace(/-\d{8}$/, "");
+  return oneLine(name).replace(/^claude-/, "").replace(/-\d{8}$/, "");
 }

@@ -1,4 +1,6 @@
-// What is on show stands in the address, so that a link shows what one sees.
+// What is on show stands in the address, so that a link shows what one sees. A saved page is a file: there it stands behind the #.
+
+import { carriedTree } from "./api";
 
 export type View = "waterfall" | "feed" | "summary";
 
@@ -59,43 +61,54 @@ export function href(to: Partial<Route>): string {
   const path =
     route.name === "session" ? `/s/${encodeURIComponent(route.session)}${agent}` : route.name === "search" ? "/search" : "/";
   const text = query.toString();
-  return text === "" ? path : `${path}?${text}`;
+  const address = text === "" ? path : `${path}?${text}`;
+  return carriedTree === null ? address : `#${address}`;
 }
 
-const isSaved = document.getElementById("subscope-saved") !== null;
+/** A saved page has one session and nothing beside it. */
+const own = (route: Route): Route =>
+  carriedTree === null ? route : { ...route, name: "session", session: carriedTree.session.id };
+
+/** Reads the address of this page, or of a link on it. */
+function read({ pathname, search, hash }: Pick<Location, "pathname" | "search" | "hash">): Route {
+  if (carriedTree === null) return parse(pathname, search);
+  const [path = "", query] = hash.slice(1).split("?", 2);
+  return own(parse(path, query ?? ""));
+}
+
+/** Whether a link leads to something else that this page shows. */
+const isInside = (link: HTMLAnchorElement): boolean =>
+  link.origin === location.origin &&
+  (carriedTree === null || (link.protocol === location.protocol && link.pathname === location.pathname));
 
 class Router {
   route: Route = $state.raw(HOME);
 
-  start(saved: string | null): void {
-    const read = (): Route => parse(location.pathname, location.search);
-    // A saved page is a file: it has one session and no address of its own.
-    this.route = saved === null ? read() : { ...HOME, name: "session", session: saved };
-    if (saved !== null) return;
-    addEventListener("popstate", () => (this.route = read()));
+  start(): void {
+    this.route = read(location);
+    addEventListener("popstate", () => (this.route = read(location)));
     document.addEventListener("click", (event) => this.#follow(event));
   }
 
   /** Shows something else; a step that can be gone back. */
   go(to: Partial<Route>): void {
-    this.route = { ...HOME, ...to };
-    if (!isSaved) history.pushState(null, "", href(this.route));
+    this.route = own({ ...HOME, ...to });
+    history.pushState(null, "", href(this.route));
   }
 
   /** Changes what is shown of the same, without a step. */
   adjust(to: Partial<Route>): void {
-    this.route = { ...this.route, ...to };
-    if (!isSaved) history.replaceState(null, "", href(this.route));
+    this.route = own({ ...this.route, ...to });
+    history.replaceState(null, "", href(this.route));
   }
 
   #follow(event: MouseEvent): void {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
-    if (!(link instanceof HTMLAnchorElement) || link.origin !== location.origin || link.target !== "") return;
+    if (!(link instanceof HTMLAnchorElement) || !isInside(link) || link.target !== "") return;
     if (link.hasAttribute("download")) return;
     event.preventDefault();
-    const to = parse(link.pathname, link.search);
-    this.go(to);
+    this.go(read(link));
   }
 }
 

@@ -63,7 +63,7 @@ export function tone(agent: Agent): string {
 }
 
 export function sessionTitle(session: { title: string | null; id: string }): string {
-  return oneLine(session.title) || session.id.slice(0, 8);
+  return oneLine(session.title) || oneLine(session.id).slice(0, 8);
 }
 
 export function project(session: { cwd: string | null }): string {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use subscope_decode::Dialect;
-use subscope_export::Shape;
+use subscope_export::{Mask, Shape};
 
 use super::value::{self, Target};
 use crate::config::{Raw, Sourced};
@@ -49,8 +49,9 @@ pub(crate) struct ExportArgs {
 
 impl ExportArgs {
     /// Whether what looks like a secret is masked. A page is made to be passed on.
-    pub(crate) fn is_redacted(&self) -> bool {
-        !self.no_redact && (self.redact || self.format == Format::Html)
+    pub(crate) fn mask(&self) -> Mask {
+        let is_asked = !self.no_redact && (self.redact || self.format == Format::Html);
+        if is_asked { Mask::Secrets } else { Mask::Nothing }
     }
 
     /// Returns the settings that these options set.

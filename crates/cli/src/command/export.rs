@@ -53,15 +53,15 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
             let shape = args.shape.unwrap_or(ShapeChoice::Event);
             write(args, &mut |out| write_feed(&events, Shape::from(shape), out))?;
         }
-        Format::Csv => write(args, &mut |out| write_csv(&loaded.tree, out))?,
+        // A table is no JSON: it masks its own cells, and has its own way to be harmless.
+        Format::Csv => to_target(args, &mut |out| write_csv(&loaded.tree, args.mask(), out))?,
         Format::Html => {
             let page = subscope_page::saved();
             let page =
                 page.ok_or_else(|| CliError::new(Kind::Failed, "this program was built without its page"))?;
             let saved = Saved { tree: &loaded.tree, timeline: timeline(&loaded.tree, None), events: &events };
-            let mask = if args.is_redacted() { Mask::Secrets } else { Mask::Nothing };
             // The page's own script stays as it is; the data in it are harmless.
-            to_target(args, &mut |out| write_html((&page.0, &page.1), &saved, mask, out))?;
+            to_target(args, &mut |out| write_html((&page.0, &page.1), &saved, args.mask(), out))?;
         }
         Format::Checkpoint => {
             let traces = execution(&loaded.tree, &resolve);
@@ -81,7 +81,10 @@ fn save(
 ) -> Result<(), CliError> {
     let step = traces.len() as u64;
     let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
-    let checkpoint = if args.is_redacted() { redacted(&checkpoint)? } else { checkpoint };
+    let checkpoint = match args.mask() {
+        Mask::Secrets => redacted(&checkpoint)?,
+        Mask::Nothing => checkpoint,
+    };
     let timestamp = context.now_ms();
     let metadata = CheckpointMetadata {
         session_id: session.to_string(),
@@ -103,11 +106,11 @@ fn redacted(checkpoint: &Checkpoint) -> Result<Checkpoint, CliError> {
     serde_json::from_slice(&bytes).map_err(failed)
 }
 
-/// Writes what other programs read: masked if that is asked for, and harmless.
+/// Writes JSON that other programs read: masked if that is asked for, and harmless.
 fn write(args: &ExportArgs, work: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     let mut masked = |out: &mut dyn Write| {
         let mut out = HarmlessJson::new(out);
-        if !args.is_redacted() {
+        if args.mask() == Mask::Nothing {
             return work(&mut out);
         }
         let mut out = Redacted::new(out);

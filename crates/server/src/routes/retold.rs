@@ -1,5 +1,7 @@
 //! What is told of a session as a whole: against the wall clock, event by event, and in forms that leave this machine.
 
+use std::io::Write;
+
 use axum::{
     Json,
     extract::{Path, Query, State},
@@ -8,7 +10,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use subscope_export::{Mask, Saved, Shape, trace, write_csv, write_feed, write_html, write_trace};
+use subscope_export::{Mask, Redacted, Saved, Shape, trace, write_csv, write_feed, write_html, write_trace};
 use subscope_hub::clock;
 use subscope_model::{Actor, AgentId, CHECKPOINT_VERSION, Checkpoint, Event, Millis, SessionId, Tree};
 use subscope_render::timeline::{Lane, Step, timeline};
@@ -208,6 +210,7 @@ impl Form {
 pub(super) struct ExportQuery {
     #[serde(rename = "as")]
     form: Form,
+    redact: Option<bool>,
 }
 
 /// Returns a session in a form that is saved as a file, as `subscope export` writes it.
@@ -216,7 +219,8 @@ pub(super) struct ExportQuery {
     params(
         ("id" = String, Path, description = "The session's id."),
         ("as" = String, Query, description = "`trace`; `execution`; `checkpoint`, its checkpoint.json, which `subscope import` reads; `feed`, its events; \
-            `html`, a page in one file, in which what looks like a secret is masked; `csv`, its agents."),
+            `html`, a page in one file; `csv`, its agents."),
+        ("redact" = Option<bool>, Query, description = "Whether what looks like a secret is masked. Without it only `html` is masked."),
     ),
     responses(
         (status = 200, description = "The file.", body = String, content_type = "application/octet-stream"),
@@ -237,7 +241,9 @@ pub(super) async fn export(
         return Err(Refusal::new(StatusCode::NOT_FOUND, gone));
     }
     // A big session takes a while to write, in which others are to be answered.
-    let written = tokio::task::spawn_blocking(move || write(query.form, retold)).await;
+    let is_masked = query.redact.unwrap_or(matches!(query.form, Form::Html));
+    let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
+    let written = tokio::task::spawn_blocking(move || write(query.form, mask, retold)).await;
     let Ok(Ok(written)) = written else { return Err(Refusal::busy("it cannot be written")) };
     let (ending, media_type) = query.form.file();
     let mut headers = HeaderMap::new();
@@ -249,21 +255,22 @@ pub(super) async fn export(
     Ok((StatusCode::OK, headers, written).into_response())
 }
 
-fn write(form: Form, Retold { tree, events, traces }: Retold) -> std::io::Result<Vec<u8>> {
+fn write(form: Form, mask: Mask, Retold { tree, events, traces }: Retold) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match form {
-        Form::Trace => write_trace(&trace(&tree, &events), &mut out)?,
-        Form::Execution => serde_json::to_writer(&mut out, &traces)?,
+        Form::Trace => json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?,
+        Form::Execution => json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &traces)?))?,
         Form::Checkpoint => {
-            let version = CHECKPOINT_VERSION.to_owned();
-            serde_json::to_writer(&mut out, &Checkpoint { version, subagent_traces: traces })?;
+            let checkpoint =
+                Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
+            json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &checkpoint)?))?;
         }
-        Form::Feed => write_feed(&events, Shape::Event, &mut out)?,
-        Form::Csv => write_csv(&tree, &mut out)?,
+        Form::Feed => json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,
+        Form::Csv => write_csv(&tree, mask, &mut out)?,
         Form::Html => {
             let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
             let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };
-            write_html((&page.0, &page.1), &saved, Mask::Secrets, &mut out)?;
+            write_html((&page.0, &page.1), &saved, mask, &mut out)?;
         }
     }
     Ok(out)
@@ -280,5 +287,21 @@ mod tests {
         cut(&mut value);
         assert_eq!(value["a"][0]["b"].as_str().unwrap().chars().count(), BRIEF_CHARACTERS + 1);
         assert_eq!((&value["c"], &value["d"]), (&"short".into(), &7.into()));
+    }
+}
+
+/// Writes JSON, with secrets masked where that is asked for.
+fn json(
+    out: &mut Vec<u8>,
+    mask: Mask,
+    work: &mut dyn FnMut(&mut dyn Write) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    match mask {
+        Mask::Nothing => work(out),
+        Mask::Secrets => {
+            let mut masked = Redacted::new(out);
+            work(&mut masked)?;
+            masked.finish().map(drop)
+        }
     }
 }
