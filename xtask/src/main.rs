@@ -11,6 +11,7 @@ mod fuzz;
 mod kills;
 mod npm;
 mod pictures;
+mod pypi;
 mod stalls;
 mod step;
 mod tidy;

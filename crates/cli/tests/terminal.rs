@@ -21,10 +21,7 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
         env!("CARGO_BIN_EXE_subscope")
     );
     let shell = TestEnv::new("/bin/sh");
-    let Some(terminal) = Terminal::start(&shell, 100, 30, &["-c", &script]) else {
-        eprintln!("skipped: tmux is not installed");
-        return;
-    };
+    let Some(terminal) = Terminal::start(&shell, 100, 30, &["-c", &script]) else { return };
     drop(env);
     let screen = terminal.wait_for_text(LIMIT, "ended with 0");
     for words in
@@ -55,10 +52,7 @@ fn the_demos_last_words_are_never_broken_inside_a_word() {
     for width in [30, 40, 60, 80, 82, 100, 120] {
         let shell = TestEnv::new("/bin/sh");
         let script = format!("{} demo --speed 200; echo ended with $?", env!("CARGO_BIN_EXE_subscope"));
-        let Some(terminal) = Terminal::start(&shell, width, 60, &["-c", &script]) else {
-            eprintln!("skipped: tmux is not installed");
-            return;
-        };
+        let Some(terminal) = Terminal::start(&shell, width, 60, &["-c", &script]) else { return };
         let screen = terminal.wait_for_text(LIMIT, "ended with 0");
         // The terminal wraps in the middle of words, the program between them: then they are the same again when joined.
         let from = screen.find("That was").unwrap_or_else(|| panic!("{width} columns:\n{screen}"));
@@ -73,7 +67,6 @@ fn interrupt_ends_the_demo_and_leaves_the_terminal_usable() {
         format!("{} demo; echo ended with $?; read word; echo typed $word", env!("CARGO_BIN_EXE_subscope"));
     let shell = TestEnv::new("/bin/sh");
     let Some(terminal) = Terminal::start(&shell, 80, 24, &["-c", &format!("trap : INT; {script}")]) else {
-        eprintln!("skipped: tmux is not installed");
         return;
     };
     terminal.wait_for(LIMIT, |screen| screen.contains("Explore"));

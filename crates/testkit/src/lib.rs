@@ -13,6 +13,7 @@ pub mod fixtures;
 pub mod folding;
 pub mod lines;
 pub mod random;
+pub mod skip;
 pub mod strategies;
 pub mod truth;
 pub mod waits;
