@@ -12,6 +12,7 @@ mod kills;
 mod npm;
 mod pictures;
 mod pypi;
+mod quoted;
 mod stalls;
 mod step;
 mod tidy;
