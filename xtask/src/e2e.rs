@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     npm,
-    step::{announce, cargo, program, run, succeeds, target_folder},
+    step::{announce, cargo, program, run, skip, succeeds, target_folder},
 };
 
 /// The version that is tried; `CLAUDE_VERSION` names another.
@@ -26,7 +26,7 @@ pub(crate) fn all(scenarios: &[&str]) -> Result<()> {
     let claude = match npm::install(&target.join("e2e").join(&version), PACKAGE, &version)? {
         Ok(modules) => claude_below(&modules)?,
         Err(reason) => {
-            announce(&format!("e2e: skipped: npm gives no Claude Code {version}: {reason}"));
+            skip("e2e", &format!("npm gives no Claude Code {version}: {reason}"));
             return Ok(());
         }
     };

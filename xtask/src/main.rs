@@ -12,6 +12,8 @@ mod fuzz;
 mod kills;
 mod npm;
 mod pictures;
+mod pypi;
+mod quoted;
 mod stalls;
 mod step;
 mod tidy;

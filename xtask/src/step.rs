@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -36,6 +37,21 @@ pub(crate) fn target_folder() -> Result<PathBuf> {
 /// Says what begins.
 pub(crate) fn announce(name: &str) {
     println!("\n── {name}");
+}
+
+/// What was skipped, with its reason.
+static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Says that a step, or a part of one, does not run here, and why; [`skipped`] lists it again at the end.
+pub(crate) fn skip(name: &str, reason: &str) {
+    let line = format!("{name}: skipped: {reason}");
+    announce(&line);
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+}
+
+/// Returns what was skipped so far, in order.
+pub(crate) fn skipped() -> Vec<String> {
+    SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Runs a command to its end; its output is not touched, so that the closing line of a test runner stays to be read.

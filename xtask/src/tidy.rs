@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: rules of the repository that no other tool checks.
 //!
 //! Each Rust file says on its first line what it is for; no file grows past the limit; nothing unfinished,
-//! ignored or private to one machine is committed; the crates depend on each other as the table says.
+//! ignored or private to one machine is committed; the crates depend on each other as the table says; the README quotes
+//! the figures of BENCHMARKS.md.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::edges;
+use crate::quoted;
 use crate::step::{announce, root};
 
 /// Lines of a file that are no tests. A file that comes near is asked to be split long before, at 600.
@@ -41,6 +43,7 @@ pub(crate) fn run() -> Result<()> {
 /// Returns how many files were looked at and what is amiss, each as `file:line: what`.
 fn check(root: &Path) -> Result<(usize, Vec<String>)> {
     let mut findings = edges::check()?;
+    findings.extend(quoted::check(root)?);
     let mut files = 0;
     visit(root, &mut |path| {
         let Ok(text) = fs::read_to_string(path) else { return }; // no text: a picture or a recording

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use crate::step::{announce, cargo, output, program, root, run, succeeds, target_folder};
+use crate::step::{cargo, output, program, root, run, skip, succeeds, target_folder};
 
 /// Where Debian and others put the browser.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
@@ -41,7 +41,7 @@ pub(crate) fn build(build: Build) -> Result<()> {
 /// Looks at the page in a browser, served by the real program. `which` names files of tests; all otherwise.
 pub(crate) fn look(which: &[&str]) -> Result<()> {
     let Some(browser) = browser() else {
-        announce(&format!("page: skipped: there is no {} here", BROWSERS.join(", ")));
+        skip("page", &format!("there is no {} here", BROWSERS.join(", ")));
         return Ok(());
     };
     if !has_packages("page")? {
@@ -75,7 +75,7 @@ fn has_packages(step: &str) -> Result<bool> {
         return Ok(true);
     }
     if !succeeds(npm().args(["view", "svelte", "version"]).args(patience)) {
-        announce(&format!("{step}: skipped: npm does not answer, and web/node_modules is not complete"));
+        skip(step, "npm does not answer, and web/node_modules is not complete");
         return Ok(false);
     }
     let quietly = ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"];

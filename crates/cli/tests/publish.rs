@@ -430,11 +430,7 @@ fn example(file: &str) -> Option<Command> {
     };
     let ran = Command::new(program).arg(version).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if program != "sh" && !ran.is_ok_and(|status| status.success()) {
-        // Printed also where the test passes, which what it writes to stdout is not.
-        let said = format!(
-            "skipped: {program} is not on this machine, so that docs/examples/{file} cannot be run\n"
-        );
-        std::io::stderr().write_all(said.as_bytes()).unwrap();
+        subscope_testkit::skip::missing_tool(program);
         return None;
     }
     let mut command = Command::new(program);

@@ -21,10 +21,7 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
         env!("CARGO_BIN_EXE_subscope")
     );
     let shell = TestEnv::new("/bin/sh");
-    let Some(terminal) = Terminal::start(&shell, 100, 30, &["-c", &script]) else {
-        eprintln!("skipped: tmux is not installed");
-        return;
-    };
+    let Some(terminal) = Terminal::start(&shell, 100, 30, &["-c", &script]) else { return };
     drop(env);
     let screen = terminal.wait_for_text(LIMIT, "ended with 0");
     for words in
@@ -44,13 +41,32 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
     assert_eq!(terminal.capture_with_escapes().matches("\u{1b}[?25l").count(), 0);
 }
 
+/// What the demo says last, without where its lines end.
+const LAST_WORDS: &str = "That was a recording of Claude Code. With your own sessions: \
+    subscope watch follow every live session on this machine, new ones too \
+    subscope tree last the latest session; --detail full shows every call \
+    subscope doctor what subscope finds on this machine";
+
+#[test]
+fn the_demos_last_words_are_never_broken_inside_a_word() {
+    for width in [30, 40, 60, 80, 82, 100, 120] {
+        let shell = TestEnv::new("/bin/sh");
+        let script = format!("{} demo --speed 200; echo ended with $?", env!("CARGO_BIN_EXE_subscope"));
+        let Some(terminal) = Terminal::start(&shell, width, 60, &["-c", &script]) else { return };
+        let screen = terminal.wait_for_text(LIMIT, "ended with 0");
+        // The terminal wraps in the middle of words, the program between them: then they are the same again when joined.
+        let from = screen.find("That was").unwrap_or_else(|| panic!("{width} columns:\n{screen}"));
+        let words: Vec<&str> = screen[from..].split_whitespace().collect();
+        assert_eq!(words.join(" "), format!("{LAST_WORDS} ended with 0"), "{width} columns:\n{screen}");
+    }
+}
+
 #[test]
 fn interrupt_ends_the_demo_and_leaves_the_terminal_usable() {
     let script =
         format!("{} demo; echo ended with $?; read word; echo typed $word", env!("CARGO_BIN_EXE_subscope"));
     let shell = TestEnv::new("/bin/sh");
     let Some(terminal) = Terminal::start(&shell, 80, 24, &["-c", &format!("trap : INT; {script}")]) else {
-        eprintln!("skipped: tmux is not installed");
         return;
     };
     terminal.wait_for(LIMIT, |screen| screen.contains("Explore"));

@@ -47,11 +47,7 @@ fn start<'e>(env: &'e TestEnv, shell: &'e TestEnv, size: (u16, u16), words: &str
         set.join("; "),
         env!("CARGO_BIN_EXE_subscope")
     );
-    let terminal = Terminal::start(shell, size.0, size.1, &["-c", &format!("trap : INT; {script}")]);
-    if terminal.is_none() {
-        eprintln!("skipped: tmux is not installed");
-    }
-    terminal
+    Terminal::start(shell, size.0, size.1, &["-c", &format!("trap : INT; {script}")])
 }
 
 /// The terminal is as it was: no alternate screen, the cursor to be seen, lines of the shell.

@@ -121,7 +121,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines() {
         let (mut current, mut used) = (String::new(), 0);
-        for word in line.split_word_bounds() {
+        for word in unbroken(line) {
             let columns = self::width(word);
             if used + columns <= width {
                 current.push_str(word);
@@ -148,6 +148,28 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
         out.push(current.trim_end().to_owned());
     }
     out
+}
+
+/// Splits a line where it may be broken: at white space, and between words of scripts that write none. Punctuation stays with
+/// its word: `--detail`, `src/main.rs`.
+fn unbroken(line: &str) -> impl Iterator<Item = &str> {
+    let is_word = |text: &str| text.chars().all(char::is_alphanumeric);
+    let is_blank = |text: &str| text.chars().all(char::is_whitespace);
+    let may_break =
+        move |left: &str, right: &str| is_blank(left) || is_blank(right) || is_word(left) && is_word(right);
+    let mut bounds = line.split_word_bound_indices().peekable();
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let (at, segment) = bounds.next()?;
+            let end = at + segment.len();
+            if bounds.peek().is_none_or(|(_, next)| may_break(segment, next)) {
+                let piece = line.get(start..end);
+                start = end;
+                return piece;
+            }
+        }
+    })
 }
 
 /// Returns what people see as one character, in its parts where it is wider than a whole line.
@@ -274,6 +296,8 @@ mod tests {
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("  a\n\nb", 9), ["  a", "", "b"]);
         assert_eq!(wrap("日本語", 4), ["日本", "語"]);
+        assert_eq!(wrap("a tree; --detail full", 12), ["a tree;", "--detail", "full"]);
+        assert_eq!(wrap("in src/main.rs, or", 12), ["in", "src/main.rs,", "or"]);
     }
 
     proptest! {

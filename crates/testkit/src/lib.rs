@@ -15,6 +15,7 @@ pub mod lines;
 pub mod losses;
 pub mod random;
 pub mod secrets;
+pub mod skip;
 pub mod strategies;
 pub mod truth;
 pub mod waits;

@@ -4,10 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::score::Answer;
-use crate::step::{output, program, root};
+use crate::{
+    pypi,
+    step::{output, program, root},
+};
 
 /// A tool from PyPI that says something of the tree in a form that a program can read.
 #[derive(Debug)]
@@ -51,25 +54,10 @@ pub(super) const NOT_RUN: &[(&str, &str)] = &[
 /// Installs a tool below the target folder, each in an environment of its own; returns the folder of its command.
 pub(super) fn install(rival: &Rival) -> Result<PathBuf> {
     let folder = root().join("target/truth").join(format!("{}-{}", rival.name, rival.version));
-    let commands = folder.join("bin");
-    if commands.join(rival.name).exists() {
-        return Ok(commands);
-    }
     let python = python(rival.python_minor)
         .with_context(|| format!("it needs Python 3.{} and there is none here", rival.python_minor))?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    output(program(python).args(["-m", "venv"]).arg(&folder)).context("cannot make a virtual environment")?;
-    let package = format!("{}=={}", rival.name, rival.version);
-    output(program(commands.join("pip")).args([
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        &package,
-    ]))
-    .context("cannot be installed")?;
-    Ok(commands)
+    let given = pypi::install(&python, &folder, rival.name, rival.version)?;
+    given.map_err(|reason| anyhow!("cannot be installed: {reason}"))
 }
 
 /// Returns a Python 3 of at least this minor version: the one on the path, newer ones by name, or pyenv's.

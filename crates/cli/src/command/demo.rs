@@ -8,7 +8,7 @@ use std::{
 use subscope_fold::{Dialect, SourceSpec};
 use subscope_hub::{Hub, HubOptions, Memory, Recording, Replay, clock};
 use subscope_model::{Agent, AgentId, Feed, Millis, Received, Session, Tree, Update};
-use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree};
+use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
 
 use super::target::limits;
 use crate::{
@@ -55,13 +55,20 @@ const AGENTS: [Recorded; 8] = recorded![
     "aeb82c63d9a64aa10",
 ];
 
-/// What to do next, after the demo.
-const NEXT: &str = "\
-That was a recording of Claude Code. With your own sessions:
-  subscope watch          follow every live session on this machine, new ones too
-  subscope tree last      the latest session as a tree; --detail full shows every call
-  subscope doctor         what subscope finds on this machine
-";
+/// The last line of the demo, before [`NEXT`].
+const ENDED: &str = "That was a recording of Claude Code. With your own sessions:";
+
+/// Commands to try next, each with what it does.
+const NEXT: [(&str, &str); 3] = [
+    ("subscope watch", "follow every live session on this machine, new ones too"),
+    ("subscope tree last", "the latest session; --detail full shows every call"),
+    ("subscope doctor", "what subscope finds on this machine"),
+];
+
+/// Columns in front of what a command does, where it stands beside the command.
+const BESIDE: usize = 22;
+/// Columns from which on it does; below, it follows on lines of its own.
+const WIDE: usize = 60;
 
 /// How often a terminal is redrawn at most.
 const FRAME: Duration = Duration::from_millis(100);
@@ -83,12 +90,37 @@ pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
         plainly(&mut feed, context)?
     };
     let Some(tree) = tree else { return Err(CliError::new(Kind::Failed, "the recording is empty")) };
+    let width = screen(context).0;
     let summary = if context.terminal.is_terminal && !args.plain {
         String::new()
     } else {
         format!("{}\n", render_summary(&tree, &context.style(None)))
     };
-    output::print(&format!("{summary}\n{NEXT}"))
+    output::print(&format!("{summary}\n{}", next_steps(width)))
+}
+
+/// Returns what to do after the demo, wrapped between words.
+fn next_steps(width: usize) -> String {
+    let mut lines = text::wrap(ENDED, width);
+    for (command, does) in NEXT {
+        let mut front = format!("  {command}");
+        let indent = if width < WIDE { 4 } else { BESIDE };
+        if width < WIDE {
+            lines.push(std::mem::take(&mut front));
+        }
+        for piece in text::wrap(does, width.saturating_sub(indent)) {
+            lines.push(text::pad(&front, indent) + &piece);
+            front.clear();
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Returns the columns and rows of the terminal as it is now.
+fn screen(context: &Context) -> (usize, usize) {
+    terminal_size::terminal_size().map_or((context.style(None).width, 24), |(width, height)| {
+        (usize::from(width.0), usize::from(height.0))
+    })
 }
 
 fn recordings() -> Vec<Recording> {
@@ -209,10 +241,7 @@ impl Frame {
 
     fn draw(&mut self, rows: &Rows, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
         let Some(tree) = &rows.tree else { return Ok(()) };
-        let (columns, height) = terminal_size::terminal_size()
-            .map_or((context.style(None).width, 24), |(width, height)| {
-                (usize::from(width.0), usize::from(height.0))
-            });
+        let (columns, height) = screen(context);
         let is_last = now.is_none();
         let options = TreeOptions {
             detail: Detail::Moderate,

@@ -69,7 +69,7 @@ impl SmallDisk {
             let enter = entering(&holder, &["--user", "--preserve-credentials", "--mount"]);
             return Some(Self { holder, enter });
         }
-        println!("skipped: this system lets the test mount no disk of its own");
+        subscope_testkit::skip::not_here("this system lets the test mount no disk of its own");
         None
     }
 

@@ -1,17 +1,11 @@
-//! The Python SDK's client in front of the real program, where the registry of Python packages answers.
+//! The Python SDK's client in front of the real program.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
-
-use subscope_testkit::env::run;
+use subscope_testkit::{env::run, skip};
 
 use crate::{common::env, listener::Listener};
 
-/// The SDK's version.
-const SDK: &str = "mcp==2.3.0";
+/// Names a Python that has the SDK. `cargo xtask ci` installs one and sets it: no test fetches anything itself.
+const PYTHON: &str = "SUBSCOPE_MCP_PYTHON";
 
 /// Calls both servers as any Python program would.
 const SCRIPT: &str = r#"
@@ -54,45 +48,10 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// Returns a Python with the SDK, installed below the target folder; the reason where there is none.
-fn python() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-mcp");
-    let python = folder.join("bin/python");
-    let mark = folder.join(SDK);
-    if mark.exists() {
-        return Ok(python);
-    }
-    let quiet = |command: &mut Command| {
-        let ran = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
-        if ran.status.success() {
-            return Ok(());
-        }
-        let last = String::from_utf8_lossy(&ran.stderr).lines().last().unwrap_or_default().to_owned();
-        Err(format!("{command:?}: {last}"))
-    };
-    quiet(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-    quiet(Command::new(&python).args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--retries",
-        "1",
-        SDK,
-    ]))?;
-    fs::write(&mark, "").map_err(|error| error.to_string())?;
-    Ok(python)
-}
-
 #[test]
 fn python_client_calls_both_servers() {
-    let python = match python() {
-        Ok(python) => python,
-        Err(why) => {
-            println!("skipped: no Python with {SDK}: {why}");
-            return;
-        }
+    let Some(python) = std::env::var_os(PYTHON) else {
+        return skip::not_here("no Python with the MCP SDK; `cargo xtask ci` installs it");
     };
     let env = env();
     let listener = Listener::start();

@@ -10,17 +10,12 @@ fn shell(script: &str) -> (TestEnv, String) {
     (TestEnv::new("/bin/bash"), script)
 }
 
-#[expect(clippy::print_stderr, reason = "a test that did not run says so")]
-fn skipped() {
-    eprintln!("skipped: tmux is not installed");
-}
-
 #[test]
 fn a_command_reads_keys_and_the_terminal_is_the_shells_again_afterwards() {
     let (env, script) = shell(
         "$S run --no-store -- sh -c 'read word; echo got $word; exit 6'; echo code $?; read word; echo then $word",
     );
-    let Some(terminal) = Terminal::start(&env, 80, 24, &["-c", &script]) else { return skipped() };
+    let Some(terminal) = Terminal::start(&env, 80, 24, &["-c", &script]) else { return };
     terminal.type_text("one");
     terminal.send(&["Enter"]);
     terminal.wait_for_text(LIMIT, "code 6");
@@ -35,7 +30,7 @@ fn interrupt_is_the_commands_and_ends_iterations() {
     let (env, script) = shell(
         "trap : INT; $S run --no-store --iterations 3 -- sh -c 'echo ready; exec sleep 600'; echo code $?; read word; echo then $word",
     );
-    let Some(terminal) = Terminal::start(&env, 100, 24, &["-c", &script]) else { return skipped() };
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["-c", &script]) else { return };
     terminal.wait_for_text(LIMIT, "ready");
     terminal.send(&["C-c"]);
     let screen = terminal.wait_for_text(LIMIT, "code 130");
@@ -48,7 +43,7 @@ fn interrupt_is_the_commands_and_ends_iterations() {
 #[test]
 fn stopping_and_going_on_are_one_job_for_the_shell() {
     let (env, _) = shell("");
-    let Some(terminal) = Terminal::start(&env, 100, 24, &["--norc", "-i"]) else { return skipped() };
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["--norc", "-i"]) else { return };
     terminal.type_text(&format!("PS1='ready$ '; S={}", env!("CARGO_BIN_EXE_subscope")));
     terminal.send(&["Enter"]);
     terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == "ready$"));
@@ -72,7 +67,7 @@ fn stopping_and_going_on_are_one_job_for_the_shell() {
 fn a_pager_behind_it_and_a_command_that_asks_share_the_terminal() {
     let (env, _) = shell("");
     // An interactive shell lets the system stop who reads from behind; others may have been told not to.
-    let Some(terminal) = Terminal::start(&env, 100, 24, &["--norc", "-i"]) else { return skipped() };
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["--norc", "-i"]) else { return };
     terminal.type_text(&format!("PS1='ready$ '; S={}", env!("CARGO_BIN_EXE_subscope")));
     terminal.send(&["Enter"]);
     terminal.wait_for(LIMIT, |screen| screen.lines().any(|line| line == "ready$"));
@@ -91,7 +86,7 @@ fn a_command_prints_to_the_terminal_itself_unless_something_else_is_to_have_it()
          $S run --no-store -- sh -c \"$tell\" | cat; $S run --no-store --render -- sh -c 'test -t 1 || echo rendered >&2'; \
          $S run --no-store --iterations 1 -q -- sh -c \"$tell\"; echo done",
     );
-    let Some(terminal) = Terminal::start(&env, 80, 24, &["-c", &script]) else { return skipped() };
+    let Some(terminal) = Terminal::start(&env, 80, 24, &["-c", &script]) else { return };
     terminal.wait_for_text(LIMIT, "a terminal\n24 80");
     terminal.resize(70, 20);
     terminal.send(&["Enter"]);
@@ -109,7 +104,7 @@ fn nothing_is_printed_while_somebody_draws_on_the_terminal() {
          told=\"$post subagent_start; $post tool_call --tool Read --call-id c1 --payload '{}'; $post subagent_end\"; \
          $S run --no-store -- sh -c \"stty -icanon; $told\"; stty sane; echo between; $S run --no-store -- sh -c \"$told\"; echo done",
     );
-    let Some(terminal) = Terminal::start(&env, 100, 24, &["-c", &script]) else { return skipped() };
+    let Some(terminal) = Terminal::start(&env, 100, 24, &["-c", &script]) else { return };
     let screen = terminal.wait_for_text(LIMIT, "done");
     let (drawn, lines) = screen.split_once("between").unwrap();
     assert!(!drawn.contains("worker") && drawn.contains("events were not shown"), "{screen}");
@@ -134,7 +129,7 @@ fn an_interactive_harness_keeps_its_screen_and_tells_by_hooks() {
         env!("CARGO_BIN_EXE_subscope"),
         program.display()
     );
-    let Some(terminal) = Terminal::start(&env, 90, 30, &["-c", &script]) else { return skipped() };
+    let Some(terminal) = Terminal::start(&env, 90, 30, &["-c", &script]) else { return };
     terminal.wait_for_text(LIMIT, "hook 0");
     terminal.type_text("word");
     terminal.send(&["Enter"]);

@@ -3,6 +3,7 @@
 use std::{fs, path::PathBuf, process::Command, thread, time::Duration};
 
 use super::{TestEnv, run};
+use crate::skip;
 
 /// How often a screen is looked at while waiting for something on it.
 const LOOK: Duration = Duration::from_millis(20);
@@ -22,11 +23,12 @@ pub struct Terminal<'e> {
 
 impl<'e> Terminal<'e> {
     /// Starts the environment's binary with these arguments in a terminal of that size; `None` where tmux is not
-    /// installed, and the test has to go without.
+    /// installed: then the test is recorded as skipped and has to return.
     pub fn start(env: &'e TestEnv, width: u16, height: u16, arguments: &[&str]) -> Option<Self> {
         let is_installed =
             env.command_of("tmux").arg("-V").output().is_ok_and(|output| output.status.success());
         if !is_installed {
+            skip::missing_tool("tmux");
             return None;
         }
         // One environment may have several terminals; each gets a server of its own.

@@ -1,0 +1,37 @@
+//! Packages from PyPI, each version in a virtual environment of its own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use crate::step::{output, program};
+
+/// Installs a package below a folder, if that is not done yet, and returns the folder of its commands, `python` among them.
+/// The inner error is why PyPI does not give it.
+pub(crate) fn install(
+    python: &Path,
+    folder: &Path,
+    package: &str,
+    version: &str,
+) -> Result<Result<PathBuf, String>> {
+    let commands = folder.join("bin");
+    let mark = folder.join("installed");
+    if mark.exists() {
+        return Ok(Ok(commands));
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    output(program(python).args(["-m", "venv"]).arg(folder)).context("cannot make a virtual environment")?;
+    let quietly = ["install", "--quiet", "--disable-pip-version-check", "--retries", "1"];
+    let mut pip = program(commands.join("pip"));
+    pip.args(quietly).arg(format!("{package}=={version}"));
+    if let Err(error) = output(&mut pip) {
+        return Ok(Err(format!("{error:#}")));
+    }
+    fs::write(&mark, "").with_context(|| format!("cannot write {}", mark.display()))?;
+    Ok(Ok(commands))
+}
