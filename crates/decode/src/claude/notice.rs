@@ -139,6 +139,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_what_a_person_says_to_the_model_is_a_prompt() {
+        for (text, origin, what) in [
+            ("Fix it.", None, PromptKind::Asked),
+            ("Fix it.", Some("human"), PromptKind::Asked),
+            ("<bash-input> ls</bash-input>", Some("human"), PromptKind::Asked),
+            ("Fix it.", Some("peer"), PromptKind::Meta),
+            ("<task-notification>x", None, PromptKind::Meta),
+            ("Background agent \"Map\" was stopped by the user.", None, PromptKind::Meta),
+            ("2 background agents were stopped by the user: \"A\", \"B\".", None, PromptKind::Meta),
+            ("Why was the Background agent \"Map\" stopped by the user?", None, PromptKind::Asked),
+            (" background agents were stopped by the user: who?", None, PromptKind::Asked),
+            ("<bash-input> ls src</bash-input>", None, PromptKind::Local),
+            ("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>", None, PromptKind::Local),
+            ("<command-name>/compact</command-name>", None, PromptKind::Local),
+            (
+                "<command-message>mycmd</command-message>\n<command-name>/mycmd</command-name>",
+                None,
+                PromptKind::Asked,
+            ),
+            ("<local-command-stdout>Compacted</local-command-stdout>", None, PromptKind::Local),
+            ("[Request interrupted by user]", Some("human"), PromptKind::Interrupted),
+        ] {
+            assert_eq!(prompt_kind(text, origin), what, "{text}");
+        }
+    }
+
+    #[test]
+    fn notice_of_an_agent_that_waits_for_its_own_command_is_no_ending() {
+        let text = "<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n<summary>Agent \"Map\" is waiting on its own background work</summary>";
+        assert_eq!(Notice::read(text).unwrap().status, AgentStatus::Running);
+        let done = text.replace("is waiting on its own background work", "finished");
+        assert_eq!(Notice::read(&done).unwrap().status, AgentStatus::Completed);
+    }
+
+    #[test]
     fn read_notice_gives_task_status_and_trigger() {
         let text = "<task-notification>\n<task-id>ae8</task-id>\n<tool-use-id>toolu_1</tool-use-id>\n<status>killed</status>\n<summary>x</summary>";
         let notice = Notice::read(text).unwrap();
