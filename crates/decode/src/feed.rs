@@ -253,6 +253,7 @@ fn end<'a>(data: &'a Data<'_>, outcome: Outcome, result: Option<subscope_model::
         stopped: None,
         resumed: None,
         batch_run: None,
+        left_running: false,
     }
 }
 
@@ -279,6 +280,7 @@ fn spawn<'a>(data: &'a Data<'_>, text: LineText<'a>) -> Spawn<'a> {
         starts: true,
         is_origin: trigger.is_some() && trigger == data.spawned_by.filled(),
         detached: trigger.is_none() && parent.is_some(),
+        is_note: false,
         batch: None,
     }
 }

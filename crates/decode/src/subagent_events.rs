@@ -278,6 +278,7 @@ fn finish<'a>(
         stopped: None,
         resumed: None,
         batch_run: None,
+        left_running: false,
     };
     say(Fact::CallEnd(end), out, sink);
 }

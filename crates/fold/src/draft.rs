@@ -188,6 +188,7 @@ pub(crate) fn draft(seen: &Observation<'_>, tracker: usize, dialect: Dialect) ->
         | Fact::TurnEnd { .. }
         | Fact::Retry { .. }
         | Fact::Checksum(_)
+        | Fact::AwaitsPrompt
         | Fact::WireHasIdentity => return None,
     }
     Some(made)

@@ -49,13 +49,12 @@ impl Wait {
         let doing = row.liveness.as_ref();
         let what = match doing.map(|doing| (doing.kind, &doing.name)) {
             None if row.status == AgentStatus::Pending => "its start".to_owned(),
-            None | Some((LivenessKind::Children, _)) => return None,
+            None | Some((LivenessKind::Children | LivenessKind::Idle, _)) => return None,
             Some((LivenessKind::Model, _)) => "the model".to_owned(),
             Some((LivenessKind::Tool, name)) => named("tool", name),
             Some((LivenessKind::Permission, name)) => named("permission", name),
             Some((LivenessKind::Retry, Some(error))) => format!("retry: {error}"),
             Some((LivenessKind::Retry, None)) => "a retry".to_owned(),
-            Some((LivenessKind::Idle, _)) => "nothing".to_owned(),
         };
         let since = row.last_event_at_ms.max(doing.and_then(|doing| doing.since_ms))?;
         Some(Self { what, since })
@@ -168,7 +167,10 @@ impl Shown {
             {
                 events.push(stop(tree, row, stretches - 1, row.status));
             }
-        } else if !is_live && known.as_ref().is_none_or(|known| known.status.is_live()) {
+        } else if !is_live
+            && tree.session.runs > 0
+            && known.as_ref().is_none_or(|known| known.status.is_live())
+        {
             let data = json!({ "status": row.status, "text": row.error });
             let key = format!("run/{}/end/{}", tree.session.runs, row.ended_at_ms.unwrap_or(0));
             events.push(event(tree, row.ended_at_ms, EventKind::RunEnd, row.id.clone(), &key, data));

@@ -143,7 +143,12 @@ fn wires_with_identity_leave_nothing_to_guess() {
     let mut wrong = Vec::new();
     for recording in recordings().iter().filter(|recording| has_identity(recording)) {
         for telling in Telling::ALL {
-            let tree = tree(&parts_of(recording, &[telling]));
+            let parts = parts_of(recording, &[telling]);
+            // A person's terminal prints no stream.
+            if parts.is_empty() {
+                continue;
+            }
+            let tree = tree(&parts);
             let score = score(&format!("{} {telling:?}", recording.name()), &tree, &recording.truth());
             assert_eq!(score.guessed, 0, "{} {telling:?}: {score:?}", recording.name());
             assert!(score.certain > 0 || recording.truth().summary.tool_calls == 0, "{}", recording.name());

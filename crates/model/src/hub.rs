@@ -200,7 +200,7 @@ pub struct Status {
 impl Status {
     /// Returns how these sessions stand at a moment.
     pub fn of(trees: &[Tree], at_ms: Millis) -> Self {
-        let agents = || trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.status.is_live());
+        let agents = || trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.is_at_work());
         let asking = || {
             agents().filter_map(|agent| {
                 let live = agent.liveness.as_ref().filter(|live| live.kind == LivenessKind::Permission)?;

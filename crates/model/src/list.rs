@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MicroUsd, Millis, SessionId, Text, Tree, Usage};
+use crate::{Agent, MicroUsd, Millis, SessionId, Text, Tree, Usage};
 
 /// The version word of a list of sessions as JSON.
 pub const SESSIONS_SCHEMA: &str = "subscope.sessions/1";
@@ -16,9 +16,9 @@ pub const STATS_SCHEMA: &str = "subscope.stats/1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionStatus {
-    /// The root or one of its subagents has not ended.
+    /// The root or one of its subagents is at work.
     Live,
-    /// All have ended.
+    /// All have ended, or the root waits for a person's next prompt.
     Ended,
 }
 
@@ -63,7 +63,7 @@ impl SessionRow {
     /// Returns a tree's line.
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
-        let is_live = tree.agents.iter().any(|agent| agent.status.is_live());
+        let is_live = tree.agents.iter().any(Agent::is_at_work);
         Self {
             id: session.id.clone(),
             harness: session.harness.clone(),

@@ -235,6 +235,8 @@ pub struct Spawn<'a> {
     pub is_origin: bool,
     /// Whether no call of its own started it, as a workflow's agents.
     pub detached: bool,
+    /// Whether this only describes the agent and does not prove that it exists: a note may be a copy from another session.
+    pub is_note: bool,
     /// What started it together with others.
     pub batch: Option<Batch<'a>>,
 }
@@ -364,6 +366,8 @@ pub struct CallEnd<'a> {
     pub resumed: Option<&'a str>,
     /// The run that it started, of which several agents are.
     pub batch_run: Option<&'a str>,
+    /// Whether the command that it started goes on behind it.
+    pub left_running: bool,
 }
 
 /// One line of an API response.
@@ -400,6 +404,8 @@ pub enum PromptKind {
     Asked,
     /// The harness or another agent put a word in.
     Meta,
+    /// A command that the user gave to the harness itself, or its output: no model answers it.
+    Local,
     /// The harness tells that the request was interrupted.
     Interrupted,
 }
@@ -587,6 +593,8 @@ pub enum Fact<'a> {
         /// Why.
         reason: Option<Cow<'a, str>>,
     },
+    /// The harness waits for the user's next prompt.
+    AwaitsPrompt,
     /// The session's own sum.
     Checksum(Checksum),
     /// From this source on, whom a line does not name is the root.

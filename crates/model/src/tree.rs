@@ -130,7 +130,7 @@ pub enum LivenessKind {
     Children,
     /// The API, again; `count` is the attempt, `name` the error.
     Retry,
-    /// Nothing.
+    /// A person's next prompt: nothing is at work. Of a root only, also of one whose last turn is over.
     Idle,
 }
 
@@ -265,6 +265,12 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Whether the agent works or waits for something: a root that waits for a person's next prompt does not.
+    pub fn is_at_work(&self) -> bool {
+        let is_idle = self.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Idle);
+        self.status.is_live() && !is_idle
+    }
+
     /// Returns an agent of which nothing is known but its id, its depth and how it stands.
     pub fn unknown(id: AgentId, depth: u32, status: AgentStatus) -> Self {
         Self {

@@ -2,6 +2,7 @@
 //!
 //! `claude-code/<version>/<scenario>/` holds `projects/` (the harness's own folder), `stream.jsonl` or
 //! `stream.<n>.jsonl` (one for each process), `hooks.jsonl`, `otel-*.jsonl` where recorded, and `truth.json`.
+//! Interactive recordings (`interactive-…`) have no stream, but the model's own log (`api-requests.jsonl`, `api-replies.jsonl`).
 //! `unseen/<version>/<scenario>/` is the same without `truth.json`; `stopped/<version>/<scenario>/` has `stop-orders.jsonl`
 //! beside it, by which one of the agents was stopped, and a truth that rests on that too.
 
@@ -103,7 +104,12 @@ impl Recording {
         self.transcripts(|_, stem| stem.ends_with(".meta.json"))
     }
 
-    /// What each process printed, in order of start. Never empty.
+    /// Whether a person typed prompts into a terminal: such a process prints no stream.
+    pub fn is_interactive(&self) -> bool {
+        self.scenario.starts_with("interactive-")
+    }
+
+    /// What each process printed, in order of start. Empty only where [`Recording::is_interactive`].
     pub fn streams(&self) -> Vec<PathBuf> {
         self.own(|stem| stem.starts_with("stream.") && stem.ends_with(".jsonl"))
     }
@@ -218,7 +224,8 @@ mod tests {
         for recording in recordings() {
             let what = recording.name();
             assert_eq!(recording.mains().len(), 1, "{what}");
-            assert!(recording.hooks().is_file() && !recording.streams().is_empty(), "{what}");
+            assert!(recording.hooks().is_file(), "{what}");
+            assert_eq!(recording.streams().is_empty(), recording.is_interactive(), "{what}");
             let truth = recording.truth();
             let subagents = truth.agents.len() - 1;
             assert_eq!(
@@ -226,9 +233,11 @@ mod tests {
                 if recording.version.starts_with('1') { 0 } else { subagents },
                 "{what}"
             );
+            // `/clear` has copied one into the session that it began.
+            let copied = usize::from(recording.scenario == "interactive-clear");
             assert_eq!(
                 recording.metas().len(),
-                if recording.version == "2.1.330" { subagents } else { 0 },
+                if recording.version == "2.1.330" { subagents + copied } else { 0 },
                 "{what}"
             );
             for file in recording.streams().into_iter().chain([recording.hooks()]) {

@@ -22,6 +22,14 @@ pub(crate) struct HookLog {
     pub(crate) stopped: HashSet<Text>,
     /// Whether the root's last turn is over, and how.
     pub(crate) turn: Option<AgentStatus>,
+    /// Whether the root was at work in any turn.
+    pub(crate) has_turn: bool,
+    /// Whether a turn of the root has begun since a process opened the session, and has not ended.
+    pub(crate) is_in_turn: bool,
+    /// Whether a process opened the session and has not left it.
+    pub(crate) is_open: bool,
+    /// When a process opened it last.
+    pub(crate) opened_at: Option<Millis>,
     /// Whether the process left the session and none came back.
     pub(crate) has_left: bool,
     /// Questions for permission that no hook has answered.
@@ -58,6 +66,16 @@ struct Replay {
     asked: Vec<Asked>,
 }
 
+impl HookLog {
+    fn begin_turn(&mut self) {
+        (self.turn, self.has_turn, self.is_in_turn) = (None, true, true);
+    }
+
+    fn end_turn(&mut self, status: AgentStatus) {
+        (self.turn, self.is_in_turn) = (Some(status), false);
+    }
+}
+
 /// Replays all hook logs of the session.
 pub(crate) fn replay(facts: &Facts, people: &People) -> HookLog {
     let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
@@ -75,7 +93,7 @@ impl Replay {
     fn take(&mut self, facts: &Facts, people: &People, what: &HookWhat, log: &mut HookLog) {
         match what {
             HookWhat::Prompt { is_user } => {
-                log.turn = None;
+                log.begin_turn();
                 log.prompts += u32::from(*is_user);
             }
             HookWhat::Start { agent } => {
@@ -110,12 +128,19 @@ impl Replay {
                 self.asked.push(Asked { agent, tool: name.clone(), digest: *digest, time: *time });
             }
             HookWhat::TurnEnd { status } => {
-                log.turn = Some(*status);
+                log.begin_turn();
+                log.end_turn(*status);
                 self.asked.retain(|asked| asked.agent.is_some());
             }
-            HookWhat::SessionStart => log.has_left = false,
+            HookWhat::SessionStart { time } => {
+                (log.is_open, log.is_in_turn, log.has_left) = (true, false, false);
+                log.opened_at = log.opened_at.max(*time);
+            }
+            // No hook tells that a person interrupted the turn.
+            HookWhat::AwaitsPrompt if log.is_in_turn => log.end_turn(AgentStatus::Stopped),
+            HookWhat::AwaitsPrompt => {}
             HookWhat::SessionEnd => {
-                log.has_left = true;
+                (log.is_open, log.has_left) = (false, true);
                 self.asked.clear();
             }
         }
@@ -133,7 +158,9 @@ impl Replay {
 
     fn begin(&mut self, facts: &Facts, people: &People, call: CallNo, named: Option<Ref>, log: &mut HookLog) {
         self.touch(facts, named, log);
-        log.turn = if named.is_none() { None } else { log.turn };
+        if named.is_none() {
+            log.begin_turn();
+        }
         let class = facts.calls.get(call as usize).map_or(ToolClass::Other, |call| call.class);
         let is_spawn = class == ToolClass::Spawn;
         if named.is_none() {

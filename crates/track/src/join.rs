@@ -99,6 +99,7 @@ impl Facts {
         join_best(&mut self.title, other.title);
         self.tells_starts |= other.tells_starts;
         self.silent = self.silent.max(other.silent);
+        self.is_opened |= other.is_opened;
         self.kinds |= other.kinds;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
@@ -153,7 +154,8 @@ fn move_step(step: HookStep, moved: &Moved) -> HookStep {
         | HookWhat::Start { .. }
         | HookWhat::Stop { .. }
         | HookWhat::TurnEnd { .. }
-        | HookWhat::SessionStart
+        | HookWhat::SessionStart { .. }
+        | HookWhat::AwaitsPrompt
         | HookWhat::SessionEnd) => same,
     };
     HookStep { source: step.source + moved.sources, what, ..step }
@@ -257,6 +259,7 @@ fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {
     least(&mut known.digest, told.digest);
     least(&mut known.detail, told.detail);
     known.writes = known.writes.take().or(told.writes);
+    known.left_running |= told.left_running;
     for end in told.ends {
         let end = end.told_by(end.by().map(|by| moved.name(by)));
         if !known.ends.contains(&end) {

@@ -23,7 +23,7 @@ use crate::{
 /// agent that counts as lost. `None` where nothing waits for time. A moment too many is harmless, one too few is not.
 pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
     let limits = &now.limits;
-    let live: Vec<&Agent> = tree.agents.iter().filter(|row| row.status.is_live()).collect();
+    let live: Vec<&Agent> = tree.agents.iter().filter(|row| row.is_at_work()).collect();
     if live.is_empty() {
         return None;
     }
@@ -69,6 +69,8 @@ pub(crate) struct Stand<'d> {
     pub(crate) strays: (bool, Option<Millis>),
     /// What it was asked about last.
     pub(crate) question: Option<&'d Asked>,
+    /// Since when it waits for a command that it left running.
+    pub(crate) left_since: Option<Millis>,
 }
 
 impl Doing {
@@ -116,7 +118,21 @@ pub(crate) fn doing(case: &Case<'_>, stand: &Stand<'_>) -> Doing {
     if waited > 0 {
         return children();
     }
+    let has_gone_on = |since: Millis| acted(case, stand.number).is_some_and(|acted| acted.time > since);
+    if let Some(since) = stand.left_since.filter(|since| !has_gone_on(*since)) {
+        let calls = stand.calls.iter().rev().filter_map(|call| case.facts.calls.get(*call as usize));
+        let name = calls.filter(|call| call.left_running).find_map(|call| call.name.clone());
+        return Doing::new(LivenessKind::Tool, name, Some(since));
+    }
+    if stand.number == 0 && case.awaits_prompt() {
+        return idle(stand.turn);
+    }
     Doing::new(LivenessKind::Model, None, stand.turn)
+}
+
+/// A root that waits for a person's next prompt.
+pub(crate) fn idle(since: Option<Millis>) -> Doing {
+    Doing::new(LivenessKind::Idle, None, since)
 }
 
 fn at_tool(case: &Case<'_>, told: &CallFacts, before: Option<Millis>, last: Option<Millis>) -> Doing {
@@ -202,8 +218,8 @@ pub(crate) fn is_stalled(
     subagents: u32,
 ) -> bool {
     let limit = match doing.liveness.kind {
-        // Who is silent then are those that it waits for.
-        LivenessKind::Children => return false,
+        // Who is silent then are those that it waits for, or the person who is to say what comes next.
+        LivenessKind::Children | LivenessKind::Idle => return false,
         _ if doing.is_waiting_long => spans.stall_open_ms,
         _ if subagents > 0 => spans.stall_subagents_ms,
         _ => spans.stall_ms,

@@ -257,7 +257,8 @@ fn hook_starts(facts: &Facts) -> (HashMap<Ref, CallNo>, HashMap<Ref, Ref>) {
             | HookWhat::Stop { .. }
             | HookWhat::Permission { .. }
             | HookWhat::TurnEnd { .. }
-            | HookWhat::SessionStart
+            | HookWhat::SessionStart { .. }
+            | HookWhat::AwaitsPrompt
             | HookWhat::SessionEnd => {}
         }
         undecided &= !waiting.is_empty();

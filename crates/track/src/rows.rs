@@ -15,7 +15,7 @@ use crate::{
     figures::{Figures, figures},
     flags, hooks,
     limits::Spans,
-    liveness::{Doing, Stand, doing, is_open, is_stalled, is_start_overdue, questions},
+    liveness::{Doing, Stand, doing, idle, is_open, is_stalled, is_start_overdue, questions},
     owners::{Owners, owners},
     people::{No, is_ghost, people},
     runs::runs,
@@ -173,7 +173,8 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figure
             let is_in_call = statuses.contains(&ToolStatus::Open);
             let has_open = is_in_call || questions.iter().any(|(asked, _)| *asked == number);
             let spans = spans_of(case, number, own);
-            silences[number] = Silence { last, lost_after_ms: spans.lost_after_ms(has_open), is_in_call };
+            let (lost_after_ms, said_after_ms) = (spans.lost_after_ms(has_open), spans.stall_ms);
+            silences[number] = Silence { last, lost_after_ms, said_after_ms, is_in_call };
             let standing = Standing {
                 status: AgentStatus::Running,
                 evidence: None,
@@ -181,6 +182,7 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figure
                 told_at: None,
                 report: None,
                 error: None,
+                left_since: None,
             };
             Draft { standing, calls, statuses, intervals, last, spans, children: Vec::new() }
         })
@@ -232,8 +234,11 @@ fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
     let strays = (all_strays().any(|number| is_active(&number)), last_stray);
     let questions = questions(case);
     let one = |(number, draft): (No, &Draft)| {
-        if draft.standing.status != AgentStatus::Running {
-            return None;
+        let status = draft.standing.status;
+        if status != AgentStatus::Running {
+            let is_between_prompts = number == 0 && !status.is_live() && status != AgentStatus::Lost;
+            let is_open = case.log.is_open && !case.now.has_ended;
+            return (is_between_prompts && is_open).then(|| idle(draft.last));
         }
         // Of one that counts as lost nothing has come back: its caller waits on.
         let is_out = |child: &&No| {
@@ -244,7 +249,9 @@ fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
         let turn = if nobody_else { latest } else { draft.last.max(handed_back) };
         let question = questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
         let (calls, last) = (draft.calls.as_slice(), draft.last);
-        Some(doing(case, &Stand { number, calls, last, turn, children: &children, strays, question }))
+        let left_since = draft.standing.left_since;
+        let children = &children;
+        Some(doing(case, &Stand { number, calls, last, turn, children, strays, question, left_since }))
     };
     drafts.iter().enumerate().map(one).collect()
 }

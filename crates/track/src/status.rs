@@ -24,12 +24,15 @@ pub(crate) struct Standing {
     pub(crate) told_at: Option<Millis>,
     pub(crate) report: Option<Text>,
     pub(crate) error: Option<Text>,
+    /// Since when its turn is over and a command that it left running in the background is not.
+    pub(crate) left_since: Option<Millis>,
 }
 
 impl Standing {
     fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
         let evidence = evidence.map(Text::from);
-        Self { status, evidence, ended_at: None, told_at: None, report: None, error: None }
+        let (ended_at, told_at, left_since) = (None, None, None);
+        Self { status, evidence, ended_at, told_at, report: None, error: None, left_since }
     }
 }
 
@@ -48,6 +51,8 @@ pub(crate) struct Case<'f> {
 pub(crate) struct Silence {
     pub(crate) last: Option<Millis>,
     pub(crate) lost_after_ms: i64,
+    /// After how long a last line that is text, with no reason for its end, was the last word: no stall is told of it.
+    pub(crate) said_after_ms: i64,
     /// Whether the agent itself has an open call.
     pub(crate) is_in_call: bool,
 }
@@ -62,6 +67,7 @@ impl Case<'_> {
         told.extend(self.spawn_result(person, last));
         told.extend(self.last_line(person, last));
         self.forget_stops_in_vain(&mut told, silence);
+        let left_since = forget_interim(&mut told);
         told.sort_by(|one, other| {
             let latest = |end: &Told| std::cmp::Reverse(end.order);
             (one.evidence, latest(one), one.status).cmp(&(other.evidence, latest(other), other.status))
@@ -77,12 +83,13 @@ impl Case<'_> {
             return standing;
         }
         let running = if person.is_pending { AgentStatus::Pending } else { AgentStatus::Running };
+        let is_last_word = self.ends_in_text(person, last);
         match self.why_lost(silence) {
-            Some(_) if self.ends_in_text(person, last) => {
+            why if is_last_word && (why.is_some() || self.has_said_all(silence)) => {
                 Standing::new(AgentStatus::Completed, Some("last line is text"))
             }
             Some(why) => Standing::new(AgentStatus::Lost, Some(&why)),
-            None => Standing::new(running, None),
+            None => Standing { left_since, ..Standing::new(running, None) },
         }
     }
 
@@ -310,6 +317,13 @@ impl Case<'_> {
         }
     }
 
+    /// Whether so much time has passed since an agent's text that a call would long be written behind it. Versions up to 2.1.50
+    /// give many last lines no reason for their end.
+    fn has_said_all(&self, silence: Silence) -> bool {
+        let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
+        silence.last.is_some_and(|last| silent(last) >= silence.said_after_ms)
+    }
+
     /// Concludes how the root stands.
     pub(crate) fn root(&self, silence: Silence) -> Standing {
         let Some(root) = self.people.all.first() else { return Standing::new(AgentStatus::Lost, None) };
@@ -339,14 +353,52 @@ impl Case<'_> {
         if let Some(status) = self.log.turn.filter(|_| !is_told_otherwise || silence.last.is_none()) {
             return Standing::new(status, Some("stop hook"));
         }
+        let is_last_word = matches!(tail, Some((_, Tail::TextOnly)));
         match self.why_lost(silence) {
-            Some(_) if matches!(tail, Some((_, Tail::TextOnly))) => {
+            why if is_last_word && (why.is_some() || self.has_said_all(silence)) => {
                 Standing::new(AgentStatus::Completed, Some("last line is text"))
             }
+            Some(why) if self.is_opened() && (self.now.has_ended || self.log.has_left) => {
+                // A session that was opened and closed again has lost nothing.
+                let is_cut = self.has_begun();
+                let status = if is_cut { AgentStatus::Lost } else { AgentStatus::Completed };
+                Standing::new(status, Some(&why))
+            }
+            // How long a person thinks about the next prompt says nothing.
+            Some(_) if self.is_opened() && self.awaits_prompt() => Standing::new(AgentStatus::Running, None),
             Some(why) => Standing::new(AgentStatus::Lost, Some(&why)),
             None => Standing::new(AgentStatus::Running, None),
         }
     }
+
+    /// Whether a person opened the session, as far as any source tells.
+    fn is_opened(&self) -> bool {
+        self.facts.is_opened || self.log.is_open || self.log.opened_at.is_some()
+    }
+
+    /// Whether anything tells that the root was ever at work. A stream has no prompts: whoever prints one was asked.
+    fn has_begun(&self) -> bool {
+        let root = self.people.all.first().into_iter().flat_map(|root| self.tellings(root));
+        let has_acted = root.fold(false, |acted, root| acted || root.acted.is_some() || root.retry.is_some());
+        has_acted || self.log.has_turn || !self.facts.streams.is_empty() || !self.facts.turns.is_empty()
+    }
+
+    /// Whether the root, which runs, has nothing to do until the user's next prompt: it never had one, or a process opened
+    /// the session anew after one that was cut off.
+    pub(crate) fn awaits_prompt(&self) -> bool {
+        let Some(root) = self.people.all.first().filter(|_| self.has_begun()) else { return true };
+        let acted = self.tellings(root).filter_map(|root| root.acted).map(|order| order.time).max();
+        let is_before = |opened: Millis| acted.is_none_or(|acted| acted < opened);
+        self.log.is_open && !self.log.is_in_turn && self.log.opened_at.is_some_and(is_before)
+    }
+}
+
+/// Forgets an ending that the harness called interim, and what else told of the same moment. Returns when that was, if
+/// nothing ended the agent since.
+fn forget_interim(told: &mut Vec<Told>) -> Option<Millis> {
+    let interim = told.iter().filter(|end| end.status == AgentStatus::Running).map(|end| end.order).max()?;
+    told.retain(|end| end.status != AgentStatus::Running && end.order.time > interim.time);
+    Some(interim.time).filter(|_| told.is_empty())
 }
 
 /// One ending with all that came with it.

@@ -6,6 +6,7 @@ import { api, carriedTree, Refused } from "./api";
 import { Live, type State } from "./live";
 import { Rows, type Change } from "./rows";
 import type { Told } from "./sse";
+import { isAtWork } from "./words";
 
 /** How long what came may wait to be shown: a frame or two. */
 const SHOWN_AFTER_MS = 30;
@@ -35,7 +36,7 @@ export class Shown {
   }
 
   get isLive(): boolean {
-    return this.agents.some((agent) => agent.status === "running" || agent.status === "pending");
+    return this.agents.some(isAtWork);
   }
 }
 

@@ -45,9 +45,14 @@ export function since(agent: Agent, now: number): string {
   return from === null || from === undefined ? "" : seconds(now - from);
 }
 
-/** The timer of a row: it counts while the agent runs. */
+/** Whether an agent works or waits for something: a root that waits for a person's next prompt does not. */
+export function isAtWork(agent: Agent): boolean {
+  return (agent.status === "running" || agent.status === "pending") && agent.liveness?.kind !== "idle";
+}
+
+/** The timer of a row: it counts while the agent is at work. */
 export function timer(agent: Agent, now: number): string {
-  if (agent.status === "running") {
+  if (agent.status === "running" && isAtWork(agent)) {
     return agent.started_at_ms === null ? "Running..." : `Running... ${seconds(now - agent.started_at_ms)}`;
   }
   return agent.wall_ms === null ? "" : seconds(agent.wall_ms) === "0s" ? `${agent.wall_ms}ms` : seconds(agent.wall_ms);

@@ -12,11 +12,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
-    Outcome, Place, PromptKind, Raw, Sink, SourceKind, Spawn, SpawnMode,
+    Outcome, Place, Raw, Sink, SourceKind, Spawn, SpawnMode,
 };
 
 use super::{
-    notice::is_notice,
+    notice::prompt_kind,
     tools::{self, HarnessResult},
     transcript::notify,
 };
@@ -108,6 +108,8 @@ struct Payload<'a> {
     source: Str<'a>,
     #[serde(borrow, default)]
     reason: Str<'a>,
+    #[serde(borrow, default)]
+    notification_type: Str<'a>,
 }
 
 #[derive(Deserialize)]
@@ -218,7 +220,13 @@ impl State {
                 agent_end(payload, AgentStatus::Failed, text, &mut out, sink);
             }
             "StopFailure" => turn_end(payload, AgentStatus::Failed, text, &mut out, sink),
-            other => say(Fact::Note { kind: note_kind(other), data: text.slice(text.text) }, &mut out, sink),
+            other => {
+                // Observed: Claude Code 2.1.330: a minute after a turn has ended, however it ended.
+                if other == "Notification" && payload.notification_type.is("idle_prompt") {
+                    say(Fact::AwaitsPrompt, &mut out, sink);
+                }
+                say(Fact::Note { kind: note_kind(other), data: text.slice(text.text) }, &mut out, sink);
+            }
         }
     }
 }
@@ -275,7 +283,7 @@ fn user_prompt<'a>(
 ) {
     let Some(raw) = payload.prompt.map(|raw| text.raw(raw)) else { return say(Fact::Activity, out, sink) };
     let words = raw.text();
-    let what = if is_notice(&words) { PromptKind::Meta } else { PromptKind::Asked };
+    let what = prompt_kind(&words, None);
     notify(Some(&words), out, sink);
     out.claim = Claim::Root(Basis::Wire);
     say(Fact::Prompt { prompt_id: payload.prompt_id.filled(), text: raw, what }, out, sink);
@@ -313,6 +321,7 @@ fn call_end<'a>(
         stopped: None,
         resumed: None,
         batch_run: None,
+        left_running: false,
     }
 }
 
@@ -343,6 +352,7 @@ fn post_tool_use<'a>(
         stopped: result.stopped(),
         resumed: result.resumed(),
         batch_run: result.workflow_run(),
+        left_running: result.left_running(),
         duration_ms: duration(payload),
         ..call_end(
             payload.tool_use_id.filled(),

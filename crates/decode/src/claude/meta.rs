@@ -123,6 +123,8 @@ fn tell_meta(hint: &Hint, place: Place, agent: &str, file: &MetaFile<'_>, sink: 
         mode,
         is_origin: file.tool_use_id.filled().is_some(),
         detached: hint.workflow.is_some(),
+        // `/clear` copies these files into the session that it begins (2.1.330, fixture `interactive-clear`).
+        is_note: true,
         batch: hint.workflow.as_deref().map(Batch::Run),
         ..Spawn::default()
     });

@@ -4,14 +4,63 @@
 //! UserPromptSubmit. The text is the harness's, but it can hold an agent's report: only the first of each tag
 //! before the report counts.
 
-use subscope_model::{AgentEnd, AgentStatus, EndEvidence, Raw};
+use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, Raw};
+
+use super::tools::INTERRUPTED;
 
 /// What such a text starts with. It is never a prompt of the user.
 pub(crate) const TAG: &str = "<task-notification>";
 
+/// How the summary ends of an agent whose turn is over and whose own background command is not.
+/// Observed: Claude Code 2.1.330.
+const WAITS: &str = "is waiting on its own background work";
+
+/// Whether a summary tells of an agent that waits for its own background command.
+pub(crate) fn waits(summary: &str) -> bool {
+    summary.trim_end().trim_end_matches('.').ends_with(WAITS)
+}
+
 /// Whether a text is a task notification.
 pub(crate) fn is_notice(text: &str) -> bool {
     text.trim_start().starts_with(TAG)
+}
+
+/// What the texts of a local command start with: the command, and what it prints.
+/// Observed: Claude Code 2.1.330, fixtures `interactive-compact` and `interactive-clear`. A command that is a prompt starts
+/// with `<command-message>` (fixture `unseen/2.1.330/u17-stdin`).
+const LOCAL: [&str; 6] = [
+    "<local-command-",
+    "<command-name>",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<user-memory-input>",
+];
+
+/// What a text of the user's role is, by its words and by the origin that the harness notes beside it, where it does.
+pub(crate) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
+    let head = text.trim_start();
+    if head.starts_with(INTERRUPTED) {
+        PromptKind::Interrupted
+    } else if origin == Some("human") {
+        PromptKind::Asked
+    } else if origin.is_some() || is_notice(head) || is_stop_notice(head) {
+        PromptKind::Meta
+    } else if LOCAL.iter().any(|tag| head.starts_with(tag)) {
+        PromptKind::Local
+    } else {
+        PromptKind::Asked
+    }
+}
+
+/// Whether a text is the harness's word that the user stopped background agents.
+/// Observed: Claude Code 2.1.330, which puts it into the conversation like a task notification.
+fn is_stop_notice(text: &str) -> bool {
+    let line = text.trim_end();
+    let one = line.starts_with("Background agent \"") && line.ends_with("\" was stopped by the user.");
+    let count = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let many = count.len() < line.len() && count.starts_with(" background agents were stopped by the user: ");
+    one || many
 }
 
 /// The parts of a task notification that matter.
@@ -26,7 +75,10 @@ pub(crate) struct Notice<'t> {
 impl<'t> Notice<'t> {
     /// Reads a notification; `None` where it names no task or no ending.
     pub(crate) fn read(text: &'t str) -> Option<Self> {
+        let summary = tag(text, "summary");
         let status = match tag(text, "status")? {
+            // It goes on by itself when that is over, and is told of again.
+            "completed" if summary.is_some_and(waits) => AgentStatus::Running,
             "completed" => AgentStatus::Completed,
             "failed" => AgentStatus::Failed,
             "killed" | "stopped" => AgentStatus::Stopped,
@@ -36,7 +88,7 @@ impl<'t> Notice<'t> {
             task_id: tag(text, "task-id")?,
             tool_use_id: tag(text, "tool-use-id"),
             status,
-            summary: tag(text, "summary"),
+            summary,
             report: report(text),
         })
     }
@@ -85,6 +137,41 @@ fn tag<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_a_person_says_to_the_model_is_a_prompt() {
+        for (text, origin, what) in [
+            ("Fix it.", None, PromptKind::Asked),
+            ("Fix it.", Some("human"), PromptKind::Asked),
+            ("<bash-input> ls</bash-input>", Some("human"), PromptKind::Asked),
+            ("Fix it.", Some("peer"), PromptKind::Meta),
+            ("<task-notification>x", None, PromptKind::Meta),
+            ("Background agent \"Map\" was stopped by the user.", None, PromptKind::Meta),
+            ("2 background agents were stopped by the user: \"A\", \"B\".", None, PromptKind::Meta),
+            ("Why was the Background agent \"Map\" stopped by the user?", None, PromptKind::Asked),
+            (" background agents were stopped by the user: who?", None, PromptKind::Asked),
+            ("<bash-input> ls src</bash-input>", None, PromptKind::Local),
+            ("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>", None, PromptKind::Local),
+            ("<command-name>/compact</command-name>", None, PromptKind::Local),
+            (
+                "<command-message>mycmd</command-message>\n<command-name>/mycmd</command-name>",
+                None,
+                PromptKind::Asked,
+            ),
+            ("<local-command-stdout>Compacted</local-command-stdout>", None, PromptKind::Local),
+            ("[Request interrupted by user]", Some("human"), PromptKind::Interrupted),
+        ] {
+            assert_eq!(prompt_kind(text, origin), what, "{text}");
+        }
+    }
+
+    #[test]
+    fn notice_of_an_agent_that_waits_for_its_own_command_is_no_ending() {
+        let text = "<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n<summary>Agent \"Map\" is waiting on its own background work</summary>";
+        assert_eq!(Notice::read(text).unwrap().status, AgentStatus::Running);
+        let done = text.replace("is waiting on its own background work", "finished");
+        assert_eq!(Notice::read(&done).unwrap().status, AgentStatus::Completed);
+    }
 
     #[test]
     fn read_notice_gives_task_status_and_trigger() {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Batch, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact,
-    Observation, Outcome, Parent, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
+    Observation, Outcome, Parent, Place, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
 };
 
 use super::transcript::{model_usage, notify, say_message, say_result};
@@ -22,7 +22,7 @@ use crate::{
     Decoder, Hint,
     claude::{
         content::{Message, Tokens, string_content},
-        notice::is_notice,
+        notice::{prompt_kind, waits},
         tools::{self, HarnessResult},
     },
     harness::CLAUDE_CODE,
@@ -398,16 +398,9 @@ fn user<'a>(
 }
 
 fn prompt<'a>(raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let head = raw.json.trim_start_matches(['"', ' ']);
-    let what = if head.starts_with(tools::INTERRUPTED) {
-        PromptKind::Interrupted
-    } else if is_notice(head) {
-        notify(Some(&raw.text()), &mut out.clone(), sink);
-        PromptKind::Meta
-    } else {
-        PromptKind::Asked
-    };
-    say(Fact::Prompt { prompt_id: None, text: raw, what }, out, sink);
+    let words = raw.text();
+    notify(Some(&words), &mut out.clone(), sink);
+    say(Fact::Prompt { prompt_id: None, text: raw, what: prompt_kind(&words, None) }, out, sink);
 }
 
 /// Whether a task is an agent and not a shell. Versions that do not tell start agents only.
@@ -577,6 +570,8 @@ fn task_notification<'a>(
 ) {
     let Some(status) = status_word(line.status.get()) else { return };
     let summary = line.summary.map(|raw| text.raw(raw));
+    let is_interim = status == AgentStatus::Completed && summary.is_some_and(|raw| waits(&raw.text()));
+    let status = if is_interim { AgentStatus::Running } else { status };
     let end = AgentEnd {
         report: summary.filter(|_| status == AgentStatus::Completed && line.summary_is_report.is_true()),
         error: summary.filter(|_| status == AgentStatus::Failed),
@@ -601,6 +596,7 @@ fn permission_denied<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &m
         stopped: None,
         resumed: None,
         batch_run: None,
+        left_running: false,
     };
     say(Fact::CallEnd(end), out, sink);
 }

@@ -215,6 +215,8 @@ struct ResultFields<'a> {
     #[serde(borrow, rename = "task_id")]
     task_id: Str<'a>,
     #[serde(borrow)]
+    background_task_id: Str<'a>,
+    #[serde(borrow)]
     message: Str<'a>,
     total_tool_use_count: Num,
 }
@@ -284,6 +286,11 @@ impl<'a> HarnessResult<'a> {
     /// The agent that this result says it woke (SendMessage).
     pub(crate) fn resumed(&self) -> Option<&str> {
         self.fields.resumed_agent_id.filled()
+    }
+
+    /// Whether the call's command goes on in the background (Bash).
+    pub(crate) fn left_running(&self) -> bool {
+        self.fields.background_task_id.filled().is_some()
     }
 
     /// The workflow run that this result says it started.

@@ -24,7 +24,7 @@ use crate::{
     Decoder, Hint,
     claude::{
         content::{Content, Message, string_content},
-        notice::{Notice, is_notice},
+        notice::{Notice, is_notice, prompt_kind},
         tools::{self, HarnessResult},
     },
     lenient::{Flag, LineText, Num, Str},
@@ -93,6 +93,8 @@ struct Line<'a> {
     #[serde(rename = "promptId", borrow, default)]
     prompt_id: Str<'a>,
     #[serde(borrow, default)]
+    origin: Option<Origin<'a>>,
+    #[serde(borrow, default)]
     timestamp: Str<'a>,
     #[serde(borrow, default)]
     version: Str<'a>,
@@ -120,6 +122,13 @@ struct Line<'a> {
     retry_in_ms: Num,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
+}
+
+/// Who a text of the user's role comes from. Observed: Claude Code 2.1.330; a prompt of `claude -p` has none.
+#[derive(Deserialize)]
+struct Origin<'a> {
+    #[serde(borrow, default)]
+    kind: Str<'a>,
 }
 
 /// Why a request is tried again.
@@ -338,23 +347,26 @@ pub(super) fn say_result<'a>(
         stopped: result.and_then(HarnessResult::stopped),
         resumed: result.and_then(HarnessResult::resumed),
         batch_run: result.and_then(HarnessResult::workflow_run),
+        left_running: result.is_some_and(HarnessResult::left_running),
     };
     say(Fact::CallEnd(end), out, sink);
 }
 
 fn prompt<'a>(line: &'a Line<'_>, raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let head = raw.json.trim_start_matches(['"', ' ']);
-    // A command of the program itself (`/clear`) reaches no model and has no prompt's id; commands that are prompts do.
-    let is_local = head.starts_with("<local-command-")
-        || (head.starts_with("<command-name>") && line.prompt_id.filled().is_none());
-    let is_meta = line.is_meta.is_true() || line.is_compact_summary.is_true() || is_local;
-    let mut what = if is_meta { PromptKind::Meta } else { PromptKind::Asked };
-    if head.starts_with(tools::INTERRUPTED) {
-        what = PromptKind::Interrupted;
-    } else if is_notice(head) {
-        what = PromptKind::Meta;
-        notify(Some(&raw.text()), &mut out.clone(), sink);
-    }
+    let words = raw.text();
+    let told = prompt_kind(&words, line.origin.as_ref().and_then(|origin| origin.kind.filled()));
+    let what = match told {
+        // Compaction goes on with what was at work before, and nothing was where the user asked for it.
+        PromptKind::Asked if line.is_compact_summary.is_true() => PromptKind::Local,
+        // So does what the harness notes for the model, as the table that `/context` prints (2.1.330): it waits for the next
+        // prompt. After a stop hook's feedback the root seems to rest until its next line.
+        PromptKind::Asked if line.is_meta.is_true() && matches!(out.claim, Claim::Root(_)) => {
+            PromptKind::Local
+        }
+        PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
+        told => told,
+    };
+    notify(Some(&words), &mut out.clone(), sink);
     say(Fact::Prompt { prompt_id: line.prompt_id.filled(), text: raw, what }, out, sink);
 }
 

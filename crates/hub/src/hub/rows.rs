@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
+use subscope_model::{Agent, AgentId, SessionId, SessionRow, SessionStatus, Tree};
 use subscope_store::{Keeper, ListQuery};
 
 use crate::clock;
@@ -230,7 +230,7 @@ impl Rows {
 
 /// Whether nothing of a session is at work.
 fn is_settled(tree: &Tree) -> bool {
-    !tree.agents.iter().any(|row| row.status.is_live())
+    !tree.agents.iter().any(Agent::is_at_work)
 }
 
 /// About how many rows a session has.

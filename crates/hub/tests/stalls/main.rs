@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
 mod again;
+mod idle;
 mod theatre;
 
 use std::collections::BTreeMap;

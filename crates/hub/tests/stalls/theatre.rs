@@ -25,6 +25,7 @@ const STEP_MS: Millis = 1_000;
 const AT_REST: Duration = Duration::from_millis(100);
 
 /// One session to be played.
+#[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) session: String,
     pub(crate) lines: Vec<TimedLine>,
@@ -55,8 +56,10 @@ pub(crate) struct Seen {
     pub(crate) session: String,
     pub(crate) looked: Option<Expected>,
     pub(crate) stalls: Vec<Told>,
-    /// Whether nobody was at work in the end.
+    /// Whether everybody had ended in the end.
     pub(crate) is_over: bool,
+    /// Who was at work, stalled or lost in the end, and why.
+    pub(crate) restless: Vec<String>,
 }
 
 /// What a reader of the hub knows.
@@ -205,6 +208,12 @@ impl Player {
             seen.session.clone_from(&act.session);
             seen.stalls = world.stalls.remove(&act.session).unwrap_or_default();
             let rows = world.rows.get(&act.session);
+            let is_restless =
+                |row: &&Agent| row.is_at_work() || row.has(Flag::Stalled) || row.status == AgentStatus::Lost;
+            let restless = rows.into_iter().flat_map(BTreeMap::values).filter(is_restless);
+            let describe =
+                |row: &Agent| format!("{} {:?} {:?} {:?}", row.id, row.status, row.evidence, row.liveness);
+            seen.restless = restless.map(describe).collect();
             seen.is_over =
                 rows.is_some_and(|rows| rows.values().all(|row| row.status == AgentStatus::Completed));
         }

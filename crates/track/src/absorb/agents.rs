@@ -55,7 +55,7 @@ pub(super) fn spawn(
         Batch::Run(run) => BatchClaim::Run(run.into()),
     });
     let Some(agent) = facts.agents.get_mut(who as usize) else { return };
-    agent.proven |= !is_undated;
+    agent.proven |= !is_undated && !told.is_note;
     agent.batch = agent.batch.take().or(batch);
     agent.hook_started |= seen.kind == SourceKind::Hook && told.starts;
     agent.started = agent.started.max(seen.time.filter(|_| told.starts));

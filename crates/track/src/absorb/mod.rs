@@ -163,7 +163,13 @@ impl Absorber {
                 let name = facts.word(name);
                 step(facts, seen, HookWhat::Permission { named, name, digest: *digest, time: seen.time });
             }
-            Fact::SessionStart { .. } => step(facts, seen, HookWhat::SessionStart),
+            Fact::SessionStart { source } => {
+                // A compaction begins the session's context anew, and no process of the harness.
+                if source.as_deref() != Some("compact") {
+                    step(facts, seen, HookWhat::SessionStart { time: seen.time });
+                }
+            }
+            Fact::AwaitsPrompt => step(facts, seen, HookWhat::AwaitsPrompt),
             Fact::SessionEnd { .. } => step(facts, seen, HookWhat::SessionEnd),
             Fact::Checksum(sum) => {
                 if !facts.checksums.contains(sum) {
@@ -303,6 +309,7 @@ impl Absorber {
         let Some(number) = self.ended_call(facts, told) else { return };
         let launched = told.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));
         if let Some(call) = facts.calls.get_mut(number as usize) {
+            call.left_running |= told.left_running;
             let end = CallEndFact::new(seen.kind, told.outcome, actor, seen.time, told.refused);
             if !call.ends.contains(&end) {
                 call.ends.push(end);
@@ -388,6 +395,7 @@ fn is_own_activity(fact: &Fact<'_>) -> bool {
         | Fact::Permission { .. }
         | Fact::SessionStart { .. }
         | Fact::SessionEnd { .. }
+        | Fact::AwaitsPrompt
         | Fact::Checksum(_)
         | Fact::Note { .. }
         | Fact::Stop { .. }
@@ -430,7 +438,12 @@ fn hear(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Or
     agent.proven = true;
     agent.has_transcript |= seen.kind == SourceKind::Transcript;
     agent.heard = agent.heard.max(Some(order));
-    if !matches!(seen.fact, Fact::Activity | Fact::Heartbeat | Fact::Progress { .. } | Fact::Retry { .. }) {
+    let is_own = match seen.fact {
+        Fact::Activity | Fact::Heartbeat | Fact::Progress { .. } | Fact::Retry { .. } => false,
+        Fact::Prompt { what, .. } => what != PromptKind::Local,
+        _ => true,
+    };
+    if is_own {
         agent.acted = agent.acted.max(Some(order));
     }
     if let Some(time) = seen.time {
@@ -500,9 +513,14 @@ fn prompt(
     raw: Raw<'_>,
     what: PromptKind,
 ) {
+    let is_root = actor == Some(ROOT);
+    if what == PromptKind::Local {
+        // Nobody works for it: how the last turn stands stays as it was.
+        facts.is_opened |= is_root;
+        return;
+    }
     let tail = if what == PromptKind::Interrupted { Tail::Interrupted } else { Tail::Open };
     set_tail(facts, actor, seen.kind, order, tail);
-    let is_root = actor == Some(ROOT);
     if is_root && what == PromptKind::Asked {
         let text = raw.text();
         better_text(&mut facts.title, 0, order, Some(&text));

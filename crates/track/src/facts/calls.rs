@@ -92,6 +92,8 @@ pub(crate) struct CallFacts {
     pub(crate) detail: Option<(SourceKind, Text)>,
     pub(crate) writes: Option<Text>,
     pub(crate) ends: SmallVec<[CallEndFact; 1]>,
+    /// Whether the command that it started goes on behind it.
+    pub(crate) left_running: bool,
     pub(crate) payloads: Option<Box<CallPayloads>>,
     pub(crate) spawn: Option<Box<SpawnCallFacts>>,
 }
@@ -145,6 +147,7 @@ impl CallFacts {
             detail: None,
             writes: None,
             ends: SmallVec::new(),
+            left_running: false,
             payloads: None,
             spawn: None,
         }

@@ -317,7 +317,12 @@ pub(crate) enum HookWhat {
     TurnEnd {
         status: AgentStatus,
     },
-    SessionStart,
+    /// A process of the harness opened the session.
+    SessionStart {
+        time: Option<Millis>,
+    },
+    /// The harness waits for the user's next prompt.
+    AwaitsPrompt,
     SessionEnd,
 }
 
@@ -332,6 +337,8 @@ pub(crate) struct Facts {
     pub(crate) tells_starts: u8,
     /// When something was last done by whoever a wire without names means.
     pub(crate) silent: Option<Millis>,
+    /// Whether the user gave a command to the harness itself: a person is at its prompt.
+    pub(crate) is_opened: bool,
     /// Kinds of source that said anything.
     pub(crate) kinds: u8,
     pub(crate) span: Span,
@@ -375,6 +382,7 @@ impl Default for Facts {
             title: None,
             tells_starts: 0,
             silent: None,
+            is_opened: false,
             kinds: 0,
             span: Span::default(),
             agents: vec![AgentFacts::new(Key::Root)],

@@ -86,7 +86,7 @@ impl Trees {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for tree in self.fed() {
-            let live = || tree.agents.iter().filter(|agent| agent.status.is_live());
+            let live = || tree.agents.iter().filter(|agent| agent.is_at_work());
             counts.live += usize::from(live().next().is_some());
             counts.running += live().filter(|agent| !agent.id.is_root()).count();
             counts.stalled += live().filter(|agent| agent.has(Flag::Stalled)).count();

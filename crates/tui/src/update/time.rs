@@ -1,6 +1,6 @@
 //! Another time than now: halting, stepping, playing.
 
-use subscope_model::{Millis, Tree};
+use subscope_model::{Agent, Millis, Tree};
 use subscope_render::Ink;
 
 use super::{Effect, ask, notice, settle_soon};
@@ -73,7 +73,7 @@ fn is_halted_at_now(state: &State) -> bool {
 }
 
 fn is_at_work(tree: &Tree) -> bool {
-    tree.agents.iter().any(|agent| agent.status.is_live())
+    tree.agents.iter().any(Agent::is_at_work)
 }
 
 /// Goes to a part of the session, from 0 to 1.
