@@ -38,6 +38,10 @@ impl Decoder for FeedLines {
     fn flush(&mut self, sink: &mut Sink<'_>) {
         self.cutter.flush(&mut |place, cut| take(place, cut, sink));
     }
+
+    fn skip_to(&mut self, line: u64, offset: u64) {
+        self.cutter.skip_to(line, offset);
+    }
 }
 
 #[derive(Deserialize)]

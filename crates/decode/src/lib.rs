@@ -120,6 +120,20 @@ impl Dialect {
         }
     }
 
+    /// Returns whose one line of a body is that may tell of many sessions.
+    pub fn line_session(self, line: &[u8]) -> LineSession {
+        match self {
+            Self::ClaudeHook | Self::ClaudeStream | Self::Feed => {
+                session_of(line).map_or(LineSession::Same, LineSession::Named)
+            }
+            Self::SubagentEvents => subagent_events::line_session(line),
+            // A transcript and small files are of one session, whatever their lines name; an order stands alone.
+            Self::ClaudeTranscript | Self::ClaudeMeta | Self::ClaudeJournal | Self::StopOrders => {
+                LineSession::Unknown
+            }
+        }
+    }
+
     /// Returns the subagent that waits for an answer to these bytes before it goes on. Few dialects are ever answered.
     pub fn asker(self, bytes: &[u8]) -> Option<Asker> {
         match self {
@@ -147,6 +161,17 @@ impl Dialect {
             | Self::StopOrders => None,
         }
     }
+}
+
+/// The session of one line of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineSession {
+    /// The session that it names.
+    Named(String),
+    /// It names none: it belongs to the line before it.
+    Same,
+    /// Only the decoder of the whole source can tell.
+    Unknown,
 }
 
 /// Where a subagent waits for an answer.
@@ -200,6 +225,10 @@ pub trait Decoder: Send {
 
     /// Hands over what an unfinished last line says; for when no bytes will follow.
     fn flush(&mut self, sink: &mut Sink<'_>);
+
+    /// Says where the next line stands in its body, by number (from 1) and offset, where lines before it went to other
+    /// decoders. Only dialects whose bodies are divided by session ([`Dialect::line_session`]) need to know.
+    fn skip_to(&mut self, _line: u64, _offset: u64) {}
 }
 
 /// Returns a decoder for one source.

@@ -37,6 +37,12 @@ impl LineCutter {
         Self { source, ..Self::default() }
     }
 
+    /// Says where the next line stands. Offsets never step back: they tell lines of one source from each other.
+    pub(crate) fn skip_to(&mut self, line: u64, offset: u64) {
+        self.line = line.saturating_sub(1);
+        self.offset = self.offset.max(offset);
+    }
+
     /// Takes bytes and gives each complete line with its place.
     pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Place, Cut<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {

@@ -14,7 +14,7 @@ use subscope_model::{
 };
 
 use crate::{
-    Decoder, Hint,
+    Decoder, Hint, LineSession,
     lenient::{Flag, LineText, Num, Str},
     lines::{Cut, LineCutter, describe, read_line},
 };
@@ -51,6 +51,10 @@ impl Decoder for SubagentEvents {
     fn flush(&mut self, sink: &mut Sink<'_>) {
         let Self { cutter, state } = self;
         cutter.flush(&mut |place, cut| state.take(place, cut, sink));
+    }
+
+    fn skip_to(&mut self, line: u64, offset: u64) {
+        self.cutter.skip_to(line, offset);
     }
 }
 
@@ -89,6 +93,16 @@ struct Posted<'a> {
     status: Str<'a>,
     #[serde(borrow, default)]
     cwd: Str<'a>,
+}
+
+/// Returns whose a line is. An event without a session is of one that the first such event of its stream names
+/// ([`State::read`]); what is no event belongs to the line before it.
+pub(crate) fn line_session(line: &[u8]) -> LineSession {
+    let Ok(event) = serde_json::from_slice::<Posted<'_>>(line) else { return LineSession::Same };
+    match event.session_id.filled() {
+        Some(session) => LineSession::Named(session.to_owned()),
+        None => LineSession::Unknown,
+    }
 }
 
 #[derive(Default, Deserialize)]

@@ -36,8 +36,6 @@ impl OwnedClaim {
 /// One thing that happened.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
-    /// The number of its session's tracker.
-    pub(crate) tracker: usize,
     pub(crate) kind: EventKind,
     pub(crate) source_kind: SourceKind,
     pub(crate) dialect: Dialect,
@@ -54,9 +52,8 @@ pub(crate) struct Draft {
 }
 
 /// Returns what an observation becomes in the feed; nothing for what only rows show.
-pub(crate) fn draft(seen: &Observation<'_>, tracker: usize, dialect: Dialect) -> Option<Draft> {
+pub(crate) fn draft(seen: &Observation<'_>, dialect: Dialect) -> Option<Draft> {
     let mut made = Draft {
-        tracker,
         kind: EventKind::Problem,
         source_kind: seen.kind,
         dialect,

@@ -51,14 +51,13 @@ impl Events {
         sessions: &[SessionId],
         now: &Now<'_>,
     ) -> (Vec<Tree>, Vec<Event>) {
-        let numbers: Vec<usize> = sessions.iter().filter_map(|session| fold.number(session)).collect();
-        let drafts = fold.take_drafts(&numbers);
         let mut trees = Vec::new();
         let mut events = Vec::new();
         for session in sessions {
             let Some(tree) = fold.tree(session, now) else { continue };
             let Some(number) = fold.number(session) else { continue };
-            let own: Vec<&Draft> = drafts.iter().filter(|draft| draft.tracker == number).collect();
+            let drafts = fold.take_drafts(number);
+            let own: Vec<&Draft> = drafts.iter().collect();
             events.extend(self.session(fold, number, &tree, &own, now));
             trees.push(tree);
         }
@@ -95,7 +94,7 @@ impl Events {
     /// Returns a session's whole feed in order of time; things without a time stand where their source has them.
     pub fn all(fold: &mut Fold, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
         let Some(number) = fold.number(session) else { return Vec::new() };
-        let mut drafts: Vec<Draft> = fold.take_drafts(&[number]);
+        let mut drafts: Vec<Draft> = fold.take_drafts(number);
         // Of two tellings of one event the better source's comes first and is the one that is shown.
         drafts.sort_by(|one, other| {
             let rank = |draft: &Draft| (draft.time.is_none(), draft.source_kind, draft.offset);

@@ -85,7 +85,8 @@ struct Sessions {
     free: Vec<usize>,
     /// Numbers of sessions that were told of by bytes that cannot be read again.
     told_once: BTreeSet<usize>,
-    drafts: Vec<Draft>,
+    /// What happened, by the number of its session.
+    drafts: HashMap<usize, Vec<Draft>>,
     /// Numbers of sessions that were told something since they were last asked for.
     changed: BTreeSet<usize>,
     /// Problems of sources whose session is not known yet.
@@ -118,7 +119,7 @@ impl Fold {
                 by_id: HashMap::new(),
                 free: Vec::new(),
                 told_once: BTreeSet::new(),
-                drafts: Vec::new(),
+                drafts: HashMap::new(),
                 changed: BTreeSet::new(),
                 homeless: Vec::new(),
                 fresh: Vec::new(),
@@ -166,6 +167,18 @@ impl Fold {
             }
         }
         self.decode(source, Some(bytes));
+    }
+
+    /// Says where a source's next line stands in its body, where lines before it went to other sources. Its dialect must be
+    /// known.
+    pub fn skip_to(&mut self, source: SourceId, line: u64, offset: u64) {
+        let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
+        if let (None, Some(dialect)) = (&at.decoder, at.dialect) {
+            at.start(dialect);
+        }
+        if let Some(decoder) = &mut at.decoder {
+            decoder.skip_to(line, offset);
+        }
     }
 
     /// Says that no bytes will follow.
@@ -257,7 +270,9 @@ impl Fold {
                 let is_taken = known.absorb(seen);
                 if is_taken && options.events {
                     sessions.changed.insert(tracker);
-                    sessions.drafts.extend(draft(seen, tracker, dialect));
+                    if let Some(draft) = draft(seen, dialect) {
+                        sessions.drafts.entry(tracker).or_default().push(draft);
+                    }
                 }
             }
             Decoded::Problem { place, what, .. } => {
@@ -320,8 +335,7 @@ impl Fold {
     pub fn release(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
         let Some(number) = self.number(session) else { return false };
         let sessions = &self.sessions;
-        let is_unread =
-            sessions.changed.contains(&number) || sessions.drafts.iter().any(|draft| draft.tracker == number);
+        let is_unread = sessions.changed.contains(&number) || sessions.drafts.contains_key(&number);
         !is_unread && self.forget(session, number, sources)
     }
 
@@ -331,7 +345,7 @@ impl Fold {
         let is_forgotten = self.forget(session, number, sources);
         if is_forgotten {
             self.sessions.changed.remove(&number);
-            self.sessions.drafts.retain(|draft| draft.tracker != number);
+            self.sessions.drafts.remove(&number);
         }
         is_forgotten
     }
@@ -392,8 +406,9 @@ impl Fold {
             }
         }
         let number = |old: usize| numbers.get(old).copied().unwrap_or(old);
-        let drafts = other.sessions.drafts.into_iter();
-        self.sessions.drafts.extend(drafts.map(|draft| Draft { tracker: number(draft.tracker), ..draft }));
+        for (old, drafts) in other.sessions.drafts {
+            self.sessions.drafts.entry(number(old)).or_default().extend(drafts);
+        }
         self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
         self.sessions.told_once.extend(other.sessions.told_once.into_iter().map(number));
         self.sessions.homeless.extend(other.sessions.homeless);
@@ -447,13 +462,9 @@ impl Fold {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
     }
 
-    /// Takes what happened in these sessions since the last call, as drafts by session number; what happened in others
-    /// is left.
-    pub(crate) fn take_drafts(&mut self, numbers: &[usize]) -> Vec<Draft> {
-        let drafts = std::mem::take(&mut self.sessions.drafts);
-        let (own, others) = drafts.into_iter().partition(|draft| numbers.contains(&draft.tracker));
-        self.sessions.drafts = others;
-        own
+    /// Takes what happened in a session since the last call, as drafts.
+    pub(crate) fn take_drafts(&mut self, number: usize) -> Vec<Draft> {
+        self.sessions.drafts.remove(&number).unwrap_or_default()
     }
 
     /// Returns the first problems since the last call, and how many there were. Kept only where events are wanted.

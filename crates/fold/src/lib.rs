@@ -18,7 +18,7 @@ pub const REVISION: u32 = 3;
 
 pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};
-pub use subscope_decode::Dialect;
+pub use subscope_decode::{Dialect, LineSession};
 pub use subscope_track::{
     Awake, Elsewhere, Hooked, Keep, LimitRule, LimitScope, Limits, Now, Told, next_deadline,
 };

@@ -158,7 +158,9 @@ impl Cold {
     pub fn receive(&mut self, received: &[Received]) {
         let mut partitions = Partitions::default();
         for one in received {
-            partitions.push(&mut self.fold, &Handed::of(one));
+            for handed in Handed::of(one) {
+                partitions.push(&mut self.fold, &handed);
+            }
         }
         self.fold.receive_at(None);
         // None of them can be read again.

@@ -29,8 +29,30 @@ pub struct Ingest {
     pub received_ms: Option<Millis>,
     /// Whole lines; a missing last line end is added.
     pub body: Vec<u8>,
+    /// Where the first of them stands in the body that was handed over, where that tells of several sessions and was cut.
+    pub begins: Option<LinePlace>,
     /// What whoever handed it over waits to be told.
     pub asks: Asks,
+}
+
+/// Where a line stands in a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinePlace {
+    /// Its number, from 1.
+    pub line: u64,
+    /// How many bytes stand before it.
+    pub offset: u64,
+}
+
+impl LinePlace {
+    /// The first line of a body.
+    pub(crate) const FIRST: Self = Self { line: 1, offset: 0 };
+
+    /// The place of what stands behind these whole lines.
+    pub(crate) fn behind(self, lines: &[u8]) -> Self {
+        let count = memchr::memchr_iter(b'\n', lines).count() as u64;
+        Self { line: self.line + count, offset: self.offset + lines.len() as u64 }
+    }
 }
 
 /// What somebody who hands bytes over waits to be told, beside that they are kept.

@@ -12,6 +12,7 @@ mod handed;
 mod ingest;
 mod news;
 mod past;
+mod recall;
 mod reload;
 mod rest;
 mod rows;
@@ -33,9 +34,10 @@ use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
 use subscope_model::{AgentId, Millis, PriceTable, SessionId, SourceId, Update};
 use subscope_store::Keeper;
 
+pub(crate) use self::recall::divide_old;
 use self::{
     begin::Begin, conclude::Unkept, copies::Copies, handed::HandedOver, ingest::Waiting, news::News,
-    past::Past, rest::Rest, rows::Rows, told::Told,
+    past::Past, recall::Recall, rest::Rest, rows::Rows, told::Told,
 };
 use crate::{
     awake::Wakefulness,
@@ -111,6 +113,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The shortest: a deadline that cannot be met at once must not keep the hub busy.
 const SHORTEST_WAIT: Duration = Duration::from_millis(10);
+
+/// How many sessions are concluded in one turn because time alone changed them: thousands may have begun at one moment.
+const MOST_DUE: usize = 256;
 
 /// How long a session rests after it was concluded, in what that took: a big session is concluded less often.
 const DERIVE_SHARE: u32 = 4;
@@ -219,10 +224,7 @@ struct Loop {
     copies: Copies,
     /// Revs that are reserved and not given.
     revs: Range<u64>,
-    /// Sessions at work that a process of before was told of.
-    recalled: Vec<SessionId>,
-    /// Whether something that it acknowledged is not concluded yet.
-    has_recalled: bool,
+    recall: Recall,
     unkept: Option<Unkept>,
     figures: Figures,
     last_derived: Instant,
@@ -233,6 +235,8 @@ struct Loop {
     /// When a session is due to be concluded again, if it is pending.
     paces: BTreeMap<SessionId, Instant>,
     has_ended: bool,
+    /// Whether the driver has read what stood there at first.
+    is_caught_up: bool,
     is_announced: bool,
     /// Whether sessions of before are still being read beside the hub.
     reads_past: bool,
@@ -285,8 +289,7 @@ impl Loop {
             handed: HandedOver::default(),
             copies: Copies::default(),
             revs: 0..0,
-            recalled: Vec::new(),
-            has_recalled: false,
+            recall: Recall::default(),
             unkept: None,
             figures,
             last_derived: clock::tick(),
@@ -294,6 +297,7 @@ impl Loop {
             rests_until: None,
             paces: BTreeMap::new(),
             has_ended: false,
+            is_caught_up: false,
             is_announced: false,
             reads_past: false,
             is_behind: true,
@@ -302,7 +306,7 @@ impl Loop {
     }
 
     fn run(mut self) {
-        self.recall();
+        self.begin_recall();
         // What is read before anybody listens would be told to nobody.
         let Ok(command) = self.inbox.recv() else { return };
         let mut next = self.obey(command);
@@ -312,6 +316,7 @@ impl Loop {
             if next == Next::Stop {
                 break;
             }
+            self.recall_portion();
             if !self.has_ended {
                 self.turn();
             }
@@ -348,7 +353,7 @@ impl Loop {
                 Err(_) => Next::Stop,
             };
         }
-        if !self.is_woken || !self.past.is_empty() || !self.waiting.is_empty() {
+        if !self.is_woken || !self.past.is_empty() || !self.waiting.is_empty() || self.recall.is_under_way() {
             return Next::GoOn;
         }
         match self.inbox.recv_timeout(self.woken_wait()) {
@@ -366,7 +371,8 @@ impl Loop {
             }
             return;
         }
-        let wait = if self.is_woken { Duration::ZERO } else { self.wait() };
+        let is_hurried = self.is_woken || self.recall.is_under_way();
+        let wait = if is_hurried { Duration::ZERO } else { self.wait() };
         let fed = self.driver.turn(wait, &mut self.fold);
         self.take_changed();
         for session in &fed.replaced {
@@ -377,7 +383,8 @@ impl Loop {
         for problem in fed.problems {
             self.publish_problem(problem);
         }
-        if std::mem::replace(&mut self.is_behind, fed.is_catching_up) && !fed.is_catching_up {
+        let is_behind = fed.is_catching_up || self.recall.is_under_way();
+        if std::mem::replace(&mut self.is_behind, is_behind) && !is_behind {
             // Now it is known how silent everybody is.
             let recalled = self.recalled_at_work();
             self.pending.extend(self.rows.sessions().cloned().chain(recalled));
@@ -386,8 +393,10 @@ impl Loop {
         let due = self
             .deadlines
             .iter()
-            .filter(|(_, deadline)| **deadline <= at)
-            .map(|(session, _)| session.clone());
+            .filter(|(session, deadline)| **deadline <= at && !self.pending.contains(*session))
+            .map(|(session, _)| session.clone())
+            .take(MOST_DUE)
+            .collect::<Vec<_>>();
         self.pending.extend(due);
         if fed.has_ended {
             self.pending.append(&mut self.half_read);
@@ -402,7 +411,8 @@ impl Loop {
         if self.is_announced && self.unkept.is_none() {
             self.let_rest();
         }
-        if fed.is_caught_up && !self.is_announced {
+        self.is_caught_up |= fed.is_caught_up;
+        if self.is_caught_up && !self.recall.is_under_way() && !self.is_announced {
             self.pending.append(&mut self.half_read);
             if !self.pending.is_empty() {
                 self.conclude_pending(fed.has_ended);

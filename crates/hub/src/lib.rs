@@ -35,7 +35,7 @@ mod stop;
 mod subscription;
 
 pub use cold::Cold;
-pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, Reply, Taken};
+pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, LinePlace, Reply, Taken};
 pub use driver::{Driver, Fed, Nothing};
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;

@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, SourceId};
-use subscope_store::Received;
+use subscope_store::{Part, Received};
+
+use crate::command::LinePlace;
 
 /// Bytes that were handed over, and what was said of them.
 #[derive(Clone, Copy, Debug)]
@@ -17,16 +19,27 @@ pub(crate) struct Handed<'h> {
     /// The session of lines that name none.
     pub(crate) session: Option<&'h str>,
     pub(crate) received_ms: Millis,
+    /// Where the lines stand in a body of several sessions; otherwise they are counted on.
+    pub(crate) begins: Option<LinePlace>,
     /// Whole lines.
     pub(crate) body: &'h [u8],
 }
 
 impl<'h> Handed<'h> {
-    /// What was received before.
-    pub(crate) fn of(received: &'h Received) -> Self {
-        let Received { source, session, received_ms, body, .. } = received;
+    /// What was received before, part by part.
+    pub(crate) fn of(received: &'h Received) -> impl Iterator<Item = Self> {
+        let Received { source, session, received_ms, body, parts, .. } = received;
         let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == received.dialect);
-        Self { source, dialect, session: session.as_deref(), received_ms: *received_ms, body }
+        let session = session.as_deref();
+        let whole = Self { source, dialect, session, received_ms: *received_ms, begins: None, body };
+        let divided = parts.iter().map(move |part| whole.part(part));
+        divided.chain(parts.is_empty().then_some(whole))
+    }
+
+    /// A part of a body of several sessions.
+    pub(crate) fn part(self, part: &'h Part) -> Self {
+        let begins = Some(LinePlace { line: part.line, offset: part.offset });
+        Self { session: Some(part.session.as_str()), begins, body: &part.body, ..self }
     }
 }
 
@@ -43,10 +56,13 @@ pub(crate) struct Partitions {
 impl Partitions {
     /// The session that all of these bytes are said to be of; what says nothing goes on where its source was.
     pub(crate) fn named(&mut self, handed: &Handed<'_>) -> Option<String> {
+        let of = (handed.source.to_owned(), handed.dialect);
         if let Some(session) = handed.session {
+            if handed.begins.is_some() {
+                self.last.insert(of, session.to_owned());
+            }
             return Some(session.to_owned());
         }
-        let of = (handed.source.to_owned(), handed.dialect);
         match handed.dialect?.session_of(handed.body) {
             Some(session) => {
                 self.last.insert(of, session.clone());
@@ -70,7 +86,7 @@ impl Partitions {
         named: Option<&str>,
     ) -> SourceId {
         let Self { sources, groups, .. } = self;
-        let Handed { source, dialect, received_ms, body, .. } = *handed;
+        let Handed { source, dialect, received_ms, begins, body, .. } = *handed;
         let partition = (source.to_owned(), dialect, named.map(str::to_owned));
         let source = *sources.entry(partition).or_insert_with(|| {
             // Files number their groups from 0.
@@ -86,6 +102,9 @@ impl Partitions {
             })
         });
         fold.receive_at(Some(received_ms));
+        if let Some(LinePlace { line, offset }) = begins {
+            fold.skip_to(source, line, offset);
+        }
         fold.push(source, body);
         if dialect.is_none() {
             // Whole lines are all there is to tell a dialect by: more of them would not tell it better.

@@ -101,6 +101,7 @@ impl Posts {
         let ingest = Ingest {
             source: format!("posted/{session}"),
             session: Some(session),
+            begins: None,
             asks: Asks::Nothing,
             dialect: Some(Dialect::SubagentEvents),
             key,

@@ -39,6 +39,7 @@ pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>
         key: delivery_key(delivery),
         received_ms,
         body: payload,
+        begins: None,
         asks: Asks::Nothing,
     }
 }

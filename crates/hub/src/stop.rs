@@ -67,6 +67,7 @@ pub(crate) fn order_ingest(key: String, order: &StopOrder) -> Ingest {
         received_ms: Some(order.at_ms),
         // It is made of texts and numbers: writing it has no way to fail.
         body: serde_json::to_vec(order).unwrap_or_default(),
+        begins: None,
         asks: Asks::Nothing,
     }
 }

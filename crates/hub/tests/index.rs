@@ -110,6 +110,7 @@ fn what_the_hub_has_of_a_session_stays() {
         key: "one".to_owned(),
         received_ms: Some(1_000),
         body: body.into_bytes(),
+        begins: None,
         asks: Asks::Nothing,
     };
     handle.ingest(ingest, Box::new(move |outcome| sender.send(outcome).unwrap())).unwrap();

@@ -46,6 +46,7 @@ fn hook(session: &str, key: &str, event: &str) -> Ingest {
         dialect: Some(Dialect::ClaudeHook),
         key: key.to_owned(),
         received_ms: Some(1_000),
+        begins: None,
         asks: Asks::Nothing,
         body: format!(
             r#"{{"session_id":"{session}","hook_event_name":"{event}","tool_name":"Read","tool_use_id":"{key}","tool_input":{{}}}}"#
@@ -145,8 +146,17 @@ impl Ledger for Failing {
         self.memory.has_received(source, key)
     }
 
-    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError> {
-        self.memory.received_within(session, bytes)
+    fn received_within(
+        &self,
+        session: &SessionId,
+        bytes: u64,
+        each: &mut dyn FnMut(Received),
+    ) -> Result<bool, LedgerError> {
+        self.memory.received_within(session, bytes, each)
+    }
+
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
+        self.memory.received_bytes(session)
     }
 
     fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {

@@ -182,6 +182,7 @@ fn session_without_hooks_is_refused_and_one_that_names_no_agents_is_told() {
         key: "1".to_owned(),
         received_ms: None,
         body: line.into(),
+        begins: None,
         asks: Asks::Nothing,
     };
     answer(|reply| handle.ingest(stream, reply)).unwrap();

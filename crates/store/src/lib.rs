@@ -18,7 +18,7 @@ mod word;
 use std::path::PathBuf;
 
 pub use memory::Memory;
-pub use sqlite::{Access, Kin, OpenError, Sqlite};
+pub use sqlite::{Access, Kin, Location, OpenError, Sqlite};
 use subscope_model::{AgentId, Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
 pub use texts::{Hit, InboxPlace, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
 pub use word::words;
@@ -105,10 +105,25 @@ pub struct Received {
     pub key: String,
     /// When they came.
     pub received_ms: Millis,
-    /// The bytes, whole lines.
+    /// The bytes, whole lines; empty where `parts` has them.
     pub body: Vec<u8>,
+    /// The bytes divided by session, where they are of several. Who asks for one session gets its parts alone.
+    pub parts: Vec<Part>,
     /// The sessions that they told something of.
     pub sessions: Vec<SessionId>,
+}
+
+/// Consecutive lines of a body that are of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Their session.
+    pub session: SessionId,
+    /// The number of the first in the body, from 1.
+    pub line: u64,
+    /// Where it begins in the body.
+    pub offset: u64,
+    /// The lines.
+    pub body: Vec<u8>,
 }
 
 /// Why something could not be kept or asked. Nothing of a failed commit is kept.
@@ -117,6 +132,9 @@ pub enum LedgerError {
     /// The disk has no room left.
     #[error("the disk is full")]
     Full,
+    /// The files were removed or replaced: what is written to them is lost.
+    #[error("the store in {} was removed or replaced while it was open", .0.display())]
+    Gone(PathBuf),
     /// The storage failed otherwise.
     #[error("the store failed")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -127,6 +145,11 @@ pub trait Ledger: Send {
     /// Keeps a commit and returns its events with their places in the change log.
     fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError>;
 
+    /// Fails where what is committed would be lost, because the storage was removed or replaced. Cheap.
+    fn check_place(&self) -> Result<(), LedgerError> {
+        Ok(())
+    }
+
     /// Reserves that many revs to stamp rows with, and returns the first. Each is higher than any that was reserved before,
     /// also by processes of before, however they ended.
     fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError>;
@@ -134,9 +157,27 @@ pub trait Ledger: Send {
     /// Returns whether that key of that source was received before.
     fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError>;
 
-    /// Returns what was received of a session, in the order in which it came, what a process of before has kept too; `None`
-    /// where that is more than about so many bytes, or not kept any more.
-    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError>;
+    /// Hands over what was received of a session, one at a time, in the order in which it came, what a process of before has
+    /// kept too. Returns `false`, and hands over nothing, where that is more than about so many bytes, or not kept any more.
+    fn received_within(
+        &self,
+        session: &SessionId,
+        bytes: u64,
+        each: &mut dyn FnMut(Received),
+    ) -> Result<bool, LedgerError>;
+
+    /// Returns how many bytes of what was received of a session are kept, as they are kept.
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError>;
+
+    /// Returns a body of several sessions that an older version kept undivided, with its place; `None` where none is left.
+    fn undivided(&self) -> Result<Option<(i64, Received)>, LedgerError> {
+        Ok(None)
+    }
+
+    /// Replaces such a body by its parts; where there are none it stays as it is, and is not returned again.
+    fn divide(&mut self, _place: i64, _parts: &[Part]) -> Result<(), LedgerError> {
+        Ok(())
+    }
 
     /// Whether all that was ever received can be had again.
     fn keeps_received(&self) -> bool {

@@ -74,18 +74,23 @@ impl Memory {
     }
 }
 
+/// How many bytes one of what was received has.
+fn bytes(one: &Received) -> usize {
+    one.body.len() + one.parts.iter().map(|part| part.body.len()).sum::<usize>()
+}
+
 impl Memory {
     fn receive(&mut self, received: &[Received]) {
         for one in received {
             if self.received.insert((one.source.clone(), one.key.clone())) {
-                self.inbox_bytes += one.body.len();
+                self.inbox_bytes += bytes(one);
                 self.inbox.push_back(one.clone());
             }
         }
         while self.inbox_bytes > INBOX_BYTES
             && let Some(oldest) = self.inbox.pop_front()
         {
-            self.inbox_bytes -= oldest.body.len();
+            self.inbox_bytes -= bytes(&oldest);
             self.has_dropped = true;
         }
     }
@@ -133,11 +138,29 @@ impl Ledger for Memory {
         Ok(self.received.contains(&(source.to_owned(), key.to_owned())))
     }
 
-    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError> {
+    fn received_within(
+        &self,
+        session: &SessionId,
+        bytes: u64,
+        each: &mut dyn FnMut(Received),
+    ) -> Result<bool, LedgerError> {
+        if self.has_dropped || self.received_bytes(session)? > bytes {
+            return Ok(false);
+        }
+        for one in self.inbox.iter().filter(|one| one.sessions.contains(session)) {
+            let parts = one.parts.iter().filter(|part| part.session == *session).cloned().collect();
+            each(Received { parts, sessions: Vec::new(), ..one.clone() });
+        }
+        Ok(true)
+    }
+
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
         let of = self.inbox.iter().filter(|one| one.sessions.contains(session));
-        let all: Vec<Received> = of.cloned().collect();
-        let is_much = all.iter().map(|one| one.body.len() as u64).sum::<u64>() > bytes;
-        Ok(Some(all).filter(|_| !is_much && !self.has_dropped))
+        let own = |one: &Received| {
+            let parts = one.parts.iter().filter(|part| part.session == *session);
+            (one.body.len() + parts.map(|part| part.body.len()).sum::<usize>()) as u64
+        };
+        Ok(of.map(own).sum())
     }
 
     fn keeps_received(&self) -> bool {

@@ -148,6 +148,12 @@ fn events_are_numbered_on_and_found_behind_a_place() {
     });
 }
 
+/// What was received of a session, where that is no more than so many bytes.
+fn received_within(ledger: &dyn Ledger, session: &SessionId, bytes: u64) -> Option<Vec<Received>> {
+    let mut all = Vec::new();
+    ledger.received_within(session, bytes, &mut |one| all.push(one)).unwrap().then_some(all)
+}
+
 #[test]
 fn what_was_received_is_known_by_source_and_key() {
     let row = |key: &str| Received {
@@ -157,6 +163,7 @@ fn what_was_received_is_known_by_source_and_key() {
         key: key.into(),
         received_ms: 1,
         body: b"{}\n".to_vec(),
+        parts: Vec::new(),
         sessions: vec![SessionId("s".into())],
     };
     each(|which, keeper| {
@@ -179,6 +186,7 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
         key: number.to_string(),
         received_ms: 1,
         body: format!("{number}\n").into_bytes(),
+        parts: Vec::new(),
         sessions: match number % 5 {
             0 => vec![ids[number % 3].clone(), ids[(number + 1) % 3].clone()],
             _ => vec![ids[number % 3].clone()],
@@ -210,11 +218,11 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
                 let wanted: Vec<usize> =
                     (0..count).filter(|number| row(*number).sessions.contains(id)).collect();
                 let found = store.received_of(id).unwrap();
-                assert_eq!(store.received_within(id, u64::MAX).unwrap().as_ref(), Some(&found));
-                assert_eq!(store.received_within(id, 1).unwrap(), None, "more than that");
+                assert_eq!(received_within(store, id, u64::MAX).as_ref(), Some(&found));
+                assert_eq!(received_within(store, id, 1), None, "more than that");
                 let found: Vec<usize> = found.iter().map(|row| row.key.parse().unwrap()).collect();
                 assert_eq!(found, wanted, "round {round}, {id}");
-                let held = memory.received_within(id, u64::MAX).unwrap().unwrap();
+                let held = received_within(&memory, id, u64::MAX).unwrap();
                 let held: Vec<usize> = held.iter().map(|row| row.key.parse().unwrap()).collect();
                 assert_eq!(held, wanted, "round {round}, {id}, in memory");
                 let events = store.events_after(0, Some(id), usize::MAX).unwrap().unwrap();
@@ -398,6 +406,7 @@ fn what_is_forgotten_is_nowhere_but_known() {
         key: key.into(),
         received_ms: 1,
         body: format!("{{\"tell\":\"{secret}\"}}\n").into_bytes(),
+        parts: Vec::new(),
         sessions: sessions.iter().map(|id| SessionId::from(*id)).collect(),
     };
     let mut told = event("a");
@@ -419,7 +428,7 @@ fn what_is_forgotten_is_nowhere_but_known() {
     assert!(store.received_of(&own).unwrap().is_empty());
     assert_eq!(store.received_of(&SessionId::from("other")).unwrap().len(), 1, "what tells of others stays");
     assert!(store.has_received("hooks", "1").unwrap(), "a delivery that comes again is a repeat");
-    assert_eq!(store.received_within(&own, 1 << 20).unwrap(), Some(Vec::new()));
+    assert_eq!(received_within(&store, &own, 1 << 20), Some(Vec::new()));
     let events = store.events_after(0, None, 10).unwrap().unwrap();
     assert_eq!(events.len(), 1);
     store.forget(&[SessionId::from("other")]).unwrap();

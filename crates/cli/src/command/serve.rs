@@ -27,7 +27,7 @@ use subscope_model::HubMode;
 use subscope_server::{
     Identity, PEERS_ARE_KNOWN, Patience, ServeError, Server, ServerOptions, Token, TokenError,
 };
-use subscope_store::{Access, OpenError, Sqlite, Texts};
+use subscope_store::{Access, LedgerError, Location, OpenError, Sqlite, Texts};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
@@ -244,6 +244,7 @@ impl Hosting {
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let Self { mode, root, data, store, rules, past, options, mut server, idle, log } = self;
+        let place = store.location().clone();
         let (asks, asked) = sync_channel(telling::QUEUE);
         server.teller = Some(telling::teller(asks.clone()));
         let sources = telling::Sources {
@@ -267,10 +268,10 @@ impl Hosting {
         let (past_ending, past_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();
         std::thread::scope(|scope| {
-            let (handle, guests, data) = (hub.handle(), server.guests(), data.as_path());
+            let (handle, guests, data, place) = (hub.handle(), server.guests(), data.as_path(), &place);
             let mut idle = idle.map(|limit| (Idle::new(limit), log));
             scope.spawn(move || {
-                take_in(&handle, data, &ended, |hub| {
+                take_in(&handle, data, place, &ended, |hub| {
                     let Some((idle, log)) = &mut idle else { return false };
                     reach::bound_log(log);
                     idle.is_over(hub, &guests)
@@ -282,7 +283,7 @@ impl Hosting {
                 sources.answer(&asked);
             });
             let reading = hub.handle();
-            scope.spawn(move || Shelf { hub: reading, data, rules: &rules, options: past }.tend(&past_ended));
+            scope.spawn(move || Shelf { hub: reading, place, options: past }.tend(&past_ended));
             runtime.block_on(server.run(async {
                 tokio::select! {
                     () = end => {}
@@ -295,7 +296,11 @@ impl Hosting {
         });
         runtime.shutdown_timeout(FAREWELL);
         drop(hub);
-        Ok(())
+        if place.is_in_place() {
+            return Ok(());
+        }
+        let gone = LedgerError::Gone(data);
+        Err(history::failed(gone).hint("what was spooled since then waits for the next hub"))
     }
 }
 
@@ -368,15 +373,17 @@ fn has_ended(ended: &Receiver<()>, wait: Duration) -> bool {
     !matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Timeout))
 }
 
-/// Takes the spool in as it fills, until the server ends or the hub is to leave.
+/// Takes the spool in as it fills, until the server ends or the hub is to leave: also where its store is gone, so that the
+/// next hub can take the spool in.
 fn take_in(
     hub: &HubHandle,
     data: &Path,
+    place: &Location,
     ended: &Receiver<()>,
     mut is_to_leave: impl FnMut(&HubHandle) -> bool,
 ) {
     let (spool, breaker) = (spool::folder(data), Breaker::of(data));
-    loop {
+    while place.is_in_place() {
         // Asked first: a hook spools before it trips the breaker, so that its payload is among those that are taken now.
         let is_tripped = breaker.is_tripped();
         if let Ok(waiting) = Spool::open(&spool) {
@@ -397,8 +404,7 @@ fn take_in(
 /// What stands on disk beside what is live.
 struct Shelf<'a> {
     hub: HubHandle,
-    data: &'a Path,
-    rules: &'a str,
+    place: &'a Location,
     options: IndexOptions,
 }
 
@@ -433,8 +439,12 @@ impl Shelf<'_> {
     }
 
     fn read(&self, is_behind: bool, told: Told<'_>) -> anyhow::Result<()> {
-        let store = Sqlite::open(self.data, Access::Read, self.rules, 0)?;
-        let mut texts = Texts::open(self.data, Access::Write)?;
+        if !self.place.is_in_place() {
+            // Another hub's, or nobody's.
+            return Ok(());
+        }
+        let store = self.place.open()?;
+        let mut texts = Texts::open(self.place.folder(), Access::Write)?;
         if is_behind {
             index_beside(&self.hub, &store, &mut texts, &self.options, told)?;
             self.hub.reads_past(false);

@@ -130,7 +130,7 @@ impl Doors<'_> {
 }
 
 /// Whether the answer came whole, and was that it is kept.
-fn is_taken(mut stream: impl Read + Write, request: &[u8]) -> bool {
+pub(crate) fn is_taken(mut stream: impl Read + Write, request: &[u8]) -> bool {
     let mut answer = String::new();
     let _ = stream.write_all(request).and_then(|()| stream.read_to_string(&mut answer));
     answer.starts_with("HTTP/1.1 200") && answer.contains("\r\n\r\n")

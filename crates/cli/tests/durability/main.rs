@@ -12,9 +12,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk;
+mod gone;
 mod index;
 mod ingest;
 mod kept;
+mod many;
 
 use std::{process::Child, thread, time::Duration};
 

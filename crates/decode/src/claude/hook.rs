@@ -67,6 +67,10 @@ impl Decoder for Hooks {
         let Self { cutter, state } = self;
         cutter.flush(&mut |place, cut| state.take(place, cut, sink));
     }
+
+    fn skip_to(&mut self, line: u64, offset: u64) {
+        self.cutter.skip_to(line, offset);
+    }
 }
 
 /// One payload. Fields of all events together.

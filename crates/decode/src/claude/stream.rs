@@ -84,6 +84,10 @@ impl Decoder for Stream {
         let Self { cutter, state } = self;
         cutter.flush(&mut |place, cut| state.take(place, cut, sink));
     }
+
+    fn skip_to(&mut self, line: u64, offset: u64) {
+        self.cutter.skip_to(line, offset);
+    }
 }
 
 /// One line. Fields of all line types together: they do not collide.

@@ -31,9 +31,15 @@ impl Loop {
         let needs_all = match command {
             Command::Ingest(..) | Command::KeepPast(..) | Command::Wake | Command::Stop => false,
             // What this hub was told itself is none of its business, and it is asked in the midst of many posts.
-            Command::Homes(..) => self.has_recalled,
+            Command::Homes(..) => self.recall.is_unconcluded,
             _ => true,
         };
+        if matches!(command, Command::Homes(..)) {
+            // Where its answer goes cannot be mended later.
+            while self.recall.is_under_way() && self.unkept.is_none() {
+                self.recall_portion();
+            }
+        }
         if self.owes && needs_all {
             self.conclude_pending(false);
         }
@@ -199,7 +205,7 @@ impl Loop {
             sessions: (self.rows.sessions().chain(self.rest.sessions())).count() as u64,
             held: self.rows.sessions().count() as u64,
             running: self.rows.running(),
-            is_reading: self.reads_past || !self.is_announced,
+            is_reading: self.reads_past || !self.is_announced || self.recall.is_under_way(),
             subscribers: self.subscribers.len() as u64,
             ..self.figures
         }

@@ -43,7 +43,7 @@ impl Loop {
         }
         let sessions: Vec<SessionId> = std::mem::take(&mut self.pending).into_iter().collect();
         self.owes = false;
-        self.has_recalled = false;
+        self.recall.is_unconcluded = false;
         self.has_new_order = false;
         // A failed commit is tried again before the next turn reads anything.
         let _ = self.conclude(&sessions, has_ended);
@@ -75,7 +75,7 @@ impl Loop {
         }
         if self.pending.is_empty() {
             self.owes = false;
-            self.has_recalled = false;
+            self.recall.is_unconcluded = false;
             self.has_new_order = false;
         }
         // Where many wait for their answers, these go before.

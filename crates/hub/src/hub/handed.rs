@@ -3,11 +3,10 @@
 //! A session comes with the first of its bytes, whether from a file or from a program. What was handed over of it before is then
 //! pushed first, as one that reads its files from their beginning does: a hub that let go of it, or has just begun, knows it whole.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
-use subscope_fold::{Limits, Now};
 use subscope_model::{Problem, SessionId, SourceId, Text};
-use subscope_store::ListQuery;
+use subscope_store::Received;
 
 use super::{Loop, conclude::describe};
 use crate::partitions::{Handed, Partitions};
@@ -16,8 +15,8 @@ use crate::partitions::{Handed, Partitions};
 /// new one, its rows lack them once it goes on, which is told as a problem.
 const AGAIN_BYTES: u64 = 64 << 20;
 
-/// How many sessions at work are taken up again by a hub that begins.
-const MOST_AT_WORK: usize = 1_000;
+/// How many problems of one body are told one by one.
+const PROBLEMS: usize = 100;
 
 /// The partitions as sources of the fold, and whom they told of.
 #[derive(Default)]
@@ -87,102 +86,81 @@ impl Loop {
         (told, problems, count)
     }
 
+    /// Folds the parts of a body of several sessions that is handed over now. Returns the same.
+    pub(super) fn fold_parts(&mut self, parts: &[Handed<'_>]) -> (Vec<SessionId>, Vec<Problem>, u64) {
+        let (mut told, mut problems, mut count) = (BTreeSet::new(), Vec::new(), 0);
+        for part in parts {
+            let (sessions, found, more) = self.fold_handed(part);
+            told.extend(sessions);
+            problems.extend(found);
+            count += more;
+        }
+        problems.truncate(PROBLEMS);
+        (told.into_iter().collect(), problems, count)
+    }
+
     /// Sees to it that the fold has what was handed over of a session that has come into it. Returns whether there was any.
     pub(super) fn look_up(&mut self, session: &SessionId) -> bool {
         if self.handed.sessions.contains_key(session) {
             return false;
         }
-        if self.told.has_rows(session, &*self.keeper) {
+        if self.recall.unsettled.contains(session) || self.told.has_rows(session, &*self.keeper) {
             return !self.fold_again(session).is_empty();
         }
-        // Nothing was handed over of whom nothing is known; what was and has no rows yet was taken up at the beginning.
+        // Nothing was handed over of whom nothing is known.
         self.handed.sessions.insert(session.clone(), OfSession::default());
         false
     }
 
     /// Folds what was handed over of a session, and returns in which dialects. So are others that it tells of.
-    fn fold_again(&mut self, session: &SessionId) -> BTreeSet<Text> {
+    pub(super) fn fold_again(&mut self, session: &SessionId) -> BTreeSet<Text> {
         let (mut dialects, mut wanted) = (BTreeSet::new(), vec![session.clone()]);
         let mut seen = BTreeSet::new();
         while let Some(session) = wanted.pop() {
             if !seen.insert(session.clone()) {
                 continue;
             }
+            self.recall.unsettled.remove(&session);
             self.handed.sessions.entry(session.clone()).or_default();
-            let received = match self.keeper.received_within(&session, AGAIN_BYTES) {
-                Ok(Some(received)) => received,
-                Ok(None) => {
+            let Self { keeper, handed, fold, pending, .. } = self;
+            let mut is_any = false;
+            let mut take = |one: Received| {
+                for part in Handed::of(&one) {
+                    let named = handed.partitions.named(&part);
+                    let source = handed.partitions.push_named(fold, &part, named.as_deref());
+                    let told = fold.take_changed();
+                    let others = || told.iter().filter(|told| **told != session).cloned();
+                    wanted.extend(others().filter(|other| !handed.sessions.contains_key(other)));
+                    pending.extend(others());
+                    handed.note(source, named.as_deref(), &told, part.body.len());
+                }
+                dialects.insert(Text::from(one.dialect.as_str()));
+                is_any = true;
+            };
+            match keeper.received_within(&session, AGAIN_BYTES, &mut take) {
+                Ok(true) => {}
+                Ok(false) => {
                     self.handed.sessions.entry(session.clone()).or_default().is_shared = true;
                     let limit = AGAIN_BYTES >> 20;
                     let what =
                         format!("more than {limit} MiB were handed over of it: they are not read again");
                     self.publish_problem(Problem { at: session.to_string(), what });
-                    continue;
                 }
                 Err(error) => {
-                    // It is looked for again when more comes of it.
-                    self.handed.sessions.remove(&session);
+                    if !is_any {
+                        // It is looked for again when more comes of it.
+                        self.handed.sessions.remove(&session);
+                    }
                     self.publish_problem(Problem { at: session.to_string(), what: describe(&error) });
-                    continue;
                 }
-            };
-            for one in &received {
-                let handed = Handed::of(one);
-                let named = self.handed.partitions.named(&handed);
-                let source = self.handed.partitions.push_named(&mut self.fold, &handed, named.as_deref());
-                let told = self.fold.take_changed();
-                let others = || told.iter().filter(|told| **told != session).cloned();
-                wanted.extend(others().filter(|other| !self.handed.sessions.contains_key(other)));
-                self.pending.extend(others());
-                self.handed.note(source, named.as_deref(), &told, one.body.len());
-                dialects.insert(Text::from(one.dialect.as_str()));
             }
-            if !received.is_empty() {
+            if is_any {
                 self.reread.insert(session);
             }
         }
         // They were told to whoever handed it over.
         let _ = self.fold.take_problems();
         dialects
-    }
-
-    /// Takes up what a process of before acknowledged and did not come to conclude, and what was handed over of sessions at work.
-    /// What that process told is not told again.
-    pub(super) fn recall(&mut self) {
-        let unsettled = self.keeper.unsettled().unwrap_or_default();
-        let mut told: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
-        for session in unsettled {
-            let dialects = self.fold_again(&session);
-            told.insert(session, dialects);
-        }
-        let rows = self.keeper.list(&ListQuery::live(MOST_AT_WORK)).unwrap_or_default();
-        for session in rows.into_iter().map(|row| row.id).filter(|session| !told.contains_key(session)) {
-            if !self.fold_again(&session).is_empty() {
-                self.recalled.push(session);
-            }
-        }
-        self.pass_over(&self.recalled.clone());
-        self.owes |= !told.is_empty();
-        self.has_recalled = self.owes;
-        self.make_whole(&told);
-        self.pending.extend(told.into_keys());
-    }
-
-    /// Those of the sessions at work that were taken up and go on, as far as is known: time alone may change them. One of which
-    /// less is to be had than is kept keeps its rows as they are.
-    pub(super) fn recalled_at_work(&mut self) -> Vec<SessionId> {
-        let mut found = std::mem::take(&mut self.recalled);
-        self.make_whole(&found.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
-        let (at, limits) = (self.driver.now(), Limits::endless());
-        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
-        found.retain(|session| {
-            let kept = self.keeper.tree(session).ok().flatten();
-            kept.zip(self.fold.tree(session, &now)).is_some_and(|(kept, folded)| {
-                folded.agents.len() >= kept.agents.len()
-                    && folded.session.ended_at_ms >= kept.session.ended_at_ms
-            })
-        });
-        found
     }
 
     /// Folds again what was handed over of a session that the fold has forgotten.

@@ -11,6 +11,7 @@ use super::{Loop, conclude::describe, stop::Asked};
 use crate::{
     clock,
     command::{Ingest, IngestError, Reply, Taken},
+    lines::divided,
     partitions::Handed,
 };
 
@@ -51,7 +52,8 @@ impl Loop {
         if all.is_empty() {
             return;
         }
-        if let Err(error) = self.keep_again() {
+        let in_place = self.keeper.check_place().map_err(|error| describe(&error));
+        if let Err(error) = in_place.and_then(|()| self.keep_again()) {
             self.figures.refused += all.len() as u64;
             for (_, reply) in all {
                 reply(Err(IngestError::Store(error.clone())));
@@ -80,13 +82,13 @@ impl Loop {
                 }
             }
         }
-        let Group { received, sessions, answers, .. } = group;
+        let Group { received, bytes, sessions, answers, .. } = group;
         if received.is_empty() && sessions.is_empty() {
             answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
             return;
         }
         self.last_group = self.last_group.max(received.len());
-        let (count, bytes) = (received.len(), received.iter().map(|it| it.body.len()).sum::<usize>());
+        let count = received.len();
         match self.keep(Commit { received, ..Commit::default() }) {
             Ok(()) => {
                 self.figures.ingests += count as u64;
@@ -116,15 +118,27 @@ impl Loop {
 
     /// Folds one and puts it to what is to be kept. Whoever asks something is answered from what was known before.
     pub(super) fn take_one(&mut self, ingest: Ingest, group: &mut Group) -> Taken {
-        let Ingest { source, session, dialect, key, received_ms, mut body, asks } = ingest;
+        let Ingest { source, session, dialect, key, received_ms, mut body, begins, asks } = ingest;
         if body.last().is_some_and(|last| *last != b'\n') {
             body.push(b'\n');
         }
         let received_ms = received_ms.unwrap_or_else(clock::now_ms);
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         group.keys.insert((source.clone(), key.clone()));
-        let told = Handed { source: &source, dialect, session: session.as_deref(), received_ms, body: &body };
-        let (sessions, problems, problem_count) = self.fold_handed(&told);
+        let parts = if session.is_none() { divided(dialect, begins, &body) } else { Vec::new() };
+        let told = Handed {
+            source: &source,
+            dialect,
+            session: session.as_deref(),
+            received_ms,
+            begins: None,
+            body: &body,
+        };
+        let (sessions, problems, problem_count) = if parts.is_empty() {
+            self.fold_handed(&told)
+        } else {
+            self.fold_parts(&parts.iter().map(|part| told.part(part)).collect::<Vec<_>>())
+        };
         self.figures.problems += problem_count;
         let answer = self.answer(asks, &Asked { dialect, key: &key, body: &body }, group);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
@@ -132,7 +146,20 @@ impl Loop {
             group.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
         }
         let touched = sessions.clone();
-        group.received.push(Received { source, session, dialect, key, received_ms, body, sessions: touched });
+        group.bytes += body.len();
+        if !parts.is_empty() {
+            body.clear();
+        }
+        group.received.push(Received {
+            source,
+            session,
+            dialect,
+            key,
+            received_ms,
+            body,
+            parts,
+            sessions: touched,
+        });
         Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer }
     }
 }
@@ -142,6 +169,7 @@ impl Loop {
 pub(super) struct Group {
     keys: HashSet<(String, String)>,
     received: Vec<Received>,
+    bytes: usize,
     /// The sessions that it tells of, with the dialects.
     sessions: BTreeMap<SessionId, BTreeSet<Text>>,
     answers: Vec<(Answer, Taken)>,

@@ -5,7 +5,7 @@
 //! one, a second for fifty of agents with hundreds of calls.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -18,13 +18,16 @@ const AGENT_BYTES: usize = 1_200;
 const CALL_BYTES: usize = 180;
 
 #[derive(Default)]
-pub(super) struct News(BTreeMap<SessionId, OfSession>);
+pub(super) struct News {
+    sessions: BTreeMap<SessionId, OfSession>,
+    /// Those of which something is still to be told: few of many.
+    waiting: BTreeSet<SessionId>,
+}
 
 struct OfSession {
     /// Rows with a greater rev are news.
     told: u64,
     removed: Vec<AgentId>,
-    is_waiting: bool,
     /// Before this nothing more is told.
     rests_until: Instant,
 }
@@ -32,31 +35,33 @@ struct OfSession {
 impl News {
     /// A session was told whole.
     pub(super) fn told_whole(&mut self, session: &SessionId, rev: u64, now: Instant) {
-        let of = OfSession { told: rev, removed: Vec::new(), is_waiting: false, rests_until: now };
-        self.0.insert(session.clone(), of);
+        let of = OfSession { told: rev, removed: Vec::new(), rests_until: now };
+        self.waiting.remove(session);
+        self.sessions.insert(session.clone(), of);
     }
 
     /// Something of a session changed, and these agents are no more.
     pub(super) fn add(&mut self, session: &SessionId, removed: Vec<AgentId>) {
-        if let Some(of) = self.0.get_mut(session) {
+        if let Some(of) = self.sessions.get_mut(session) {
             of.removed.extend(removed);
-            of.is_waiting = true;
+            self.waiting.insert(session.clone());
         }
     }
 
     /// Whether something of a session is still to be told.
     pub(super) fn is_waiting(&self, session: &SessionId) -> bool {
-        self.0.get(session).is_some_and(|of| of.is_waiting)
+        self.waiting.contains(session)
     }
 
     /// Nothing more will be told of a session before it is told whole.
     pub(super) fn release(&mut self, session: &SessionId) {
-        self.0.remove(session);
+        self.sessions.remove(session);
+        self.waiting.remove(session);
     }
 
     /// How long until some are to be told.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
-        let waiting = self.0.values().filter(|of| of.is_waiting);
+        let waiting = self.waiting.iter().filter_map(|session| self.sessions.get(session));
         waiting.map(|of| of.rests_until.saturating_duration_since(now)).min()
     }
 
@@ -69,12 +74,14 @@ impl News {
         shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
     ) -> Vec<Update> {
         let mut all = Vec::new();
-        for (session, of) in &mut self.0 {
-            if !of.is_waiting || (!is_all && of.rests_until > now) {
+        let mut later = BTreeSet::new();
+        for session in std::mem::take(&mut self.waiting) {
+            let Some(of) = self.sessions.get_mut(&session) else { continue };
+            if !is_all && of.rests_until > now {
+                later.insert(session);
                 continue;
             }
-            of.is_waiting = false;
-            let Some(tree) = shown(session) else { continue };
+            let Some(tree) = shown(&session) else { continue };
             let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > of.told);
             let agents: Vec<Agent> = tree.agents.iter().filter(|agent| is_news(agent.rev)).cloned().collect();
             of.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
@@ -88,6 +95,7 @@ impl News {
                 all.push(Update::Change(Box::new(Change { session, agents, removed })));
             }
         }
+        self.waiting = later;
         all
     }
 }

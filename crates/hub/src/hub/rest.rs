@@ -27,6 +27,9 @@ const STAYS_A_MEGABYTE: Duration = Duration::from_secs(10);
 /// How long readers that come are shown a session that has changed: as long as a hub that begins follows its files.
 const SHOWN: Duration = Duration::from_secs(15 * 60);
 
+/// How many of them at most: each is read and sent to whoever comes.
+const MOST_SHOWN: usize = 1_000;
+
 /// What was let go of.
 #[derive(Default)]
 pub(super) struct Rest {
@@ -100,6 +103,14 @@ impl Loop {
         }
     }
 
+    /// Lets go of a session that was concluded and written just now, though it may be at work: time does not change it until
+    /// something comes of it.
+    pub(super) fn set_aside(&mut self, session: &SessionId) {
+        self.deadlines.remove(session);
+        self.paces.remove(session);
+        self.release(session, clock::tick());
+    }
+
     /// Lets go of a session, if nothing of it is awaited. Returns whether it did.
     pub(super) fn release(&mut self, session: &SessionId, concluded: Instant) -> bool {
         let is_awaited = self.pending.contains(session)
@@ -125,7 +136,9 @@ impl Loop {
         self.told.release(session);
         self.copies.release(session);
         self.begin.goes_on(session);
-        self.rest.sessions.insert(session.clone(), concluded);
+        if self.rest.sessions.len() < MOST_SHOWN {
+            self.rest.sessions.insert(session.clone(), concluded);
+        }
         true
     }
 }

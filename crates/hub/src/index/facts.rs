@@ -11,7 +11,7 @@ use std::{
 use subscope_collect::read;
 use subscope_fold::{Fold, FoldOptions, Keep as Depth, Now, Told, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
-use subscope_store::{Commit, Held, Source};
+use subscope_store::{Commit, Held, Ledger, Location, Source, Sqlite};
 
 use super::{IndexError, IndexOptions, Keep, Run, plan::Work, workers};
 use crate::{
@@ -41,19 +41,21 @@ struct Folded {
 pub(super) fn write(
     run: &mut Run<'_>,
     groups: &[Work],
+    store: &Location,
     most_rows: usize,
     keep: Keep<'_>,
 ) -> Result<(), IndexError> {
     let (next, options) = (AtomicUsize::new(0), run.options);
     std::thread::scope(|scope| {
-        let (sender, folded) = sync_channel::<Folded>(QUEUE);
+        let (sender, folded) = sync_channel::<Result<Folded, IndexError>>(QUEUE);
         for _ in 0..workers(options).min(groups.len()) {
             let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || fold_all(groups, next, options, &sender));
+            scope.spawn(move || fold_all(groups, next, store, options, &sender));
         }
         drop(sender);
         let mut batch = Batch::default();
         for one in folded {
+            let one = one?;
             let rows = one.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
             if batch.rows > 0 && batch.rows + rows > most_rows {
                 batch.keep(run, keep)?;
@@ -112,16 +114,29 @@ fn rows(tree: &Tree) -> usize {
 }
 
 /// Takes sessions until none is left. The writer's going away ends it early.
-fn fold_all(groups: &[Work], next: &AtomicUsize, options: &IndexOptions, sender: &SyncSender<Folded>) {
-    let mut chunk = Vec::new();
+fn fold_all(
+    groups: &[Work],
+    next: &AtomicUsize,
+    store: &Location,
+    options: &IndexOptions,
+    sender: &SyncSender<Result<Folded, IndexError>>,
+) {
+    let (mut chunk, mut inbox) = (Vec::new(), None);
     while let Some(work) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-        if sender.send(fold(work, options, &mut chunk)).is_err() {
+        if sender.send(fold(work, store, &mut inbox, options, &mut chunk)).is_err() {
             return;
         }
     }
 }
 
-fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
+/// Folds a session. What was handed over of it is read by this thread's own connection, `inbox`, one body at a time.
+fn fold(
+    work: &Work,
+    store: &Location,
+    inbox: &mut Option<Sqlite>,
+    options: &IndexOptions,
+    chunk: &mut Vec<u8>,
+) -> Result<Folded, IndexError> {
     let mut fold = Fold::new(FoldOptions { keep: Depth::Rows, cutoff: None, events: false });
     let mut folded = Folded::default();
     let mut is_damaged = false;
@@ -140,7 +155,7 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
     }
     if is_damaged && work.has_rows {
         folded.gone = fold.sessions().cloned().collect();
-        return folded;
+        return Ok(folded);
     }
     // What was handed over may tell of other sessions too: these are not made here.
     let mut sessions: Vec<SessionId> = fold.sessions().cloned().collect();
@@ -148,8 +163,16 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
         sessions.retain(|session| fold.has_root(session));
     }
     let mut partitions = Partitions::default();
-    for one in &work.received {
-        partitions.push(&mut fold, &Handed::of(one));
+    if let Some(session) = &work.session {
+        let inbox = match inbox {
+            Some(inbox) => inbox,
+            none => none.insert(store.open()?),
+        };
+        inbox.received_within(session, u64::MAX, &mut |one| {
+            for handed in Handed::of(&one) {
+                partitions.push(&mut fold, &handed);
+            }
+        })?;
     }
     let now = Now {
         at: options.now_ms,
@@ -177,5 +200,5 @@ fn fold(work: &Work, options: &IndexOptions, chunk: &mut Vec<u8>) -> Folded {
         };
         folded.sources.extend(work.files.iter().map(source));
     }
-    folded
+    Ok(folded)
 }

@@ -15,13 +15,13 @@ pub use copies::elsewhere;
 use subscope_collect::{CollectError, archive::Archive};
 use subscope_fold::Limits;
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
-use subscope_store::{Commit, Ledger, LedgerError, Sqlite, Texts};
+use subscope_store::{Commit, Ledger, LedgerError, Location, OpenError, Sqlite, Texts};
 
 use self::{
     copies::Comparison,
     plan::{Plan, Work},
 };
-use crate::{clock, command::IngestError, handle::HubHandle};
+use crate::{clock, command::IngestError, handle::HubHandle, hub::divide_old};
 
 /// How many rows (agents and calls) are one commit at most, of several sessions, where nobody else writes: enough that
 /// commits cost little, few enough that the first are seen at once.
@@ -89,6 +89,9 @@ pub enum IndexError {
     /// Something could not be kept.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// What was handed over cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// Something could not be removed from the archive.
     #[error("cannot remove it from the archive")]
     Archive(#[source] std::io::Error),
@@ -114,6 +117,7 @@ pub fn index(
     told: Told<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
+    divide_old(store)?;
     let mut run = Run::new(store, texts.as_deref(), options, told)?;
     // A pass replaces each row once at most.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
@@ -199,6 +203,7 @@ pub fn index_texts(
 /// An index under way.
 struct Run<'a> {
     plan: Plan,
+    store: Location,
     options: &'a IndexOptions,
     report: Report,
     progress: Progress,
@@ -215,8 +220,14 @@ impl<'a> Run<'a> {
         let mut report = Report::default();
         let plan = plan::plan(store, texts, options, &mut report)?;
         let total_bytes = plan.fact_bytes() + plan.text_bytes();
-        let mut run =
-            Self { plan, options, report, progress: Progress { total_bytes, ..Progress::default() }, told };
+        let mut run = Self {
+            plan,
+            store: store.location().clone(),
+            options,
+            report,
+            progress: Progress { total_bytes, ..Progress::default() },
+            told,
+        };
         run.tell()?;
         Ok(run)
     }
@@ -235,7 +246,7 @@ impl<'a> Run<'a> {
             keep(Commit { gone, ..Commit::default() })?;
         }
         let groups = std::mem::take(&mut self.plan.groups);
-        facts::write(self, &groups, most_rows, keep)?;
+        facts::write(self, &groups, &self.store.clone(), most_rows, keep)?;
         self.progress.has_facts = true;
         self.tell()
     }
@@ -250,7 +261,7 @@ impl<'a> Run<'a> {
     ) -> Result<(), IndexError> {
         // Nothing new is read by it.
         let before = (self.report.clone(), self.progress);
-        facts::write(self, again, most_rows, keep)?;
+        facts::write(self, again, &self.store.clone(), most_rows, keep)?;
         (self.report, self.progress) = before;
         keep(comparison.finish())
     }

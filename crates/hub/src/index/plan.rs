@@ -11,7 +11,7 @@ use std::{
 use subscope_collect::{CollectError, Found, Group, Role, expand};
 use subscope_fold::Elsewhere;
 use subscope_model::{Problem, SessionId};
-use subscope_store::{Identity, LedgerError, Received, Sqlite, Texts};
+use subscope_store::{Identity, LedgerError, Sqlite, Texts};
 
 use super::{IndexError, IndexOptions, Report, copies};
 
@@ -29,8 +29,8 @@ pub(super) struct Plan {
 pub(super) struct Work {
     /// Its files as they stood just before they are read.
     pub(super) files: Vec<(Found, Identity)>,
-    /// What programs handed over of it: rows are made of all that is known of a session.
-    pub(super) received: Vec<Received>,
+    /// Of which what programs handed over is read as well: rows are made of all that is known of a session.
+    pub(super) session: Option<SessionId>,
     /// What of its sessions is known to count elsewhere.
     pub(super) elsewhere: Arc<BTreeMap<SessionId, Elsewhere>>,
     /// Whether rows were made of all these files before, and only the archive's may differ since: where one of them is
@@ -95,12 +95,10 @@ pub(super) fn plan(
         plan.files.extend(unread.cloned());
         if is_changed || is_in(&due) {
             let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
-            let received =
-                session.map(|session| store.received_of(&session)).transpose()?.unwrap_or_default();
             let is_past =
                 |it: &(Found, Identity)| of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it));
             let has_rows = files.iter().all(is_past);
-            plan.groups.push(Work { files, received, elsewhere: Arc::clone(&elsewhere), has_rows });
+            plan.groups.push(Work { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
         }
         Ok(())
     };
@@ -273,13 +271,12 @@ pub(super) fn again(
         }
     }
     let whole = files.into_iter().filter(|(session, _)| !gone.contains(session));
-    whole
+    Ok(whole
         .map(|(session, mut files)| {
             in_order(&mut files);
-            let received = store.received_of(&session)?;
-            Ok(Work { files, received, elsewhere: Arc::clone(&elsewhere), has_rows: true })
+            Work { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
         })
-        .collect()
+        .collect())
 }
 
 /// How a file stands now; all zero where it is gone.

@@ -20,7 +20,6 @@ use subscope_store::{
 };
 
 use super::{IndexError, Run, workers};
-use crate::partitions::Handed;
 
 /// How many sealed segments may wait for the writer, which puts one down in less time than a reader fills one: tens of
 /// megabytes each.
@@ -153,9 +152,8 @@ fn inbox_segment(rows: &[(u64, Received)], last: u64, forgotten: &BTreeSet<Sessi
 
 /// Adds what a row of the inbox says of a session.
 fn add_received(number: u64, received: &Received, session: &SessionId, batch: &mut TextBatch) {
-    let handed = Handed::of(received);
     // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
-    let Some(dialect) = handed.dialect else { return };
+    let Some(dialect) = Dialect::parse(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
     let mut keep = |said: Seen<'_>| {
         if !is_its_own && said.session != Some(session.as_str()) {

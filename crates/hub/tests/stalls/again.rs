@@ -94,6 +94,7 @@ impl Watching {
             key: key.to_owned(),
             received_ms: Some(self.clock.now()),
             body: line.line().into_bytes(),
+            begins: None,
             asks: Asks::Nothing,
         };
         self.handle.ingest(ingest, Box::new(move |taken| sender.send(taken).unwrap())).unwrap();

@@ -51,6 +51,7 @@ pub(super) async fn post(
     let ingest = Ingest {
         key: delivery(&headers),
         received_ms: received(&headers),
+        begins: None,
         asks: Asks::WhetherToGoOn,
         ..hook_ingest("", None, body)
     };

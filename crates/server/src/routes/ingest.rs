@@ -1,6 +1,9 @@
 //! `POST /api/v1/ingest/{dialect}`: lines of one dialect.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use axum::{
     Json,
@@ -38,6 +41,8 @@ pub(super) struct Told {
     repeat: bool,
     lines: u64,
     sessions: Vec<SessionId>,
+    #[serde(skip)]
+    known: HashSet<SessionId>,
     /// The first hundred.
     problems: Vec<Problem>,
     problem_count: u64,
@@ -47,8 +52,8 @@ impl Told {
     fn add(&mut self, part: Taken) {
         self.repeat &= part.is_repeat;
         self.lines += part.lines;
-        let known: Vec<_> = part.sessions.into_iter().filter(|id| !self.sessions.contains(id)).collect();
-        self.sessions.extend(known);
+        let fresh = part.sessions.into_iter().filter(|session| self.known.insert(session.clone()));
+        self.sessions.extend(fresh);
         self.problems.extend(part.problems);
         self.problems.truncate(PROBLEMS);
         self.problem_count += part.problem_count;
@@ -96,6 +101,7 @@ pub(super) async fn post(
         repeat: true,
         lines: 0,
         sessions: Vec::new(),
+        known: HashSet::new(),
         problems: Vec::new(),
         problem_count: 0,
     };

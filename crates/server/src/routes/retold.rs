@@ -261,8 +261,7 @@ fn write(form: Form, mask: Mask, Retold { tree, events, traces }: Retold) -> std
         Form::Trace => json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?,
         Form::Execution => json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &traces)?))?,
         Form::Checkpoint => {
-            let checkpoint =
-                Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
+            let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
             json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &checkpoint)?))?;
         }
         Form::Feed => json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,

@@ -19,23 +19,18 @@ const BATCH: usize = 1000;
 pub(super) struct Filing {
     /// Sources and keys.
     keys: HashSet<(String, String)>,
+    /// How many sessions are told of, each counted with every row.
+    sessions: usize,
     told: usize,
 }
 
 impl Filing {
-    /// Finds what a process of before has left.
-    pub(super) fn of(db: &Connection) -> rusqlite::Result<Self> {
-        let mut statement = db.prepare(
-            "SELECT source, key FROM inbox WHERE no > (SELECT value FROM meta WHERE key = 'filed_no')",
-        )?;
-        let keys = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let keys = keys.collect::<rusqlite::Result<_>>()?;
-        let told: i64 = db.query_row(
-            "SELECT count(*) FROM changes WHERE seq > (SELECT value FROM meta WHERE key = 'filed_seq')",
-            [],
-            |row| row.get(0),
-        )?;
-        Ok(Self { keys, told: usize::try_from(told).unwrap_or(usize::MAX) })
+    /// Files what a process of before has left.
+    pub(super) fn begin(db: &mut Connection) -> rusqlite::Result<Self> {
+        let transaction = db.transaction()?;
+        Self::everything(&transaction)?;
+        transaction.commit()?;
+        Ok(Self::default())
     }
 
     pub(super) fn has_received(&self, db: &Connection, source: &str, key: &str) -> rusqlite::Result<bool> {
@@ -51,9 +46,11 @@ impl Filing {
         &self,
         db: &Transaction<'_>,
         received: HashSet<(&str, &str)>,
+        sessions: usize,
         told: usize,
     ) -> rusqlite::Result<Taken> {
-        let file_received = self.keys.len() + received.len() >= BATCH;
+        // Whoever asks for a session looks through all that are told of by what is not filed.
+        let file_received = (self.keys.len() + received.len()).max(self.sessions + sessions) >= BATCH;
         let file_told = self.told + told >= BATCH;
         if file_received {
             file_all_received(db)?;
@@ -63,14 +60,20 @@ impl Filing {
         }
         let own = |(source, key): (&str, &str)| (source.to_owned(), key.to_owned());
         let keys = if file_received { None } else { Some(received.into_iter().map(own).collect()) };
-        Ok(Taken { keys, told: if file_told { None } else { Some(told) } })
+        Ok(Taken { keys, sessions, told: if file_told { None } else { Some(told) } })
     }
 
     /// The transaction is committed.
     pub(super) fn settle(&mut self, taken: Taken) {
         match taken.keys {
-            Some(keys) => self.keys.extend(keys),
-            None => self.keys.clear(),
+            Some(keys) => {
+                self.keys.extend(keys);
+                self.sessions += taken.sessions;
+            }
+            None => {
+                self.keys.clear();
+                self.sessions = 0;
+            }
         }
         self.told = taken.told.map_or(0, |told| self.told + told);
     }
@@ -79,7 +82,7 @@ impl Filing {
     pub(super) fn everything(db: &Transaction<'_>) -> rusqlite::Result<Taken> {
         file_all_received(db)?;
         file_all_told(db)?;
-        Ok(Taken { keys: None, told: None })
+        Ok(Taken { keys: None, sessions: 0, told: None })
     }
 }
 
@@ -97,6 +100,7 @@ impl hashbrown::Equivalent<(String, String)> for Named<'_> {
 #[derive(Debug)]
 pub(super) struct Taken {
     keys: Option<Vec<(String, String)>>,
+    sessions: usize,
     told: Option<usize>,
 }
 

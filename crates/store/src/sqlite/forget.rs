@@ -78,6 +78,10 @@ fn received(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<()> {
              AND NOT EXISTS (SELECT 1 FROM inbox_of other WHERE other.no = o.no AND other.session <> ?1))",
         params![id],
     )?;
+    db.execute(
+        "DELETE FROM inbox_parts WHERE session = ?1 AND no IN (SELECT no FROM inbox_of WHERE session = ?1)",
+        params![id],
+    )?;
     db.execute("DELETE FROM inbox_of WHERE session = ?1", params![id])?;
     Ok(())
 }

@@ -4,6 +4,7 @@ mod checkpoints;
 mod filing;
 mod forget;
 mod held;
+mod location;
 mod pack;
 mod query;
 mod schema;
@@ -19,9 +20,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
 
 pub use held::Kin;
+pub use location::Location;
 
 use self::{checkpoints::Checkpoints, filing::Filing, pack::Packer};
-use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Received, Source};
+use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Part, Received, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -85,6 +87,7 @@ pub struct Sqlite {
     /// Where it writes; it ends behind the connection.
     _checkpoints: Option<Checkpoints>,
     filing: Filing,
+    location: Location,
     /// What the rows are made by: rows made by other rules are due for a rebuild.
     rules: String,
     next_seq: u64,
@@ -137,19 +140,26 @@ impl Sqlite {
         let (next_seq, next_rev) = (place("next_seq")?, place("next_rev")?);
         let (mut filing, mut checkpoints) = (Filing::default(), None);
         if access == Access::Write {
-            filing = Filing::of(&db).map_err(wrong)?;
+            filing = Filing::begin(&mut db).map_err(wrong)?;
             checkpoints = Some(Checkpoints::beside(&mut db, path).map_err(wrong)?);
         }
+        let location = Location::new(folder, rules, lock.as_ref()).map_err(failed)?;
         Ok(Self {
             db,
             _checkpoints: checkpoints,
             filing,
+            location,
             rules: rules.to_owned(),
             next_seq,
             next_rev,
             packer: Packer::default(),
             _lock: lock,
         })
+    }
+
+    /// Where it stands.
+    pub fn location(&self) -> &Location {
+        &self.location
     }
 
     /// Whether somebody writes the store of a data folder, or is about to.
@@ -172,7 +182,9 @@ impl Sqlite {
 
     /// Returns what was received of a session, in the order in which it came; `sessions` is left empty.
     pub fn received_of(&self, session: &SessionId) -> Result<Vec<Received>, LedgerError> {
-        query::received_of(&self.db, session)
+        let mut all = Vec::new();
+        query::received_of(&self.db, session, &mut |received| all.push(received))?;
+        Ok(all)
     }
 
     /// Returns rows of the inbox behind one, with their numbers, in order: so many that their bodies are about `bytes` as they are
@@ -281,7 +293,16 @@ impl Ledger for Sqlite {
         let Self { db, filing, packer, rules, .. } = self;
         write::commit(db, filing, packer, rules, commit, &events, seq).map_err(wrong)?;
         self.next_seq = seq;
+        // What went into a file that nobody finds again is not kept.
+        self.check_place()?;
         Ok(events)
+    }
+
+    fn check_place(&self) -> Result<(), LedgerError> {
+        if self.location.is_in_place() {
+            return Ok(());
+        }
+        Err(LedgerError::Gone(self.location.folder().to_owned()))
     }
 
     fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
@@ -295,11 +316,29 @@ impl Ledger for Sqlite {
         self.filing.has_received(&self.db, source, key).map_err(wrong)
     }
 
-    fn received_within(&self, session: &SessionId, bytes: u64) -> Result<Option<Vec<Received>>, LedgerError> {
-        if query::received_bytes(&self.db, session).map_err(wrong)? > bytes {
-            return Ok(None);
+    fn received_within(
+        &self,
+        session: &SessionId,
+        bytes: u64,
+        each: &mut dyn FnMut(Received),
+    ) -> Result<bool, LedgerError> {
+        if self.received_bytes(session)? > bytes {
+            return Ok(false);
         }
-        query::received_of(&self.db, session).map(Some)
+        query::received_of(&self.db, session, each).map(|()| true)
+    }
+
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
+        query::received_bytes(&self.db, session).map_err(wrong)
+    }
+
+    fn undivided(&self) -> Result<Option<(i64, Received)>, LedgerError> {
+        query::undivided(&self.db)
+    }
+
+    fn divide(&mut self, place: i64, parts: &[Part]) -> Result<(), LedgerError> {
+        let Self { db, packer, .. } = self;
+        write::divide(db, packer, place, parts).map_err(wrong)
     }
 
     fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {

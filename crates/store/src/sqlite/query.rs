@@ -12,7 +12,7 @@ use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, Stats
 
 use super::{filing, pack, wrong};
 use crate::{
-    Identity, LedgerError, ListQuery, Named, Received, Source,
+    Identity, LedgerError, ListQuery, Named, Part, Received, Source,
     days::{self, By},
 };
 
@@ -268,94 +268,132 @@ pub(super) fn unsettled(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
 /// Returns how many bytes of what was received of a session are kept, as they are kept.
 pub(super) fn received_bytes(db: &Connection, session: &SessionId) -> rusqlite::Result<u64> {
     let mut statement = db.prepare_cached(&format!(
-        "SELECT coalesce(sum(length(body)), 0) FROM inbox WHERE no IN ({})",
+        "SELECT coalesce(sum(length(coalesce(part.body, inbox.body))), 0) FROM inbox {PARTS} WHERE inbox.no IN ({})",
         filing::RECEIVED_OF
     ))?;
     statement.query_row([session.as_str()], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
 }
 
-/// Returns what was received of a session, in the order in which it came.
-pub(super) fn received_of(db: &Connection, session: &SessionId) -> Result<Vec<Received>, LedgerError> {
-    let read = || -> rusqlite::Result<Vec<Packed>> {
-        let mut statement = db.prepare_cached(&format!(
-            "SELECT source, session, key, dialect, received_ms, body FROM inbox WHERE no IN ({}) ORDER BY no",
-            filing::RECEIVED_OF
-        ))?;
-        let rows = statement.query_map([session.as_str()], packed)?;
-        rows.collect()
-    };
-    unpack(read().map_err(wrong)?)
+/// The parts of the inbox's rows that are of a session, `?1`.
+const PARTS: &str = "LEFT JOIN inbox_parts part ON part.no = inbox.no AND part.session = ?1";
+
+/// What a row of the inbox is read from.
+const RECEIVED: &str = "source, inbox.session, key, dialect, received_ms, inbox.body";
+
+/// Hands over what was received of a session, in the order in which it came.
+pub(super) fn received_of(
+    db: &Connection,
+    session: &SessionId,
+    each: &mut dyn FnMut(Received),
+) -> Result<(), LedgerError> {
+    let query = format!(
+        "SELECT {RECEIVED}, part.line, part.offset, part.body FROM inbox {PARTS} WHERE inbox.no IN ({})
+         ORDER BY inbox.no, part.line",
+        filing::RECEIVED_OF
+    );
+    let mut statement = db.prepare_cached(&query).map_err(wrong)?;
+    let mut rows = statement.query([session.as_str()]).map_err(wrong)?;
+    while let Some(row) = rows.next().map_err(wrong)? {
+        let mut received = received(row)?;
+        let line: Option<i64> = row.get("line").map_err(wrong)?;
+        if let Some(line) = line {
+            let offset: i64 = row.get("offset").map_err(wrong)?;
+            let body = unpacked(row.get(8).map_err(wrong)?)?;
+            let (line, offset) = (line.unsigned_abs(), offset.unsigned_abs());
+            received.parts.push(Part { session: session.clone(), line, offset, body });
+        }
+        each(received);
+    }
+    Ok(())
 }
 
-/// Returns rows of the inbox behind one, with their numbers, of about so many packed bytes.
+/// Returns the first body of several sessions that is not divided, with its place.
+pub(super) fn undivided(db: &Connection) -> Result<Option<(i64, Received)>, LedgerError> {
+    let query = format!("SELECT {RECEIVED}, inbox.no FROM inbox WHERE no = (SELECT min(no) FROM undivided)");
+    let mut statement = db.prepare_cached(&query).map_err(wrong)?;
+    let mut rows = statement.query([]).map_err(wrong)?;
+    let Some(row) = rows.next().map_err(wrong)? else { return Ok(None) };
+    Ok(Some((row.get("no").map_err(wrong)?, received(row)?)))
+}
+
+fn received(row: &rusqlite::Row<'_>) -> Result<Received, LedgerError> {
+    let read = || -> rusqlite::Result<(Received, Vec<u8>)> {
+        let received = Received {
+            source: row.get(0)?,
+            session: row.get(1)?,
+            key: row.get(2)?,
+            dialect: row.get(3)?,
+            received_ms: row.get(4)?,
+            body: Vec::new(),
+            parts: Vec::new(),
+            sessions: Vec::new(),
+        };
+        Ok((received, row.get(5)?))
+    };
+    let (received, packed) = read().map_err(wrong)?;
+    Ok(Received { body: unpacked(packed)?, ..received })
+}
+
+/// Returns rows of the inbox behind one, with their numbers, of about so many packed bytes. A body that is divided by session is
+/// put together again.
 pub(super) fn received_after(
     db: &Connection,
     row: u64,
     bytes: u64,
 ) -> Result<Vec<(u64, Received)>, LedgerError> {
-    let read = || -> rusqlite::Result<Vec<(u64, Option<String>, Packed)>> {
-        let mut statement = db.prepare_cached(
-            "SELECT source, session, key, dialect, received_ms, body, no, sessions FROM inbox WHERE no > ?1 ORDER BY no",
-        )?;
-        let mut rows = statement.query([i64::try_from(row).unwrap_or(i64::MAX)])?;
-        let (mut all, mut taken) = (Vec::new(), 0);
-        while taken < bytes
-            && let Some(row) = rows.next()?
-        {
-            let one = packed(row)?;
-            taken += one.1.len() as u64 + ROW_BYTES;
-            all.push((row.get::<_, i64>(6)?.unsigned_abs(), row.get(7)?, one));
-        }
-        Ok(all)
-    };
-    let unpacked = read().map_err(wrong)?.into_iter().map(|(number, told, packed)| {
-        let broken = |error| LedgerError::Storage(Box::new(error));
-        let one = unpack_one(packed)?;
+    let query = format!("SELECT {RECEIVED}, no, sessions FROM inbox WHERE no > ?1 ORDER BY no");
+    let mut statement = db.prepare_cached(&query).map_err(wrong)?;
+    let mut rows = statement.query([i64::try_from(row).unwrap_or(i64::MAX)]).map_err(wrong)?;
+    let (mut all, mut taken) = (Vec::new(), 0);
+    while taken < bytes
+        && let Some(row) = rows.next().map_err(wrong)?
+    {
+        let no: i64 = row.get(6).map_err(wrong)?;
+        let told: Option<String> = row.get(7).map_err(wrong)?;
+        let one = received(row)?;
+        let body = whole_body(db, no, one.body)?;
         let sessions = match told {
-            Some(told) => serde_json::from_str::<Vec<SessionId>>(&told).map_err(broken)?,
+            Some(told) => serde_json::from_str::<Vec<SessionId>>(&told)
+                .map_err(|error| LedgerError::Storage(Box::new(error)))?,
             None => one.session.as_deref().map(session_id).into_iter().collect(),
         };
-        Ok((number, Received { sessions, ..one }))
-    });
-    unpacked.collect()
+        taken += body.len() as u64 / PACKED_SHARE + ROW_BYTES;
+        all.push((no.unsigned_abs(), Received { body, sessions, ..one }));
+    }
+    Ok(all)
 }
 
-/// Returns the bytes of one row of the inbox.
+/// Returns the bytes of one row of the inbox, put together again where they are divided by session.
 pub(super) fn received_body(db: &Connection, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
-    let body: Option<Vec<u8>> = db
+    let no = i64::try_from(row).unwrap_or(i64::MAX);
+    let packed: Option<Vec<u8>> = db
         .prepare_cached("SELECT body FROM inbox WHERE no = ?1")
-        .and_then(|mut statement| {
-            statement.query_row([i64::try_from(row).unwrap_or(i64::MAX)], |row| row.get(0)).optional()
-        })
+        .and_then(|mut statement| statement.query_row([no], |row| row.get(0)).optional())
         .map_err(wrong)?;
-    let unpacked = body.map(pack::unpack).transpose();
-    unpacked.map_err(|error| LedgerError::Storage(Box::new(error)))
+    packed.map(|packed| whole_body(db, no, unpacked(packed)?)).transpose()
+}
+
+/// Returns a row's own body, or its parts in the order of their lines where it is divided.
+fn whole_body(db: &Connection, no: i64, body: Vec<u8>) -> Result<Vec<u8>, LedgerError> {
+    if !body.is_empty() {
+        return Ok(body);
+    }
+    let mut parts =
+        db.prepare_cached("SELECT body FROM inbox_parts WHERE no = ?1 ORDER BY line").map_err(wrong)?;
+    let mut rows = parts.query([no]).map_err(wrong)?;
+    let mut whole = body;
+    while let Some(row) = rows.next().map_err(wrong)? {
+        whole.extend(unpacked(row.get(0).map_err(wrong)?)?);
+    }
+    Ok(whole)
 }
 
 /// What a row of the inbox takes in memory besides its body.
 const ROW_BYTES: u64 = 256;
 
-/// A row of the inbox, and its bytes as they are kept.
-type Packed = (Received, Vec<u8>);
+/// About how much shorter bodies are as they are kept.
+const PACKED_SHARE: u64 = 4;
 
-fn packed(row: &rusqlite::Row<'_>) -> rusqlite::Result<Packed> {
-    let received = Received {
-        source: row.get(0)?,
-        session: row.get(1)?,
-        key: row.get(2)?,
-        dialect: row.get(3)?,
-        received_ms: row.get(4)?,
-        body: Vec::new(),
-        sessions: Vec::new(),
-    };
-    Ok((received, row.get(5)?))
-}
-
-fn unpack(all: Vec<Packed>) -> Result<Vec<Received>, LedgerError> {
-    all.into_iter().map(unpack_one).collect()
-}
-
-fn unpack_one((received, packed): Packed) -> Result<Received, LedgerError> {
-    let body = pack::unpack(packed).map_err(|error| LedgerError::Storage(Box::new(error)))?;
-    Ok(Received { body, ..received })
+fn unpacked(packed: Vec<u8>) -> Result<Vec<u8>, LedgerError> {
+    pack::unpack(packed).map_err(|error| LedgerError::Storage(Box::new(error)))
 }

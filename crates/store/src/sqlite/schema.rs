@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 /// What makes the tables of each version of those of the one before, the first of none. A new store takes all of them, so
 /// that there is one way to today's tables. What a release has shipped is never edited.
-const STEPS: &[&str] = &[KEPT, HELD, NAMES, FILED, RECENT];
+const STEPS: &[&str] = &[KEPT, HELD, NAMES, FILED, RECENT, PARTS];
 
 /// The version of the tables.
 pub(crate) const VERSION: i64 = STEPS.len() as i64;
@@ -96,6 +96,18 @@ INSERT INTO meta(key, value) SELECT 'filed_seq', ifnull(max(seq), 0) FROM change
 const RECENT: &str = "
 ALTER TABLE sessions ADD COLUMN kept_ms INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX sessions_kept ON sessions(kept_ms);
+";
+
+/// Bodies of several sessions are kept divided, so that who asks for one session reads its own lines alone. `undivided` names
+/// those that were kept before: whoever writes next divides them, since only a reader of their dialect can.
+const PARTS: &str = "
+CREATE TABLE inbox_parts(
+    no INTEGER NOT NULL, session TEXT NOT NULL, line INTEGER NOT NULL, offset INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX inbox_parts_of ON inbox_parts(no, session);
+CREATE TABLE undivided(no INTEGER PRIMARY KEY);
+INSERT INTO undivided SELECT no FROM inbox_of GROUP BY no HAVING count(*) > 1;
+INSERT OR IGNORE INTO undivided SELECT no FROM inbox
+    WHERE no > (SELECT value FROM meta WHERE key = 'filed_no') AND json_array_length(coalesce(sessions, '[]')) > 1;
 ";
 
 /// Makes or updates the tables, each step in a transaction of its own: whatever ends it, the next process goes on from

@@ -11,7 +11,7 @@ use super::{
     held,
     pack::Packer,
 };
-use crate::{Commit, Received, Source, days::days};
+use crate::{Commit, Part, Received, Source, days::days};
 
 /// How many events the change log holds; older ones are cut off. At some hundred bytes each this bounds the log to some
 /// hundred megabytes.
@@ -31,11 +31,12 @@ pub(super) fn commit(
 ) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     // Rows that come with it know of it.
-    let mut keys = HashSet::new();
+    let (mut keys, mut told_of) = (HashSet::new(), 0);
     for row in &commit.received {
         let is_new = !filing.has_received(&transaction, &row.source, &row.key)?;
         if is_new && keys.insert((row.source.as_str(), row.key.as_str())) {
             received(&transaction, packer, row)?;
+            told_of += row.sessions.len();
         }
     }
     // Rules that nobody has make rows due.
@@ -60,7 +61,7 @@ pub(super) fn commit(
     if !events.is_empty() {
         log(&transaction, events, next_seq)?;
     }
-    let taken = filing.take(&transaction, keys, events.len())?;
+    let taken = filing.take(&transaction, keys, told_of, events.len())?;
     transaction.commit()?;
     filing.settle(taken);
     Ok(())
@@ -161,11 +162,39 @@ fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
 
 fn received(db: &Transaction<'_>, packer: &mut Packer, row: &Received) -> rusqlite::Result<()> {
     let no = filing::append(db, row, &packer.pack(&row.body)?)?;
+    parts(db, packer, no, &row.parts)?;
     let mut behind = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session, since) VALUES(?1, ?2)")?;
     for session in &row.sessions {
         behind.execute(params![session.as_str(), no])?;
     }
     Ok(())
+}
+
+fn parts(db: &Transaction<'_>, packer: &mut Packer, no: i64, parts: &[Part]) -> rusqlite::Result<()> {
+    let mut add = db.prepare_cached(
+        "INSERT INTO inbox_parts(no, session, line, offset, body) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )?;
+    for Part { session, line, offset, body } in parts {
+        let body = packer.pack(body)?;
+        add.execute(params![no, session.as_str(), line.cast_signed(), offset.cast_signed(), body])?;
+    }
+    Ok(())
+}
+
+/// Replaces a body of several sessions by its parts.
+pub(super) fn divide(
+    db: &mut Connection,
+    packer: &mut Packer,
+    no: i64,
+    divided: &[Part],
+) -> rusqlite::Result<()> {
+    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    if !divided.is_empty() {
+        parts(&transaction, packer, no, divided)?;
+        transaction.execute("UPDATE inbox SET body = x'' WHERE no = ?1", [no])?;
+    }
+    transaction.execute("DELETE FROM undivided WHERE no = ?1", [no])?;
+    transaction.commit()
 }
 
 fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Result<()> {

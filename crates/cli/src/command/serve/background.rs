@@ -96,6 +96,7 @@ mod tests {
             key: session.to_owned(),
             received_ms: None,
             body: body.into_bytes(),
+            begins: None,
             asks: subscope_hub::Asks::Nothing,
         };
         let (reply, answer) = sync_channel(1);

@@ -1,0 +1,90 @@
+//! Many sessions at once: neither their taking nor the next start costs memory or waits that grow with their number.
+//!
+//! A fair number runs with the other tests; `SUBSCOPE_SESSIONS` names another.
+
+use std::{fs, net::TcpStream, thread, time::Duration};
+
+use subscope_hub::clock;
+
+use crate::common::{
+    env,
+    serving::{LIMIT, Serving, exchange, posting},
+};
+
+/// How much memory a start may take.
+const MOST_KB: u64 = 300_000;
+
+fn sessions() -> usize {
+    std::env::var("SUBSCOPE_SESSIONS").map_or(2_000, |count| count.parse().unwrap())
+}
+
+fn line(number: usize) -> String {
+    format!(
+        r#"{{"session_id":"s{number:06}","hook_event_name":"SessionStart","source":"startup","cwd":"/x"}}"#
+    ) + "\n"
+}
+
+/// The most memory that a process has had, where the system tells.
+fn peak_kb(serving: &Serving) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", serving.child.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse().ok()
+}
+
+/// Kills the hub, and waits until the next one has taken up all of so many sessions.
+fn is_taken_up_again(env: &subscope_testkit::env::TestEnv, mut serving: Serving, count: usize) {
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
+    let serving = Serving::start(env, "");
+    let began = clock::tick();
+    while serving.json("/healthz")["is_reading"] == true {
+        assert!(began.elapsed() < LIMIT * 20, "it reads and reads");
+        if let Some(peak) = peak_kb(&serving) {
+            assert!(peak < MOST_KB, "{peak} kB for {count} sessions");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let last = format!("s{:06}", count - 1);
+    for session in ["s000000", last.as_str()] {
+        let log = serving.json(&format!("/api/v1/sessions/{session}/events?limit=100"));
+        let starts = log["events"].as_array().unwrap().iter();
+        let starts = starts.filter(|event| event["source"] == "claude.hook").count();
+        assert_eq!(starts, 1, "{log}");
+        assert!(serving.tree(session).is_some());
+    }
+    if let Some(peak) = peak_kb(&serving) {
+        assert!(peak < MOST_KB, "{peak} kB for {count} sessions");
+        println!("{count} sessions: a start takes {peak} kB");
+    }
+}
+
+#[test]
+fn body_of_many_sessions_lets_others_pass_and_costs_the_next_start_little() {
+    let (env, count) = (env(), sessions());
+    let serving = Serving::start(&env, "");
+    let body: String = (0..count).map(line).collect();
+    let request = posting(&serving.address, "/api/v1/ingest/claude.hook?source=many", "", body.as_bytes());
+    let stream = TcpStream::connect(&serving.address).unwrap();
+    let poster = thread::spawn(move || exchange(stream, &request));
+    // The first of them are there before the last are taken, and whoever asks is answered.
+    let began = clock::tick();
+    while serving.tree("s000000").is_none() {
+        assert!(began.elapsed() < LIMIT, "nothing is taken");
+    }
+    assert!(!poster.is_finished(), "everybody waits for the whole body");
+    let (status, answer) = poster.join().unwrap();
+    assert_eq!(status, 200, "{answer}");
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((&answer["lines"], answer["sessions"].as_array().unwrap().len()), (&count.into(), count));
+    is_taken_up_again(&env, serving, count);
+}
+
+#[test]
+fn many_sessions_of_a_body_each_cost_the_next_start_little() {
+    let (env, count) = (env(), sessions());
+    let serving = Serving::start(&env, "");
+    for number in 0..count {
+        serving.post("/hooks/claude", "", line(number).as_bytes());
+    }
+    is_taken_up_again(&env, serving, count);
+}

@@ -1,0 +1,182 @@
+//! Bodies that tell of many sessions: kept divided by session, whatever dialect they are in, so that who takes a session up
+//! again reads its own lines alone; their places are those of the body. Bodies that an older version kept whole are divided.
+
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, path::Path, sync::mpsc::sync_channel, time::Duration};
+
+use subscope_fold::Dialect;
+use subscope_hub::{
+    AskError, Hub, HubHandle, HubOptions, Ledger, LinesOf, Nothing, Taken, hook_ingest, line_ingests,
+};
+use subscope_model::{Event, SessionId, Tree};
+use subscope_store::{Access, Received, Sqlite};
+
+/// Far more than any wait of these tests takes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn open(folder: &Path) -> Sqlite {
+    Sqlite::open(folder, Access::Write, "1", 1_000_000).unwrap()
+}
+
+fn hub(folder: &Path) -> Hub {
+    Hub::start(Box::new(Nothing), Box::new(open(folder)), HubOptions::default()).unwrap()
+}
+
+fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::Reply<T>) -> Result<(), AskError>) -> T {
+    let (sender, answer) = sync_channel(1);
+    ask(Box::new(move |told| sender.send(told).unwrap())).unwrap();
+    answer.recv_timeout(LIMIT).unwrap()
+}
+
+fn hand_over(handle: &HubHandle, dialect: Dialect, key: &str, body: &str) -> Vec<Taken> {
+    let of = LinesOf { dialect, source: "x", key, received_ms: Some(1_000) };
+    let ingests = line_ingests(of, body.as_bytes());
+    ingests.map(|ingest| answer(|reply| handle.ingest(ingest, reply)).unwrap()).collect()
+}
+
+fn tree(handle: &HubHandle, session: &str) -> Tree {
+    answer(|reply| handle.tree(SessionId::from(session), reply)).unwrap()
+}
+
+fn calls(tree: &Tree) -> Vec<String> {
+    tree.agents
+        .iter()
+        .flat_map(|agent| &agent.tools)
+        .flat_map(|call| &call.id)
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn events(handle: &HubHandle, session: &str) -> Vec<Event> {
+    answer(|reply| handle.events_after(0, Some(SessionId::from(session)), 1_000, reply)).unwrap()
+}
+
+fn call(session: &str, id: &str) -> String {
+    format!(
+        r#"{{"session_id":"{session}","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"{id}","tool_input":{{"file_path":"/x"}}}}"#
+    )
+}
+
+fn received(folder: &Path, session: &str) -> Vec<Received> {
+    Sqlite::open(folder, Access::Read, "1", 0).unwrap().received_of(&SessionId::from(session)).unwrap()
+}
+
+/// The bytes of a session, as they are read for it.
+fn own_bytes(folder: &Path, session: &str) -> String {
+    let all = received(folder, session);
+    let of = |one: &Received| [one.body.clone(), one.parts.iter().flat_map(|it| it.body.clone()).collect()];
+    String::from_utf8(all.iter().flat_map(of).flatten().collect()).unwrap()
+}
+
+#[test]
+fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
+    let hook = |session: &str, id: &str| call(session, id);
+    let event = |session: &str, id: &str| {
+        format!(
+            r#"{{"subagentName":"w","subagentRunId":"r-{session}","timestamp":1000,"type":"tool_call","toolName":"Read","toolCallId":"{id}","sessionId":"{session}"}}"#
+        )
+    };
+    let feed = |session: &str, id: &str| {
+        format!(
+            r#"{{"schema":"subscope.event/1","id":"{id}","seq":1,"at_ms":1000,"session_id":"{session}","run":0,"actor_id":"agent:root","basis":"wire","source":"x","kind":"tool.pre","data":{{"tool_use_id":"{id}","tool_name":"Read","input":{{}}}}}}"#
+        )
+    };
+    let stream = |session: &str, id: &str| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"m-{id}","role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"Read","input":{{}}}}]}},"parent_tool_use_id":null,"session_id":"{session}"}}"#
+        )
+    };
+    let made: [(Dialect, &dyn Fn(&str, &str) -> String); 4] = [
+        (Dialect::ClaudeHook, &hook),
+        (Dialect::SubagentEvents, &event),
+        (Dialect::Feed, &feed),
+        (Dialect::ClaudeStream, &stream),
+    ];
+    for (dialect, line) in made {
+        let which = dialect.as_str();
+        let folder = tempfile::tempdir().unwrap();
+        let lines =
+            [line("a", "a1"), line("b", "b1"), line("b", "b2"), "not JSON".to_owned(), line("a", "a2")];
+        let body = lines.map(|line| line + "\n").concat();
+        let first = hub(folder.path());
+        let taken = hand_over(&first.handle(), dialect, "k", &body);
+        let at = format!("ingest/{which}/x:4");
+        assert_eq!(taken[0].problems.iter().map(|problem| &problem.at).collect::<Vec<_>>(), [&at], "{which}");
+        assert_eq!(taken[0].sessions, [SessionId::from("a"), SessionId::from("b")], "{which}");
+        assert!(hand_over(&first.handle(), dialect, "k", &body)[0].is_repeat, "{which}");
+        let before = [tree(&first.handle(), "a"), tree(&first.handle(), "b")];
+        assert_eq!(calls(&before[0]), ["a1", "a2"], "{which}");
+        assert_eq!(calls(&before[1]), ["b1", "b2"], "{which}");
+        assert!(before[1].problems.iter().any(|problem| problem.at == at), "{which}");
+        let told = events(&first.handle(), "a");
+        drop(first);
+        let own = own_bytes(folder.path(), "a");
+        assert_eq!(own, format!("{}\n{}\n", line("a", "a1"), line("a", "a2")), "{which}: only its own lines");
+        // The next hub has them, and what is new goes on behind them.
+        let next = hub(folder.path());
+        hand_over(&next.handle(), dialect, "l", &(line("a", "a3") + "\n" + &line("b", "b3") + "\n"));
+        assert_eq!(calls(&tree(&next.handle(), "a")), ["a1", "a2", "a3"], "{which}");
+        let b = tree(&next.handle(), "b");
+        assert_eq!(calls(&b), ["b1", "b2", "b3"], "{which}");
+        assert!(b.problems.iter().any(|problem| problem.at == at), "{which}: {:?}", b.problems);
+        let later = events(&next.handle(), "a");
+        assert_eq!(later[..told.len()], told, "{which}: nothing is told again");
+        let more = later[told.len()..].iter().filter(|event| event.data["tool_use_id"].is_string()).count();
+        assert_eq!(more, 1, "{which}");
+    }
+}
+
+/// A store as version 5 left it: one body of three sessions with a line that is none, and a hook of one of them.
+#[test]
+fn body_that_an_older_version_kept_whole_is_divided_and_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let packed: &[u8] = include_bytes!("v5.db.zst");
+    fs::write(folder.path().join("store.db"), zstd::decode_all(packed).unwrap()).unwrap();
+    let store = open(folder.path());
+    assert!(store.undivided().unwrap().is_some());
+    let (place, _) = store.undivided().unwrap().unwrap();
+    assert_eq!(place, 1, "one of several sessions; the other is of one");
+    drop(store);
+    let first = hub(folder.path());
+    let told = events(&first.handle(), "a");
+    assert_eq!(calls(&tree(&first.handle(), "a")), ["a1", "a2"]);
+    let late = hook_ingest("late", Some(4_000_000_000_000), call("b", "b2").into_bytes());
+    answer(|reply| first.handle().ingest(late, reply)).unwrap();
+    let b = tree(&first.handle(), "b");
+    assert_eq!(calls(&b), ["b1", "b2"]);
+    assert!(b.problems.iter().any(|problem| problem.at == "ingest/claude.hook/old:5"), "{:?}", b.problems);
+    assert_eq!(events(&first.handle(), "a"), told);
+    let of_b = events(&first.handle(), "b");
+    assert_eq!(of_b.iter().filter(|event| event.data["reason"] == "startup").count(), 1, "{of_b:?}");
+    drop(first);
+    assert_eq!(own_bytes(folder.path(), "c"), call_of_old("c", "c1"));
+    assert!(open(folder.path()).undivided().unwrap().is_none());
+    // Written again it stays so.
+    let store = open(folder.path());
+    assert_eq!(store.received_bytes(&SessionId::from("c")).unwrap(), call_of_old("c", "c1").len() as u64);
+}
+
+/// As the program wrote it that made the older store.
+fn call_of_old(session: &str, id: &str) -> String {
+    format!(
+        r#"{{"session_id": "{session}", "hook_event_name": "PreToolUse", "prompt_id": "p", "tool_name": "Read", "tool_use_id": "{id}", "tool_input": {{"file_path": "/x"}}}}"#
+    ) + "\n"
+}
+
+#[test]
+fn body_of_many_sessions_is_taken_in_slices_and_its_lines_are_counted_on() {
+    let body: String = (0..1_000).map(|number| call(&format!("s{number}"), "t") + "\n").collect();
+    let of = LinesOf { dialect: Dialect::ClaudeHook, source: "x", key: "k", received_ms: None };
+    let ingests: Vec<_> = line_ingests(of, body.as_bytes()).collect();
+    assert_eq!(ingests.len(), 4, "256 sessions at once");
+    let places: Vec<u64> = ingests.iter().map(|ingest| ingest.begins.unwrap().line).collect();
+    assert_eq!(places, [1, 257, 513, 769]);
+    let keys: Vec<&str> = ingests.iter().map(|ingest| ingest.key.as_str()).collect();
+    assert_eq!(keys, ["k", "k/part/1", "k/part/2", "k/part/3"]);
+    assert_eq!(ingests.iter().flat_map(|ingest| ingest.body.clone()).collect::<Vec<_>>(), body.as_bytes());
+    // What is of one session is cut by its length alone, as ever.
+    let one: String = (0..1_000).map(|number| call("s", &format!("t{number}")) + "\n").collect();
+    let ingests: Vec<_> = line_ingests(of, one.as_bytes()).collect();
+    assert_eq!((ingests.len(), ingests[0].begins), (1, None));
+}
