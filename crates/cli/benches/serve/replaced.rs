@@ -15,7 +15,6 @@ use crate::server::Server;
 
 const SESSIONS: u64 = 60;
 const BYTES: u64 = 1_900_000;
-const ROUNDS: usize = 8;
 /// How long nothing may happen before it counts as quiet, and how long the cost of a file is looked for.
 const QUIET: Duration = Duration::from_secs(3);
 const WINDOW: Duration = Duration::from_secs(2);
@@ -37,19 +36,34 @@ pub(crate) fn meta() -> Vec<Row> {
         fs::read_dir(metas).expect("subagents").filter_map(Result::ok).map(|it| it.path()).collect();
     let is_meta = |path: &&std::path::PathBuf| path.extension().is_some_and(|extension| extension == "json");
     let metas: Vec<_> = metas.iter().filter(is_meta).collect();
+    // As they stand while their agents work.
+    const FINISHED: &str = ",\"finished\":true}";
+    for meta in &metas {
+        let text = fs::read_to_string(meta).expect("a meta file");
+        fs::write(meta, text.replace(FINISHED, "}")).expect("a meta file");
+    }
     let server = Server::subscope(home.path());
     let address = Address::Tcp(server.address.parse().expect("an address"));
     let mut feed = Live::open(Box::new(move || Client::connect(address.clone()))).expect("a feed");
-    while feed.next(QUIET) != Received::Idle {}
+    // Indexing tells nothing. What threads that end have used is no longer known.
+    let mut rest = || loop {
+        let before = processor_time(server.child.id());
+        while feed.next(QUIET) != Received::Idle {}
+        let spent = processor_time(server.child.id()).checked_sub(before);
+        if spent.is_some_and(|spent| spent < QUIET / 100) {
+            break;
+        }
+    };
+    rest();
     // It is at work: one that rests is read again when it goes on.
     let prompt = serde_json::json!({
         "type": "user", "sessionId": own.session, "uuid": "last", "parentUuid": null, "isSidechain": false,
-        "timestamp": iso8601(clock::now_ms()), "version": corpus::VERSION, "cwd": own.cwd, "promptId": "last",
+        "timestamp": iso8601(own.ended + 1_000), "version": corpus::VERSION, "cwd": own.cwd, "promptId": "last",
         "message": { "role": "user", "content": "and now the rest" },
     });
     let file = fs::File::options().append(true).open(&main);
     writeln!(file.expect("a transcript"), "{prompt}").expect("a line");
-    while feed.next(QUIET) != Received::Idle {}
+    rest();
     let mut window = |act: &dyn Fn()| {
         let (began, before) = (now(), processor_time(server.child.id()));
         act();
@@ -65,12 +79,9 @@ pub(crate) fn meta() -> Vec<Row> {
     };
     let (idle, ..) = window(&|| ());
     let (mut cost, mut frames, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
-        let meta = metas[round % metas.len()];
+    for meta in metas {
         let text = fs::read_to_string(meta).expect("a meta file");
-        let word =
-            if round < metas.len() { ",\"finished\":true}" } else { ",\"requestShape\":\"foreground\"}" };
-        let more = text.trim_end().trim_end_matches('}').to_owned() + word;
+        let more = text.replace('}', FINISHED);
         let (spent, all, others) = window(&|| fs::write(meta, &more).expect("a meta file"));
         cost.push((spent - idle).max(0.0));
         frames.push(all);
