@@ -15,6 +15,9 @@ use subscope_store::{Access, Received, Sqlite};
 /// Far more than any wait of these tests takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// Makes a line of a session with a call of an id.
+type Line<'l> = &'l dyn Fn(&str, &str) -> String;
+
 fn open(folder: &Path) -> Sqlite {
     Sqlite::open(folder, Access::Write, "1", 1_000_000).unwrap()
 }
@@ -90,7 +93,7 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
             r#"{{"type":"assistant","message":{{"id":"m-{id}","role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"Read","input":{{}}}}]}},"parent_tool_use_id":null,"session_id":"{session}"}}"#
         )
     };
-    let made: [(Dialect, &dyn Fn(&str, &str) -> String); 4] = [
+    let made: [(Dialect, Line<'_>); 4] = [
         (Dialect::ClaudeHook, &hook),
         (Dialect::SubagentEvents, &event),
         (Dialect::Feed, &feed),

@@ -109,7 +109,7 @@ fn stretches(agent: &Agent, now: Option<Millis>) -> Vec<[Millis; 2]> {
     {
         stretches.push([start, agent.ended_at_ms.or(agent.last_event_at_ms).unwrap_or(start)]);
     }
-    if let (Some(now), Some(last)) = (now.filter(|_| agent.status.is_live()), stretches.last_mut()) {
+    if let (Some(now), Some(last)) = (now.filter(|_| agent.is_at_work()), stretches.last_mut()) {
         last[1] = last[1].max(now);
     }
     stretches.sort_unstable();

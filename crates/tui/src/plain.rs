@@ -18,6 +18,7 @@ pub struct Plain {
 #[derive(Clone, Debug, PartialEq)]
 struct Told {
     status: AgentStatus,
+    is_at_work: bool,
     flags: Vec<Flag>,
     /// What it waits for, without since when.
     wait: Option<String>,
@@ -52,7 +53,7 @@ impl Plain {
             Update::CaughtUp => {
                 self.is_caught_up = true;
                 let live: usize =
-                    self.rows.values().flat_map(HashMap::values).filter(|told| told.status.is_live()).count();
+                    self.rows.values().flat_map(HashMap::values).filter(|told| told.is_at_work).count();
                 self.line(now_ms, &format!("{} sessions, {live} agents at work", self.rows.len()))
             }
             Update::Event(_) => String::new(),
@@ -81,7 +82,7 @@ impl Plain {
 
     fn told(&self, agent: &Agent) -> Told {
         let wait = activity(agent, None, &self.style).map(|(_, words)| words);
-        Told { status: agent.status, flags: agent.flags.clone(), wait }
+        Told { status: agent.status, is_at_work: agent.is_at_work(), flags: agent.flags.clone(), wait }
     }
 }
 

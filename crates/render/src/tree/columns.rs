@@ -66,9 +66,9 @@ impl Cells {
     }
 }
 
-/// Returns how long the agent was at work; a running one goes on until `now`.
+/// Returns how long the agent was at work; one that still is goes on until `now`.
 pub(super) fn elapsed(agent: &Agent, now: Option<Millis>) -> Option<i64> {
-    let Some(now) = now.filter(|_| agent.status.is_live()) else { return agent.wall_ms };
+    let Some(now) = now.filter(|_| agent.is_at_work()) else { return agent.wall_ms };
     match (agent.wall_ms, agent.intervals.last()) {
         (Some(wall), Some([_, heard])) => Some(wall.saturating_add(now.saturating_sub(*heard).max(0))),
         _ => agent.started_at_ms.map(|start| now.saturating_sub(start)).or(agent.wall_ms),

@@ -8,6 +8,7 @@
 mod blocks;
 mod finding;
 mod heard;
+mod idle;
 mod inside;
 mod iterated;
 mod ran;
@@ -29,7 +30,7 @@ use crate::{finding::Findings, world::Programs};
 const USAGE: &str = "usage: e2e --claude PATH --subscope PATH [SCENARIO…]";
 
 /// The scenarios in the order in which they are played.
-const SCENARIOS: [&str; 11] = [
+const SCENARIOS: [&str; 12] = [
     "single",
     "parallel",
     "background",
@@ -41,14 +42,17 @@ const SCENARIOS: [&str; 11] = [
     "slow",
     ITERATIONS,
     INSIDE,
+    INTERACTIVE,
 ];
 /// Plays the script `single` again and again.
 const ITERATIONS: &str = "iterations";
 /// Plays the script of this name, whose main thread runs commands under observation.
 const INSIDE: &str = "inside";
+/// The one that a person plays at a terminal.
+const INTERACTIVE: &str = "interactive";
 
 /// How long all of it may take; far more than it needs.
-const TOTAL: Duration = Duration::from_secs(900);
+const TOTAL: Duration = Duration::from_secs(1200);
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1)) {
@@ -100,6 +104,7 @@ fn play(programs: &Programs, name: &str, at: usize) -> Result<Findings> {
     match name {
         ITERATIONS => iterated::play(programs, &script("single"), &mut findings)?,
         INSIDE => inside::play(programs, &script(name), &mut findings)?,
+        INTERACTIVE => idle::play(programs, &script(name), &mut findings)?,
         _ => {
             served::play(programs, &script(name), at, &mut findings)?;
             ran::play(programs, &script(name), &mut findings)?;

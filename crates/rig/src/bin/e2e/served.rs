@@ -103,7 +103,7 @@ pub(crate) fn limits(scenario: &Scenario) -> &'static str {
 }
 
 /// Runs subscope, which must succeed.
-fn obey(world: &World, words: &str) -> Result<()> {
+pub(crate) fn obey(world: &World, words: &str) -> Result<()> {
     let ended = world.run(world.subscope(words))?;
     if !ended.status.success() {
         bail!("subscope {words}: {}: {}", ended.status, ended.stderr);
@@ -183,14 +183,14 @@ fn watched(world: &World, known: &BTreeMap<String, Known>, tree: &Tree) -> Resul
 }
 
 /// A `serve` that runs.
-struct Hub {
+pub(crate) struct Hub {
     process: Background,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Hub {
     /// Starts it and waits until it answers.
-    fn start(mut command: Command) -> Result<Self> {
+    pub(crate) fn start(mut command: Command) -> Result<Self> {
         command.stdout(Stdio::piped());
         let mut process = Background::of(command)?;
         let mut line = String::new();
@@ -204,7 +204,7 @@ impl Hub {
     }
 
     /// Ends it as a person would.
-    fn end(self) -> Result<()> {
+    pub(crate) fn end(self) -> Result<()> {
         self.process.end()
     }
 }

@@ -95,6 +95,13 @@ impl World {
         command
     }
 
+    /// Another program, as subscope and Claude Code are started.
+    pub(crate) fn other(&self, program: &str) -> Command {
+        let mut command = self.env.command_of(program);
+        self.isolate(&mut command);
+        command
+    }
+
     /// Lets a program reach the stand-in and nothing else.
     ///
     /// Without a namespace of its own that rests on its settings: no telemetry, no updates, and a proxy for every address

@@ -1,0 +1,196 @@
+//! Interactive Claude Code in a terminal, which waits for a person again and again: with hooks, and by its files alone.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use subscope_model::{AgentStatus, Flag, LivenessKind, Tree};
+use subscope_rig::tick;
+
+use crate::{
+    finding::Findings,
+    heard::Listener,
+    served::{Hub, obey},
+    world::{POLL, Programs, World},
+};
+
+/// How long the program may take to show what it was asked for: far more than it needs.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Silence that is a stall.
+const STALL: Duration = Duration::from_secs(3);
+/// How long a person thinks, in such spans.
+const SPANS: u32 = 4;
+
+/// What a person does in turn, with what the screen shows when it is done.
+const STEPS: [(&str, &str); 6] = [
+    ("Say hello to the shop.", "Hello, shop."),
+    ("/context", "Estimated usage by category"),
+    ("! echo $((40 + 2))", "42"),
+    ("/compact", "Compacted"),
+    ("/clear", ""),
+    ("Say it once more.", "Hello again."),
+];
+
+/// Plays it with hooks and without.
+pub(crate) fn play(programs: &Programs, script: &Path, findings: &mut Findings) -> Result<()> {
+    for is_hooked in [true, false] {
+        let world = World::new(programs, script)?;
+        let limit = STALL.as_secs();
+        let hub = Hub::start(
+            world
+                .subscope(&format!("serve --listen 127.0.0.1:0 --stall {limit}s --stall-subagents {limit}s")),
+        )?;
+        if is_hooked {
+            obey(&world, "hooks install --scope user")?;
+        }
+        let listener = Listener::start(hub.address)?;
+        let Some(terminal) = Terminal::start(&world)? else {
+            findings.note("skipped: tmux is not installed");
+            return Ok(());
+        };
+        let way = if is_hooked { "hooks" } else { "files" };
+        terminal.wait_for("the prompt", |screen| screen.contains('❯'))?;
+        rest(&world, &format!("{way}, opened"), is_hooked, findings)?;
+        for (words, shows) in STEPS {
+            terminal.enter(words)?;
+            // What it prints stands below what was typed; `/clear` leaves nothing of it.
+            terminal.wait_for(words, |screen| match shows {
+                "" => !screen.contains("Compacted"),
+                shows => screen.contains(shows),
+            })?;
+            rest(&world, &format!("{way}, after {words}"), is_hooked, findings)?;
+        }
+        terminal.enter("/exit")?;
+        terminal.wait_for_end()?;
+        let heard = listener.end()?;
+        let stalls: Vec<String> = heard.stalls.iter().map(|event| event.data.to_string()).collect();
+        findings.same(format!("{way}: stalls"), stalls, vec![]);
+        let trees = trees(&world)?;
+        findings.same(format!("{way}: sessions"), trees.len(), 2);
+        for tree in &trees {
+            let root = tree.agents.first().context("a tree without a root")?;
+            findings.same(format!("{way}: at the end"), root.status, AgentStatus::Completed);
+            findings.same(format!("{way}: liveness at the end"), root.liveness.clone(), None);
+            findings.same(format!("{way}: runs"), tree.session.runs, 1);
+        }
+        hub.end()?;
+        findings.note(format!("{way}: {} pauses of {:?}", STEPS.len() + 1, STALL * SPANS));
+    }
+    Ok(())
+}
+
+/// A person thinks: nobody is at work meanwhile, stalled or lost, and the newest session waits for a prompt where hooks tell.
+fn rest(world: &World, when: &str, is_hooked: bool, findings: &mut Findings) -> Result<()> {
+    let began = tick();
+    while began.elapsed() < STALL * SPANS {
+        thread::sleep(POLL);
+    }
+    let listed: Value = serde_json::from_slice(&world.run(world.subscope("ls --json"))?.stdout)?;
+    for session in listed["sessions"].as_array().into_iter().flatten() {
+        findings.same(format!("{when}: ls"), session["status"].as_str(), Some("ended"));
+    }
+    let status: Value = serde_json::from_slice(&world.run(world.subscope("status --json"))?.stdout)?;
+    for figure in ["running", "stalled", "waiting_for_permission"] {
+        findings.same(format!("{when}: status: {figure}"), status[figure].as_u64(), Some(0));
+    }
+    let mut is_idle = false;
+    for tree in trees(world)? {
+        let root = tree.agents.first().context("a tree without a root")?;
+        findings.same(format!("{when}: stalled"), root.has(Flag::Stalled), false);
+        findings.same(format!("{when}: at work"), root.is_at_work(), false);
+        findings.same(format!("{when}: lost"), root.status == AgentStatus::Lost, false);
+        is_idle |= root.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Idle);
+    }
+    if is_hooked {
+        findings.same(format!("{when}: idle"), is_idle, true);
+    }
+    Ok(())
+}
+
+/// The trees of all sessions.
+fn trees(world: &World) -> Result<Vec<Tree>> {
+    let listed: Value = serde_json::from_slice(&world.run(world.subscope("ls --json"))?.stdout)?;
+    let ids = listed["sessions"].as_array().into_iter().flatten().filter_map(|row| row["id"].as_str());
+    ids.map(|id| world.tree(Path::new(id))).collect()
+}
+
+/// Claude Code in a terminal of its own.
+struct Terminal<'w> {
+    world: &'w World,
+    socket: PathBuf,
+}
+
+impl<'w> Terminal<'w> {
+    /// Starts it as somebody has it who has used it before; `None` where tmux is not installed.
+    fn start(world: &'w World) -> Result<Option<Self>> {
+        let work = world.path("work");
+        let known = json!({
+            "hasCompletedOnboarding": true, "theme": "dark",
+            "customApiKeyResponses": { "approved": ["sk-ant-none"], "rejected": [] },
+            "projects": { work.display().to_string(): { "hasTrustDialogAccepted": true } },
+        });
+        world.write("home/.claude.json", &known.to_string());
+        let terminal = Self { world, socket: world.path("tmux.sock") };
+        let mut command =
+            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", "--"]);
+        command.arg(world.path("bin/claude"));
+        match world.run(command) {
+            Ok(ended) if ended.status.success() => Ok(Some(terminal)),
+            Ok(ended) => bail!("tmux: {}", ended.stderr),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn tmux(&self, words: &[&str]) -> Command {
+        let mut command = self.world.other("tmux");
+        command.arg("-S").arg(&self.socket).args(words);
+        command
+    }
+
+    fn ask(&self, words: &[&str]) -> Result<String> {
+        let output = self.tmux(words).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Types words and Enter, when the words are on the screen.
+    fn enter(&self, words: &str) -> Result<()> {
+        self.ask(&["send-keys", "-l", words])?;
+        self.wait_for(words, |screen| screen.contains(words.trim_start_matches("! ")))?;
+        self.ask(&["send-keys", "Enter"])?;
+        Ok(())
+    }
+
+    fn wait_for(&self, what: &str, ready: impl Fn(&str) -> bool) -> Result<()> {
+        let began = tick();
+        while began.elapsed() < LIMIT {
+            if ready(&self.ask(&["capture-pane", "-p"])?) {
+                return Ok(());
+            }
+            thread::sleep(POLL);
+        }
+        bail!("{what}: not in {LIMIT:?}; the screen:\n{}", self.ask(&["capture-pane", "-p"])?)
+    }
+
+    fn wait_for_end(&self) -> Result<()> {
+        let began = tick();
+        while self.tmux(&["has-session"]).output()?.status.success() {
+            if began.elapsed() > LIMIT {
+                bail!("it does not end; the screen:\n{}", self.ask(&["capture-pane", "-p"])?);
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        // One that has ended has no server any more.
+        let _ = self.tmux(&["kill-server"]).output();
+    }
+}
