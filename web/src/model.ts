@@ -393,7 +393,7 @@ export interface Found {
   at_ms: number | null;
   /** Some words around the first hit, in one line. */
   snippet: string;
-  /** The file that it stands in. */
+  /** The file that it stands in; `inbox/` and a number for what a program handed over. */
   path: string;
   /** The first byte of its JSON there. */
   offset: number;
