@@ -275,20 +275,6 @@ fn write(form: Form, mask: Mask, Retold { tree, events, traces }: Retold) -> std
     Ok(out)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_between_characters_wherever_they_stand() {
-        let long = "ü".repeat(BRIEF_CHARACTERS + 5);
-        let mut value = serde_json::json!({ "a": [{ "b": long }], "c": "short", "d": 7 });
-        cut(&mut value);
-        assert_eq!(value["a"][0]["b"].as_str().unwrap().chars().count(), BRIEF_CHARACTERS + 1);
-        assert_eq!((&value["c"], &value["d"]), (&"short".into(), &7.into()));
-    }
-}
-
 /// Writes JSON, with secrets masked where that is asked for.
 fn json(
     out: &mut Vec<u8>,
@@ -302,5 +288,19 @@ fn json(
             work(&mut masked)?;
             masked.finish().map(drop)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters_wherever_they_stand() {
+        let long = "ü".repeat(BRIEF_CHARACTERS + 5);
+        let mut value = serde_json::json!({ "a": [{ "b": long }], "c": "short", "d": 7 });
+        cut(&mut value);
+        assert_eq!(value["a"][0]["b"].as_str().unwrap().chars().count(), BRIEF_CHARACTERS + 1);
+        assert_eq!((&value["c"], &value["d"]), (&"short".into(), &7.into()));
     }
 }
