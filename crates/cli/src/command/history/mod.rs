@@ -1,4 +1,4 @@
-//! The commands over everything that is kept. They ask through [`Asker`]; `index` and `forget` write the store themselves,
+//! The commands over everything that is kept. They ask through the backend (`reach`); `index` and `forget` write the store themselves,
 //! for which a hub that some command started leaves.
 
 pub(super) mod forget;
