@@ -1,4 +1,4 @@
-//! Every session that `ls` lists works with every verb, whatever told of it, with a hub and without: the real program, cell by cell.
+//! Every session that `ls` lists works with every verb, whatever its source, with a hub and without: the real program, cell by cell.
 //! What cannot work by nature says so in one sentence ([`CANNOT`]).
 
 #![cfg(unix)]

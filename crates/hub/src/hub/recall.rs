@@ -1,8 +1,7 @@
-//! What processes of before acknowledged and did not come to conclude, and what was handed over of sessions at work, taken up
-//! when the hub begins.
+//! Replays the inbox when the hub starts: sessions with acknowledged input that no rows contain, then running sessions.
 //!
-//! An inbox may hold any number of such sessions. They are taken up in portions, between which the hub obeys; each portion is
-//! concluded, written and let go of before the next, so that neither memory nor the longest wait grows with their number.
+//! The inbox may hold any number of sessions. The hub replays them in portions and handles commands in between; it derives, saves
+//! and evicts each portion before the next, so that neither memory nor the longest wait grows with their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

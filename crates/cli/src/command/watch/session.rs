@@ -1,4 +1,4 @@
-//! A session of which no file stands: what happened in it is read from all that it is made of, what happens is told by the hub.
+//! Watches a session without a transcript: reads its past from its stored input, then follows the feed of the hub.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -31,7 +31,7 @@ pub(super) fn follow(
     let (live, keeps) = if is_over {
         (None, Keeps::Nothing)
     } else {
-        // The feed begins first: what happens while the past is read is told by both, and shown once.
+        // Subscribes before it reads the past, so that no event is missed; events that come twice are printed once.
         let Followed { feed, _keeps } = live::everything(&|| (), context)?;
         (Some(feed), _keeps)
     };
