@@ -1,5 +1,6 @@
 //! `subscope`: reads the command line, runs the command, and turns an error into its message and exit code.
 
+mod allocator;
 mod args;
 mod browser;
 mod clock;
@@ -8,10 +9,9 @@ mod config;
 mod context;
 mod environment;
 mod error;
-mod frugal;
+mod hub_connection;
 mod output;
 mod prices;
-mod reach;
 mod terminal;
 
 use std::{ffi::OsString, process::ExitCode};

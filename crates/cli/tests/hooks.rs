@@ -448,7 +448,7 @@ fn hook_spools_where_the_socket_is_stale_deaf_or_not_to_be_trusted() {
     let env = env();
     fs::create_dir_all(data(&env)).unwrap();
     let listener = UnixListener::bind(data(&env).join("hub.sock")).unwrap();
-    // Nobody accepts: the system connects the hooks, and they wait in vain.
+    // NoHub accepts: the system connects the hooks, and they wait in vain.
     let waiting: Vec<Child> = (0..20).map(|_| start(&env, b"{}")).collect();
     waiting.into_iter().for_each(ended);
     assert_eq!(spooled(&env).len(), 20);

@@ -270,7 +270,7 @@ fn a_terminal_that_takes_nothing_delays_no_command() {
         assert!(began.elapsed() < LIMIT, "it waits for its terminal");
         thread::sleep(Duration::from_millis(5));
     }
-    // Nobody has read anything yet; the run ends all the same.
+    // NoHub has read anything yet; the run ends all the same.
     assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(reader);
 }

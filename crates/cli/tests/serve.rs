@@ -20,9 +20,9 @@ use common::{
     serving::{LIMIT, Serving, Sources, exchange, posting},
 };
 use serde_json::Value;
-use subscope_client::{Address, Client, Live};
+use subscope_client::{Address, Client, LiveFeed};
 use subscope_hub::clock;
-use subscope_model::{Feed, Received, Update};
+use subscope_model::{Feed, FeedItem, Update};
 use subscope_testkit::{fixtures::recording, losses::Losses};
 
 #[test]
@@ -134,7 +134,7 @@ fn live_feed_never_takes_back_what_a_row_said_when_meta_files_are_rewritten() {
     let serving = Serving::start(&env, "");
     serving.has_read();
     let address = Address::Tcp(serving.address.parse().unwrap());
-    let mut feed = Live::open(Box::new(move || Client::connect(address.clone()))).unwrap();
+    let mut feed = LiveFeed::open(Box::new(move || Client::connect(address.clone()))).unwrap();
     let (mut losses, mut touched) = (Losses::default(), BTreeSet::new());
     for (number, meta) in metas.iter().chain(&metas).enumerate() {
         let text = fs::read(meta).unwrap();
@@ -154,7 +154,7 @@ fn live_feed_never_takes_back_what_a_row_said_when_meta_files_are_rewritten() {
         let began = clock::tick();
         loop {
             assert!(began.elapsed() < LIMIT, "{words} never comes");
-            let Received::Update(update) = feed.next(LIMIT) else { continue };
+            let FeedItem::Update(update) = feed.next(LIMIT) else { continue };
             losses.take(&update);
             match update {
                 Update::Event(event) if event.data["text"] == *words => break,

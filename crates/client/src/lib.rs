@@ -17,7 +17,7 @@ mod error;
 mod fit;
 mod http;
 mod ingest;
-mod live;
+mod live_feed;
 pub mod publish;
 mod sse;
 
@@ -25,4 +25,4 @@ pub use client::{Client, SessionQuery};
 pub use connection::{Address, connect_socket};
 pub use error::ClientError;
 pub use fit::{Fit, Own};
-pub use live::{Connect, Live};
+pub use live_feed::{Connect, LiveFeed};

@@ -14,9 +14,9 @@ use std::{
 };
 
 use common::{LIMIT, Running, VERSION, folder};
-use subscope_client::{Address, Client, ClientError, Fit, Live, Own, SessionQuery};
+use subscope_client::{Address, Client, ClientError, Fit, LiveFeed, Own, SessionQuery};
 use subscope_hub::clock;
-use subscope_model::{Agent, AgentId, EventKind, Feed, HubMode, Received, SessionId, Text, Update};
+use subscope_model::{Agent, AgentId, EventKind, Feed, FeedItem, HubMode, SessionId, Text, Update};
 use subscope_server::Patience;
 
 /// Hands over a call of the root.
@@ -108,9 +108,9 @@ impl Reader {
         while !is_it(self) {
             assert!(began.elapsed() < LIMIT, "{:?} {:?}", self.calls, self.seqs);
             match feed.next(Duration::from_millis(100)) {
-                Received::Update(update) => self.take(update),
-                Received::Idle => {}
-                Received::Closed => panic!("a feed that outlives hubs has ended"),
+                FeedItem::Update(update) => self.take(update),
+                FeedItem::Idle => {}
+                FeedItem::Closed => panic!("a feed that outlives hubs has ended"),
             }
         }
     }
@@ -145,7 +145,7 @@ fn feed_has_snapshots_then_changes_and_is_the_tree() {
     let mut client = running.client();
     call(&mut client, "s/ü", "t0");
     let socket = Address::Socket(running.socket.clone());
-    let mut feed = Live::open(Box::new(move || Client::connect(socket.clone()))).unwrap();
+    let mut feed = LiveFeed::open(Box::new(move || Client::connect(socket.clone()))).unwrap();
     let mut reader = Reader::default();
     reader.until(&mut feed, |reader| reader.is_caught_up);
     assert_eq!((reader.rows.len(), reader.events.len()), (1, 0), "what was before is rows");
@@ -172,7 +172,7 @@ fn feed_goes_on_with_the_next_hub_without_gap_or_repeat() {
         hub.get_or_insert_with(|| Running::start(&path, Patience::default())).client()
     };
     let again = connect.clone();
-    let mut feed = Live::open(Box::new(move || Ok(again()))).unwrap();
+    let mut feed = LiveFeed::open(Box::new(move || Ok(again()))).unwrap();
     let mut reader = Reader::default();
     let mut wanted: Vec<String> = Vec::new();
     for round in 0..5 {
@@ -205,7 +205,7 @@ fn feed_that_finds_another_log_is_told_that_something_is_missing() {
         let running = hub.get_or_insert_with(|| Running::start(&path, Patience::default()));
         Ok(running.client())
     };
-    let mut feed = Live::open(Box::new(connect)).unwrap();
+    let mut feed = LiveFeed::open(Box::new(connect)).unwrap();
     let mut reader = Reader::default();
     let mut client = hub.lock().unwrap().as_ref().unwrap().client();
     for number in 0..5 {
@@ -301,7 +301,8 @@ fn feed_is_read_however_it_is_cut() {
         }
         stream
     });
-    let mut feed = Live::open(Box::new(move || Client::connect(Address::Socket(socket.clone())))).unwrap();
+    let mut feed =
+        LiveFeed::open(Box::new(move || Client::connect(Address::Socket(socket.clone())))).unwrap();
     let mut reader = Reader::default();
     reader.until(&mut feed, |reader| reader.is_caught_up);
     assert_eq!(reader.missed, Some(7));

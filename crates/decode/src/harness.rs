@@ -18,7 +18,7 @@ pub struct Harness {
     /// The flags that make a one-shot run machine-readable.
     pub stream_flags: &'static [&'static str],
     /// Flags that make it tell more of its subagents then, with the version that was seen to know them first.
-    pub telling_flags: &'static [(&'static str, [u32; 3])],
+    pub verbosity_flags: &'static [(&'static str, [u32; 3])],
     /// The options that ask for a one-shot run.
     pub one_shot_options: &'static [&'static str],
     /// The option that chooses a form of output: with it nothing is added.
@@ -73,7 +73,7 @@ pub const CLAUDE_CODE: Harness = Harness {
     traces_subagents: true,
     dialects: &["claude.transcript", "claude.stream", "claude.hook"],
     stream_flags: &["--output-format", "stream-json", "--verbose"],
-    telling_flags: &[("--forward-subagent-text", [2, 1, 250])],
+    verbosity_flags: &[("--forward-subagent-text", [2, 1, 250])],
     one_shot_options: &["-p", "--print"],
     format_option: "--output-format",
     no_session: &[

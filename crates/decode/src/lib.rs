@@ -11,15 +11,15 @@
 
 pub mod claude;
 pub mod feed;
-mod gist;
 pub mod harness;
 mod lenient;
+mod lifecycle_filter;
 mod lines;
 mod recognise;
 pub mod stop_orders;
 pub mod subagent_events;
 
-pub use gist::{Gist, session_of};
+pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{JsonLines, MAX_LINE_BYTES, Parsed};
 pub use recognise::recognise;
 use subscope_model::{AgentId, SessionId, Sink, SourceId, SourceKind, ToolUseId};

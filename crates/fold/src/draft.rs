@@ -1,7 +1,7 @@
 //! Events before their actor is known: what an observation becomes in the feed.
 //!
 //! A draft owns what it needs; actor, basis and run are filled in by [`crate::Events`] from what is known when the event
-//! is shown. Starts and ends of agents and runs are no drafts: they come from rows (`lifecycle`), so that each comes once
+//! is shown. Starts and ends of agents and runs are no pending_events: they come from rows (`lifecycle`), so that each comes once
 //! whatever the sources repeat.
 
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl OwnedClaim {
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub(crate) struct PendingEvent {
     pub(crate) kind: EventKind,
     pub(crate) source_kind: SourceKind,
     pub(crate) dialect: Dialect,
@@ -52,8 +52,8 @@ pub(crate) struct Draft {
 }
 
 /// Returns what an observation becomes in the feed; nothing for what only rows show.
-pub(crate) fn draft(seen: &Observation<'_>, dialect: Dialect) -> Option<Draft> {
-    let mut made = Draft {
+pub(crate) fn draft(seen: &Observation<'_>, dialect: Dialect) -> Option<PendingEvent> {
+    let mut made = PendingEvent {
         kind: EventKind::Problem,
         source_kind: seen.kind,
         dialect,
@@ -191,7 +191,7 @@ pub(crate) fn draft(seen: &Observation<'_>, dialect: Dialect) -> Option<Draft> {
     Some(made)
 }
 
-fn begin(made: &mut Draft, call: &CallBegin<'_>, place: &str) {
+fn begin(made: &mut PendingEvent, call: &CallBegin<'_>, place: &str) {
     made.kind = EventKind::ToolPre;
     made.key = call.id.map_or_else(|| format!("{place}/pre"), |id| format!("tool/{id}/pre"));
     made.call = call.id.map(str::to_owned);
@@ -204,7 +204,7 @@ fn begin(made: &mut Draft, call: &CallBegin<'_>, place: &str) {
     }
 }
 
-fn end(made: &mut Draft, call: &CallEnd<'_>, place: &str) {
+fn end(made: &mut PendingEvent, call: &CallEnd<'_>, place: &str) {
     let (kind, word, field) = match call.outcome {
         Outcome::Ok | Outcome::Over => (EventKind::ToolPost, "end", "result"),
         Outcome::Error | Outcome::Interrupted => (EventKind::ToolFailure, "end", "error"),

@@ -14,12 +14,12 @@ use subscope_model::{
 use subscope_track::{Attribution, Now};
 
 use crate::{
-    draft::{Draft, OwnedClaim},
+    draft::{OwnedClaim, PendingEvent},
     fold::Fold,
     lifecycle::Shown,
 };
 
-/// Makes events of drafts and rows.
+/// Makes events of pending_events and rows.
 #[derive(Default)]
 pub struct Events {
     sessions: HashMap<SessionId, SessionEvents>,
@@ -56,8 +56,8 @@ impl Events {
         for session in sessions {
             let Some(tree) = fold.tree(session, now) else { continue };
             let Some(number) = fold.number(session) else { continue };
-            let drafts = fold.take_drafts(number);
-            let own: Vec<&Draft> = drafts.iter().collect();
+            let pending_events = fold.take_drafts(number);
+            let own: Vec<&PendingEvent> = pending_events.iter().collect();
             events.extend(self.session(fold, number, &tree, &own, now));
             trees.push(tree);
         }
@@ -70,7 +70,7 @@ impl Events {
     }
 
     /// Forgets what was shown of a session that the fold has let go of.
-    pub fn release(&mut self, session: &SessionId) {
+    pub fn evict(&mut self, session: &SessionId) {
         self.sessions.remove(session);
     }
 
@@ -94,14 +94,14 @@ impl Events {
     /// Returns a session's whole feed in order of time; things without a time stand where their source has them.
     pub fn all(fold: &mut Fold, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
         let Some(number) = fold.number(session) else { return Vec::new() };
-        let mut drafts: Vec<Draft> = fold.take_drafts(number);
+        let mut pending_events: Vec<PendingEvent> = fold.take_drafts(number);
         // Of two tellings of one event the better source's comes first and is the one that is shown.
-        drafts.sort_by(|one, other| {
-            let rank = |draft: &Draft| (draft.time.is_none(), draft.source_kind, draft.offset);
+        pending_events.sort_by(|one, other| {
+            let rank = |draft: &PendingEvent| (draft.time.is_none(), draft.source_kind, draft.offset);
             rank(one).cmp(&rank(other))
         });
         let Some(tree) = fold.tree(session, now) else { return Vec::new() };
-        let own: Vec<&Draft> = drafts.iter().collect();
+        let own: Vec<&PendingEvent> = pending_events.iter().collect();
         let mut events = Self::new().session(fold, number, &tree, &own, now);
         place_the_timeless(&mut events);
         for (seq, event) in events.iter_mut().enumerate() {
@@ -115,7 +115,7 @@ impl Events {
         fold: &Fold,
         number: usize,
         tree: &Tree,
-        drafts: &[&Draft],
+        pending_events: &[&PendingEvent],
         now: &Now<'_>,
     ) -> Vec<Event> {
         let Some(tracker) = fold.tracker(number) else { return Vec::new() };
@@ -132,7 +132,7 @@ impl Events {
         for event in &mut events {
             event.run = attribution.run_at(event.at_ms);
         }
-        for draft in drafts {
+        for draft in pending_events {
             events.extend(state.show(draft, tree, &attribution));
         }
         events.extend(state.corrections(tree, &attribution));
@@ -142,7 +142,7 @@ impl Events {
 }
 
 impl SessionEvents {
-    fn show(&mut self, draft: &Draft, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
+    fn show(&mut self, draft: &PendingEvent, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
         let id = event_id(&tree.session.id, &draft.key);
         if !self.seen.insert(id.clone()) {
             return Vec::new();
@@ -182,7 +182,13 @@ impl SessionEvents {
     }
 
     /// Adds the tool's name to ends that do not repeat it, and to a spawn call the agent that it started, with its report.
-    fn name_call(&mut self, draft: &Draft, data: &mut Value, tree: &Tree, attribution: &Attribution<'_>) {
+    fn name_call(
+        &mut self,
+        draft: &PendingEvent,
+        data: &mut Value,
+        tree: &Tree,
+        attribution: &Attribution<'_>,
+    ) {
         let Some(call) = &draft.call else { return };
         match data.get("tool_name").and_then(Value::as_str) {
             Some(name) if draft.kind == EventKind::ToolPre => {
@@ -233,7 +239,7 @@ impl SessionEvents {
     }
 }
 
-fn run_start(prompt: &Event, draft: &Draft) -> Event {
+fn run_start(prompt: &Event, draft: &PendingEvent) -> Event {
     Event {
         id: event_id(&prompt.session_id, &format!("run/{}", draft.key)),
         kind: EventKind::RunStart,

@@ -8,12 +8,12 @@ use std::{
 use hashbrown::HashMap;
 use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
 use subscope_model::{
-    Claim, Clock, Decoded, Holdings, Millis, Observation, Problem, SessionId, SourceId, SourceKind, Text,
+    Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind, Text,
     Tree,
 };
-use subscope_track::{Elsewhere, Hooked, Keep, Now, Told, Tracker};
+use subscope_track::{Hooked, Keep, KeysCursor, Now, OwnedElsewhere, Tracker};
 
-use crate::draft::{Draft, draft};
+use crate::draft::{PendingEvent, draft};
 
 /// How a fold is done.
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ struct Sessions {
     /// Numbers of sessions that were told of by bytes that cannot be read again.
     told_once: BTreeSet<usize>,
     /// What happened, by the number of its session.
-    drafts: HashMap<usize, Vec<Draft>>,
+    pending_events: HashMap<usize, Vec<PendingEvent>>,
     /// Numbers of sessions that were told something since they were last asked for.
     changed: BTreeSet<usize>,
     /// Problems of sources whose session is not known yet.
@@ -119,7 +119,7 @@ impl Fold {
                 by_id: HashMap::new(),
                 free: Vec::new(),
                 told_once: BTreeSet::new(),
-                drafts: HashMap::new(),
+                pending_events: HashMap::new(),
                 changed: BTreeSet::new(),
                 homeless: Vec::new(),
                 fresh: Vec::new(),
@@ -271,7 +271,7 @@ impl Fold {
                 if is_taken && options.events {
                     sessions.changed.insert(tracker);
                     if let Some(draft) = draft(seen, dialect) {
-                        sessions.drafts.entry(tracker).or_default().push(draft);
+                        sessions.pending_events.entry(tracker).or_default().push(draft);
                     }
                 }
             }
@@ -312,15 +312,15 @@ impl Fold {
     }
 
     /// Returns what a session holds beyond what was told, and moves `told` on; `None` for an unknown session.
-    pub fn holdings(&self, session: &SessionId, told: &mut Told) -> Option<Holdings> {
+    pub fn holdings(&self, session: &SessionId, told: &mut KeysCursor) -> Option<SessionKeys> {
         Some(self.tracker(self.number(session)?)?.holdings(told))
     }
 
     /// Says what sessions that began before this one hold: it counts there. It replaces what was said before.
-    pub fn set_elsewhere(&mut self, session: &SessionId, elsewhere: Elsewhere) {
+    pub fn set_owned_elsewhere(&mut self, session: &SessionId, elsewhere: OwnedElsewhere) {
         let number = self.number(session);
         if let Some(tracker) = number.and_then(|number| self.sessions.all.get_mut(number)) {
-            tracker.set_elsewhere(elsewhere);
+            tracker.set_owned_elsewhere(elsewhere);
         }
     }
 
@@ -332,10 +332,10 @@ impl Fold {
 
     /// Lets go of a session that these sources alone have told of, and of them: read or pushed again from their beginning as new
     /// sources, they tell all of it. Returns whether that is so; what was told once, or is not concluded yet, stays.
-    pub fn release(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
+    pub fn evict(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
         let Some(number) = self.number(session) else { return false };
         let sessions = &self.sessions;
-        let is_unread = sessions.changed.contains(&number) || sessions.drafts.contains_key(&number);
+        let is_unread = sessions.changed.contains(&number) || sessions.pending_events.contains_key(&number);
         !is_unread && self.forget(session, number, sources)
     }
 
@@ -345,7 +345,7 @@ impl Fold {
         let is_forgotten = self.forget(session, number, sources);
         if is_forgotten {
             self.sessions.changed.remove(&number);
-            self.sessions.drafts.remove(&number);
+            self.sessions.pending_events.remove(&number);
         }
         is_forgotten
     }
@@ -406,8 +406,8 @@ impl Fold {
             }
         }
         let number = |old: usize| numbers.get(old).copied().unwrap_or(old);
-        for (old, drafts) in other.sessions.drafts {
-            self.sessions.drafts.entry(number(old)).or_default().extend(drafts);
+        for (old, pending_events) in other.sessions.pending_events {
+            self.sessions.pending_events.entry(number(old)).or_default().extend(pending_events);
         }
         self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
         self.sessions.told_once.extend(other.sessions.told_once.into_iter().map(number));
@@ -462,9 +462,9 @@ impl Fold {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
     }
 
-    /// Takes what happened in a session since the last call, as drafts.
-    pub(crate) fn take_drafts(&mut self, number: usize) -> Vec<Draft> {
-        self.sessions.drafts.remove(&number).unwrap_or_default()
+    /// Takes what happened in a session since the last call, as pending_events.
+    pub(crate) fn take_drafts(&mut self, number: usize) -> Vec<PendingEvent> {
+        self.sessions.pending_events.remove(&number).unwrap_or_default()
     }
 
     /// Returns the first problems since the last call, and how many there were. Kept only where events are wanted.

@@ -20,5 +20,5 @@ pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};
 pub use subscope_decode::{Dialect, LineSession};
 pub use subscope_track::{
-    Awake, Elsewhere, Hooked, Keep, LimitRule, LimitScope, Limits, Now, Told, next_deadline,
+    Awake, Hooked, Keep, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
 };

@@ -158,7 +158,7 @@ pub(crate) enum Command {
     /// Takes bytes and answers when they are kept.
     Ingest(Box<Ingest>, Reply<Result<Taken, IngestError>>),
     /// Keeps what an index made, when nothing that is live waits.
-    KeepPast(Box<Commit>, Reply<Result<(), IngestError>>),
+    CommitIndexBatch(Box<Commit>, Reply<Result<(), IngestError>>),
     /// Adds a reader; what it begins with goes through its queue.
     Subscribe(Subscriber),
     /// Adds a reader; what it begins with is the answer.
@@ -167,7 +167,7 @@ pub(crate) enum Command {
     Sessions(ListQuery, Reply<Vec<SessionRow>>),
     Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
     /// Sessions that have an agent of that id, as far as a hub of before was told.
-    Homes(AgentId, Reply<Vec<SessionId>>),
+    SessionsOfAgent(AgentId, Reply<Vec<SessionId>>),
     /// The beginning of ids, and how many of each kind at most.
     Names(String, usize, Reply<Names>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),

@@ -9,7 +9,7 @@ use crate::{clock, handle::Waker};
 
 /// What one turn of a driver did.
 #[derive(Debug, Default)]
-pub struct Fed {
+pub struct PollResult {
     /// Whether it pushed anything into the fold.
     pub has_pushed: bool,
     /// Sessions of which everything is read that stood there at first.
@@ -29,7 +29,7 @@ pub struct Fed {
 /// A source of bytes with its own idea of time: the machine's, or that of a replayed recording.
 pub trait Driver: Send {
     /// Waits no longer than `wait` for bytes and pushes them into the fold.
-    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed;
+    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult;
 
     /// The time now, by this driver.
     fn now(&self) -> Millis;
@@ -45,22 +45,22 @@ pub trait Driver: Send {
     }
 
     /// How many bytes it has read of a session that it alone tells of and can read again; `None` for any other.
-    fn held(&self, _session: &SessionId) -> Option<u64> {
+    fn reloadable_bytes(&self, _session: &SessionId) -> Option<u64> {
         None
     }
 
     /// Lets go of what the fold knows of a session from its files and from these other sources, and reads the files again from
     /// their beginning before it goes on. Returns whether it has.
-    fn release(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
-        fold.release(session, others)
+    fn evict(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
+        fold.evict(session, others)
     }
 
     /// Reads again now what it has let go of, since something else tells of this session. Returns whether there was anything.
-    fn take_back(&mut self, _session: &SessionId, _fold: &mut Fold) -> bool {
+    fn reload_evicted(&mut self, _session: &SessionId, _fold: &mut Fold) -> bool {
         false
     }
 
-    /// Folds a session anew from its files, after [`Fed::replaced`] named it: what the fold has of it, and of these other sources, is
+    /// Folds a session anew from its files, after [`PollResult::replaced`] named it: what the fold has of it, and of these other sources, is
     /// forgotten first. Without `others`, or where the fold cannot forget it, what the replaced files say now joins what they said
     /// before. Returns whether the fold has forgotten the session.
     fn reload(&mut self, _session: &SessionId, _others: Option<&[SourceId]>, _fold: &mut Fold) -> bool {
@@ -79,9 +79,9 @@ pub trait Driver: Send {
 pub struct Nothing;
 
 impl Driver for Nothing {
-    fn turn(&mut self, wait: Duration, _fold: &mut Fold) -> Fed {
+    fn poll(&mut self, wait: Duration, _fold: &mut Fold) -> PollResult {
         std::thread::sleep(wait);
-        Fed { is_caught_up: true, ..Fed::default() }
+        PollResult { is_caught_up: true, ..PollResult::default() }
     }
 
     fn now(&self) -> Millis {

@@ -11,7 +11,7 @@ use subscope_store::{Commit, ListQuery};
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
-    posted::{Posted, PostedError, Posts},
+    event_routing::{Posted, PostedError, Posts},
     stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
@@ -55,13 +55,13 @@ impl HubHandle {
     }
 
     /// Asks in which sessions a hub of before was told of a [`Posted::unsettled`] run.
-    pub fn homes(&self, run: AgentId, reply: Reply<Vec<SessionId>>) -> Result<(), AskError> {
-        self.ask(Command::Homes(run, reply))
+    pub fn sessions_of_agent(&self, run: AgentId, reply: Reply<Vec<SessionId>>) -> Result<(), AskError> {
+        self.ask(Command::SessionsOfAgent(run, reply))
     }
 
-    /// Says what [`HubHandle::homes`] found; nothing is an answer, too.
-    pub fn settle_posted(&self, run: &AgentId, homes: &[SessionId]) {
-        self.posts.settle(run, homes);
+    /// Says what [`HubHandle::sessions_of_agent`] found; nothing is an answer, too.
+    pub fn resolve_posted(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
+        self.posts.settle(run, sessions_of_agent);
     }
 
     /// Adds a reader, behind a place in the change log where one is given.
@@ -76,13 +76,13 @@ impl HubHandle {
 
     /// Hands over what an index made, and waits until it is kept: that is when nothing that is live waits. What the hub has
     /// read of itself stays.
-    pub(crate) fn keep_past(&self, commit: Commit) -> Result<(), IngestError> {
+    pub(crate) fn commit_index_batch(&self, commit: Commit) -> Result<(), IngestError> {
         let (reply, answer) = sync_channel(1);
         let told = move |outcome| {
             // Whoever asked waits below.
             let _ = reply.send(outcome);
         };
-        let command = Command::KeepPast(Box::new(commit), Box::new(told));
+        let command = Command::CommitIndexBatch(Box::new(commit), Box::new(told));
         self.commands.send(command).map_err(|_| IngestError::Ended)?;
         answer.recv().map_err(|_| IngestError::Ended)?
     }

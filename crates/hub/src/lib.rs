@@ -11,42 +11,44 @@
 //!
 //! Absent on purpose: dialects, HTTP, terminals.
 
-mod awake;
-mod beside;
+mod batch;
 pub mod clock;
-mod cold;
 mod command;
-mod copies;
 mod driver;
+mod duplicates;
+mod event_loop;
+mod event_routing;
+mod file_tail;
+mod file_thread;
 mod handle;
 mod heartbeat;
-mod hub;
 pub mod index;
-mod lines;
-mod live;
+mod ingest_batches;
 mod partitions;
-mod piped;
-mod posted;
 mod replay;
 pub mod search;
 mod session_sources;
-mod spooled;
+mod spool_drain;
 mod stop;
+mod stream;
 mod subscription;
+mod suspend;
 
-pub use cold::Cold;
+pub use batch::BatchRead;
 pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, LinePlace, Reply, Taken};
-pub use driver::{Driver, Fed, Nothing};
+pub use driver::{Driver, Nothing, PollResult};
+pub use event_loop::{Hub, HubError, HubOptions, TextsAt};
+pub use event_routing::{Posted, PostedError};
+pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
-pub use hub::{Hub, HubError, HubOptions, TextsAt};
-pub use lines::{LinesOf, handed_over_dialect, line_ingests};
-pub use live::Live;
-pub use piped::Piped;
-pub use posted::{Posted, PostedError};
+pub use ingest_batches::{LinesOf, handed_over_dialect, line_ingests};
 pub use replay::{Recording, Replay};
 pub use session_sources::{SessionSources, SourcesError, knows_more};
-pub use spooled::{SpoolStop, Spooler, delivery_key, hook_ingest, take_spool};
+pub use spool_drain::{SpoolStop, Spooler, delivery_key, drain_spool, hook_ingest};
 pub use stop::{StopError, Stopping};
-pub use subscope_store::{Commit, History, Keeper, Ledger, LedgerError, ListQuery, Memory, Named, Received};
+pub use stream::StreamDriver;
+pub use subscope_store::{
+    Commit, History, Ledger, LedgerError, ListQuery, Memory, Named, ReceivedInput, Store,
+};
 pub use subscription::{Inlet, Offered, Subscription};

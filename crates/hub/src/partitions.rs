@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, SourceId};
-use subscope_store::{Part, Received};
+use subscope_store::{Part, ReceivedInput};
 
 use crate::command::LinePlace;
 
 /// Bytes that were handed over, and what was said of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Handed<'h> {
+pub(crate) struct InputChunk<'h> {
     /// The source by its name.
     pub(crate) source: &'h str,
     /// `None` where the content has to tell.
@@ -25,10 +25,10 @@ pub(crate) struct Handed<'h> {
     pub(crate) body: &'h [u8],
 }
 
-impl<'h> Handed<'h> {
+impl<'h> InputChunk<'h> {
     /// What was received before, part by part.
-    pub(crate) fn of(received: &'h Received) -> impl Iterator<Item = Self> {
-        let Received { source, session, received_ms, body, parts, .. } = received;
+    pub(crate) fn of(received: &'h ReceivedInput) -> impl Iterator<Item = Self> {
+        let ReceivedInput { source, session, received_ms, body, parts, .. } = received;
         let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == received.dialect);
         let session = session.as_deref();
         let whole = Self { source, dialect, session, received_ms: *received_ms, begins: None, body };
@@ -55,7 +55,7 @@ pub(crate) struct Partitions {
 
 impl Partitions {
     /// The session that all of these bytes are said to be of; what says nothing goes on where its source was.
-    pub(crate) fn named(&mut self, handed: &Handed<'_>) -> Option<String> {
+    pub(crate) fn named(&mut self, handed: &InputChunk<'_>) -> Option<String> {
         let of = (handed.source.to_owned(), handed.dialect);
         if let Some(session) = handed.session {
             if handed.begins.is_some() {
@@ -73,7 +73,7 @@ impl Partitions {
     }
 
     /// Pushes bytes as those of their partition, and returns its source.
-    pub(crate) fn push(&mut self, fold: &mut Fold, handed: &Handed<'_>) -> SourceId {
+    pub(crate) fn push(&mut self, fold: &mut Fold, handed: &InputChunk<'_>) -> SourceId {
         let named = self.named(handed);
         self.push_named(fold, handed, named.as_deref())
     }
@@ -82,11 +82,11 @@ impl Partitions {
     pub(crate) fn push_named(
         &mut self,
         fold: &mut Fold,
-        handed: &Handed<'_>,
+        handed: &InputChunk<'_>,
         named: Option<&str>,
     ) -> SourceId {
         let Self { sources, groups, .. } = self;
-        let Handed { source, dialect, received_ms, begins, body, .. } = *handed;
+        let InputChunk { source, dialect, received_ms, begins, body, .. } = *handed;
         let partition = (source.to_owned(), dialect, named.map(str::to_owned));
         let source = *sources.entry(partition).or_insert_with(|| {
             // Files number their groups from 0.

@@ -8,7 +8,7 @@ use subscope_model::{Millis, SourceId, parse_rfc3339};
 
 use crate::{
     clock,
-    driver::{Driver, Fed},
+    driver::{Driver, PollResult},
 };
 
 /// A recorded source: what it is, and its bytes.
@@ -107,14 +107,14 @@ fn line_time(line: &[u8]) -> Option<Millis> {
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 impl Driver for Replay {
-    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
         if self.began.is_none() {
             self.began = Some(clock::tick());
             for (slot, recording) in self.sources.iter_mut().zip(&self.recordings) {
                 *slot = Some(fold.open(recording.spec.clone()));
             }
         }
-        let mut fed = Fed::default();
+        let mut polled = PollResult::default();
         let position = self.position();
         while let Some(line) = self.lines.get(self.next).filter(|line| line.at <= position) {
             let recording = self.recordings.get(line.source);
@@ -127,14 +127,14 @@ impl Driver for Replay {
                 }
             }
             self.next += 1;
-            fed.has_pushed = true;
+            polled.has_pushed = true;
         }
         match self.lines.get(self.next) {
             None => {
-                fed.is_caught_up = true;
-                fed.has_ended = true;
+                polled.is_caught_up = true;
+                polled.has_ended = true;
             }
-            Some(line) if !fed.has_pushed => {
+            Some(line) if !polled.has_pushed => {
                 let millis = (line.at - position) as f64 / self.speed;
                 std::thread::sleep(
                     wait.min(LONGEST_SLEEP).min(Duration::from_secs_f64((millis / 1000.0).max(0.001))),
@@ -142,7 +142,7 @@ impl Driver for Replay {
             }
             Some(_) => {}
         }
-        fed
+        polled
     }
 
     fn now(&self) -> Millis {

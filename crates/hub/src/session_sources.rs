@@ -9,16 +9,16 @@ use std::{
 use subscope_collect::{CollectError, Expanded, Found, Group, Role, archive::Archive, expand};
 use subscope_fold::FoldOptions;
 use subscope_model::{SessionId, Tree};
-use subscope_store::{History, LedgerError, Received, Sqlite};
+use subscope_store::{History, LedgerError, ReceivedInput, Sqlite};
 
-use crate::{cold::Cold, index::elsewhere};
+use crate::{batch::BatchRead, index::elsewhere};
 
 /// Everything that one session is made of.
 #[derive(Clone, Debug)]
 pub struct SessionSources {
     session: SessionId,
     files: Vec<Found>,
-    received: Vec<Received>,
+    received: Vec<ReceivedInput>,
     missing: Vec<PathBuf>,
 }
 
@@ -102,10 +102,10 @@ impl SessionSources {
     ///
     /// # Errors
     /// Where the store cannot be asked.
-    pub fn join_to(&self, cold: &mut Cold, store: Option<&Sqlite>) -> Result<(), LedgerError> {
+    pub fn join_to(&self, cold: &mut BatchRead, store: Option<&Sqlite>) -> Result<(), LedgerError> {
         cold.receive(&self.received);
         if let Some(store) = store {
-            cold.fold.set_elsewhere(&self.session, elsewhere(store, &self.session)?);
+            cold.fold.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
         }
         Ok(())
     }
@@ -114,8 +114,8 @@ impl SessionSources {
     ///
     /// # Errors
     /// Where the store cannot be asked.
-    pub fn read(mut self, store: Option<&Sqlite>, options: FoldOptions) -> Result<Cold, LedgerError> {
-        let mut cold = Cold::read(self.take_files(), options, None);
+    pub fn read(mut self, store: Option<&Sqlite>, options: FoldOptions) -> Result<BatchRead, LedgerError> {
+        let mut cold = BatchRead::read(self.take_files(), options, None);
         self.join_to(&mut cold, store)?;
         Ok(cold)
     }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_model::{Change, Feed, Received, SessionId, Tree, Update};
+use subscope_model::{Change, Feed, FeedItem, SessionId, Tree, Update};
 
 use crate::command::Command;
 
@@ -63,11 +63,11 @@ pub(crate) fn pair(commands: SyncSender<Command>) -> (Subscriber, Subscription) 
 }
 
 impl Feed for Subscription {
-    fn next(&mut self, wait: Duration) -> Received {
+    fn next(&mut self, wait: Duration) -> FeedItem {
         match self.updates.recv_timeout(wait) {
-            Ok(update) => Received::Update(update),
-            Err(RecvTimeoutError::Timeout) => Received::Idle,
-            Err(RecvTimeoutError::Disconnected) => Received::Closed,
+            Ok(update) => FeedItem::Update(update),
+            Err(RecvTimeoutError::Timeout) => FeedItem::Idle,
+            Err(RecvTimeoutError::Disconnected) => FeedItem::Closed,
         }
     }
 

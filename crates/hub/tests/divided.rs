@@ -10,7 +10,7 @@ use subscope_hub::{
     AskError, Hub, HubHandle, HubOptions, Ledger, LinesOf, Nothing, Taken, hook_ingest, line_ingests,
 };
 use subscope_model::{Event, SessionId, Tree};
-use subscope_store::{Access, Received, Sqlite};
+use subscope_store::{Access, ReceivedInput, Sqlite};
 
 /// Far more than any wait of these tests takes.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -64,14 +64,15 @@ fn call(session: &str, id: &str) -> String {
     )
 }
 
-fn received(folder: &Path, session: &str) -> Vec<Received> {
+fn received(folder: &Path, session: &str) -> Vec<ReceivedInput> {
     Sqlite::open(folder, Access::Read, "1", 0).unwrap().received_of(&SessionId::from(session)).unwrap()
 }
 
 /// The bytes of a session, as they are read for it.
 fn own_bytes(folder: &Path, session: &str) -> String {
     let all = received(folder, session);
-    let of = |one: &Received| [one.body.clone(), one.parts.iter().flat_map(|it| it.body.clone()).collect()];
+    let of =
+        |one: &ReceivedInput| [one.body.clone(), one.parts.iter().flat_map(|it| it.body.clone()).collect()];
     String::from_utf8(all.iter().flat_map(of).flatten().collect()).unwrap()
 }
 

@@ -16,11 +16,12 @@ use std::{
 
 use subscope_fold::{Dialect, Fold};
 use subscope_hub::{
-    AskError, Asks, Commit, Driver, Fed, Figures, History, Hub, HubHandle, HubOptions, Ingest, IngestError,
-    Joined, Keeper, Ledger, LedgerError, ListQuery, Live, Memory, Named, Nothing, Received, Taken,
+    AskError, Asks, Commit, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
+    IngestError, Joined, Ledger, LedgerError, ListQuery, Memory, Named, Nothing, PollResult, ReceivedInput,
+    Store, Taken,
 };
 use subscope_model::{
-    AgentId, Event, EventKind, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree, Update,
+    AgentId, Event, EventKind, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree, Update,
 };
 use subscope_store::{Access, Keys, Sqlite};
 use subscope_testkit::fixtures::recording;
@@ -28,7 +29,7 @@ use subscope_testkit::fixtures::recording;
 /// Far more than any wait of these tests takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn hub(keeper: impl Keeper + 'static) -> Hub {
+fn hub(keeper: impl Store + 'static) -> Hub {
     let options = HubOptions::default();
     Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
 }
@@ -150,7 +151,7 @@ impl Ledger for Failing {
         &self,
         session: &SessionId,
         bytes: u64,
-        each: &mut dyn FnMut(Received),
+        each: &mut dyn FnMut(ReceivedInput),
     ) -> Result<bool, LedgerError> {
         self.memory.received_within(session, bytes, each)
     }
@@ -159,8 +160,8 @@ impl Ledger for Failing {
         self.memory.received_bytes(session)
     }
 
-    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {
-        self.memory.unsettled()
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
+        self.memory.sessions_with_unprocessed_input()
     }
 }
 
@@ -181,15 +182,15 @@ impl History for Failing {
         self.memory.agents(prefix, limit)
     }
 
-    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
-        self.memory.heads()
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        self.memory.first_keys()
     }
 
     fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
         self.memory.holders(keys)
     }
 
-    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
+    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
         self.memory.holdings(session)
     }
 
@@ -337,7 +338,7 @@ fn replaced_file_keeps_what_was_handed_over() {
     let bytes = std::fs::read(main.unwrap()).unwrap();
     let file = folder.path().join("session.jsonl");
     std::fs::write(&file, &bytes).unwrap();
-    let driver = Live::targets(vec![file.clone()], None).unwrap();
+    let driver = FileTailDriver::targets(vec![file.clone()], None).unwrap();
     let options = HubOptions::default();
     let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
     let handle = hub.handle();
@@ -369,9 +370,9 @@ fn replaced_file_keeps_what_was_handed_over() {
 struct Reading;
 
 impl Driver for Reading {
-    fn turn(&mut self, wait: Duration, _fold: &mut Fold) -> Fed {
+    fn poll(&mut self, wait: Duration, _fold: &mut Fold) -> PollResult {
         thread::sleep(wait);
-        Fed::default()
+        PollResult::default()
     }
 
     fn now(&self) -> Millis {

@@ -12,8 +12,8 @@ use std::{
 };
 
 use subscope_fold::{FoldOptions, Keep, Limits, Now};
-use subscope_hub::{Cold, Hub, HubHandle, HubOptions, Live, Subscription, clock, hook_ingest};
-use subscope_model::{Agent, Feed, PriceTable, Received, SessionId, Text, Tree, Update, parse_rfc3339};
+use subscope_hub::{BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest};
+use subscope_model::{Agent, Feed, FeedItem, PriceTable, SessionId, Text, Tree, Update, parse_rfc3339};
 use subscope_store::{Access, Sqlite};
 use subscope_testkit::{
     fixtures::{Recording, recording, recordings},
@@ -43,7 +43,7 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("projects/-marks")).unwrap();
         let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
-        let driver = Box::new(Live::projects(folder.path().join("projects")).unwrap());
+        let driver = Box::new(FileTailDriver::projects(folder.path().join("projects")).unwrap());
         let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
         let (handle, feed) = (hub.handle(), hub.subscribe());
         Self { folder, hub, handle, feed, losses: Losses::default(), touched: BTreeSet::new(), marks: 0 }
@@ -67,9 +67,9 @@ impl Stage {
         loop {
             assert!(began.elapsed() < LIMIT, "{words} never comes");
             match self.feed.next(LIMIT) {
-                Received::Update(Update::Event(event)) if event.data["text"] == *words => return,
-                Received::Update(update) => self.take(&update),
-                Received::Idle | Received::Closed => {}
+                FeedItem::Update(Update::Event(event)) if event.data["text"] == *words => return,
+                FeedItem::Update(update) => self.take(&update),
+                FeedItem::Idle | FeedItem::Closed => {}
             }
         }
     }
@@ -95,7 +95,7 @@ impl Stage {
             if began.elapsed() > LIMIT {
                 assert_eq!(known, Some(said(&wanted)));
             }
-            if let Received::Update(update) = self.feed.next(Duration::from_millis(20)) {
+            if let FeedItem::Update(update) = self.feed.next(Duration::from_millis(20)) {
                 self.take(&update);
             }
         }
@@ -116,7 +116,7 @@ fn tree(hub: &HubHandle, session: &SessionId) -> Option<Tree> {
 
 fn cold(project: &Path) -> Tree {
     let options = FoldOptions { keep: Keep::Rows, cutoff: None, events: false };
-    let cold = Cold::read(Cold::expand(&[project.to_owned()]).unwrap(), options, None);
+    let cold = BatchRead::read(BatchRead::expand(&[project.to_owned()]).unwrap(), options, None);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at: clock::now_ms(), has_ended: false, is_growing: true, prices: &prices, limits };
     let id = cold.fold.sessions().next().unwrap().clone();

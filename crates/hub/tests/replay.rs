@@ -11,9 +11,9 @@ use std::{
 
 use proptest::{prelude::*, sample::Index};
 use subscope_fold::Fold;
-use subscope_hub::{Driver, Fed, Hub, HubOptions, Memory, Recording, Replay, Subscription};
+use subscope_hub::{Driver, Hub, HubOptions, Memory, PollResult, Recording, Replay, Subscription};
 use subscope_model::{
-    Agent, Event, Feed, Millis, PriceTable, Received, Session, SessionId, SourceId, Tree, Update,
+    Agent, Event, Feed, FeedItem, Millis, PriceTable, Session, SessionId, SourceId, Tree, Update,
 };
 use subscope_testkit::{
     fixtures::recording,
@@ -82,9 +82,9 @@ impl Reader {
     fn read(mut self, feed: &mut Subscription) -> Self {
         loop {
             match feed.next(LIMIT) {
-                Received::Update(update) => self.take(update),
-                Received::Idle => panic!("nothing in {LIMIT:?}"),
-                Received::Closed => return self,
+                FeedItem::Update(update) => self.take(update),
+                FeedItem::Idle => panic!("nothing in {LIMIT:?}"),
+                FeedItem::Closed => return self,
             }
         }
     }
@@ -116,26 +116,26 @@ struct Stepper {
 }
 
 impl Driver for Stepper {
-    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
         if self.sources.is_empty() {
             self.sources = self.parts.iter().map(|part| fold.open(part.spec.clone())).collect();
         }
         if self.go.recv_timeout(wait.min(Duration::from_millis(1))).is_err() {
-            return Fed::default();
+            return PollResult::default();
         }
-        let fed = match self.pieces.next() {
+        let polled = match self.pieces.next() {
             Some((source, bytes)) => {
                 fold.push(self.sources[source], &bytes);
-                Fed { has_pushed: true, ..Fed::default() }
+                PollResult { has_pushed: true, ..PollResult::default() }
             }
             None => {
                 self.sources.iter().for_each(|source| fold.flush(*source));
-                Fed { is_caught_up: true, has_ended: true, ..Fed::default() }
+                PollResult { is_caught_up: true, has_ended: true, ..PollResult::default() }
             }
         };
         // The test may have failed and gone.
         let _ = self.done.send(());
-        fed
+        polled
     }
 
     fn now(&self) -> Millis {

@@ -6,16 +6,16 @@ use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
-    AskError, Asks, Hub, HubHandle, HubOptions, Ingest, Keeper, Memory, Nothing, StopError, Stopping, Taken,
-    clock, hook_ingest, take_spool,
+    AskError, Asks, Hub, HubHandle, HubOptions, Ingest, Memory, Nothing, StopError, Stopping, Store, Taken,
+    clock, drain_spool, hook_ingest,
 };
-use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, Flag, Received, SessionId, Update};
+use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, FeedItem, Flag, SessionId, Update};
 use subscope_store::{Access, Sqlite};
 
 /// Far more than any answer takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn hub(keeper: impl Keeper + 'static) -> Hub {
+fn hub(keeper: impl Store + 'static) -> Hub {
     Hub::start(Box::new(Nothing), Box::new(keeper), HubOptions::default()).unwrap()
 }
 
@@ -227,7 +227,8 @@ fn hooks_that_nobody_waits_for_are_told_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let late = payload("s", "a1", "PreToolUse", "t1");
     spool(folder.path(), Kind::Hook, Delivery::new(1_000_000, 1, 1), &[late]).unwrap();
-    let taken = take_spool(&Spool::open(folder.path()).unwrap(), &handle, &mut |problem| panic!("{problem}"));
+    let taken =
+        drain_spool(&Spool::open(folder.path()).unwrap(), &handle, &mut |problem| panic!("{problem}"));
     assert_eq!(taken.unwrap(), 1);
     let row = row(&handle, "s", "a1");
     assert_eq!((row.status, row.has(Flag::Stopping)), (AgentStatus::Running, true));
@@ -261,7 +262,7 @@ fn wait_until(mut feed: impl Feed, is_it: impl Fn(&Update) -> bool) {
     let deadline = clock::tick() + LIMIT;
     loop {
         assert!(clock::tick() < deadline, "it never came");
-        if let Received::Update(update) = feed.next(Duration::from_millis(100))
+        if let FeedItem::Update(update) = feed.next(Duration::from_millis(100))
             && is_it(&update)
         {
             return;

@@ -35,7 +35,7 @@ pub enum Update {
 
 /// What waiting for an update gave.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Received {
+pub enum FeedItem {
     /// The next update.
     Update(Update),
     /// None came within the time given.
@@ -49,7 +49,7 @@ pub enum Received {
 /// A new subscriber gets the snapshots and joins the list in one turn: no gap and no repeat.
 pub trait Feed: Send {
     /// Returns the next update, waiting for it no longer than `wait`.
-    fn next(&mut self, wait: Duration) -> Received;
+    fn next(&mut self, wait: Duration) -> FeedItem;
 
     /// Returns a session's tree as it stands now; `None` where the session is unknown.
     fn tree(&mut self, session: &SessionId) -> Option<Tree>;

@@ -8,7 +8,6 @@
 
 mod basis;
 mod comparison;
-mod copies;
 mod event;
 mod feed;
 mod hub;
@@ -18,6 +17,7 @@ mod observation;
 mod price;
 mod problem;
 mod record;
+mod session_keys;
 mod stop;
 mod time;
 mod tree;
@@ -25,9 +25,8 @@ mod usage;
 
 pub use basis::Basis;
 pub use comparison::{AgentPair, Calls, Compared, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair};
-pub use copies::Holdings;
 pub use event::{Event, EventKind, feed_line};
-pub use feed::{Change, Feed, Received, Update};
+pub use feed::{Change, Feed, FeedItem, Update};
 pub use hub::{
     AGENT_SCHEMA, AgentName, Found, HITS_SCHEMA, Health, Hits, HubMode, NAMES_SCHEMA, Names, OLDEST_PROTOCOL,
     ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SessionPage, Status,
@@ -45,6 +44,7 @@ pub use record::{
     CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, ExecutionTrace, ExecutionUsage, Lifecycle,
     LifecycleKind, ToolExecution, Trace, TraceNode, TraceState, TraceStats,
 };
+pub use session_keys::SessionKeys;
 pub use stop::{StopOrder, StopStep};
 pub use time::{Millis, iso8601, parse_rfc3339};
 pub use tree::{

@@ -1,8 +1,8 @@
 //! Runs a command under observation: what a run consists of beside what is printed of it.
 //!
 //! Flow: [`Job`] starts the child and lives its life as a job of the terminal. Its standard output goes through [`pass`]: out
-//! first, then into a record's file, then to a [`Tap`], which cuts lines and hands them to bounded [`Queue`]s: one is the
-//! [`Tapped`] driver of the run's own hub, which knows nothing but this run (also by the transcripts of sessions that [`Kin`]
+//! first, then into a record's file, then to a [`LineTap`], which cuts lines and hands them to bounded [`Queue`]s: one is the
+//! [`RunDriver`] driver of the run's own hub, which knows nothing but this run (also by the transcripts of sessions that [`SessionFinder`]
 //! finds the command's processes in); the other is emptied by [`keep`] into the hub of
 //! this machine, or into the spool for the next hub. Events that the child's descendants post come in by the [`Listener`] and take the same two ways.
 //!
@@ -12,25 +12,25 @@
 //! Absent on purpose: printing, options, rules, a vendor's words (these are `decode`'s).
 
 mod error;
+mod event_relay;
+pub mod forward;
 mod job;
-pub mod keep;
-mod kin;
+mod line_tap;
 mod listener;
-pub mod pass;
-mod posted;
+pub mod passthrough;
 mod queue;
 pub mod record;
-mod tap;
-mod tapped;
+mod run_driver;
+mod session_finder;
 
 pub use error::RunError;
+pub use event_relay::{EventRoute, Posted, Upstream};
 pub use job::{Ended, Handover, IN_FOREGROUND, Job, Signals, Streams, in_foreground};
-pub use kin::{Followed, Home, Kin};
+pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;
-pub use posted::{Posted, Upstream, Way};
 pub use queue::{Queue, Skipped};
-pub use tap::{SessionName, Tap};
-pub use tapped::{Following, Over, Tapped};
+pub use run_driver::{FollowRequests, Over, RunDriver};
+pub use session_finder::{Followed, Home, SessionFinder};
 
 /// The variable that names where programs post events about their subagents (requirement 4.2).
 pub const ADDRESS_VARIABLE: &str = "CPE_SUBAGENT_LOGGING_ADDRESS";

@@ -3,7 +3,7 @@
 use std::{thread::JoinHandle, time::Duration};
 
 use subscope_hub::HubHandle;
-use subscope_server::{Mailbox, Patience, Taker};
+use subscope_server::{EventListener, Patience, Taker};
 use tokio::sync::oneshot;
 
 use crate::RunError;
@@ -27,7 +27,7 @@ impl Listener {
     pub fn start(hub: HubHandle, taker: Taker) -> Result<Self, RunError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(RunError::System)?;
-        let mailbox = runtime.block_on(Mailbox::bind(Patience::default(), hub, taker));
+        let mailbox = runtime.block_on(EventListener::bind(Patience::default(), hub, taker));
         let mailbox = mailbox.map_err(RunError::Listen)?;
         let (end, ended) = oneshot::channel::<()>();
         let url = mailbox.url();

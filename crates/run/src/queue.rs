@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_decode::Gist;
+use subscope_decode::LifecycleFilter;
 use subscope_hub::{Waker, clock};
 
-use crate::keep::Failure;
+use crate::forward::Failure;
 
 /// How many bytes may wait. Enough for any burst of a real agent; what comes on top of it is skipped but for its gist.
 const BUDGET_BYTES: usize = 4 << 20;
@@ -113,7 +113,7 @@ impl Queue {
     }
 
     /// Offers whole lines. Where there is no room, those that `gist` finds are taken and the others skipped.
-    pub fn offer(&self, lines: &[u8], gist: &Gist) {
+    pub fn offer(&self, lines: &[u8], gist: &LifecycleFilter) {
         let mut state = self.lock();
         if state.is_abandoned {
             return;
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_skipped_and_counted_but_for_its_gist() {
-        let gist = Gist::new(Dialect::ClaudeStream);
+        let gist = LifecycleFilter::new(Dialect::ClaudeStream);
         let queue = Queue::default();
         let filler = CALL.repeat(BUDGET_BYTES / CALL.len());
         queue.offer(filler.as_bytes(), &gist);
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn more_than_anybody_could_follow_is_not_taken_however_fast_it_is_read() {
-        let gist = Gist::new(Dialect::ClaudeStream);
+        let gist = LifecycleFilter::new(Dialect::ClaudeStream);
         let queue = Queue::paced();
         queue.offer(CALL.repeat(BURST_LINES as usize).as_bytes(), &gist);
         queue.offer(format!("{END}{}", CALL.repeat(BURST_LINES as usize)).as_bytes(), &gist);
@@ -273,9 +273,12 @@ mod tests {
     #[test]
     fn who_has_left_keeps_nobody_waiting() {
         let queue = Queue::default();
-        queue.offer(END.as_bytes(), &Gist::default());
+        queue.offer(END.as_bytes(), &LifecycleFilter::default());
         assert_eq!(queue.abandon(), [END.as_bytes()]);
-        queue.offer(END.repeat(GIST_BYTES / END.len() * 3).as_bytes(), &Gist::new(Dialect::ClaudeStream));
+        queue.offer(
+            END.repeat(GIST_BYTES / END.len() * 3).as_bytes(),
+            &LifecycleFilter::new(Dialect::ClaudeStream),
+        );
         assert_eq!(taken(&queue), "");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use subscope_hub::{AskError, Reply};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 
 /// How long an answer is waited for: far more than a turn of the hub takes, so that only a hub that hangs is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Asks and awaits the answer.
 pub(crate) async fn ask<T: Send + 'static>(
     question: impl FnOnce(Reply<T>) -> Result<(), AskError>,
-) -> Result<T, Refusal> {
+) -> Result<T, ApiError> {
     let (sender, answer) = oneshot::channel();
     // Whoever asked may have left meanwhile.
     question(Box::new(move |told| drop(sender.send(told))))?;

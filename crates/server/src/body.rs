@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::{
-    refusal::Refusal,
+    api_error::ApiError,
     state::{App, BUDGET_PIECE},
 };
 
@@ -58,16 +58,16 @@ pub(crate) async fn read(
     body: Body,
     kind: Kind,
     cap: usize,
-) -> Result<Held, Refusal> {
+) -> Result<Held, ApiError> {
     check_type(headers, kind)?;
-    let too_large = || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("more than {} MiB", cap >> 20));
+    let too_large = || ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("more than {} MiB", cap >> 20));
     let length =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > cap as u64) {
         return Err(too_large());
     }
     let most = length.and_then(|length| usize::try_from(length).ok()).unwrap_or(cap);
-    let too_slow = || Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body comes too slowly");
+    let too_slow = || ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body comes too slowly");
     let reading = async {
         let (mut bytes, mut permit) = (Vec::new(), None);
         let mut frames = body.into_data_stream();
@@ -77,7 +77,7 @@ pub(crate) async fn read(
                 () = app.crowd.is_sent_away() => return Err(too_slow()),
             };
             let Some(frame) = frame else { break };
-            let frame = frame.map_err(|_| Refusal::bad("the body broke off"))?;
+            let frame = frame.map_err(|_| ApiError::bad("the body broke off"))?;
             if bytes.len() + frame.len() > cap {
                 return Err(too_large());
             }
@@ -100,13 +100,13 @@ fn grow(
     budget: &Arc<Semaphore>,
     permit: &mut Option<OwnedSemaphorePermit>,
     bytes: usize,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let has = permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
     let lacks = u32::try_from(bytes.div_ceil(BUDGET_PIECE).saturating_sub(has)).unwrap_or(u32::MAX);
     if lacks == 0 {
         return Ok(());
     }
-    let busy = |_| Refusal::busy("too much is being handed over at once");
+    let busy = |_| ApiError::busy("too much is being handed over at once");
     let more = Arc::clone(budget).try_acquire_many_owned(lacks).map_err(busy)?;
     match permit {
         Some(permit) => permit.merge(more),
@@ -115,8 +115,8 @@ fn grow(
     Ok(())
 }
 
-fn check_type(headers: &HeaderMap, kind: Kind) -> Result<(), Refusal> {
-    let wrong = |why: &str| Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+fn check_type(headers: &HeaderMap, kind: Kind) -> Result<(), ApiError> {
+    let wrong = |why: &str| Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     let given: Vec<_> = headers.get_all(header::CONTENT_TYPE).iter().collect();
     let essence = match given.as_slice() {
         [one] => one.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim(),

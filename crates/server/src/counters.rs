@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 pub(crate) struct Counters {
     /// Answers by the first digit of their status, 1 to 5.
     answers: [AtomicU64; 5],
-    strangers: AtomicU64,
+    unauthorised: AtomicU64,
     connections: AtomicU64,
     live: AtomicU64,
 }
@@ -23,7 +23,7 @@ impl Counters {
     }
 
     pub(crate) fn turned_away(&self) {
-        self.strangers.fetch_add(1, Ordering::Relaxed);
+        self.unauthorised.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn connected(&self) {
@@ -42,6 +42,6 @@ impl Counters {
 
     /// Connections that were let in, those turned away, and live feeds that were opened.
     pub(crate) fn totals(&self) -> [u64; 3] {
-        [&self.connections, &self.strangers, &self.live].map(|count| count.load(Ordering::Relaxed))
+        [&self.connections, &self.unauthorised, &self.live].map(|count| count.load(Ordering::Relaxed))
     }
 }

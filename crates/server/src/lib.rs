@@ -7,26 +7,26 @@
 //! Absent on purpose: attribution, rows and what keeps them; logs (nothing that was handed over is ever printed); any
 //! connection of its own. No id that comes from outside becomes a part of a path.
 
+mod active_agents;
+mod api_error;
 mod ask;
-mod board;
 mod body;
+mod connection_count;
+mod connection_limiter;
 mod counters;
-mod crowd;
-mod doors;
-mod guests;
+mod event_listener;
 mod listen;
-mod mailbox;
 mod peer;
-mod refusal;
+mod request_guard;
 mod routes;
-mod slow;
+mod session_reader;
 mod state;
-mod teller;
 mod token;
+mod write_timeout;
 
-pub use guests::Guests;
+pub use connection_count::ConnectionCount;
+pub use event_listener::{EventListener, Taker};
 pub use listen::{Identity, Patience, ServeError, Server, ServerOptions};
-pub use mailbox::{Mailbox, Taker};
 pub use peer::CAN_TELL as PEERS_ARE_KNOWN;
-pub use teller::{Retold, Teller, Telling, Wanted};
+pub use session_reader::{ReadOutcome, SessionHistory, SessionReader, Wanted};
 pub use token::{Token, TokenError};

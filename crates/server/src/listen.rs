@@ -25,17 +25,17 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
-    crowd::Open,
-    guests::Guests,
+    connection_count::ConnectionCount,
+    connection_limiter::Open,
     peer::{self, Peer, Via},
     routes,
-    slow::Impatient,
+    session_reader::SessionReader,
     state::{App, LIVE_FEEDS, ended},
-    teller::Teller,
     token::Token,
+    write_timeout::WriteTimeout,
 };
 
-/// How many strangers are told at once that they are not let in; more are dropped without a word.
+/// How many unauthorised are told at once that they are not let in; more are dropped without a word.
 pub(crate) const STRANGERS: usize = 32;
 
 /// The greatest head of a request.
@@ -96,7 +96,7 @@ pub struct ServerOptions {
     /// What the hub says of itself.
     pub identity: Identity,
     /// What tells sessions anew, where somebody does.
-    pub teller: Option<Teller>,
+    pub teller: Option<SessionReader>,
 }
 
 /// Why it cannot listen.
@@ -151,9 +151,9 @@ pub struct Server {
     patience: Patience,
     token: Option<Token>,
     identity: Identity,
-    teller: Option<Teller>,
+    teller: Option<SessionReader>,
     hub: HubHandle,
-    guests: Guests,
+    guests: ConnectionCount,
 }
 
 /// The file of the Unix socket, which is removed when dropped: after the listener.
@@ -199,7 +199,7 @@ impl Server {
             identity,
             teller,
             hub,
-            guests: Guests::default(),
+            guests: ConnectionCount::default(),
         })
     }
 
@@ -218,7 +218,7 @@ impl Server {
     }
 
     /// Returns what tells whether anybody is there.
-    pub fn guests(&self) -> Guests {
+    pub fn guests(&self) -> ConnectionCount {
         self.guests.clone()
     }
 
@@ -231,10 +231,10 @@ impl Server {
         let ends = is_ending.clone();
         let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, ends, (None, teller));
         let router = routes::router(app.clone());
-        let strangers = Arc::new(Semaphore::new(STRANGERS));
+        let unauthorised = Arc::new(Semaphore::new(STRANGERS));
         let crowd = app.crowd.clone();
         let feeds = Arc::clone(&app.feeds);
-        let serving = Serving { app: app.clone(), router, address, strangers, is_ending };
+        let serving = Serving { app: app.clone(), router, address, unauthorised, is_ending };
         // Tasks of their own: whoever knocks would otherwise wait for this thread to wake, besides the one that serves.
         let mut doors = JoinSet::new();
         doors.spawn(serving.clone().accept_socket(socket));
@@ -263,7 +263,7 @@ pub(crate) struct Serving {
     pub(crate) app: App,
     pub(crate) router: Router,
     pub(crate) address: SocketAddr,
-    pub(crate) strangers: Arc<Semaphore>,
+    pub(crate) unauthorised: Arc<Semaphore>,
     pub(crate) is_ending: watch::Receiver<bool>,
 }
 
@@ -319,7 +319,7 @@ impl Serving {
         self.app.counters.turned_away();
         // A stranger holds no place of those who may come in.
         drop(slot);
-        let Ok(_one) = self.strangers.try_acquire() else { return };
+        let Ok(_one) = self.unauthorised.try_acquire() else { return };
         let answer = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         // A connection that is closed with something unread loses what was written; a stranger's request is not looked
         // at. Whether the stranger hears the answer in the end does not matter.
@@ -354,7 +354,7 @@ impl Serving {
                 Ok::<_, Infallible>(answering.until_sent(response))
             }
         });
-        let io = TokioIo::new(Impatient::new(stream, self.app.patience.write));
+        let io = TokioIo::new(WriteTimeout::new(stream, self.app.patience.write));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.app.patience.head)

@@ -8,7 +8,7 @@ mod live;
 mod own;
 mod page;
 mod queries;
-mod retold;
+mod session_history;
 mod status;
 mod stop;
 
@@ -18,7 +18,7 @@ use axum::{Extension, Router, http::StatusCode, middleware, response::IntoRespon
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{doors, refusal::Refusal, state::App};
+use crate::{api_error::ApiError, request_guard, state::App};
 
 pub(crate) use self::{codes::SIGN_IN, page::is_page};
 
@@ -40,10 +40,10 @@ fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(hooks::post))
         .routes(routes!(ingest::post))
         .routes(routes!(queries::sessions))
-        .routes(routes!(retold::tree))
-        .routes(routes!(retold::lanes))
-        .routes(routes!(retold::feed))
-        .routes(routes!(retold::export))
+        .routes(routes!(session_history::tree))
+        .routes(routes!(session_history::lanes))
+        .routes(routes!(session_history::feed))
+        .routes(routes!(session_history::export))
         .routes(routes!(queries::events))
         .routes(routes!(queries::agent))
         .routes(routes!(stop::post))
@@ -78,12 +78,12 @@ pub(crate) fn mailbox(app: App) -> Router {
 
 fn guarded(router: Router<App>, app: App) -> Router {
     router
-        .fallback(async || Refusal::unknown("route"))
+        .fallback(async || ApiError::unknown("route"))
         .method_not_allowed_fallback(async || {
-            Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
+            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
                 .into_response()
         })
-        .layer(middleware::from_fn_with_state(app.clone(), doors::guard))
+        .layer(middleware::from_fn_with_state(app.clone(), request_guard::guard))
         .with_state(app)
 }
 

@@ -6,12 +6,12 @@ use subscope_hub::HubHandle;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
+    connection_count::ConnectionCount,
+    connection_limiter::ConnectionLimiter,
     counters::Counters,
-    crowd::Crowd,
-    guests::Guests,
+    event_listener::Taker,
     listen::{Identity, Patience},
-    mailbox::Taker,
-    teller::Teller,
+    session_reader::SessionReader,
     token::Token,
 };
 
@@ -35,15 +35,15 @@ pub(crate) struct Shared {
     /// What takes posted events, where that is not the hub.
     pub(crate) taker: Option<Taker>,
     /// What tells sessions anew, where somebody does.
-    pub(crate) teller: Option<Teller>,
-    pub(crate) crowd: Crowd,
+    pub(crate) teller: Option<SessionReader>,
+    pub(crate) crowd: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
     pub(crate) patience: Patience,
     /// What callers by TCP must show, where their user is not what lets them in.
     pub(crate) token: Option<Token>,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
-    pub(crate) guests: Guests,
+    pub(crate) guests: ConnectionCount,
     pub(crate) identity: Identity,
     /// Where TCP is listened on.
     pub(crate) url: String,
@@ -57,20 +57,20 @@ impl App {
     #[expect(clippy::too_many_arguments, reason = "the one place where all of it comes together")]
     pub(crate) fn new(
         hub: HubHandle,
-        guests: Guests,
+        guests: ConnectionCount,
         (identity, url): (Identity, String),
         heartbeat: Duration,
         patience: Patience,
         token: Option<Token>,
         ending: watch::Receiver<bool>,
-        (taker, teller): (Option<Taker>, Option<Teller>),
+        (taker, teller): (Option<Taker>, Option<SessionReader>),
     ) -> Self {
         Self(Arc::new(Shared {
             hub,
             counters: Counters::default(),
             taker,
             teller,
-            crowd: Crowd::default(),
+            crowd: ConnectionLimiter::default(),
             heartbeat,
             patience,
             token,

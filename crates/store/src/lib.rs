@@ -18,8 +18,8 @@ mod word;
 use std::path::PathBuf;
 
 pub use memory::Memory;
-pub use sqlite::{Access, Kin, Location, OpenError, Sqlite};
-use subscope_model::{AgentId, Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
+pub use sqlite::{Access, Location, OpenError, SharedHistory, Sqlite};
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
 pub use texts::{Hit, InboxPlace, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
 pub use word::words;
 
@@ -30,17 +30,17 @@ pub struct Commit {
     pub trees: Vec<Tree>,
     /// Whether they may lack something, because their files are still being read or are read as they grow: then the next
     /// index makes them anew, whether or not it finds the files changed.
-    pub is_draft: bool,
+    pub is_provisional: bool,
     /// When time alone may change a session's rows, for those of `trees` of which that is so.
     pub deadlines: Vec<(SessionId, Millis)>,
     /// What happened, in order; `seq` is given by the commit.
     pub events: Vec<Event>,
     /// What was received and stands in no file of its own. It is kept byte for byte.
-    pub received: Vec<Received>,
+    pub received: Vec<ReceivedInput>,
     /// Files as they stood when the rows were made from them.
     pub sources: Vec<Source>,
     /// What sessions of `trees` hold that a copy would hold too.
-    pub held: Vec<Held>,
+    pub held: Vec<StoredSessionKeys>,
     /// Sessions of which a file is gone: their rows stay as they are.
     pub gone: Vec<SessionId>,
     /// That the rows of all sessions rest on who holds what.
@@ -58,14 +58,14 @@ pub struct Compared {
     /// Which.
     pub sessions: Vec<SessionId>,
     /// Whose is what they share with others; it replaces what was known of them.
-    pub kin: Vec<Kin>,
+    pub kin: Vec<SharedHistory>,
 }
 
 /// What a session is known to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct StoredSessionKeys {
     /// What it holds; keys that were told before need not be told again.
-    pub holdings: Holdings,
+    pub holdings: SessionKeys,
     /// Whether this replaces what was told before.
     pub is_whole: bool,
 }
@@ -94,7 +94,7 @@ pub struct Identity {
 
 /// Bytes that were handed over (hooks, posts, streams) and exist nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedInput {
     /// The partition that they belong to: bytes of one source are of one dialect and in order.
     pub source: String,
     /// The session that whoever handed them over named.
@@ -163,14 +163,14 @@ pub trait Ledger: Send {
         &self,
         session: &SessionId,
         bytes: u64,
-        each: &mut dyn FnMut(Received),
+        each: &mut dyn FnMut(ReceivedInput),
     ) -> Result<bool, LedgerError>;
 
     /// Returns how many bytes of what was received of a session are kept, as they are kept.
     fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError>;
 
     /// Returns a body of several sessions that an older version kept undivided, with its place; `None` where none is left.
-    fn undivided(&self) -> Result<Option<(i64, Received)>, LedgerError> {
+    fn undivided(&self) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
         Ok(None)
     }
 
@@ -185,10 +185,10 @@ pub trait Ledger: Send {
     }
 
     /// Returns the sessions of which something was received since their rows were last kept, also by a process of before.
-    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError>;
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError>;
 
     /// Nothing was kept for a while: gives back the memory that only speeds up what comes next.
-    fn rest(&mut self) {}
+    fn release_memory(&mut self) {}
 }
 
 /// Which sessions a list shows.
@@ -249,13 +249,13 @@ pub trait History: Send {
     fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;
 
     /// Returns the heads of every session that is known to hold something, those of forgotten ones too.
-    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError>;
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError>;
 
     /// Returns which sessions hold which of these keys. It looks at all that is held: ask once for many.
     fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError>;
 
     /// Returns what a session holds, its keys sorted and each once; `None` where nothing is known of it.
-    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError>;
+    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError>;
 
     /// Returns who an agent of a session is, by its id or by the call that started it; `None` where no row tells.
     fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError>;
@@ -284,6 +284,6 @@ pub trait History: Send {
 }
 
 /// What both keeps and answers: one that is written is the one that is asked.
-pub trait Keeper: Ledger + History {}
+pub trait Store: Ledger + History {}
 
-impl<K: Ledger + History> Keeper for K {}
+impl<K: Ledger + History> Store for K {}

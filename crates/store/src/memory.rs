@@ -6,12 +6,12 @@ use std::{
 };
 
 use subscope_model::{
-    Agent, AgentId, Event, Holdings, Millis, SessionId, SessionRow, SessionStatus, Stats, StatsRow, Text,
+    Agent, AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, SessionStatus, Stats, StatsRow, Text,
     Tree,
 };
 
 use crate::{
-    Commit, Held, History, Keys, Ledger, LedgerError, ListQuery, Named, Received,
+    Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, ReceivedInput, StoredSessionKeys,
     days::{self, By},
 };
 
@@ -31,11 +31,11 @@ pub struct Memory {
     /// When something new of a session was last kept.
     kept: BTreeMap<SessionId, Millis>,
     log: VecDeque<Event>,
-    held: BTreeMap<SessionId, Holdings>,
+    held: BTreeMap<SessionId, SessionKeys>,
     /// Sources and keys of what was received.
     received: HashSet<(String, String)>,
     /// The newest of it.
-    inbox: VecDeque<Received>,
+    inbox: VecDeque<ReceivedInput>,
     inbox_bytes: usize,
     /// Whether something is not in it any more.
     has_dropped: bool,
@@ -75,12 +75,12 @@ impl Memory {
 }
 
 /// How many bytes one of what was received has.
-fn bytes(one: &Received) -> usize {
+fn bytes(one: &ReceivedInput) -> usize {
     one.body.len() + one.parts.iter().map(|part| part.body.len()).sum::<usize>()
 }
 
 impl Memory {
-    fn receive(&mut self, received: &[Received]) {
+    fn receive(&mut self, received: &[ReceivedInput]) {
         for one in received {
             if self.received.insert((one.source.clone(), one.key.clone())) {
                 self.inbox_bytes += bytes(one);
@@ -95,7 +95,7 @@ impl Memory {
         }
     }
 
-    fn hold(&mut self, held: &Held) {
+    fn hold(&mut self, held: &StoredSessionKeys) {
         let told = &held.holdings;
         let known = self.held.entry(told.session.clone()).or_insert_with(|| told.clone());
         let before = if held.is_whole { Vec::new() } else { std::mem::take(&mut known.keys) };
@@ -142,21 +142,21 @@ impl Ledger for Memory {
         &self,
         session: &SessionId,
         bytes: u64,
-        each: &mut dyn FnMut(Received),
+        each: &mut dyn FnMut(ReceivedInput),
     ) -> Result<bool, LedgerError> {
         if self.has_dropped || self.received_bytes(session)? > bytes {
             return Ok(false);
         }
         for one in self.inbox.iter().filter(|one| one.sessions.contains(session)) {
             let parts = one.parts.iter().filter(|part| part.session == *session).cloned().collect();
-            each(Received { parts, sessions: Vec::new(), ..one.clone() });
+            each(ReceivedInput { parts, sessions: Vec::new(), ..one.clone() });
         }
         Ok(true)
     }
 
     fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
         let of = self.inbox.iter().filter(|one| one.sessions.contains(session));
-        let own = |one: &Received| {
+        let own = |one: &ReceivedInput| {
             let parts = one.parts.iter().filter(|part| part.session == *session);
             (one.body.len() + parts.map(|part| part.body.len()).sum::<usize>()) as u64
         };
@@ -167,7 +167,7 @@ impl Ledger for Memory {
         !self.has_dropped
     }
 
-    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
         // What is not kept beyond the process is never taken up again.
         Ok(Vec::new())
     }
@@ -215,8 +215,8 @@ impl History for Memory {
         Ok(found.take(limit).collect())
     }
 
-    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
-        Ok(self.held.values().map(|held| (held.session.clone(), held.heads.clone())).collect())
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        Ok(self.held.values().map(|held| (held.session.clone(), held.first_keys.clone())).collect())
     }
 
     fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
@@ -224,7 +224,7 @@ impl History for Memory {
         Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
     }
 
-    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
+    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
         Ok(self.held.get(session).cloned())
     }
 

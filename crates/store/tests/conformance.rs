@@ -4,21 +4,21 @@
 
 use std::{fs, path::PathBuf};
 
-use subscope_model::{Event, Holdings, SessionId, Tree};
+use subscope_model::{Event, SessionId, SessionKeys, Tree};
 use subscope_store::{
-    Access, Commit, Compared, Held, History, Identity, Kin, Ledger, ListQuery, Memory, OpenError, Received,
-    Source, Sqlite,
+    Access, Commit, Compared, History, Identity, Ledger, ListQuery, Memory, OpenError, ReceivedInput,
+    SharedHistory, Source, Sqlite, StoredSessionKeys,
 };
 use subscope_testkit::{
     fixtures::recording,
     folding::{Telling, parts_of, tree},
 };
 
-trait Keeper: Ledger + History {}
-impl<T: Ledger + History> Keeper for T {}
+trait Store: Ledger + History {}
+impl<T: Ledger + History> Store for T {}
 
 /// Runs a check on each of them, as it is when new.
-fn each(mut check: impl FnMut(&str, &mut dyn Keeper)) {
+fn each(mut check: impl FnMut(&str, &mut dyn Store)) {
     check("memory", &mut Memory::new());
     let folder = tempfile::tempdir().unwrap();
     check("sqlite", &mut Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap());
@@ -60,10 +60,10 @@ fn a_committed_tree_comes_back_as_it_was() {
 fn recent_is_what_something_new_was_kept_of() {
     let (one, other) = (real("k-big"), real("c-nested"));
     each(|which, keeper| {
-        let keep = |keeper: &mut dyn Keeper, tree: &Tree, at_ms| {
+        let keep = |keeper: &mut dyn Store, tree: &Tree, at_ms| {
             keeper.commit(&Commit { trees: vec![tree.clone()], at_ms, ..Commit::default() }).unwrap();
         };
-        let since = |keeper: &dyn Keeper, at| {
+        let since = |keeper: &dyn Store, at| {
             let rows = keeper.list(&ListQuery { kept_since: Some(at), ..all() }).unwrap();
             rows.into_iter().map(|row| (row.id, row.kept_at_ms.unwrap())).collect::<Vec<_>>()
         };
@@ -149,14 +149,14 @@ fn events_are_numbered_on_and_found_behind_a_place() {
 }
 
 /// What was received of a session, where that is no more than so many bytes.
-fn received_within(ledger: &dyn Ledger, session: &SessionId, bytes: u64) -> Option<Vec<Received>> {
+fn received_within(ledger: &dyn Ledger, session: &SessionId, bytes: u64) -> Option<Vec<ReceivedInput>> {
     let mut all = Vec::new();
     ledger.received_within(session, bytes, &mut |one| all.push(one)).unwrap().then_some(all)
 }
 
 #[test]
 fn what_was_received_is_known_by_source_and_key() {
-    let row = |key: &str| Received {
+    let row = |key: &str| ReceivedInput {
         source: "hooks".into(),
         session: None,
         dialect: "claude.hook".into(),
@@ -179,7 +179,7 @@ fn what_was_received_is_known_by_source_and_key() {
 #[test]
 fn what_is_filed_and_what_is_not_yet_are_found_alike() {
     let ids = ["a", "b", "c"].map(|id| SessionId(id.into()));
-    let row = |number: usize| Received {
+    let row = |number: usize| ReceivedInput {
         source: format!("source-{}", number % 7),
         session: number.is_multiple_of(2).then(|| ids[number % 3].to_string()),
         dialect: "claude.hook".into(),
@@ -237,7 +237,7 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
             }
         }
         for number in 0..count + 50 {
-            let Received { source, key, .. } = row(number);
+            let ReceivedInput { source, key, .. } = row(number);
             assert_eq!(store.has_received(&source, &key).unwrap(), number < count, "{number}");
             assert_eq!(memory.has_received(&source, &key).unwrap(), number < count, "{number}");
         }
@@ -313,10 +313,13 @@ fn revs_grow_and_rows_come_back_with_theirs() {
     assert_eq!((before, open().reserve_revs(1).unwrap()), (1_000, 1_010));
 }
 
-fn held(tree: &Tree, heads: &[u64], keys: &[u64], is_whole: bool) -> Held {
+fn held(tree: &Tree, first_keys: &[u64], keys: &[u64], is_whole: bool) -> StoredSessionKeys {
     let session = tree.session.id.clone();
     let began_ms = tree.session.started_at_ms;
-    Held { holdings: Holdings { session, began_ms, heads: heads.to_vec(), keys: keys.to_vec() }, is_whole }
+    StoredSessionKeys {
+        holdings: SessionKeys { session, began_ms, first_keys: first_keys.to_vec(), keys: keys.to_vec() },
+        is_whole,
+    }
 }
 
 #[test]
@@ -325,7 +328,7 @@ fn what_sessions_hold_is_found_by_key() {
     let ids = (&one.session.id, &other.session.id);
     each(|which, keeper| {
         assert_eq!(keeper.holdings(ids.0).unwrap(), None, "{which}");
-        let commit = |rows: &[Held]| Commit {
+        let commit = |rows: &[StoredSessionKeys]| Commit {
             trees: vec![one.clone(), other.clone()],
             held: rows.to_vec(),
             ..Commit::default()
@@ -339,13 +342,13 @@ fn what_sessions_hold_is_found_by_key() {
             held(&one, &[7, 9], &[7, 8, 9, u64::MAX], true).holdings,
             "{which}: sorted, each once"
         );
-        let mut heads = keeper.heads().unwrap();
+        let mut heads = keeper.first_keys().unwrap();
         heads.sort();
         let mut expected = vec![(ids.0.clone(), vec![7, 9]), (ids.1.clone(), vec![])];
         expected.sort();
         assert_eq!(heads, expected, "{which}");
         keeper.commit(&commit(&[held(&other, &[1], &[9, 1], true)])).unwrap();
-        let find = |keeper: &dyn Keeper, keys: &[u64]| {
+        let find = |keeper: &dyn Store, keys: &[u64]| {
             let mut found = keeper.holders(&keys.iter().copied().collect()).unwrap();
             found.sort();
             found
@@ -359,7 +362,7 @@ fn what_sessions_hold_is_found_by_key() {
     });
 }
 
-fn compared(sessions: &[SessionId], kin: &[Kin]) -> Commit {
+fn compared(sessions: &[SessionId], kin: &[SharedHistory]) -> Commit {
     let compared = Compared { sessions: sessions.to_vec(), kin: kin.to_vec() };
     Commit { compared: Some(compared), ..Commit::default() }
 }
@@ -369,15 +372,18 @@ fn sessions_are_compared_again_when_they_hold_more() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap();
     let (one, other) = (real("a-single"), real("c-nested"));
-    let commit =
-        |rows: Vec<Held>| Commit { trees: vec![one.clone(), other.clone()], held: rows, ..Commit::default() };
+    let commit = |rows: Vec<StoredSessionKeys>| Commit {
+        trees: vec![one.clone(), other.clone()],
+        held: rows,
+        ..Commit::default()
+    };
     store.commit(&commit(vec![held(&one, &[1], &[1, 2], true), held(&other, &[1], &[1], true)])).unwrap();
     let mut asked = store.uncompared().unwrap();
     asked.sort();
     let mut both = vec![one.session.id.clone(), other.session.id.clone()];
     both.sort();
     assert_eq!(asked, both.iter().map(|session| (session.clone(), true)).collect::<Vec<_>>());
-    let kin = Kin { later: one.session.id.clone(), earlier: other.session.id.clone(), shared: 1 };
+    let kin = SharedHistory { later: one.session.id.clone(), earlier: other.session.id.clone(), shared: 1 };
     store.commit(&compared(&both, std::slice::from_ref(&kin))).unwrap();
     assert_eq!((store.uncompared().unwrap(), store.kin().unwrap()), (vec![], vec![kin.clone()]));
     store.commit(&commit(vec![held(&one, &[1], &[3], false)])).unwrap();
@@ -399,7 +405,7 @@ fn what_is_forgotten_is_nowhere_but_known() {
     let secret = "a-secret-that-nobody-else-has";
     tree.session.title = Some(secret.into());
     let own = tree.session.id.clone();
-    let received = |key: &str, sessions: &[&str]| Received {
+    let received = |key: &str, sessions: &[&str]| ReceivedInput {
         source: "hooks".into(),
         session: Some(own.to_string()),
         dialect: "claude.hook".into(),
@@ -529,7 +535,7 @@ fn drafts_are_due_whatever_their_files_are_and_a_sessions_files_are_known() {
     assert_eq!(store.due(i64::MAX).unwrap(), []);
     assert_eq!(store.files_of(&session).unwrap(), [PathBuf::from("/p/a.jsonl"), PathBuf::from("/p/b.jsonl")]);
     assert!(store.files_of(&SessionId::from("other")).unwrap().is_empty());
-    store.commit(&Commit { trees: vec![tree.clone()], is_draft: true, ..Commit::default() }).unwrap();
+    store.commit(&Commit { trees: vec![tree.clone()], is_provisional: true, ..Commit::default() }).unwrap();
     assert_eq!(store.due(0).unwrap(), [session]);
     store.commit(&whole).unwrap();
     assert_eq!(store.due(i64::MAX).unwrap(), []);

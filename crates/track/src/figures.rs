@@ -3,10 +3,10 @@
 use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
-    copies::Copies,
+    duplicates::Copies,
     facts::{Facts, Key},
+    identities::Identities,
     owners::Owners,
-    people::People,
 };
 
 /// An agent's own figures.
@@ -54,7 +54,7 @@ const PLACEHOLDER_FACTOR: u64 = 16;
 /// Returns each agent's own figures.
 pub(crate) fn figures(
     facts: &Facts,
-    people: &People,
+    people: &Identities,
     owners: &Owners,
     copies: &Copies<'_>,
     prices: &PriceTable,
@@ -97,7 +97,7 @@ pub(crate) fn figures(
 /// Agents whose lines stand in one file with the root's (1.0.x) share its doubt: a writer that left one placeholder
 /// there may have left others that are too short to be told (as the recordings' own truth has it, fixture
 /// `1.0.128/a-single`).
-fn share_floors(facts: &Facts, people: &People, all: &mut [Figures]) {
+fn share_floors(facts: &Facts, people: &Identities, all: &mut [Figures]) {
     let is_chain =
         |name: &u32| facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, Key::Chain));
     let together: Vec<usize> = (0..people.all.len())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use subscope_model::{Millis, Text, ToolStatus};
 
-use crate::{facts::Facts, people::No};
+use crate::{facts::Facts, identities::No};
 
 /// How many equal calls, or errors, in a row make a mark.
 const IN_A_ROW: usize = 3;

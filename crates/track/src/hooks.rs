@@ -10,7 +10,7 @@ use subscope_model::{AgentStatus, Basis, Millis, Text, ToolClass};
 
 use crate::{
     facts::{CallNo, Facts, HookStep, HookWhat, Key, Ref, value},
-    people::{No, People},
+    identities::{Identities, No},
 };
 
 /// What the hook logs alone say.
@@ -77,7 +77,7 @@ impl HookLog {
 }
 
 /// Replays all hook logs of the session.
-pub(crate) fn replay(facts: &Facts, people: &People) -> HookLog {
+pub(crate) fn replay(facts: &Facts, people: &Identities) -> HookLog {
     let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
     steps.sort_by_key(|step| (step.source, step.offset));
     let mut log = HookLog::default();
@@ -90,7 +90,7 @@ pub(crate) fn replay(facts: &Facts, people: &People) -> HookLog {
 }
 
 impl Replay {
-    fn take(&mut self, facts: &Facts, people: &People, what: &HookWhat, log: &mut HookLog) {
+    fn take(&mut self, facts: &Facts, people: &Identities, what: &HookWhat, log: &mut HookLog) {
         match what {
             HookWhat::Prompt { is_user } => {
                 log.begin_turn();
@@ -156,7 +156,14 @@ impl Replay {
         }
     }
 
-    fn begin(&mut self, facts: &Facts, people: &People, call: CallNo, named: Option<Ref>, log: &mut HookLog) {
+    fn begin(
+        &mut self,
+        facts: &Facts,
+        people: &Identities,
+        call: CallNo,
+        named: Option<Ref>,
+        log: &mut HookLog,
+    ) {
         self.touch(facts, named, log);
         if named.is_none() {
             log.begin_turn();
@@ -188,7 +195,7 @@ impl Replay {
         }
     }
 
-    fn owner(&self, facts: &Facts, people: &People, is_spawn: bool) -> (No, Basis) {
+    fn owner(&self, facts: &Facts, people: &Identities, is_spawn: bool) -> (No, Basis) {
         if facts.has_identity {
             return (0, Basis::Wire);
         }

@@ -15,16 +15,16 @@
 //! Absent on purpose: a clock, IO, vendors' names, and how observations arrived.
 
 mod absorb;
-mod copies;
+mod duplicates;
 mod facts;
 mod figures;
 mod flags;
 mod hooks;
+mod identities;
 mod join;
 mod limits;
 mod liveness;
 mod owners;
-mod people;
 mod rows;
 mod runs;
 mod spans;
@@ -33,7 +33,7 @@ mod status;
 use std::hash::BuildHasher;
 
 pub use absorb::Keep;
-pub use copies::{Elsewhere, Told};
+pub use duplicates::{KeysCursor, OwnedElsewhere};
 pub use limits::{Awake, LimitRule, LimitScope, Limits};
 pub use liveness::next_deadline;
 use subscope_model::{
@@ -74,7 +74,7 @@ pub struct Tracker {
     absorber: absorb::Absorber,
     facts: facts::Facts,
     /// No fact of this session, and not joined: whoever asks for conclusions says it.
-    elsewhere: Elsewhere,
+    elsewhere: OwnedElsewhere,
 }
 
 impl Tracker {
@@ -85,7 +85,7 @@ impl Tracker {
             harness: harness.map(Text::from),
             absorber: absorb::Absorber::new(keep, cutoff),
             facts: facts::Facts::default(),
-            elsewhere: Elsewhere::default(),
+            elsewhere: OwnedElsewhere::default(),
         }
     }
 
@@ -139,7 +139,7 @@ impl Tracker {
 
     /// Concludes only who did what: cheap enough for every event.
     pub fn attribution(&self) -> Attribution<'_> {
-        let people = people::people(&self.facts, false);
+        let people = identities::identities(&self.facts, false);
         let log = hooks::replay(&self.facts, &people);
         let owners = owners::owners(&self.facts, &people, &log);
         Attribution { facts: &self.facts, runs: runs::runs(&self.facts), people, owners }
@@ -150,7 +150,7 @@ impl Tracker {
 #[derive(Debug)]
 pub struct Attribution<'t> {
     facts: &'t facts::Facts,
-    people: people::People,
+    people: identities::Identities,
     owners: owners::Owners,
     runs: runs::Runs,
 }

@@ -151,7 +151,7 @@ pub struct Awake {
     /// Nothing before this counts: the machine woke from a longer sleep, or its clock was set.
     pub since: Option<Millis>,
     /// Short sleeps after that, which are taken off: when each ended, and how long it was.
-    pub naps: Arc<[(Millis, i64)]>,
+    pub sleeps: Arc<[(Millis, i64)]>,
 }
 
 impl Awake {
@@ -166,7 +166,7 @@ impl Awake {
     }
 
     fn asleep_after(&self, from: Millis) -> i64 {
-        self.naps.iter().filter(|(end, _)| *end > from).map(|(_, lasted)| *lasted).sum()
+        self.sleeps.iter().filter(|(end, _)| *end > from).map(|(_, lasted)| *lasted).sum()
     }
 
     /// How long it has been silent since then.
@@ -214,11 +214,11 @@ mod tests {
     fn silence_leaves_out_sleep_and_starts_anew_after_a_jump() {
         let none = Awake::default();
         assert_eq!((none.silence(100, 900), none.reaches(100, 500, 900)), (800, 600));
-        let naps = Awake { since: None, naps: [(300, 50), (700, 20)].into() };
-        assert_eq!(naps.silence(100, 900), 730);
-        assert_eq!(naps.silence(400, 900), 480);
-        assert_eq!(naps.reaches(100, 500, 900), 670);
-        let woke = Awake { since: Some(600), naps: [(700, 20)].into() };
+        let sleeps = Awake { since: None, sleeps: [(300, 50), (700, 20)].into() };
+        assert_eq!(sleeps.silence(100, 900), 730);
+        assert_eq!(sleeps.silence(400, 900), 480);
+        assert_eq!(sleeps.reaches(100, 500, 900), 670);
+        let woke = Awake { since: Some(600), sleeps: [(700, 20)].into() };
         assert_eq!((woke.silence(100, 900), woke.silence(800, 900)), (280, 100));
         assert_eq!(woke.silence(5_000, 900), 280, "the clock was set back");
         assert_eq!(woke.reaches(5_000, 500, 900), 1_120);

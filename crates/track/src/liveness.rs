@@ -14,9 +14,9 @@ use crate::{
     Now,
     facts::{CallFacts, Order},
     hooks::Asked,
+    identities::No,
     limits::Spans,
-    people::No,
-    status::{Case, call_end},
+    status::{Derivation, call_end},
 };
 
 /// Returns the next moment at which time alone may change a tree's rows: a stall, an inferred permission question, an
@@ -82,7 +82,7 @@ impl Doing {
 }
 
 /// Concludes what a running agent does.
-pub(crate) fn doing(case: &Case<'_>, stand: &Stand<'_>) -> Doing {
+pub(crate) fn doing(case: &Derivation<'_>, stand: &Stand<'_>) -> Doing {
     if let Some(asked) = stand.question {
         return Doing::new(LivenessKind::Permission, Some(asked.tool.clone()), asked.time.or(stand.last));
     }
@@ -135,7 +135,7 @@ pub(crate) fn idle(since: Option<Millis>) -> Doing {
     Doing::new(LivenessKind::Idle, None, since)
 }
 
-fn at_tool(case: &Case<'_>, told: &CallFacts, before: Option<Millis>, last: Option<Millis>) -> Doing {
+fn at_tool(case: &Derivation<'_>, told: &CallFacts, before: Option<Millis>, last: Option<Millis>) -> Doing {
     let since = told.begin.and_then(|begin| begin.time()).max(before);
     let limits = &case.now.limits;
     let waited = since.map_or(0, |since| limits.awake.silence(since, case.now.at));
@@ -148,12 +148,12 @@ fn at_tool(case: &Case<'_>, told: &CallFacts, before: Option<Millis>, last: Opti
 
 /// The questions for permission that agents wait for: no hook has answered them, and no source tells that their calls are
 /// over. That a person agreed is told by none: until its call ends, a question stays.
-pub(crate) fn questions<'c>(case: &'c Case<'_>) -> Vec<(No, &'c Asked)> {
+pub(crate) fn questions<'c>(case: &'c Derivation<'_>) -> Vec<(No, &'c Asked)> {
     case.log.asked.iter().filter_map(|asked| Some((asked_of(case, asked)?, asked))).collect()
 }
 
 /// Whom a question keeps waiting.
-fn asked_of(case: &Case<'_>, asked: &Asked) -> Option<No> {
+fn asked_of(case: &Derivation<'_>, asked: &Asked) -> Option<No> {
     let mut is_told = false;
     for (call, told) in case.facts.calls.iter().enumerate() {
         if told.digest.is_none_or(|(_, digest)| digest != asked.digest) {
@@ -173,17 +173,17 @@ fn asked_of(case: &Case<'_>, asked: &Asked) -> Option<No> {
     (!is_told && !has_acted_since(case, agent, asked.time)).then_some(agent)
 }
 
-fn has_acted_since(case: &Case<'_>, number: No, time: Option<Millis>) -> bool {
+fn has_acted_since(case: &Derivation<'_>, number: No, time: Option<Millis>) -> bool {
     acted(case, number).zip(time).is_some_and(|(acted, time)| acted.time > time)
 }
 
 /// The latest thing that an agent did itself.
-fn acted(case: &Case<'_>, number: No) -> Option<Order> {
+fn acted(case: &Derivation<'_>, number: No) -> Option<Order> {
     let person = case.people.all.get(number)?;
     case.tellings(person).filter_map(|agent| agent.acted).max()
 }
 
-fn retry(case: &Case<'_>, stand: &Stand<'_>) -> Option<Doing> {
+fn retry(case: &Derivation<'_>, stand: &Stand<'_>) -> Option<Doing> {
     let person = case.people.all.get(stand.number)?;
     let told = case.tellings(person).filter_map(|agent| agent.retry.as_ref()).max_by_key(|retry| retry.order);
     let is_over = |at: Millis| acted(case, stand.number).is_some_and(|acted| acted.time > at);
@@ -195,7 +195,7 @@ fn retry(case: &Case<'_>, stand: &Stand<'_>) -> Option<Doing> {
 }
 
 /// Whether whoever started an agent that has not ended waits for it.
-fn is_waited_for(case: &Case<'_>, child: No) -> bool {
+fn is_waited_for(case: &Derivation<'_>, child: No) -> bool {
     let Some(person) = case.people.all.get(child) else { return false };
     match person.origin {
         Some(call) => case.facts.calls.get(call as usize).is_some_and(|told| is_open(case, call, told)),
@@ -204,14 +204,14 @@ fn is_waited_for(case: &Case<'_>, child: No) -> bool {
 }
 
 /// Whether a call has no ending.
-pub(crate) fn is_open(case: &Case<'_>, number: u32, call: &CallFacts) -> bool {
+pub(crate) fn is_open(case: &Derivation<'_>, number: u32, call: &CallFacts) -> bool {
     call_end(case, number, call)
         .is_none_or(|(outcome, _)| matches!(outcome, Outcome::Over) && call.ends.is_empty())
 }
 
 /// Whether an agent is silent for longer than its limit. `subagents` counts the active ones of the session.
 pub(crate) fn is_stalled(
-    case: &Case<'_>,
+    case: &Derivation<'_>,
     doing: &Doing,
     last: Option<Millis>,
     spans: Spans,
@@ -229,7 +229,7 @@ pub(crate) fn is_stalled(
 
 /// Whether an agent that was asked for should long be at work: its caller waits for it and for nothing before it.
 pub(crate) fn is_start_overdue(
-    case: &Case<'_>,
+    case: &Derivation<'_>,
     status: AgentStatus,
     caller: Option<&Doing>,
     last: Option<Millis>,
@@ -239,6 +239,6 @@ pub(crate) fn is_start_overdue(
     status == AgentStatus::Pending && is_waited_for && is_silent(case, last, spans.stall_subagents_ms)
 }
 
-fn is_silent(case: &Case<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
+fn is_silent(case: &Derivation<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
     since.is_some_and(|since| case.now.limits.awake.silence(since, case.now.at) >= limit_ms)
 }

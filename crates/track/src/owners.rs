@@ -9,7 +9,7 @@ use subscope_model::Basis;
 use crate::{
     facts::{CallNo, Facts, ParentClaim, Ref, value},
     hooks::HookLog,
-    people::{No, People},
+    identities::{Identities, No},
 };
 
 /// Who owns what, and the lineage that follows from it.
@@ -41,7 +41,7 @@ const WARMUP_PROMPT: &str = "Warmup";
 type Claims = SmallVec<[(No, Basis); 2]>;
 
 /// Concludes who owns what.
-pub(crate) fn owners(facts: &Facts, people: &People, log: &HookLog) -> Owners {
+pub(crate) fn owners(facts: &Facts, people: &Identities, log: &HookLog) -> Owners {
     let claims: Vec<Claims> =
         (0..facts.calls.len() as CallNo).map(|number| claims_of(facts, people, log, number)).collect();
     let mut calls: Vec<Option<(No, Basis)>> = claims.iter().map(sole_claim).collect();
@@ -77,7 +77,7 @@ pub(crate) fn owners(facts: &Facts, people: &People, log: &HookLog) -> Owners {
     Owners { calls, responses, parents }
 }
 
-fn map_claims(people: &People, owners: &[(Ref, Basis)]) -> Claims {
+fn map_claims(people: &Identities, owners: &[(Ref, Basis)]) -> Claims {
     let mut claims = Claims::new();
     for (name, basis) in owners {
         let Some(agent) = people.of(*name) else { continue };
@@ -89,7 +89,7 @@ fn map_claims(people: &People, owners: &[(Ref, Basis)]) -> Claims {
     claims
 }
 
-fn claims_of(facts: &Facts, people: &People, log: &HookLog, number: CallNo) -> Claims {
+fn claims_of(facts: &Facts, people: &Identities, log: &HookLog, number: CallNo) -> Claims {
     let Some(call) = facts.calls.get(number as usize) else { return Claims::new() };
     let mut claims = map_claims(people, &call.owners);
     let started = people.started_by(number);
@@ -127,7 +127,7 @@ fn nearest(claims: &Claims, parents: &[Parentage]) -> Option<(No, Basis)> {
 
 /// Concludes parents and depths: who the agent's own record names, else the owner of its spawn call, else the root
 /// where its wire says so.
-fn lineage(facts: &Facts, people: &People, calls: &[Option<(No, Basis)>]) -> Vec<Parentage> {
+fn lineage(facts: &Facts, people: &Identities, calls: &[Option<(No, Basis)>]) -> Vec<Parentage> {
     let mut all: Vec<Parentage> = vec![Parentage::default(); people.all.len()];
     for (number, person) in people.all.iter().enumerate().skip(1) {
         let tellings = person.refs.iter().filter_map(|name| facts.agents.get(*name as usize));

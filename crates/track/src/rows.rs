@@ -10,21 +10,21 @@ use subscope_model::{
 
 use crate::{
     Now,
-    copies::Copies,
+    duplicates::Copies,
     facts::{Facts, HookWhat, Order, value},
     figures::{Figures, figures},
     flags, hooks,
+    identities::{No, identities, is_ghost},
     limits::Spans,
     liveness::{Doing, Stand, doing, idle, is_open, is_stalled, is_start_overdue, questions},
     owners::{Owners, owners},
-    people::{No, is_ghost, people},
     runs::runs,
     spans::{calls_by_agent, intervals, union},
-    status::{Case, Silence, Standing, call_end, is_told_by_owner},
+    status::{Derivation, Silence, Standing, call_end, is_told_by_owner},
 };
 
 /// What is concluded of one agent before its row is made.
-struct Draft {
+struct RowDraft {
     standing: Standing,
     calls: Vec<u32>,
     statuses: Vec<ToolStatus>,
@@ -47,11 +47,11 @@ pub(crate) fn tree(
     let lost_after_ms = now.limits.of(harness, None).lost_after_ms(false);
     let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
     let is_over = now.has_ended || facts.span.latest().map_or(!now.is_growing, is_silent);
-    let people = people(facts, is_over);
+    let people = identities(facts, is_over);
     let log = hooks::replay(facts, &people);
     let owners = owners(facts, &people, &log);
     let copies = Copies::of(facts, &people, &owners, elsewhere);
-    let case = Case { facts, people: &people, owners: &owners, log: &log, now, harness };
+    let case = Derivation { facts, people: &people, owners: &owners, log: &log, now, harness };
     let calls = calls_by_agent(facts, &people, &owners, &copies);
     let own = figures(facts, &people, &owners, &copies, now.prices);
     let order = pre_order(&case);
@@ -121,7 +121,7 @@ fn problems(facts: &Facts) -> Vec<Problem> {
 }
 
 /// Returns all agents in pre-order, siblings by start, orphans after the root's children.
-fn pre_order(case: &Case<'_>) -> Vec<No> {
+fn pre_order(case: &Derivation<'_>) -> Vec<No> {
     let started = |number: No| start_key(case, number);
     let mut children: Vec<Vec<No>> = vec![Vec::new(); case.people.all.len()];
     let mut orphans = Vec::new();
@@ -146,7 +146,7 @@ fn pre_order(case: &Case<'_>) -> Vec<No> {
 }
 
 /// By what siblings are sorted: when they started, else when they were asked for, then by id.
-fn start_key(case: &Case<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
+fn start_key(case: &Derivation<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
     let Some(person) = case.people.all.get(number) else { return (true, 0, None, AgentId::from("")) };
     let first = case.span(person).get().map(|(from, _)| from);
     let asked =
@@ -160,11 +160,11 @@ fn start_key(case: &Case<'_>, number: No) -> (bool, Millis, Option<Order>, Agent
 }
 
 /// Concludes everything but sums, children before parents where that matters.
-fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figures]) -> Vec<Draft> {
+fn drafts(case: &Derivation<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figures]) -> Vec<RowDraft> {
     let count = case.people.all.len();
     let questions = questions(case);
     let mut silences = vec![Silence::default(); count];
-    let mut drafts: Vec<Draft> = (0..count)
+    let mut drafts: Vec<RowDraft> = (0..count)
         .map(|number| {
             let calls = std::mem::take(&mut calls[number]);
             let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(case, *call)).collect();
@@ -184,7 +184,7 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figure
                 error: None,
                 left_since: None,
             };
-            Draft { standing, calls, statuses, intervals, last, spans, children: Vec::new() }
+            RowDraft { standing, calls, statuses, intervals, last, spans, children: Vec::new() }
         })
         .collect();
     // Orphans stand last in the order, so all of them are known before anybody whose they may be.
@@ -213,7 +213,7 @@ fn drafts(case: &Case<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figure
 }
 
 /// The limits of silence that hold for an agent.
-fn spans_of(case: &Case<'_>, number: No, own: &[Figures]) -> Spans {
+fn spans_of(case: &Derivation<'_>, number: No, own: &[Figures]) -> Spans {
     let limits = &case.now.limits;
     if limits.rules.is_empty() {
         return limits.of(None, None);
@@ -223,17 +223,17 @@ fn spans_of(case: &Case<'_>, number: No, own: &[Figures]) -> Spans {
 }
 
 /// Concludes what each agent does; `None` for those that do not run.
-fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
+fn doings(case: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Option<Doing>> {
     let is_active = |number: &No| drafts.get(*number).is_some_and(|draft| draft.standing.status.is_live());
     let nobody_else = !(1..drafts.len()).any(|number| is_active(&number));
     // A hook may tell of an ending before the agent's last line is there.
-    let gone = |draft: &Draft| draft.last.max(draft.standing.told_at);
+    let gone = |draft: &RowDraft| draft.last.max(draft.standing.told_at);
     let latest = drafts.iter().filter_map(gone).max();
     let all_strays = || (1..drafts.len()).filter(|number| is_stray(case, *number));
     let last_stray = all_strays().filter_map(|number| drafts.get(number).and_then(gone)).max();
     let strays = (all_strays().any(|number| is_active(&number)), last_stray);
     let questions = questions(case);
-    let one = |(number, draft): (No, &Draft)| {
+    let one = |(number, draft): (No, &RowDraft)| {
         let status = draft.standing.status;
         if status != AgentStatus::Running {
             let is_between_prompts = number == 0 && !status.is_live() && status != AgentStatus::Lost;
@@ -257,13 +257,13 @@ fn doings(case: &Case<'_>, drafts: &[Draft]) -> Vec<Option<Doing>> {
 }
 
 /// Whether nobody is known to have started an agent.
-fn is_stray(case: &Case<'_>, number: No) -> bool {
+fn is_stray(case: &Derivation<'_>, number: No) -> bool {
     let is_orphan = case.owners.parents.get(number).is_none_or(|place| place.parent.is_none());
     is_orphan && case.people.all.get(number).is_some_and(|person| person.origin.is_none())
 }
 
 /// Whether an agent waits for one that it started, of which only that is known.
-fn has_open_start(case: &Case<'_>, calls: &[u32]) -> bool {
+fn has_open_start(case: &Derivation<'_>, calls: &[u32]) -> bool {
     calls.iter().any(|call| {
         let told = case.facts.calls.get(*call as usize);
         told.is_some_and(|told| told.class == ToolClass::Spawn && is_open(case, *call, told))
@@ -272,7 +272,7 @@ fn has_open_start(case: &Case<'_>, calls: &[u32]) -> bool {
 }
 
 /// When an agent was last heard of: by its own lines, by its calls where a wire names nobody, and by what woke it.
-fn last_heard(case: &Case<'_>, number: No, calls: &[u32]) -> Option<Millis> {
+fn last_heard(case: &Derivation<'_>, number: No, calls: &[u32]) -> Option<Millis> {
     let person = case.people.all.get(number)?;
     let own = case.tellings(person).filter_map(|agent| agent.span.latest().max(agent.started));
     let woken =
@@ -294,7 +294,7 @@ fn last_heard(case: &Case<'_>, number: No, calls: &[u32]) -> Option<Millis> {
     heard.max(unnamed).or(case.facts.span.latest().filter(|_| is_alone))
 }
 
-fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {
+fn status_of(case: &Derivation<'_>, number: u32) -> ToolStatus {
     let Some(call) = case.facts.calls.get(number as usize) else { return ToolStatus::Open };
     if is_open(case, number, call) {
         return ToolStatus::Open;
@@ -309,7 +309,7 @@ fn status_of(case: &Case<'_>, number: u32) -> ToolStatus {
 }
 
 /// Whether a person was asked to allow the call; one that is over without a result of its own was then denied.
-fn was_asked(case: &Case<'_>, number: u32) -> bool {
+fn was_asked(case: &Derivation<'_>, number: u32) -> bool {
     let digest = case.facts.calls.get(number as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
     case.facts.hooks.iter().any(|step| match &step.what {
         HookWhat::Permission { digest: asked, .. } => Some(*asked) == digest,
@@ -318,11 +318,17 @@ fn was_asked(case: &Case<'_>, number: u32) -> bool {
 }
 
 /// Whether the call was refused because its agent was to stop.
-fn was_stopped(case: &Case<'_>, number: u32) -> bool {
+fn was_stopped(case: &Derivation<'_>, number: u32) -> bool {
     case.facts.stops.values().flatten().any(|stop| stop.call == Some(number))
 }
 
-fn row(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doing>], own: &[Figures]) -> Agent {
+fn row(
+    case: &Derivation<'_>,
+    number: No,
+    drafts: &[RowDraft],
+    doings: &[Option<Doing>],
+    own: &[Figures],
+) -> Agent {
     let person = &case.people.all[number];
     let draft = &drafts[number];
     let figures = &own[number];
@@ -391,12 +397,12 @@ fn row(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doing>], 
 }
 
 /// The call that started an agent, alone or with others.
-fn spawned_by(case: &Case<'_>, number: No) -> Option<Text> {
+fn spawned_by(case: &Derivation<'_>, number: No) -> Option<Text> {
     let person = case.people.all.get(number)?;
     case.facts.calls.get(person.origin.or(person.batch)? as usize)?.id.clone()
 }
 
-fn prompt(case: &Case<'_>, number: No) -> Option<Text> {
+fn prompt(case: &Derivation<'_>, number: No) -> Option<Text> {
     let person = case.people.all.get(number)?;
     if number == 0 {
         return value(&case.facts.title);
@@ -405,7 +411,7 @@ fn prompt(case: &Case<'_>, number: No) -> Option<Text> {
 }
 
 /// The last words of an agent whose last line is text: its report.
-fn report_of(case: &Case<'_>, number: No) -> Option<Text> {
+fn report_of(case: &Derivation<'_>, number: No) -> Option<Text> {
     let person = case.people.all.get(number)?;
     let text =
         case.tellings(person).filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
@@ -420,7 +426,7 @@ fn report_of(case: &Case<'_>, number: No) -> Option<Text> {
     case.last_text(person)
 }
 
-fn model(case: &Case<'_>, number: No, figures: &Figures) -> Option<Text> {
+fn model(case: &Derivation<'_>, number: No, figures: &Figures) -> Option<Text> {
     let person = case.people.all.get(number)?;
     let asked = person
         .origin
@@ -438,7 +444,7 @@ fn model(case: &Case<'_>, number: No, figures: &Figures) -> Option<Text> {
         .or_else(|| asked.and_then(|asked| value(&asked.model)))
 }
 
-fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
+fn tool(case: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
     let call = &case.facts.calls[number as usize];
     let payloads = call.payloads.as_deref();
     let counts = |by: Option<u32>| is_told_by_owner(case, number, by);
@@ -465,7 +471,7 @@ fn tool(case: &Case<'_>, number: u32, status: ToolStatus) -> ToolCall {
     }
 }
 
-fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doing>]) -> Vec<Flag> {
+fn flags_of(case: &Derivation<'_>, number: No, drafts: &[RowDraft], doings: &[Option<Doing>]) -> Vec<Flag> {
     let draft = &drafts[number];
     let place = case.owners.parents.get(number).cloned().unwrap_or_default();
     let active = drafts.iter().skip(1).filter(|draft| draft.standing.status.is_live()).count() as u32;
@@ -496,7 +502,7 @@ fn flags_of(case: &Case<'_>, number: No, drafts: &[Draft], doings: &[Option<Doin
     flags
 }
 
-fn mark_collisions(case: &Case<'_>, drafts: &[Draft], order: &[No], rows: &mut [Agent]) {
+fn mark_collisions(case: &Derivation<'_>, drafts: &[RowDraft], order: &[No], rows: &mut [Agent]) {
     let mut writes = Vec::new();
     for (number, draft) in drafts.iter().enumerate() {
         for (call, status) in draft.calls.iter().zip(&draft.statuses) {
@@ -540,7 +546,7 @@ fn sums(
     order: &[No],
     owners: &Owners,
     copies: &Copies<'_>,
-    drafts: &[Draft],
+    drafts: &[RowDraft],
     own: &[Figures],
 ) -> Vec<Subtree> {
     let mut figures: Vec<Figures> = own.to_vec();
@@ -592,7 +598,7 @@ fn merge(stretches: &mut Vec<[Millis; 2]>) {
     });
 }
 
-fn summary(facts: &Facts, rows: &[Agent], drafts: &[Draft], own: &[Figures]) -> Summary {
+fn summary(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[Figures]) -> Summary {
     let mut total = Figures::default();
     own.iter().for_each(|figures| total.add(figures));
     let (cost, cost_floor) = total.known_cost();

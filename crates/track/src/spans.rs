@@ -3,15 +3,15 @@
 use subscope_model::{Millis, Outcome};
 
 use crate::{
-    copies::Copies,
+    duplicates::Copies,
     facts::Facts,
+    identities::{Identities, No},
     owners::Owners,
-    people::{No, People},
-    status::{Case, call_end},
+    status::{Derivation, call_end},
 };
 
 /// Returns an agent's stretches of activity in order. A resume opens a new one where times tell.
-pub(crate) fn intervals(case: &Case<'_>, number: No, calls: &[u32]) -> Vec<[Millis; 2]> {
+pub(crate) fn intervals(case: &Derivation<'_>, number: No, calls: &[u32]) -> Vec<[Millis; 2]> {
     let Some(person) = case.people.all.get(number) else { return Vec::new() };
     let Some((from, to)) = case.span(person).get() else { return Vec::new() };
     let origin =
@@ -52,8 +52,8 @@ pub(crate) fn intervals(case: &Case<'_>, number: No, calls: &[u32]) -> Vec<[Mill
 /// Every moment at which the agent was seen to do something.
 fn points(
     facts: &Facts,
-    case: &Case<'_>,
-    person: &crate::people::Person,
+    case: &Derivation<'_>,
+    person: &crate::identities::Person,
     calls: &[u32],
     number: No,
 ) -> Vec<Millis> {
@@ -105,7 +105,7 @@ pub(crate) fn union(stretches: &mut [[Millis; 2]]) -> Option<i64> {
 /// Returns the calls of each agent, by begin.
 pub(crate) fn calls_by_agent(
     facts: &Facts,
-    people: &People,
+    people: &Identities,
     owners: &Owners,
     copies: &Copies<'_>,
 ) -> Vec<Vec<u32>> {

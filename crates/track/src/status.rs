@@ -9,8 +9,8 @@ use crate::{
     Now,
     facts::{AgentFacts, CallFacts, EndFact, Facts, Order, Span, StopFact, Tail, Trigger, value},
     hooks::HookLog,
+    identities::{Identities, No, Person},
     owners::Owners,
-    people::{No, People, Person},
 };
 
 /// How an agent stands, and on what that rests.
@@ -37,9 +37,9 @@ impl Standing {
 }
 
 /// Everything that the status of one agent rests on.
-pub(crate) struct Case<'f> {
+pub(crate) struct Derivation<'f> {
     pub(crate) facts: &'f Facts,
-    pub(crate) people: &'f People,
+    pub(crate) people: &'f Identities,
     pub(crate) owners: &'f Owners,
     pub(crate) log: &'f HookLog,
     pub(crate) now: &'f Now<'f>,
@@ -57,7 +57,7 @@ pub(crate) struct Silence {
     pub(crate) is_in_call: bool,
 }
 
-impl Case<'_> {
+impl Derivation<'_> {
     /// Concludes how a subagent stands.
     pub(crate) fn subagent(&self, number: No, silence: Silence) -> Standing {
         let Some(person) = self.people.all.get(number) else { return Standing::new(AgentStatus::Lost, None) };
@@ -412,7 +412,7 @@ struct Told {
 }
 
 /// Whether what somebody tells of a call counts: the owner's own word, or that of somebody whom the wire does not name.
-pub(crate) fn is_told_by_owner(case: &Case<'_>, number: u32, by: Option<u32>) -> bool {
+pub(crate) fn is_told_by_owner(case: &Derivation<'_>, number: u32, by: Option<u32>) -> bool {
     let owner = case.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
     match by.and_then(|by| case.people.of(by)) {
         Some(teller) => owner.is_none_or(|owner| owner == teller),
@@ -422,7 +422,11 @@ pub(crate) fn is_told_by_owner(case: &Case<'_>, number: u32, by: Option<u32>) ->
 
 /// Returns how a call ended and when: by the source that tells most, and only as its owner's own wire tells it (a fork's
 /// file holds a made-up result).
-pub(crate) fn call_end(case: &Case<'_>, number: u32, call: &CallFacts) -> Option<(Outcome, Option<Millis>)> {
+pub(crate) fn call_end(
+    case: &Derivation<'_>,
+    number: u32,
+    call: &CallFacts,
+) -> Option<(Outcome, Option<Millis>)> {
     let counted = || call.ends.iter().filter(|end| is_told_by_owner(case, number, end.by()));
     // A denial is told beside the error that the model gets to see.
     let denied = counted().find(|end| end.outcome == Outcome::Denied);

@@ -8,7 +8,7 @@
 
 mod ask;
 pub mod keys;
-mod moment;
+mod log_entry;
 pub mod plain;
 mod run;
 #[cfg(test)]

@@ -23,7 +23,7 @@ use self::{
 use crate::{
     ask::{Question, Reply},
     settings::{Clocks, Settings},
-    state::{State, travel::Travel},
+    state::{State, time_travel::Travel},
     update::{Effect, Message, refresh, update},
     view::view,
 };

@@ -4,7 +4,7 @@ pub mod alerts;
 pub mod logs;
 pub mod select;
 pub mod sessions;
-pub mod travel;
+pub mod time_travel;
 pub mod trees;
 
 use std::collections::{HashMap, HashSet};
@@ -18,7 +18,7 @@ use self::{
     logs::{Log, Logs},
     select::{Filter, Sort},
     sessions::Sessions,
-    travel::Travel,
+    time_travel::Travel,
     trees::Trees,
 };
 use crate::{
@@ -294,7 +294,7 @@ pub enum Spot {
     /// An agent's row.
     Agent(AgentId),
     /// An event of an agent.
-    Moment(SessionId, AgentId),
+    LogEntry(SessionId, AgentId),
     /// The name of a view.
     View(View),
     /// The slider.

@@ -20,7 +20,7 @@ pub(crate) struct Contender {
 }
 
 /// What a cold index took.
-pub(crate) struct Cold {
+pub(crate) struct BatchRead {
     pub(crate) facts_ms: f64,
     pub(crate) total_ms: f64,
     pub(crate) megabytes: f64,
@@ -32,7 +32,7 @@ impl Contender {
     }
 
     /// Reads everything for the first time.
-    pub(crate) fn cold(&self) -> Cold {
+    pub(crate) fn cold(&self) -> BatchRead {
         empty(self.data.path());
         let mut child = self.command().stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut megabytes: f64 = 0.0;
@@ -43,7 +43,7 @@ impl Contender {
         let output = child.wait_with_output().expect("the program ends");
         let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let figure = |name: &str| told[name].as_f64().expect("a figure");
-        Cold { facts_ms: figure("facts_ms"), total_ms: figure("total_ms"), megabytes }
+        BatchRead { facts_ms: figure("facts_ms"), total_ms: figure("total_ms"), megabytes }
     }
 
     /// Looks for news where there is none; milliseconds.

@@ -3,9 +3,9 @@
 
 use std::{fs, io::Write, time::Duration};
 
-use subscope_client::{Address, Client, Live};
+use subscope_client::{Address, Client, LiveFeed};
 use subscope_hub::clock;
-use subscope_model::{Feed, Received, SessionId, Update, iso8601};
+use subscope_model::{Feed, FeedItem, SessionId, Update, iso8601};
 use subscope_testkit::{
     corpus,
     figures::{Row, now, processor_time},
@@ -44,11 +44,11 @@ pub(crate) fn meta() -> Vec<Row> {
     }
     let server = Server::subscope(home.path());
     let address = Address::Tcp(server.address.parse().expect("an address"));
-    let mut feed = Live::open(Box::new(move || Client::connect(address.clone()))).expect("a feed");
+    let mut feed = LiveFeed::open(Box::new(move || Client::connect(address.clone()))).expect("a feed");
     // Indexing tells nothing. What threads that end have used is no longer known.
     let mut rest = || loop {
         let before = processor_time(server.child.id());
-        while feed.next(QUIET) != Received::Idle {}
+        while feed.next(QUIET) != FeedItem::Idle {}
         let spent = processor_time(server.child.id()).checked_sub(before);
         if spent.is_some_and(|spent| spent < QUIET / 100) {
             break;
@@ -69,7 +69,7 @@ pub(crate) fn meta() -> Vec<Row> {
         act();
         let (mut all, mut others) = (0.0, 0.0);
         while let Some(wait) = WINDOW.checked_sub(began.elapsed()) {
-            if let Received::Update(Update::Change(change)) = feed.next(wait) {
+            if let FeedItem::Update(Update::Change(change)) = feed.next(wait) {
                 all += 1.0;
                 others += f64::from(u8::from(change.session.id != session));
             }

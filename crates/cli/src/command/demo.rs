@@ -7,7 +7,7 @@ use std::{
 
 use subscope_fold::{Dialect, SourceSpec};
 use subscope_hub::{Hub, HubOptions, Memory, Recording, Replay, clock};
-use subscope_model::{Agent, AgentId, Feed, Millis, Received, Session, Tree, Update};
+use subscope_model::{Agent, AgentId, Feed, FeedItem, Millis, Session, Tree, Update};
 use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
 
 use super::target::limits;
@@ -181,18 +181,18 @@ fn plainly(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, CliEr
     let mut names: BTreeMap<AgentId, String> = BTreeMap::new();
     loop {
         match feed.next(Duration::from_secs(1)) {
-            Received::Update(Update::Event(event)) => {
+            FeedItem::Update(Update::Event(event)) => {
                 if let Some(block) = blocks.block(&event, &|id| names.get(id).cloned()) {
                     output::print(&block)?;
                 }
             }
-            Received::Update(update) => {
+            FeedItem::Update(update) => {
                 rows.take(update, feed);
                 let agents = rows.tree.iter().flat_map(|tree| &tree.agents);
                 names = agents.map(|row: &Agent| (row.id.clone(), row.title())).collect();
             }
-            Received::Idle => {}
-            Received::Closed => break,
+            FeedItem::Idle => {}
+            FeedItem::Closed => break,
         }
     }
     if let Some(block) = blocks.finish() {
@@ -208,9 +208,9 @@ fn in_place(feed: &mut dyn Feed, speed: f64, context: &Context) -> Result<Option
     let mut frame = Frame { lines: 0, drawn: None };
     loop {
         match feed.next(FRAME) {
-            Received::Update(update) => rows.take(update, feed),
-            Received::Idle => {}
-            Received::Closed => break,
+            FeedItem::Update(update) => rows.take(update, feed),
+            FeedItem::Idle => {}
+            FeedItem::Closed => break,
         }
         if frame.is_due() {
             frame.draw(&rows, position(&rows, began, speed), context)?;

@@ -2,7 +2,7 @@
 //! it, in another command as long as that runs; each also until somebody asks it to leave.
 
 mod background;
-mod telling;
+mod history_service;
 
 use std::{
     net::SocketAddr,
@@ -19,9 +19,8 @@ use std::{
 
 use subscope_collect::spool::{self, Spool};
 use subscope_hub::{
-    Hub, HubHandle, HubOptions, Live, TextsAt, clock,
-    index::{IndexError, IndexOptions, Told, index_beside, index_texts},
-    take_spool,
+    FileTailDriver, Hub, HubHandle, HubOptions, TextsAt, clock, drain_spool,
+    index::{IndexError, IndexOptions, ProgressCallback, index_beside, index_texts},
 };
 use subscope_model::HubMode;
 use subscope_server::{
@@ -40,13 +39,13 @@ use super::{
     target::{limits, projects_folder},
 };
 use crate::{
+    allocator::begin_frugal,
     args::ServeArgs,
     browser,
     config::KEEP_DAYS,
     context::Context,
     error::{CliError, Kind},
-    frugal::begin_frugal,
-    output, reach,
+    hub_connection, output,
 };
 
 /// Threads that serve: the hub has its own, and answers are short.
@@ -75,7 +74,7 @@ const TOKEN: &str = "token";
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     if args.stop {
-        reach::stop(&context.data_folder()?)?;
+        hub_connection::stop(&context.data_folder()?)?;
         context.say("the hub has left");
         return Ok(());
     }
@@ -130,7 +129,7 @@ fn show(url: &str, context: &Context) {
 
 /// Where the page of the hub that runs is; `None` where none answers.
 fn running(context: &Context) -> Result<Option<String>, CliError> {
-    let Ok((mut hub, health)) = reach::greet(&context.data_folder()?) else { return Ok(None) };
+    let Ok((mut hub, health)) = hub_connection::greet(&context.data_folder()?) else { return Ok(None) };
     // An older hub knows its address alone.
     Ok(Some(hub.page().unwrap_or_else(|_| health.url.to_string())))
 }
@@ -146,7 +145,7 @@ fn in_background(context: &Context) -> Result<(), CliError> {
     let (pid, data) = (std::process::id(), hosting.data.clone());
     let outcome = hosting.run(End::Signal, |server| {
         let (url, data) = (server.url(), data.display());
-        let text = format!("hub {pid} of {} answers on {url} for {data}", reach::VERSION);
+        let text = format!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
         log(&text);
         Ok(())
     });
@@ -223,15 +222,15 @@ impl Hosting {
             past,
             server: ServerOptions {
                 listen: hub.listen.value,
-                socket: data.join(reach::SOCKET),
+                socket: data.join(hub_connection::SOCKET),
                 heartbeat: watch.heartbeat.value,
                 patience: Patience::default(),
                 token: token(token_file, hub.listen.value, &data)?,
-                identity: Identity { version: reach::VERSION, mode },
+                identity: Identity { version: hub_connection::VERSION, mode },
                 teller: None,
             },
             idle: (mode == HubMode::Background).then_some(hub.idle.value),
-            log: reach::log_file(&data, context),
+            log: hub_connection::log_file(&data, context),
             root,
             data,
         }))
@@ -245,9 +244,9 @@ impl Hosting {
     ) -> Result<(), CliError> {
         let Self { mode, root, data, store, rules, past, options, mut server, idle, log } = self;
         let place = store.location().clone();
-        let (asks, asked) = sync_channel(telling::QUEUE);
-        server.teller = Some(telling::teller(asks.clone()));
-        let sources = telling::Sources {
+        let (asks, asked) = sync_channel(history_service::QUEUE);
+        server.teller = Some(history_service::teller(asks.clone()));
+        let sources = history_service::Sources {
             root: root.clone(),
             data: data.clone(),
             rules: rules.clone(),
@@ -257,7 +256,7 @@ impl Hosting {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
         let runtime = runtime.map_err(history::failed)?;
-        let hub = Hub::start(Box::new(Live::projects(root)?), Box::new(store), options);
+        let hub = Hub::start(Box::new(FileTailDriver::projects(root)?), Box::new(store), options);
         let hub = hub.map_err(history::failed)?;
         // Whoever asks before that is read knows that there is more.
         hub.handle().reads_past(true);
@@ -273,7 +272,7 @@ impl Hosting {
             scope.spawn(move || {
                 take_in(&handle, data, place, &ended, |hub| {
                     let Some((idle, log)) = &mut idle else { return false };
-                    reach::bound_log(log);
+                    hub_connection::bound_log(log);
                     idle.is_over(hub, &guests)
                 });
                 drop(leave);
@@ -283,7 +282,7 @@ impl Hosting {
                 sources.answer(&asked);
             });
             let reading = hub.handle();
-            scope.spawn(move || Shelf { hub: reading, place, options: past }.tend(&past_ended));
+            scope.spawn(move || BackgroundIndexer { hub: reading, place, options: past }.tend(&past_ended));
             runtime.block_on(server.run(async {
                 tokio::select! {
                     () = end => {}
@@ -389,7 +388,7 @@ fn take_in(
         if let Ok(waiting) = Spool::open(&spool) {
             waiting.sweep(clock::now_ms());
             let taken =
-                take_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
+                drain_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
             // What waits on is taken in the next round.
             if is_tripped && taken.is_ok() && background::figures(hub).is_some() {
                 breaker.reset();
@@ -402,13 +401,13 @@ fn take_in(
 }
 
 /// What stands on disk beside what is live.
-struct Shelf<'a> {
+struct BackgroundIndexer<'a> {
     hub: HubHandle,
     place: &'a Location,
     options: IndexOptions,
 }
 
-impl Shelf<'_> {
+impl BackgroundIndexer<'_> {
     /// Takes in what was written while nobody followed it, then keeps the full text up to date while something happens, until
     /// the server ends.
     fn tend(mut self, ended: &Receiver<()>) {
@@ -438,7 +437,7 @@ impl Shelf<'_> {
         }
     }
 
-    fn read(&self, is_behind: bool, told: Told<'_>) -> anyhow::Result<()> {
+    fn read(&self, is_behind: bool, told: ProgressCallback<'_>) -> anyhow::Result<()> {
         if !self.place.is_in_place() {
             // Another hub's, or nobody's.
             return Ok(());

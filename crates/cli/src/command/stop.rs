@@ -8,8 +8,8 @@ use crate::{
     args::StopArgs,
     context::Context,
     error::{CliError, Kind},
+    hub_connection::{HubConnection, NoHub, Start},
     output,
-    reach::{Nobody, Reach, Start},
 };
 
 /// Runs the command.
@@ -40,10 +40,10 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
 /// Orders that a subagent stop, of the hub that runs.
 pub(crate) fn order(session: Option<&str>, agent: &str, context: &Context) -> Result<Ordered, CliError> {
     let hint = "an order needs a hub that tells the agent: start `subscope serve`";
-    let mut hub = Reach::new(Start::Never, context)?.hub().map_err(|nobody| match nobody {
-        Nobody::Unresponsive(why) => CliError::new(Kind::Failed, why),
-        Nobody::Failed(why) => CliError::new(Kind::Failed, why).hint(hint),
-        Nobody::NotWanted | Nobody::Locked => CliError::new(Kind::Failed, "no hub runs").hint(hint),
+    let mut hub = HubConnection::new(Start::Never, context)?.hub().map_err(|nobody| match nobody {
+        NoHub::Unresponsive(why) => CliError::new(Kind::Failed, why),
+        NoHub::Failed(why) => CliError::new(Kind::Failed, why).hint(hint),
+        NoHub::NotWanted | NoHub::Locked => CliError::new(Kind::Failed, "no hub runs").hint(hint),
     })?;
     hub.stop(session, agent).map_err(|error| match error {
         ClientError::Refused { message, .. } if !message.is_empty() => {

@@ -10,7 +10,7 @@ use std::{
 use subscope_collect::layout;
 use subscope_decode::{Dialect, recognise};
 use subscope_fold::{Events, FoldOptions, Keep, LimitRule, Limits, Now};
-use subscope_hub::{Cold, SessionSources, knows_more};
+use subscope_hub::{BatchRead, SessionSources, knows_more};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, Meta, State};
 use subscope_store::{Access, History, Sqlite};
@@ -21,7 +21,7 @@ use crate::{
     config::{Origin, Sourced},
     context::Context,
     error::{CliError, Kind},
-    reach::{Asker, LAST, NAMESAKES, Needs, one_of},
+    hub_connection::{Backend, LAST, NAMESAKES, Needs, one_of},
 };
 
 /// How much of a file tells what it is written in.
@@ -95,18 +95,18 @@ fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
 /// Finds the one session that a word names: its id, the beginning of it, or `last`, the first that `ls` lists.
 fn session_named(word: &str, context: &Context) -> Result<SessionId, CliError> {
     if word == LAST {
-        return Asker::open(Needs::Rows, context)?.session(word);
+        return Backend::open(Needs::Rows, context)?.session(word);
     }
     let folder = projects_folder(context);
     let on_disk = transcripts(&folder).filter_map(|path| id_of(&path));
     let mut found: Vec<SessionId> = on_disk.filter(|id| id.starts_with(word)).collect();
     // Without a store there are files all the same.
-    if let Ok(mut asker) = Asker::open(Needs::Kept, context) {
-        found.extend(asker.names(word, NAMESAKES)?.sessions);
+    if let Ok(mut backend) = Backend::open(Needs::Kept, context) {
+        found.extend(backend.names(word, NAMESAKES)?.sessions);
     }
     if found.is_empty() {
         // What waits to be taken in is listed too.
-        found = Asker::open(Needs::Rows, context)?.names(word, NAMESAKES)?.sessions;
+        found = Backend::open(Needs::Rows, context)?.names(word, NAMESAKES)?.sessions;
     }
     one_of(word, found)?.ok_or_else(|| {
         let message = format!("{word:?} is neither a file nor the beginning of a session's id");
@@ -175,7 +175,7 @@ pub(crate) struct Loaded {
     pub(crate) tree: Tree,
     /// The moment they are of.
     pub(crate) at: Millis,
-    cold: Cold,
+    cold: BatchRead,
     has_ended: bool,
     /// Whether its texts are gone: the rows are kept ones.
     has_rows_only: bool,
@@ -311,7 +311,7 @@ pub(crate) fn load_each(
 
 /// What TARGETs hold.
 struct Read {
-    cold: Cold,
+    cold: BatchRead,
     at: Millis,
     has_ended: bool,
     /// The sessions that were named by their ids, each once.
@@ -348,7 +348,7 @@ fn read(named: Vec<Named>, reading: &Reading, context: &Context) -> Result<Read,
         }
     }
     let store = if sessions.is_empty() { None } else { kept_rows(context)? };
-    let (mut expanded, mut sources, mut kept) = (Cold::expand(&paths)?, Vec::new(), BTreeMap::new());
+    let (mut expanded, mut sources, mut kept) = (BatchRead::expand(&paths)?, Vec::new(), BTreeMap::new());
     for session in &sessions {
         let mut found = sources_of(session, store.as_ref(), context)?;
         if let Some(store) = &store
@@ -361,7 +361,7 @@ fn read(named: Vec<Named>, reading: &Reading, context: &Context) -> Result<Read,
         sources.push(found);
     }
     let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
-    let mut cold = Cold::read(expanded, options, reading.dialect);
+    let mut cold = BatchRead::read(expanded, options, reading.dialect);
     if has_stdin {
         let read = cold.read_stream(io::stdin().lock(), reading.dialect);
         read.map_err(|error| {
@@ -377,7 +377,7 @@ fn read(named: Vec<Named>, reading: &Reading, context: &Context) -> Result<Read,
 }
 
 /// Returns the sessions that were read.
-fn told_sessions(cold: &Cold) -> Vec<SessionId> {
+fn told_sessions(cold: &BatchRead) -> Vec<SessionId> {
     let mut sessions: Vec<&SessionId> = cold.fold.sessions().collect();
     if sessions.len() > 1 {
         // Lines in front of the first that names the session are of no session of their own.
@@ -391,7 +391,7 @@ fn told_sessions(cold: &Cold) -> Vec<SessionId> {
 }
 
 /// Returns the one session that was read.
-fn only_session(cold: &Cold, context: &Context) -> Result<SessionId, CliError> {
+fn only_session(cold: &BatchRead, context: &Context) -> Result<SessionId, CliError> {
     match told_sessions(cold).as_slice() {
         [only] => Ok(only.clone()),
         [] => {

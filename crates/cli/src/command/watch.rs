@@ -5,11 +5,11 @@ mod session;
 
 use std::time::Duration;
 
-use subscope_hub::{Driver, Hub, HubOptions, Live, Memory, Piped};
-use subscope_model::{AgentId, EventKind, Feed, Received, Update};
+use subscope_hub::{Driver, FileTailDriver, Hub, HubOptions, Memory, StreamDriver};
+use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
 
 use super::{
-    showing::{Form, Out, Showing},
+    event_printer::{Form, Out, Showing},
     stop,
     target::{Named, kept_rows, limits, projects_folder, resolve, sources_of},
 };
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     let mut watch = Showing::new(form, Out::Stdout, context);
     loop {
         match followed.feed.next(WAIT) {
-            Received::Update(update) => {
+            FeedItem::Update(update) => {
                 let stall = args.stall_kill.then(|| stalled(&update)).flatten();
                 watch.take(update)?;
                 if let Some((session, agent)) = stall {
@@ -41,8 +41,8 @@ pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
                     }
                 }
             }
-            Received::Idle => {}
-            Received::Closed => break,
+            FeedItem::Idle => {}
+            FeedItem::Closed => break,
         }
         watch.beat()?;
     }
@@ -68,7 +68,7 @@ fn everything(args: &WatchArgs, context: &Context) -> Result<Followed, CliError>
     context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
     // The hub concludes for everybody: other limits or prices need one of one's own.
     if args.silence.has_limits() || args.prices.is_some() {
-        return in_process(Box::new(Live::projects(root)?), context);
+        return in_process(Box::new(FileTailDriver::projects(root)?), context);
     }
     live::everything(&|| (), context)
 }
@@ -100,10 +100,10 @@ fn targets(args: &WatchArgs, context: &Context) -> Result<Followed, CliError> {
         (Some(_), _) => Err(alone("a session without a transcript").hint("name it in a command of its own")),
         (None, true) if !paths.is_empty() => Err(alone("-").hint("`subscope tree` merges stdin with files")),
         (None, true) => {
-            let piped = Piped::start(std::io::stdin(), args.dialect);
+            let piped = StreamDriver::start(std::io::stdin(), args.dialect);
             in_process(Box::new(piped.map_err(|error| CliError::caused(Kind::Failed, error))?), context)
         }
-        (None, false) => in_process(Box::new(Live::targets(paths, args.dialect)?), context),
+        (None, false) => in_process(Box::new(FileTailDriver::targets(paths, args.dialect)?), context),
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 /// Where a value was set, weakest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody set it.
+    /// NoHub set it.
     BuiltIn,
     /// A file of settings, and the line.
     File {

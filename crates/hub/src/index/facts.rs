@@ -9,15 +9,15 @@ use std::{
 };
 
 use subscope_collect::read;
-use subscope_fold::{Fold, FoldOptions, Keep as Depth, Now, Told, next_deadline};
+use subscope_fold::{Fold, FoldOptions, Keep as Depth, KeysCursor, Now, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
-use subscope_store::{Commit, Held, Ledger, Location, Source, Sqlite};
+use subscope_store::{Commit, Ledger, Location, Source, Sqlite, StoredSessionKeys};
 
 use super::{IndexError, IndexOptions, Keep, Run, plan::Work, workers};
 use crate::{
     clock,
-    live::spec,
-    partitions::{Handed, Partitions},
+    file_tail::spec,
+    partitions::{InputChunk, Partitions},
 };
 
 /// How many folded sessions may wait for the writer: enough that neither waits for the other's bursts.
@@ -29,7 +29,7 @@ const BATCH_WAIT: Duration = Duration::from_millis(50);
 #[derive(Default)]
 struct Folded {
     trees: Vec<(Tree, Option<Millis>)>,
-    held: Vec<Held>,
+    held: Vec<StoredSessionKeys>,
     sources: Vec<Source>,
     /// Sessions of which the archive is damaged: their rows stay as they are.
     gone: Vec<SessionId>,
@@ -169,7 +169,7 @@ fn fold(
             none => none.insert(store.open()?),
         };
         inbox.received_within(session, u64::MAX, &mut |one| {
-            for handed in Handed::of(&one) {
+            for handed in InputChunk::of(&one) {
                 partitions.push(&mut fold, &handed);
             }
         })?;
@@ -183,10 +183,10 @@ fn fold(
     };
     for session in &sessions {
         if let Some(elsewhere) = work.elsewhere.get(session) {
-            fold.set_elsewhere(session, elsewhere.clone());
+            fold.set_owned_elsewhere(session, elsewhere.clone());
         }
-        let holdings = fold.holdings(session, &mut Told::default());
-        folded.held.extend(holdings.map(|holdings| Held { holdings, is_whole: true }));
+        let holdings = fold.holdings(session, &mut KeysCursor::default());
+        folded.held.extend(holdings.map(|holdings| StoredSessionKeys { holdings, is_whole: true }));
         if let Some(tree) = fold.tree(session, &now) {
             let deadline = next_deadline(&tree, &now);
             folded.trees.push((tree, deadline));

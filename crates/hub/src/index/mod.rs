@@ -4,24 +4,24 @@
 //! Workers read and fold, one session each; the caller's thread is the one writer. A session's rows and the state of the
 //! files that they were made from are one commit, so that whatever is interrupted is done again and nothing twice.
 
-mod copies;
+mod duplicates;
 mod facts;
 mod plan;
-mod words;
+mod text;
 
 use std::{collections::HashSet, ops::ControlFlow, path::PathBuf, time::Duration};
 
-pub use copies::elsewhere;
+pub use duplicates::elsewhere;
 use subscope_collect::{CollectError, archive::Archive};
 use subscope_fold::Limits;
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
 use subscope_store::{Commit, Ledger, LedgerError, Location, OpenError, Sqlite, Texts};
 
 use self::{
-    copies::Comparison,
+    duplicates::Comparison,
     plan::{Plan, Work},
 };
-use crate::{clock, command::IngestError, handle::HubHandle, hub::divide_old};
+use crate::{clock, command::IngestError, event_loop::divide_old, handle::HubHandle};
 
 /// How many rows (agents and calls) are one commit at most, of several sessions, where nobody else writes: enough that
 /// commits cost little, few enough that the first are seen at once.
@@ -104,7 +104,7 @@ pub enum IndexError {
 }
 
 /// Who is told how far it is, and says whether it goes on.
-pub type Told<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+pub type ProgressCallback<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Keeps a commit, whoever writes.
 type Keep<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
@@ -114,7 +114,7 @@ pub fn index(
     store: &mut Sqlite,
     texts: Option<&mut Texts>,
     options: &IndexOptions,
-    told: Told<'_>,
+    told: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
     divide_old(store)?;
@@ -141,11 +141,11 @@ pub fn index_beside(
     store: &Sqlite,
     texts: &mut Texts,
     options: &IndexOptions,
-    told: Told<'_>,
+    told: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
     let mut run = Run::new(store, Some(texts), options, told)?;
-    let mut keep = |commit| Ok(hub.keep_past(commit)?);
+    let mut keep = |commit| Ok(hub.commit_index_batch(commit)?);
     run.rows(BESIDE, &mut keep)?;
     if let Some(comparison) = Comparison::look(store)? {
         let again = plan::again(store, options, &comparison)?;
@@ -195,7 +195,7 @@ pub fn index_texts(
     store: &Sqlite,
     texts: &mut Texts,
     options: &IndexOptions,
-    told: Told<'_>,
+    told: ProgressCallback<'_>,
 ) -> Result<(), IndexError> {
     Run::new(store, Some(texts), options, told)?.words(store, texts)
 }
@@ -207,7 +207,7 @@ struct Run<'a> {
     options: &'a IndexOptions,
     report: Report,
     progress: Progress,
-    told: Told<'a>,
+    told: ProgressCallback<'a>,
 }
 
 impl<'a> Run<'a> {
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
         store: &Sqlite,
         texts: Option<&Texts>,
         options: &'a IndexOptions,
-        told: Told<'a>,
+        told: ProgressCallback<'a>,
     ) -> Result<Self, IndexError> {
         let mut report = Report::default();
         let plan = plan::plan(store, texts, options, &mut report)?;
@@ -269,8 +269,8 @@ impl<'a> Run<'a> {
     /// The second pass.
     fn words(&mut self, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
         let files = std::mem::take(&mut self.plan.files);
-        words::write(self, texts, &files, &store.sources()?)?;
-        words::write_inbox(self, store, texts)
+        text::write(self, texts, &files, &store.sources()?)?;
+        text::write_inbox(self, store, texts)
     }
 }
 

@@ -9,11 +9,11 @@ use std::{
 };
 
 use subscope_collect::{CollectError, Found, Group, Role, expand};
-use subscope_fold::Elsewhere;
+use subscope_fold::OwnedElsewhere;
 use subscope_model::{Problem, SessionId};
 use subscope_store::{Identity, LedgerError, Sqlite, Texts};
 
-use super::{IndexError, IndexOptions, Report, copies};
+use super::{IndexError, IndexOptions, Report, duplicates};
 
 /// What is to be done.
 pub(super) struct Plan {
@@ -32,7 +32,7 @@ pub(super) struct Work {
     /// Of which what programs handed over is read as well: rows are made of all that is known of a session.
     pub(super) session: Option<SessionId>,
     /// What of its sessions is known to count elsewhere.
-    pub(super) elsewhere: Arc<BTreeMap<SessionId, Elsewhere>>,
+    pub(super) elsewhere: Arc<BTreeMap<SessionId, OwnedElsewhere>>,
     /// Whether rows were made of all these files before, and only the archive's may differ since: where one of them is
     /// damaged, the rows know more than it does.
     pub(super) has_rows: bool,
@@ -68,7 +68,7 @@ pub(super) fn plan(
     let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
     let mut missing = Missing::of(missing, &forgotten, options, report);
     missing.add_unknown(&known, &forgotten, options, report);
-    let elsewhere = Arc::new(copies::known(store)?);
+    let elsewhere = Arc::new(duplicates::known(store)?);
     let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
     let mut consider = |files: Vec<(Found, Identity)>, report: &mut Report| -> Result<(), IndexError> {
         let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
@@ -254,7 +254,7 @@ fn in_order(files: &mut [(Found, Identity)]) {
 pub(super) fn again(
     store: &Sqlite,
     options: &IndexOptions,
-    comparison: &copies::Comparison,
+    comparison: &duplicates::Comparison,
 ) -> Result<Vec<Work>, LedgerError> {
     if comparison.wrong.is_empty() {
         return Ok(Vec::new());

@@ -10,7 +10,7 @@ use std::{
 };
 
 use subscope_fold::{Dialect, Fold};
-use subscope_hub::{Asks, Driver, Fed, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered};
+use subscope_hub::{Asks, Driver, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered, PollResult};
 use subscope_model::{EventKind, Millis, Update};
 use subscope_store::{Access, Sqlite};
 use subscope_testkit::{
@@ -29,10 +29,10 @@ struct Idle {
 }
 
 impl Driver for Idle {
-    fn turn(&mut self, _wait: Duration, _fold: &mut Fold) -> Fed {
+    fn poll(&mut self, _wait: Duration, _fold: &mut Fold) -> PollResult {
         std::thread::sleep(Duration::from_millis(1));
         *self.turned.lock().unwrap() = self.clock.now();
-        Fed { is_caught_up: true, ..Fed::default() }
+        PollResult { is_caught_up: true, ..PollResult::default() }
     }
 
     fn now(&self) -> Millis {

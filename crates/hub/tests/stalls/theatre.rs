@@ -11,7 +11,7 @@ use std::{
 };
 
 use subscope_fold::{Dialect, Fold, SourceSpec};
-use subscope_hub::{Driver, Fed, Hub, HubOptions, Inlet, Memory, Offered};
+use subscope_hub::{Driver, Hub, HubOptions, Inlet, Memory, Offered, PollResult};
 use subscope_model::{Agent, AgentStatus, Change, EventKind, Flag, Millis, SourceId, Tree, Update};
 use subscope_testkit::{
     clock::START,
@@ -241,19 +241,19 @@ fn spec(session: &str, act: usize, source: &Source) -> SourceSpec {
 }
 
 impl Driver for Player {
-    fn turn(&mut self, wait: Duration, fold: &mut Fold) -> Fed {
+    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
         if !self.may_begin.load(Ordering::Acquire) || wait < AT_REST {
             // What came is still to be concluded: no time passes meanwhile.
             std::thread::sleep(wait.min(Duration::from_millis(5)));
-            return Fed::default();
+            return PollResult::default();
         }
         self.look();
         if self.now >= self.end {
             self.finish();
-            return Fed { has_ended: true, ..Fed::default() };
+            return PollResult { has_ended: true, ..PollResult::default() };
         }
         self.advance();
-        Fed { has_pushed: self.push(fold), is_caught_up: true, ..Fed::default() }
+        PollResult { has_pushed: self.push(fold), is_caught_up: true, ..PollResult::default() }
     }
 
     fn now(&self) -> Millis {

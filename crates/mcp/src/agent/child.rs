@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use subscope_guard::Guard;
 
-use super::{command::CommandLine, family, tail::Tail};
+use super::{command::CommandLine, process_group, tail::Tail};
 
 /// What is read at once: a pipe's whole content.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -106,7 +106,7 @@ impl Running {
         })?);
         let pid = self.pid;
         named("wait").spawn(move || {
-            family::wait(pid);
+            process_group::wait(pid);
             let _ = tell.send(());
         })?;
         Ok(())
@@ -119,7 +119,7 @@ impl Running {
 
     /// Ends whatever is left of it.
     pub(super) async fn end(&self, grace: Duration) {
-        family::end(self.pid, grace).await;
+        process_group::end(self.pid, grace).await;
     }
 
     /// Waits for it, which must have ended, and returns how, with the last that it said on stderr.

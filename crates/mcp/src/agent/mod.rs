@@ -7,9 +7,9 @@
 mod call;
 mod child;
 mod command;
-mod family;
-mod inside;
-mod last_word;
+mod final_answer;
+mod output_reader;
+mod process_group;
 mod progress;
 mod run;
 mod tail;

@@ -19,7 +19,7 @@ use super::{
     call::Call,
     child::{Heard, Passed, Pipe, Running},
     command::command_line,
-    inside::{Inside, Run, Said as Told, Seen, cut},
+    output_reader::{Inside, Run, Said as Told, Seen, cut},
     progress::News,
 };
 use crate::stdio::{Gone, gone};

@@ -3,7 +3,7 @@
 //! A Unix socket tells it. For TCP on Linux the kernel is asked for the socket at the other end ([`diag`]); one that has no
 //! such questions (some sandboxes) still has a table of all sockets with their owners, `/proc/net/tcp` and
 //! `/proc/net/tcp6` (proc(5); Documentation/networking/proc_net_tcp.rst). Elsewhere nothing tells it, and TCP peers count
-//! as strangers.
+//! as unauthorised.
 
 #[cfg(target_os = "linux")]
 mod diag;

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
+    api_error::ApiError,
     body::{self, EVENT_BYTES, Kind},
-    doors::check_meant,
     peer::Via,
-    refusal::Refusal,
+    request_guard::check_meant,
     state::App,
     token::cookie_name,
 };
@@ -42,11 +42,11 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, ApiError> {
     check_meant(&headers)?;
     drop(body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?);
     let page = app.token.as_ref().map(|token| token.page(&app.url)).transpose();
-    let page = page.map_err(|_| Refusal::busy("no code can be made"))?;
+    let page = page.map_err(|_| ApiError::busy("no code can be made"))?;
     let url = page.unwrap_or_else(|| app.url.clone());
     Ok(Json(json!({ "url": url })))
 }
@@ -67,17 +67,17 @@ pub(super) async fn sign_in(
     Extension(via): Extension<Via>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
     let given: SignIn =
-        serde_json::from_slice(&held.bytes).map_err(|_| Refusal::bad("the body must be {\"code\": …}"))?;
+        serde_json::from_slice(&held.bytes).map_err(|_| ApiError::bad("the body must be {\"code\": …}"))?;
     // Where nobody has to show anything, nothing is to be given.
     let (Some(token), Via::Tcp(ours)) = (&app.token, via) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let cookie = token.redeem(&given.code).map_err(|_| Refusal::busy("no cookie can be made"))?;
+    let cookie = token.redeem(&given.code).map_err(|_| ApiError::busy("no cookie can be made"))?;
     let unfit = "the code was used, or is too old: subscope serve --open gives another";
-    let cookie = cookie.ok_or_else(|| Refusal::new(StatusCode::FORBIDDEN, unfit))?;
+    let cookie = cookie.ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, unfit))?;
     let said = format!("{}={cookie}; Path=/; HttpOnly; SameSite=Strict", cookie_name(ours.port()));
     let mut response = StatusCode::NO_CONTENT.into_response();
     // A name of ours and hexadecimal digits are a header's value.

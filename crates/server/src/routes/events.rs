@@ -5,9 +5,9 @@ use serde::Serialize;
 use subscope_hub::Ingest;
 
 use crate::{
+    api_error::ApiError,
     ask::ask,
     body::{self, EVENT_BYTES, Kind},
-    refusal::Refusal,
     state::App,
 };
 
@@ -39,7 +39,7 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Accepted>, Refusal> {
+) -> Result<Json<Accepted>, ApiError> {
     let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
     let (mut bytes, _share) = held.split();
     body::one_line(&mut bytes);
@@ -52,10 +52,10 @@ pub(super) async fn post(
 }
 
 /// Finds an event's session, with the store's help where a hub of before was told of its run.
-async fn place(app: &App, event: Vec<u8>) -> Result<Ingest, Refusal> {
+async fn place(app: &App, event: Vec<u8>) -> Result<Ingest, ApiError> {
     let posted = app.hub.posted_ingest(event)?;
     let Some(run) = posted.unsettled else { return Ok(posted.ingest) };
-    let homes = ask(|reply| app.hub.homes(run.clone(), reply)).await?;
-    app.hub.settle_posted(&run, &homes);
+    let sessions_of_agent = ask(|reply| app.hub.sessions_of_agent(run.clone(), reply)).await?;
+    app.hub.resolve_posted(&run, &sessions_of_agent);
     Ok(app.hub.posted_ingest(posted.ingest.body)?.ingest)
 }

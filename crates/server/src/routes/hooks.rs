@@ -12,9 +12,9 @@ use subscope_model::Millis;
 
 use super::ingest::delivery;
 use crate::{
+    api_error::ApiError,
     ask::ask,
     body::{self, HOOK_BYTES, Kind},
-    refusal::Refusal,
     state::App,
 };
 
@@ -41,11 +41,11 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let held = body::read(&app, &headers, body, Kind::Json, HOOK_BYTES).await?;
     let (mut body, _share) = held.split();
     serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
-        Refusal::bad(format!("not JSON (line {}, column {})", error.line(), error.column()))
+        ApiError::bad(format!("not JSON (line {}, column {})", error.line(), error.column()))
     })?;
     body::one_line(&mut body);
     let ingest = Ingest {

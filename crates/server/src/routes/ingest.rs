@@ -17,9 +17,9 @@ use subscope_model::{Problem, SessionId};
 
 use super::hooks::received;
 use crate::{
+    api_error::ApiError,
     ask::ask,
     body::{self, INGEST_BYTES, Kind},
-    refusal::Refusal,
     state::App,
 };
 
@@ -87,11 +87,11 @@ pub(super) async fn post(
     Query(named): Query<Named>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Told>, Refusal> {
-    let dialect = handed_over_dialect(&dialect).ok_or(Refusal::unknown("dialect"))?;
+) -> Result<Json<Told>, ApiError> {
+    let dialect = handed_over_dialect(&dialect).ok_or(ApiError::unknown("dialect"))?;
     let source = named.source.unwrap_or_else(|| "default".to_owned());
     if source.len() > NAME_BYTES {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "the source's name is too long"));
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "the source's name is too long"));
     }
     let held = body::read(&app, &headers, body, Kind::Lines, INGEST_BYTES).await?;
     let (body, _share) = held.split();

@@ -23,10 +23,10 @@ use tokio::{
 };
 
 use crate::{
+    active_agents::ActiveAgents,
+    api_error::ApiError,
     ask::ask,
-    board::Board,
-    guests::Guest,
-    refusal::Refusal,
+    connection_count::Guest,
     state::{App, ended},
 };
 
@@ -49,7 +49,7 @@ impl Inlet for Queue {
 /// What a feed waits for.
 pub(super) struct Feed {
     pub(super) updates: mpsc::Receiver<Update>,
-    pub(super) board: Board,
+    pub(super) board: ActiveAgents,
     pub(super) beat: Interval,
     pub(super) ending: watch::Receiver<bool>,
     _slot: OwnedSemaphorePermit,
@@ -59,13 +59,13 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Opens a feed, behind a place in the log where one is given.
-    pub(super) async fn open(app: &App, after: Option<u64>) -> Result<(Self, Joined), Refusal> {
+    pub(super) async fn open(app: &App, after: Option<u64>) -> Result<(Self, Joined), ApiError> {
         let slots = std::sync::Arc::clone(&app.feeds);
-        let slot = slots.try_acquire_owned().map_err(|_| Refusal::busy("too many live feeds are open"))?;
+        let slot = slots.try_acquire_owned().map_err(|_| ApiError::busy("too many live feeds are open"))?;
         let (sender, updates) = mpsc::channel(QUEUE_UPDATES);
         let joined = ask(|reply| app.hub.subscribe(Box::new(Queue(sender)), after, reply)).await?;
         app.counters.feed_opened();
-        let mut board = Board::default();
+        let mut board = ActiveAgents::default();
         joined.snapshots.iter().for_each(|tree| board.take_tree(tree));
         let mut beat = interval(app.heartbeat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -110,10 +110,10 @@ pub(super) enum Next {
         (status = 503, description = "Too many live feeds are open."),
     )
 )]
-pub(super) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<impl IntoResponse, Refusal> {
+pub(super) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<impl IntoResponse, ApiError> {
     let after = match headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default()) {
         None | Some("") => None,
-        Some(text) => Some(text.parse().map_err(|_| Refusal::bad("Last-Event-ID is no number"))?),
+        Some(text) => Some(text.parse().map_err(|_| ApiError::bad("Last-Event-ID is no number"))?),
     };
     let (feed, joined) = Feed::open(&app, after).await?;
     let writing = Writing::new(feed, joined, after);

@@ -14,10 +14,10 @@ use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL};
 
 use super::Described;
 use crate::{
+    api_error::ApiError,
     ask::ask,
     body::{self, EVENT_BYTES, Kind},
-    doors::check_meant,
-    refusal::Refusal,
+    request_guard::check_meant,
     state::App,
 };
 
@@ -30,7 +30,7 @@ use crate::{
         (status = 503, description = "It does not."),
     )
 )]
-pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, Refusal> {
+pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiError> {
     let figures = ask(|reply| app.hub.figures(reply)).await?;
     Ok(Json(Health {
         status: "ok".into(),
@@ -61,7 +61,7 @@ pub(super) async fn drain(
     State(app): State<App>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, ApiError> {
     check_meant(&headers)?;
     drop(body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?);
     // Whoever listens is told after this answer is on its way: it ends connections in order.
@@ -74,9 +74,9 @@ pub(super) async fn drain(
     get, path = "/metrics",
     responses((status = 200, description = "Text of the Prometheus exposition format 0.0.4.", body = String))
 )]
-pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, Refusal> {
+pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
     let hub = ask(|reply| app.hub.figures(reply)).await?;
-    let [connections, strangers, feeds] = app.counters.totals();
+    let [connections, unauthorised, feeds] = app.counters.totals();
     let rows = [
         ("commits_total", "counter", "Commits.", hub.commits),
         ("commits_failed_total", "counter", "Commits that failed, retries included.", hub.failed_commits),
@@ -88,7 +88,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
         ("events_total", "counter", "Events.", hub.events),
         ("events_missed_total", "counter", "Events that readers were too slow for.", hub.missed),
         ("connections_total", "counter", "Connections that were let in.", connections),
-        ("connections_refused_total", "counter", "Connections of strangers.", strangers),
+        ("connections_refused_total", "counter", "Connections of unauthorised.", unauthorised),
         ("live_feeds_total", "counter", "Live feeds that were opened.", feeds),
         ("readers", "gauge", "Live feeds now.", hub.subscribers),
         ("sessions", "gauge", "Sessions.", hub.sessions),

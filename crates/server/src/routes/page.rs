@@ -10,7 +10,7 @@ use axum::{
 };
 use subscope_page::{File, file};
 
-use crate::{refusal::Refusal, state::App};
+use crate::{api_error::ApiError, state::App};
 
 /// What the page may do: run its own script, wear its own style, ask this server. It may not be shown within another page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -44,7 +44,7 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
 }
 
 fn answer(path: &str, asked: &HeaderMap) -> Response {
-    let Some(found) = file(path) else { return Refusal::unknown("route").into_response() };
+    let Some(found) = file(path) else { return ApiError::unknown("route").into_response() };
     let tag = format!("\"{}\"", found.digest);
     let is_known =
         asked.get_all(header::IF_NONE_MATCH).iter().any(|known| known.as_bytes() == tag.as_bytes());

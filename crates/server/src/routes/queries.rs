@@ -12,7 +12,7 @@ use subscope_model::{
     Status,
 };
 
-use crate::{ask::ask, refusal::Refusal, state::App};
+use crate::{api_error::ApiError, ask::ask, state::App};
 
 /// How many sessions a page has, and may be asked for.
 const PAGE: usize = 100;
@@ -55,10 +55,10 @@ pub(super) struct PageQuery {
 pub(super) async fn sessions(
     State(app): State<App>,
     Query(query): Query<PageQuery>,
-) -> Result<Json<SessionPage>, Refusal> {
+) -> Result<Json<SessionPage>, ApiError> {
     let limit = query.limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
     let after = match query.after.as_deref() {
-        Some(cursor) => Some(read_cursor(cursor).ok_or(Refusal::bad("after is no place in the list"))?),
+        Some(cursor) => Some(read_cursor(cursor).ok_or(ApiError::bad("after is no place in the list"))?),
         None => None,
     };
     let kept_since = query.recent.then(|| clock::now_ms() - RECENT_MS);
@@ -104,14 +104,14 @@ pub(super) async fn events(
     State(app): State<App>,
     Path(id): Path<String>,
     Query(query): Query<EventsQuery>,
-) -> Result<Json<Events>, Refusal> {
+) -> Result<Json<Events>, ApiError> {
     let limit = query.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
     let session = SessionId::from(id.as_str());
     let after = query.after.unwrap_or(0);
     let known = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
-    known.ok_or(Refusal::unknown("session"))?;
+    known.ok_or(ApiError::unknown("session"))?;
     let events = ask(|reply| app.hub.events_after(after, Some(session), limit + 1, reply)).await?;
-    let gone = || Refusal::new(StatusCode::GONE, "the log does not reach back there: begin with the tree");
+    let gone = || ApiError::new(StatusCode::GONE, "the log does not reach back there: begin with the tree");
     let mut events = events.ok_or_else(gone)?;
     let has_more = events.len() > limit;
     events.truncate(limit);
@@ -142,11 +142,11 @@ pub(super) struct SearchQuery {
 pub(super) async fn search(
     State(app): State<App>,
     Query(query): Query<SearchQuery>,
-) -> Result<Json<Hits>, Refusal> {
+) -> Result<Json<Hits>, ApiError> {
     let limit = query.limit.unwrap_or(HITS).clamp(1, MOST_HITS);
     let session = query.session.as_deref().map(SessionId::from);
     let hits = ask(|reply| app.hub.search(terms(&query.q), session, limit, reply)).await?;
-    let hits = hits.ok_or(Refusal::unknown("full text"))?;
+    let hits = hits.ok_or(ApiError::unknown("full text"))?;
     Ok(Json(Hits { schema: HITS_SCHEMA.into(), hits }))
 }
 
@@ -165,9 +165,9 @@ fn terms(query: &str) -> Vec<String> {
     get, path = "/api/v1/stats",
     responses((status = 200, description = "subscope.stats/1.", body = Object))
 )]
-pub(super) async fn stats(State(app): State<App>) -> Result<Json<Stats>, Refusal> {
+pub(super) async fn stats(State(app): State<App>) -> Result<Json<Stats>, ApiError> {
     let stats = ask(|reply| app.hub.stats(reply)).await?;
-    stats.map(Json).ok_or(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read"))
+    stats.map(Json).ok_or(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "the store cannot be read"))
 }
 
 #[derive(Deserialize)]
@@ -192,16 +192,16 @@ pub(super) async fn agent(
     State(app): State<App>,
     Path(id): Path<String>,
     Query(query): Query<AgentQuery>,
-) -> Result<Json<OneAgent>, Refusal> {
+) -> Result<Json<OneAgent>, ApiError> {
     let session = query.session.as_deref().map(SessionId::from);
     let mut found = ask(|reply| app.hub.agents(session, AgentId::from(id.as_str()), reply)).await?;
     match (found.pop(), found.len()) {
         (Some((session, agent)), 0) => Ok(Json(OneAgent { schema: AGENT_SCHEMA.into(), session, agent })),
         (Some(_), others) => {
             let message = format!("{} sessions have an agent of that id: name one by ?session=", others + 1);
-            Err(Refusal::new(StatusCode::CONFLICT, message))
+            Err(ApiError::new(StatusCode::CONFLICT, message))
         }
-        (None, _) => Err(Refusal::unknown("agent")),
+        (None, _) => Err(ApiError::unknown("agent")),
     }
 }
 
@@ -223,7 +223,7 @@ pub(super) struct NamesQuery {
 pub(super) async fn names(
     State(app): State<App>,
     Query(query): Query<NamesQuery>,
-) -> Result<Json<Names>, Refusal> {
+) -> Result<Json<Names>, ApiError> {
     let limit = query.limit.unwrap_or(HITS).clamp(1, MOST_HITS);
     ask(|reply| app.hub.names(query.prefix, limit, reply)).await.map(Json)
 }
@@ -242,7 +242,7 @@ pub(super) struct StatusQuery {
 pub(super) async fn status(
     State(app): State<App>,
     Query(query): Query<StatusQuery>,
-) -> Result<Json<Status>, Refusal> {
+) -> Result<Json<Status>, ApiError> {
     let sessions = match query.session {
         Some(session) => vec![SessionId::from(session.as_str())],
         None => {

@@ -15,7 +15,7 @@ use subscope_model::{Event, EventKind, Update};
 use tokio::time::timeout;
 
 use super::live::{Feed, Next};
-use crate::{refusal::Refusal, state::App};
+use crate::{api_error::ApiError, state::App};
 
 /// The greatest message that is read: nothing is expected but pings.
 const MESSAGE_BYTES: usize = 4 << 10;
@@ -30,7 +30,7 @@ const MESSAGE_BYTES: usize = 4 << 10;
         (status = 503, description = "Too many live feeds are open."),
     )
 )]
-pub(super) async fn get(State(app): State<App>, upgrade: WebSocketUpgrade) -> Result<Response, Refusal> {
+pub(super) async fn get(State(app): State<App>, upgrade: WebSocketUpgrade) -> Result<Response, ApiError> {
     let (feed, _) = Feed::open(&app, None).await?;
     let patience = app.patience.write;
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES).max_frame_size(MESSAGE_BYTES);

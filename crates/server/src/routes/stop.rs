@@ -12,10 +12,10 @@ use subscope_hub::StopError;
 use subscope_model::{ORDERED_SCHEMA, Ordered};
 
 use crate::{
+    api_error::ApiError,
     ask::ask,
     body::{self, EVENT_BYTES, Kind},
-    doors::check_meant,
-    refusal::Refusal,
+    request_guard::check_meant,
     state::App,
 };
 
@@ -49,11 +49,11 @@ pub(super) async fn post(
     Query(query): Query<StopQuery>,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<Ordered>), Refusal> {
+) -> Result<(StatusCode, Json<Ordered>), ApiError> {
     check_meant(&headers)?;
     let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
     serde_json::from_slice::<Map<String, Value>>(&held.bytes)
-        .map_err(|_| Refusal::bad("the body must be a JSON object"))?;
+        .map_err(|_| ApiError::bad("the body must be a JSON object"))?;
     let stopping = ask(|reply| app.hub.stop(query.session, id, reply)).await??;
     let ordered = Ordered {
         schema: ORDERED_SCHEMA.into(),
@@ -66,7 +66,7 @@ pub(super) async fn post(
     Ok((StatusCode::ACCEPTED, Json(ordered)))
 }
 
-impl From<StopError> for Refusal {
+impl From<StopError> for ApiError {
     fn from(error: StopError) -> Self {
         let status = match error {
             StopError::Unknown => StatusCode::NOT_FOUND,

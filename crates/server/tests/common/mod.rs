@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde_json::Value;
-use subscope_hub::{Hub, HubHandle, HubOptions, Keeper, Nothing};
+use subscope_hub::{Hub, HubHandle, HubOptions, Nothing, Store};
 use subscope_model::HubMode;
 use subscope_server::{Identity, Patience, Server, ServerOptions, Token};
 use subscope_store::Memory;
@@ -58,7 +58,7 @@ pub(crate) fn start() -> Running {
     start_with(Memory::new(), Patience::default(), Duration::from_secs(10))
 }
 
-pub(crate) fn start_with(keeper: impl Keeper + 'static, patience: Patience, heartbeat: Duration) -> Running {
+pub(crate) fn start_with(keeper: impl Store + 'static, patience: Patience, heartbeat: Duration) -> Running {
     start_at(([127, 0, 0, 1], 0).into(), None, keeper, patience, heartbeat)
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn start_with(keeper: impl Keeper + 'static, patience: Patience, hear
 pub(crate) fn start_at(
     listen: SocketAddr,
     token: Option<Token>,
-    keeper: impl Keeper + 'static,
+    keeper: impl Store + 'static,
     patience: Patience,
     heartbeat: Duration,
 ) -> Running {

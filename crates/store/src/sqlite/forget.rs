@@ -4,7 +4,7 @@
 use rusqlite::{Connection, Transaction, params};
 use subscope_model::{Millis, SessionId};
 
-use super::filing::Filing;
+use super::deferred_index::Filing;
 
 /// Returns the sessions whose last event is older than a moment and of which nothing is at work. Those of which no time is
 /// known have no age.

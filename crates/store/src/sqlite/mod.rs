@@ -1,13 +1,13 @@
 //! The ledger and the history in SQLite.
 
 mod checkpoints;
-mod filing;
+mod deferred_index;
 mod forget;
-mod held;
 mod location;
 mod pack;
 mod query;
 mod schema;
+mod session_keys;
 mod write;
 
 use std::{
@@ -17,13 +17,13 @@ use std::{
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{Event, Holdings, Millis, SessionId, SessionRow, Stats, Text, Tree};
+use subscope_model::{Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
 
-pub use held::Kin;
 pub use location::Location;
+pub use session_keys::SharedHistory;
 
-use self::{checkpoints::Checkpoints, filing::Filing, pack::Packer};
-use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Part, Received, Source};
+use self::{checkpoints::Checkpoints, deferred_index::Filing, pack::Packer};
+use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Part, ReceivedInput, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -93,7 +93,7 @@ pub struct Sqlite {
     next_seq: u64,
     next_rev: u64,
     packer: Packer,
-    /// Held as long as this lives; the system frees it when the process ends, however it ends.
+    /// StoredSessionKeys as long as this lives; the system frees it when the process ends, however it ends.
     _lock: Option<File>,
 }
 
@@ -181,7 +181,7 @@ impl Sqlite {
     }
 
     /// Returns what was received of a session, in the order in which it came; `sessions` is left empty.
-    pub fn received_of(&self, session: &SessionId) -> Result<Vec<Received>, LedgerError> {
+    pub fn received_of(&self, session: &SessionId) -> Result<Vec<ReceivedInput>, LedgerError> {
         let mut all = Vec::new();
         query::received_of(&self.db, session, &mut |received| all.push(received))?;
         Ok(all)
@@ -189,7 +189,7 @@ impl Sqlite {
 
     /// Returns rows of the inbox behind one, with their numbers, in order: so many that their bodies are about `bytes` as they are
     /// kept, one at least where there is one. Each says of which sessions it tells; forgotten ones tell of none.
-    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, Received)>, LedgerError> {
+    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, ReceivedInput)>, LedgerError> {
         query::received_after(&self.db, row, bytes)
     }
 
@@ -210,13 +210,13 @@ impl Sqlite {
     }
 
     /// Returns the sessions that share something, as far as they were compared.
-    pub fn kin(&self) -> Result<Vec<Kin>, LedgerError> {
-        held::kin(&self.db).map_err(wrong)
+    pub fn kin(&self) -> Result<Vec<SharedHistory>, LedgerError> {
+        session_keys::kin(&self.db).map_err(wrong)
     }
 
     /// Returns the sessions that are to be compared with the others, and whether even their heads are new.
     pub fn uncompared(&self) -> Result<Vec<(SessionId, bool)>, LedgerError> {
-        held::uncompared(&self.db).map_err(wrong)
+        session_keys::uncompared(&self.db).map_err(wrong)
     }
 
     /// Returns how many bytes the rows take on disk, free pages included.
@@ -320,7 +320,7 @@ impl Ledger for Sqlite {
         &self,
         session: &SessionId,
         bytes: u64,
-        each: &mut dyn FnMut(Received),
+        each: &mut dyn FnMut(ReceivedInput),
     ) -> Result<bool, LedgerError> {
         if self.received_bytes(session)? > bytes {
             return Ok(false);
@@ -332,7 +332,7 @@ impl Ledger for Sqlite {
         query::received_bytes(&self.db, session).map_err(wrong)
     }
 
-    fn undivided(&self) -> Result<Option<(i64, Received)>, LedgerError> {
+    fn undivided(&self) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
         query::undivided(&self.db)
     }
 
@@ -341,11 +341,11 @@ impl Ledger for Sqlite {
         write::divide(db, packer, place, parts).map_err(wrong)
     }
 
-    fn unsettled(&self) -> Result<Vec<SessionId>, LedgerError> {
-        query::unsettled(&self.db).map_err(wrong)
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
+        query::sessions_with_unprocessed_input(&self.db).map_err(wrong)
     }
 
-    fn rest(&mut self) {
+    fn release_memory(&mut self) {
         // What it cannot give back, it holds.
         let _ = self.db.execute_batch("PRAGMA shrink_memory");
     }
@@ -376,16 +376,16 @@ impl History for Sqlite {
         query::agents(&self.db, prefix, limit).map_err(wrong)
     }
 
-    fn heads(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
-        held::heads(&self.db).map_err(wrong)
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+        session_keys::first_keys(&self.db).map_err(wrong)
     }
 
     fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
-        held::holders(&self.db, keys).map_err(wrong)
+        session_keys::holders(&self.db, keys).map_err(wrong)
     }
 
-    fn holdings(&self, session: &SessionId) -> Result<Option<Holdings>, LedgerError> {
-        held::holdings(&self.db, session).map_err(wrong)
+    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
+        session_keys::holdings(&self.db, session).map_err(wrong)
     }
 
     fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {

@@ -10,9 +10,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::Deserialize;
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionRow, Stats, StatsRow, Text, Tree, Usage};
 
-use super::{filing, pack, wrong};
+use super::{deferred_index, pack, wrong};
 use crate::{
-    Identity, LedgerError, ListQuery, Named, Part, Received, Source,
+    Identity, LedgerError, ListQuery, Named, Part, ReceivedInput, Source,
     days::{self, By},
 };
 
@@ -222,7 +222,11 @@ pub(super) fn events_after(
         };
         match session {
             Some(session) => {
-                take(db.prepare_cached(filing::TOLD_OF)?.query(params![session.as_str(), seq, limit])?)?;
+                take(db.prepare_cached(deferred_index::TOLD_OF)?.query(params![
+                    session.as_str(),
+                    seq,
+                    limit
+                ])?)?;
             }
             None => take(
                 db.prepare_cached("SELECT body FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
@@ -247,7 +251,7 @@ pub(super) fn told_last(
         at_ms: Option<Millis>,
     }
     let read = || -> rusqlite::Result<Vec<String>> {
-        let mut statement = db.prepare_cached(filing::TOLD_LAST_OF)?;
+        let mut statement = db.prepare_cached(deferred_index::TOLD_LAST_OF)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         statement.query_map(params![session.as_str(), limit], |row| row.get("body"))?.collect()
     };
@@ -259,7 +263,7 @@ pub(super) fn told_last(
     ids.map_err(|error| LedgerError::Storage(Box::new(error)))
 }
 
-pub(super) fn unsettled(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
+pub(super) fn sessions_with_unprocessed_input(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
     let mut statement = db.prepare_cached("SELECT session FROM unsettled")?;
     let rows = statement.query_map([], |row| Ok(session_id(&row.get::<_, String>(0)?)))?;
     rows.collect()
@@ -269,7 +273,7 @@ pub(super) fn unsettled(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
 pub(super) fn received_bytes(db: &Connection, session: &SessionId) -> rusqlite::Result<u64> {
     let mut statement = db.prepare_cached(&format!(
         "SELECT coalesce(sum(length(coalesce(part.body, inbox.body))), 0) FROM inbox {PARTS} WHERE inbox.no IN ({})",
-        filing::RECEIVED_OF
+        deferred_index::RECEIVED_OF
     ))?;
     statement.query_row([session.as_str()], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
 }
@@ -284,12 +288,12 @@ const RECEIVED: &str = "source, inbox.session, key, dialect, received_ms, inbox.
 pub(super) fn received_of(
     db: &Connection,
     session: &SessionId,
-    each: &mut dyn FnMut(Received),
+    each: &mut dyn FnMut(ReceivedInput),
 ) -> Result<(), LedgerError> {
     let query = format!(
         "SELECT {RECEIVED}, part.line, part.offset, part.body FROM inbox {PARTS} WHERE inbox.no IN ({})
          ORDER BY inbox.no, part.line",
-        filing::RECEIVED_OF
+        deferred_index::RECEIVED_OF
     );
     let mut statement = db.prepare_cached(&query).map_err(wrong)?;
     let mut rows = statement.query([session.as_str()]).map_err(wrong)?;
@@ -308,7 +312,7 @@ pub(super) fn received_of(
 }
 
 /// Returns the first body of several sessions that is not divided, with its place.
-pub(super) fn undivided(db: &Connection) -> Result<Option<(i64, Received)>, LedgerError> {
+pub(super) fn undivided(db: &Connection) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
     let query = format!("SELECT {RECEIVED}, inbox.no FROM inbox WHERE no = (SELECT min(no) FROM undivided)");
     let mut statement = db.prepare_cached(&query).map_err(wrong)?;
     let mut rows = statement.query([]).map_err(wrong)?;
@@ -316,9 +320,9 @@ pub(super) fn undivided(db: &Connection) -> Result<Option<(i64, Received)>, Ledg
     Ok(Some((row.get("no").map_err(wrong)?, received(row)?)))
 }
 
-fn received(row: &rusqlite::Row<'_>) -> Result<Received, LedgerError> {
-    let read = || -> rusqlite::Result<(Received, Vec<u8>)> {
-        let received = Received {
+fn received(row: &rusqlite::Row<'_>) -> Result<ReceivedInput, LedgerError> {
+    let read = || -> rusqlite::Result<(ReceivedInput, Vec<u8>)> {
+        let received = ReceivedInput {
             source: row.get(0)?,
             session: row.get(1)?,
             key: row.get(2)?,
@@ -331,7 +335,7 @@ fn received(row: &rusqlite::Row<'_>) -> Result<Received, LedgerError> {
         Ok((received, row.get(5)?))
     };
     let (received, packed) = read().map_err(wrong)?;
-    Ok(Received { body: unpacked(packed)?, ..received })
+    Ok(ReceivedInput { body: unpacked(packed)?, ..received })
 }
 
 /// Returns rows of the inbox behind one, with their numbers, of about so many packed bytes. A body that is divided by session is
@@ -340,7 +344,7 @@ pub(super) fn received_after(
     db: &Connection,
     row: u64,
     bytes: u64,
-) -> Result<Vec<(u64, Received)>, LedgerError> {
+) -> Result<Vec<(u64, ReceivedInput)>, LedgerError> {
     let query = format!("SELECT {RECEIVED}, no, sessions FROM inbox WHERE no > ?1 ORDER BY no");
     let mut statement = db.prepare_cached(&query).map_err(wrong)?;
     let mut rows = statement.query([i64::try_from(row).unwrap_or(i64::MAX)]).map_err(wrong)?;
@@ -358,7 +362,7 @@ pub(super) fn received_after(
             None => one.session.as_deref().map(session_id).into_iter().collect(),
         };
         taken += body.len() as u64 / PACKED_SHARE + ROW_BYTES;
-        all.push((no.unsigned_abs(), Received { body, sessions, ..one }));
+        all.push((no.unsigned_abs(), ReceivedInput { body, sessions, ..one }));
     }
     Ok(all)
 }

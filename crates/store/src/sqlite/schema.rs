@@ -73,7 +73,7 @@ CREATE INDEX agents_session ON agents(session_no, spawned_by);
 UPDATE sessions SET rules = '';
 ";
 
-/// What is received and told is appended; what finds it by key and by session is written in batches ([`super::filing`]).
+/// What is received and told is appended; what finds it by key and by session is written in batches ([`super::deferred_index`]).
 /// `sessions` is JSON, and null where the sender named the only one; it stands before the body, which may be long.
 const FILED: &str = "
 CREATE TABLE appended(
@@ -87,7 +87,7 @@ ALTER TABLE appended RENAME TO inbox;
 CREATE TABLE changes_of(session TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY(session, seq)) WITHOUT ROWID;
 INSERT INTO changes_of SELECT session, seq FROM changes ORDER BY session, seq;
 DROP INDEX changes_session;
-INSERT INTO meta(key, value) SELECT 'filed_no', ifnull(max(no), 0) FROM inbox;
+INSERT INTO meta(key, value) SELECT 'indexed_up_to', ifnull(max(no), 0) FROM inbox;
 INSERT INTO meta(key, value) SELECT 'filed_seq', ifnull(max(seq), 0) FROM changes;
 ";
 
@@ -107,7 +107,7 @@ CREATE INDEX inbox_parts_of ON inbox_parts(no, session);
 CREATE TABLE undivided(no INTEGER PRIMARY KEY);
 INSERT INTO undivided SELECT no FROM inbox_of GROUP BY no HAVING count(*) > 1;
 INSERT OR IGNORE INTO undivided SELECT no FROM inbox
-    WHERE no > (SELECT value FROM meta WHERE key = 'filed_no') AND json_array_length(coalesce(sessions, '[]')) > 1;
+    WHERE no > (SELECT value FROM meta WHERE key = 'indexed_up_to') AND json_array_length(coalesce(sessions, '[]')) > 1;
 ";
 
 /// Makes or updates the tables, each step in a transaction of its own: whatever ends it, the next process goes on from

@@ -7,11 +7,11 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 
 use super::{
-    filing::{self, Filing},
-    held,
+    deferred_index::{self, Filing},
     pack::Packer,
+    session_keys,
 };
-use crate::{Commit, Part, Received, Source, days::days};
+use crate::{Commit, Part, ReceivedInput, Source, days::days};
 
 /// How many events the change log holds; older ones are cut off. At some hundred bytes each this bounds the log to some
 /// hundred megabytes.
@@ -40,13 +40,13 @@ pub(super) fn commit(
         }
     }
     // Rules that nobody has make rows due.
-    let rules = if commit.is_draft { "" } else { rules };
+    let rules = if commit.is_provisional { "" } else { rules };
     for tree in &commit.trees {
         let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
         session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline), commit.at_ms)?;
     }
     for row in &commit.held {
-        held::write(&transaction, row)?;
+        session_keys::write(&transaction, row)?;
     }
     for row in &commit.sources {
         source(&transaction, row)?;
@@ -56,7 +56,7 @@ pub(super) fn commit(
         freeze.execute([session.as_str()])?;
     }
     if let Some(compared) = &commit.compared {
-        held::compared(&transaction, compared)?;
+        session_keys::compared(&transaction, compared)?;
     }
     if !events.is_empty() {
         log(&transaction, events, next_seq)?;
@@ -160,8 +160,8 @@ fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn received(db: &Transaction<'_>, packer: &mut Packer, row: &Received) -> rusqlite::Result<()> {
-    let no = filing::append(db, row, &packer.pack(&row.body)?)?;
+fn received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> rusqlite::Result<()> {
+    let no = deferred_index::append(db, row, &packer.pack(&row.body)?)?;
     parts(db, packer, no, &row.parts)?;
     let mut behind = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session, since) VALUES(?1, ?2)")?;
     for session in &row.sessions {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_model::{Feed, Millis, Received, SessionId, Update};
+use subscope_model::{Feed, FeedItem, Millis, SessionId, Update};
 
 use crate::settings::Clocks;
 
@@ -66,15 +66,15 @@ impl Feeder {
         loop {
             let wait = if self.due.is_empty() { WAIT } else { SHORT_WAIT };
             match self.feed.next(wait) {
-                Received::Update(update) => {
+                FeedItem::Update(update) => {
                     if let Update::Change(change) = &update {
                         let at = ((self.clocks.awake_ms)() + TREE_MS).max(self.rests_until);
                         self.due.entry(change.session.id.clone()).or_insert(at);
                     }
                     self.send(Fed::Update(update))?;
                 }
-                Received::Idle => {}
-                Received::Closed => return self.send(Fed::Ends),
+                FeedItem::Idle => {}
+                FeedItem::Closed => return self.send(Fed::Ends),
             }
             self.ask_for_trees()?;
         }

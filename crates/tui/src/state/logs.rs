@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use subscope_model::{AgentId, Event, EventKind, Millis, SessionId, Text};
 
-use crate::moment::Moment;
+use crate::log_entry::LogEntry;
 
 /// Memory for all moments. Beyond it the oldest of the longest log go; they are counted, and can be read again.
 const MOST_BYTES: usize = 40 << 20;
@@ -20,7 +20,7 @@ pub struct Logs {
 #[derive(Debug, Default)]
 pub struct Log {
     /// In order of time; what has no time stands where it came.
-    moments: Vec<Moment>,
+    moments: Vec<LogEntry>,
     ids: HashSet<Text>,
     bytes: usize,
     /// Whether what happened before it was followed was read.
@@ -69,7 +69,7 @@ impl Logs {
             })
             .collect();
         // What has no time stays behind what it came after.
-        let mut both: Vec<(Millis, Moment)> =
+        let mut both: Vec<(Millis, LogEntry)> =
             keys.into_iter().zip(std::mem::take(&mut log.moments)).collect();
         both.sort_by_key(|(at, _)| *at);
         log.moments = both.into_iter().map(|(_, moment)| moment).collect();
@@ -99,7 +99,7 @@ impl Logs {
 
 impl Log {
     /// All moments in order of time.
-    pub fn moments(&self) -> &[Moment] {
+    pub fn moments(&self) -> &[LogEntry] {
         &self.moments
     }
 
@@ -109,7 +109,7 @@ impl Log {
             EventKind::AgentRenamed => return self.rename(event),
             _ => {}
         }
-        let Some(moment) = Moment::of(event).filter(|moment| !self.ids.contains(&moment.id)) else {
+        let Some(moment) = LogEntry::of(event).filter(|moment| !self.ids.contains(&moment.id)) else {
             return false;
         };
         self.ids.insert(moment.id.clone());

@@ -71,7 +71,7 @@ fn click(state: &mut State, spot: Spot) {
                 moves::choose_agent(state, agent);
             }
         }
-        Spot::Moment(session, agent) => {
+        Spot::LogEntry(session, agent) => {
             moves::choose_session(state, session);
             moves::choose_agent(state, agent);
             if state.reading.scope == Scope::Agent {

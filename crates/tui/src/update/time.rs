@@ -7,7 +7,7 @@ use super::{Effect, ask, notice, settle_soon};
 use crate::{
     ask::Question,
     keys::Action,
-    state::{State, travel::Travel},
+    state::{State, time_travel::Travel},
 };
 
 /// Travels in time with the selected session.

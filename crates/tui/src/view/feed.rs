@@ -8,7 +8,7 @@ use subscope_render::{Ink, style::Line, text};
 
 use super::{detail::mark_of, mark, paint::Canvas};
 use crate::{
-    moment::Moment,
+    log_entry::LogEntry,
     state::{Extent, Kinds, Panel, Scope, Spot, State},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 const PLACE: usize = 10;
 
 /// An event with its session.
-type Told<'a> = (&'a SessionId, &'a Moment);
+type Told<'a> = (&'a SessionId, &'a LogEntry);
 
 pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     mark(canvas, area, Panel::Main);
@@ -52,7 +52,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         {
             canvas.select(Rect { width: 1, ..place }, false);
         }
-        canvas.spot(place, Spot::Moment(session.clone(), moment.agent.clone()));
+        canvas.spot(place, Spot::LogEntry(session.clone(), moment.agent.clone()));
     }
     super::tree::more(canvas, area, usize::from(most > up), up);
 }
@@ -61,7 +61,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
 fn newest(state: &State, count: usize) -> Vec<Told<'_>> {
     let agent = state.agent_id();
     let reading = &state.reading;
-    let of = |session: &'_ SessionId, moment: &Moment| {
+    let of = |session: &'_ SessionId, moment: &LogEntry| {
         let until = state
             .travel
             .as_ref()
@@ -88,7 +88,7 @@ fn newest(state: &State, count: usize) -> Vec<Told<'_>> {
     told
 }
 
-fn line(state: &State, session: &SessionId, moment: &Moment, width: u16, canvas: &Canvas<'_>) -> Line {
+fn line(state: &State, session: &SessionId, moment: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Line {
     let style = canvas.style_of(width);
     let tree = state.trees.get(session);
     let mut line = Line::default();

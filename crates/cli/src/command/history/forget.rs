@@ -6,8 +6,8 @@ use subscope_store::{Access, History, Sqlite, Texts};
 
 use super::{failed, index_options, open_alone, run_index};
 use crate::{
-    args::ForgetArgs, command::target::projects_folder, context::Context, error::CliError, output,
-    reach::session_in,
+    args::ForgetArgs, command::target::projects_folder, context::Context, error::CliError,
+    hub_connection::session_in, output,
 };
 
 /// Runs the command.

@@ -6,8 +6,8 @@ use crate::{
     args::LsArgs,
     context::Context,
     error::CliError,
+    hub_connection::{Backend, Needs},
     output,
-    reach::{Asker, Needs},
 };
 
 /// Runs the command.
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     if args.iterations {
         return super::iterations::run(args, context);
     }
-    let page = Asker::open(Needs::Rows, context)?.sessions(args.limit, args.live)?;
+    let page = Backend::open(Needs::Rows, context)?.sessions(args.limit, args.live)?;
     if args.json {
         return output::print_json(&page);
     }

@@ -22,7 +22,7 @@ use super::target::{limits, projects_folder};
 use crate::{
     context::Context,
     error::{CliError, Kind},
-    reach,
+    hub_connection,
 };
 
 /// Names what rows are made by: the rules, and the prices that costs rest on.
@@ -64,7 +64,7 @@ pub(super) fn index_options(
 
 /// Opens the store as its one writer, after a hub that some command started has left.
 fn open_alone(context: &Context) -> Result<Sqlite, CliError> {
-    reach::make_room(&context.data_folder()?)?;
+    hub_connection::make_room(&context.data_folder()?)?;
     open_rows(Access::Write, context)?.map_err(|error| match error {
         OpenError::Locked(_) => failed(error).hint("`subscope serve --stop` ends the hub that holds it"),
         error => failed(error),

@@ -7,8 +7,8 @@ use crate::{
     args::SearchArgs,
     context::Context,
     error::{CliError, Kind},
+    hub_connection::{Backend, Needs},
     output,
-    reach::{Asker, Needs},
 };
 
 /// Runs the command.
@@ -16,9 +16,9 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     if args.query.iter().all(|word| words(word).is_empty()) {
         return Err(CliError::new(Kind::Usage, "there is no word in the query"));
     }
-    let mut asker = Asker::open(Needs::Texts, context)?;
-    let session = args.session.as_deref().map(|prefix| asker.session(prefix)).transpose()?;
-    let found = asker.search(&args.query, session, args.limit)?;
+    let mut backend = Backend::open(Needs::Texts, context)?;
+    let session = args.session.as_deref().map(|prefix| backend.session(prefix)).transpose()?;
+    let found = backend.search(&args.query, session, args.limit)?;
     if args.json {
         return output::print_json(&found);
     }

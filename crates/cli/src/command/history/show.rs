@@ -8,22 +8,22 @@ use crate::{
     command::tree::find_agent,
     context::Context,
     error::{CliError, Kind},
+    hub_connection::{Backend, Needs},
     output,
-    reach::{Asker, Needs},
 };
 
 /// Runs the command.
 pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
-    let mut asker = Asker::open(Needs::Rows, context)?;
+    let mut backend = Backend::open(Needs::Rows, context)?;
     let (session, agent) = match args.agent.split_once('/') {
-        Some((session, agent)) => (asker.session(session)?, agent.to_owned()),
+        Some((session, agent)) => (backend.session(session)?, agent.to_owned()),
         None => {
-            let found = asker.names(&args.agent, 2)?.agents;
+            let found = backend.names(&args.agent, 2)?.agents;
             let AgentName { session_id, agent_id } = one_agent(&found, &args.agent)?;
             (session_id, agent_id.as_str().to_owned())
         }
     };
-    let tree = asker.tree(&session)?;
+    let tree = backend.tree(&session)?;
     let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is gone"))?;
     let agent = find_agent(&tree, &agent)?;
     if args.json {

@@ -6,13 +6,13 @@ use crate::{
     args::StatsArgs,
     context::Context,
     error::CliError,
+    hub_connection::{Backend, Needs},
     output,
-    reach::{Asker, Needs},
 };
 
 /// Runs the command.
 pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
-    let stats = Asker::open(Needs::Rows, context)?.stats()?;
+    let stats = Backend::open(Needs::Rows, context)?.stats()?;
     if args.json {
         return output::print_json(&stats);
     }

@@ -10,8 +10,8 @@ use crate::{
     args::StatusLineArgs,
     context::Context,
     error::CliError,
+    hub_connection::{Backend, Needs},
     output,
-    reach::{Asker, Needs},
 };
 
 /// How much of standard input is read: a status line's JSON has some kilobytes.
@@ -35,14 +35,14 @@ struct Told {
 /// Runs the command.
 pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliError> {
     let named = named_session();
-    let mut asker = Asker::open(Needs::Glance, context)?;
+    let mut backend = Backend::open(Needs::Glance, context)?;
     let session = match (&args.session, named) {
-        (Some(prefix), _) => Some(asker.session(prefix)?),
+        (Some(prefix), _) => Some(backend.session(prefix)?),
         (None, named) => named,
     };
-    let status = asker.status(session.as_ref(), context)?;
+    let status = backend.status(session.as_ref(), context)?;
     if args.json {
-        return output::print_json(&Told { status, hub: asker.health() });
+        return output::print_json(&Told { status, hub: backend.health() });
     }
     let style = context.style(None);
     let line = render_status(&status, &style);

@@ -35,7 +35,7 @@ use self::{
     breaker::Breaking,
     patient::{Deadline, Patient},
 };
-use crate::{environment::Environment, reach::SOCKET};
+use crate::{environment::Environment, hub_connection::SOCKET};
 
 /// Until when a payload must be read, posted and answered. A hub answers after its commit, usually within a few
 /// milliseconds. Longer would let a hub that hangs slow every call of every agent by as much; shorter would miss the

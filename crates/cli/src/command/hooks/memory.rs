@@ -38,13 +38,13 @@ impl Memory {
 
 /// Where the memory of one settings file stands.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct SettingsBackup {
     /// The settings file.
     settings: PathBuf,
     file: PathBuf,
 }
 
-impl Shelf {
+impl SettingsBackup {
     /// Returns the place for a settings file; `None` where the environment names no state folder.
     pub(super) fn of(settings: &Path, environment: &Environment) -> Option<Self> {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
@@ -115,7 +115,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let environment = Environment::of(home.path(), &[("HOME", home.path().to_str().unwrap())]);
         let path = Path::new("/x/settings.json");
-        let shelf = Shelf::of(path, &environment).unwrap();
+        let shelf = SettingsBackup::of(path, &environment).unwrap();
         assert_eq!(shelf.recall(), None);
         for before in [None, Some("\u{feff}{\r\n}".to_owned())] {
             let memory = Memory::new(path, before, "{}".to_owned(), vec!["/x".into()]);
@@ -124,7 +124,7 @@ mod tests {
         }
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&shelf.file), mode(shelf.file.parent().unwrap())), (0o600, 0o700));
-        assert_eq!(Shelf { settings: "/y".into(), file: shelf.file.clone() }.recall(), None);
+        assert_eq!(SettingsBackup { settings: "/y".into(), file: shelf.file.clone() }.recall(), None);
         shelf.forget();
         assert_eq!(shelf.recall(), None);
     }

@@ -21,7 +21,7 @@ use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS, CLAUDE_
 use self::{
     document::{Document, Wrong},
     entry::Handler,
-    memory::{Memory, Shelf},
+    memory::{Memory, SettingsBackup},
     version::Version,
 };
 use crate::{
@@ -87,9 +87,9 @@ impl Scope {
     }
 
     /// What the file was before us, where that is remembered.
-    fn shelf(&self, environment: &Environment) -> Option<Shelf> {
+    fn shelf(&self, environment: &Environment) -> Option<SettingsBackup> {
         let absolute = std::path::absolute(&self.target).unwrap_or_else(|_| self.target.clone());
-        Shelf::of(&absolute, environment)
+        SettingsBackup::of(&absolute, environment)
     }
 }
 
@@ -261,10 +261,10 @@ pub(crate) fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliEr
 fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
     let path = scope.path.display();
     let shelf = scope.shelf(&context.environment);
-    let memory = shelf.as_ref().and_then(Shelf::recall);
+    let memory = shelf.as_ref().and_then(SettingsBackup::recall);
     let (text, document) = scope.read()?;
     let Some(text) = text.filter(|_| !document.ours().is_empty()) else {
-        shelf.iter().for_each(Shelf::forget);
+        shelf.iter().for_each(SettingsBackup::forget);
         return output::print_line(&format!("{path}: there are no hooks of subscope"), context);
     };
     let events = document.ours().len();
@@ -287,7 +287,7 @@ fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
             ("everything else in the file is kept", &[][..])
         }
     };
-    shelf.iter().for_each(Shelf::forget);
+    shelf.iter().for_each(SettingsBackup::forget);
     remove_folders(folders);
     output::print_line(&format!("{path}: removed the hooks for {events} events; {done}"), context)
 }

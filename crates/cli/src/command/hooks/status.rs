@@ -18,8 +18,8 @@ use crate::{
     args::{ScopeChoice, StatusArgs},
     context::Context,
     error::CliError,
+    hub_connection::SOCKET,
     output,
-    reach::SOCKET,
 };
 
 const SCHEMA: &str = "subscope.hooks/1";

@@ -13,7 +13,7 @@ use crate::{
     },
     context::Context,
     error::{CliError, Kind},
-    output, reach,
+    hub_connection, output,
 };
 
 /// What a process of a run finds in its environment.
@@ -39,7 +39,7 @@ pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
         publisher,
         now_ms: context.clock,
         warn: |text| output::complain(&format!("warning: {}\n", safe::line(text, Charset::Unicode))),
-        version: reach::VERSION,
+        version: hub_connection::VERSION,
     };
     let runtime = runtime()?;
     let served = runtime.block_on(serve(|gone| AgentServer::new(spec, gone)));

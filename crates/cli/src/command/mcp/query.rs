@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 use super::runtime;
 use crate::{
     args::QueryArgs,
-    command::{history::failed, past},
+    command::{history::failed, session_reader},
     context::Context,
     error::{CliError, Kind},
-    reach::{Asker, Needs, VERSION},
+    hub_connection::{Backend, Needs, VERSION},
 };
 
 /// How many questions wait at most: clients ask a few at once.
@@ -49,14 +49,14 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
 fn answer(question: Question, context: &Context) -> Result<Answer, CliError> {
     Ok(match question {
         Question::Sessions { limit, only_live } => {
-            Answer::Sessions(Asker::open(Needs::Rows, context)?.sessions(limit, only_live)?)
+            Answer::Sessions(Backend::open(Needs::Rows, context)?.sessions(limit, only_live)?)
         }
         Question::Tree(session) => {
-            Answer::Tree(Asker::open(Needs::Rows, context)?.tree(&session)?.map(Box::new))
+            Answer::Tree(Backend::open(Needs::Rows, context)?.tree(&session)?.map(Box::new))
         }
         Question::Search { terms, session, limit } => {
-            Answer::Hits(Asker::open(Needs::Texts, context)?.search(&terms, session, limit)?)
+            Answer::Hits(Backend::open(Needs::Texts, context)?.search(&terms, session, limit)?)
         }
-        Question::Events(session) => Answer::Events(past::events(&session, context)?),
+        Question::Events(session) => Answer::Events(session_reader::events(&session, context)?),
     })
 }

@@ -17,19 +17,19 @@ use subscope_collect::layout::config_root;
 use subscope_decode::claude::{plain::Plain, process};
 use subscope_export::trace;
 use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
-use subscope_model::{Event, EventKind, Feed, Millis, Received, SessionId, Update};
+use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, Followed, Handover, Home, Job, Kin, Listener, Over, Posted, Queue, RunError,
-    SessionName, Streams, Tap, Tapped, Way,
-    keep::{Keeping, Unkept},
-    pass::{self, Outlet, Passed},
+    ADDRESS_VARIABLE, Ended, EventRoute, Followed, Handover, Home, Job, LineTap, Listener, Over, Posted,
+    Queue, RunDriver, RunError, SessionFinder, SessionName, Streams,
+    forward::{ForwardThread, Undelivered},
+    passthrough::{self, Outlet, Passed},
     record::{self, Record},
 };
 
 use super::{Run, failed, name_stamp, plan, printer::Weight};
 use crate::command::{
-    showing::{Form, Out, Showing},
+    event_printer::{Form, Out, Showing},
     target::{limits, projects_folder},
 };
 use crate::context::Context;
@@ -55,7 +55,7 @@ struct Child {
     own_name: String,
     hub: Hub,
     feed: Subscription,
-    keeping: Option<Keeping>,
+    keeping: Option<ForwardThread>,
     over: Over,
     followed: Followed,
     waiting: JoinHandle<Result<(Ended, Passed), RunError>>,
@@ -81,7 +81,8 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, RunError>
     };
     let child = start(run, number, record.as_ref())?;
     let form = Form { is_json: run.args.json, full: run.args.full, shows_past: true };
-    let is_silent = matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread) && !run.args.render;
+    let is_silent = matches!(run.plan.way, plan::ObserveMode::Interactive | plan::ObserveMode::Unread)
+        && !run.args.render;
     let began = run.context.now_ms();
     let mut watched = Watched {
         run,
@@ -106,15 +107,18 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
     let (shown, kept) = (Arc::new(Queue::paced()), Arc::new(Queue::default()));
-    let is_read = !matches!(run.plan.way, plan::Way::Interactive | plan::Way::Unread | plan::Way::AtTerminal);
+    let is_read = !matches!(
+        run.plan.way,
+        plan::ObserveMode::Interactive | plan::ObserveMode::Unread | plan::ObserveMode::AtTerminal
+    );
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.keeper.as_ref().map(|_| Arc::clone(&kept)));
-    let tap = Tap::new(Arc::clone(&session), queues);
-    let (driver, over, following) = Tapped::new(shown, &tap);
+    let tap = LineTap::new(Arc::clone(&session), queues);
+    let (driver, over, following) = RunDriver::new(shown, &tap);
     let source = format!("run/{}/{number}", run.id);
     let (keeping, desk) = match &run.keeper {
         Some(keeper) => {
-            let (keeping, desk) = Keeping::start(&kept, &tap, &source, keeper)?;
+            let (keeping, desk) = ForwardThread::start(&kept, &tap, &source, keeper)?;
             (Some(keeping), Some(desk))
         }
         None => (None, None),
@@ -125,9 +129,9 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         .map_err(|error| RunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
     let way = match (run.upstream, desk) {
-        (Some(upstream), _) => Way::Upstream(upstream),
-        (None, Some(desk)) => Way::Keep(desk),
-        (None, None) => Way::Nowhere,
+        (Some(upstream), _) => EventRoute::Upstream(upstream),
+        (None, Some(desk)) => EventRoute::Keep(desk),
+        (None, None) => EventRoute::Nowhere,
     };
     let patience = if run.plan.harness.is_some() && is_read { NAMING } else { Duration::ZERO };
     let log = record.map(Record::events_log);
@@ -135,14 +139,14 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let posted = Posted::start(hub.handle(), (Arc::clone(&session), cwd), way, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.taker())?;
 
-    if let (plan::Way::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
+    if let (plan::ObserveMode::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
         // Hooks never start a hub: without one they would be told only later.
         let connect = Arc::clone(&keeper.connect);
         spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
     }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
-    let logs_errors = record.is_some() && run.plan.way != plan::Way::Interactive;
+    let logs_errors = record.is_some() && run.plan.way != plan::ObserveMode::Interactive;
     let streams = Streams { pipes_stdout: is_read, pipes_stderr: logs_errors };
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
@@ -153,39 +157,44 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     };
     let since = clock::now_ms();
     let (job, mut process, guard) = Job::start(command, streams, handover, &run.signals)?;
-    let kin = match run.plan.way {
-        plan::Way::AsItIs | plan::Way::AtTerminal | plan::Way::Answering => {
-            Some(Kin::start(home(run.context), process.id(), since, Arc::clone(&session), following)?)
-        }
-        plan::Way::Streamed | plan::Way::Told(_) | plan::Way::Interactive | plan::Way::Unread => None,
+    let finder = match run.plan.way {
+        plan::ObserveMode::AsItIs | plan::ObserveMode::AtTerminal | plan::ObserveMode::Answering => Some(
+            SessionFinder::start(home(run.context), process.id(), since, Arc::clone(&session), following)?,
+        ),
+        plan::ObserveMode::Streamed
+        | plan::ObserveMode::Told(_)
+        | plan::ObserveMode::Interactive
+        | plan::ObserveMode::Unread => None,
     };
-    let followed = kin.as_ref().map(Kin::followed).unwrap_or_default();
+    let followed = finder.as_ref().map(SessionFinder::followed).unwrap_or_default();
     let has_ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&has_ended);
     let stderr = match process.stderr.take() {
         Some(pipe) => {
             let outlet = Outlet::Messages(own(&io::stderr())?);
             let ends = Arc::clone(&has_ended);
-            Some(spawn("stderr", move || pass::pass(pipe, outlet, files.1, &ends, |_| {}))?)
+            Some(spawn("stderr", move || passthrough::pass(pipe, outlet, files.1, &ends, |_| {}))?)
         }
         None => None,
     };
     let stdout = match process.stdout.take() {
         Some(pipe) => {
-            pass::widen(&pipe);
+            passthrough::widen(&pipe);
             let outlet = match &run.plan.way {
                 _ if run.args.render => Outlet::Nowhere,
-                plan::Way::Told(limits) => Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone())),
-                plan::Way::AsItIs
-                | plan::Way::AtTerminal
-                | plan::Way::Streamed
-                | plan::Way::Answering
-                | plan::Way::Interactive
-                | plan::Way::Unread => Outlet::Bytes(own(&io::stdout())?),
+                plan::ObserveMode::Told(limits) => {
+                    Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone()))
+                }
+                plan::ObserveMode::AsItIs
+                | plan::ObserveMode::AtTerminal
+                | plan::ObserveMode::Streamed
+                | plan::ObserveMode::Answering
+                | plan::ObserveMode::Interactive
+                | plan::ObserveMode::Unread => Outlet::Bytes(own(&io::stdout())?),
             };
             let mut tap = tap;
             Some(spawn("stdout", move || {
-                let passed = pass::pass(pipe, outlet, files.0, &ends, |bytes| tap.push(bytes));
+                let passed = passthrough::pass(pipe, outlet, files.0, &ends, |bytes| tap.push(bytes));
                 tap.finish();
                 passed
             })?)
@@ -201,8 +210,8 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         let _ = stderr.map(JoinHandle::join);
         // What is being posted is still taken.
         drop(listener);
-        if let Some(kin) = kin {
-            kin.finish();
+        if let Some(finder) = finder {
+            finder.finish();
         }
         all.end();
         Ok((ended?, passed))
@@ -262,9 +271,9 @@ impl Watched<'_, '_> {
     fn follow(&mut self, mut child: Child) -> Result<(Ended, bool), RunError> {
         loop {
             match child.feed.next(WAIT) {
-                Received::Update(update) => self.take(update, &child)?,
-                Received::Idle => {}
-                Received::Closed => break,
+                FeedItem::Update(update) => self.take(update, &child)?,
+                FeedItem::Idle => {}
+                FeedItem::Closed => break,
             }
             self.keep_record(&mut child, false);
             if !self.is_silent && !self.is_drawn_over(&child) {
@@ -312,8 +321,8 @@ impl Watched<'_, '_> {
         Ok((ended, passed.failure.is_some()))
     }
 
-    fn tell(&self, unkept: Unkept) {
-        let Unkept { lost, why, spooled } = unkept;
+    fn tell(&self, unkept: Undelivered) {
+        let Undelivered { lost, why, spooled } = unkept;
         if lost.lines > 0 {
             let why = why.unwrap_or_else(|| "they came too fast".to_owned());
             self.showing.say(&format!("warning: {} lines were not kept: {why}", lost.lines), Weight::State);
@@ -347,7 +356,8 @@ impl Watched<'_, '_> {
         if self.is_past(&update) {
             return Ok(());
         }
-        let prints_answer = matches!(self.run.plan.way, plan::Way::Told(_) | plan::Way::Answering);
+        let prints_answer =
+            matches!(self.run.plan.way, plan::ObserveMode::Told(_) | plan::ObserveMode::Answering);
         let holds = prints_answer && !self.run.args.render && !self.run.args.json;
         match update {
             Update::Event(event) if holds && event.actor_id.0.is_root() && goes_on(event.kind) => {
@@ -369,7 +379,7 @@ impl Watched<'_, '_> {
 
     /// Whether somebody draws for now on the terminal to which blocks would go: a program of the command's, at any depth.
     fn is_drawn_over(&self, child: &Child) -> bool {
-        self.run.plan.way == plan::Way::AtTerminal
+        self.run.plan.way == plan::ObserveMode::AtTerminal
             && io::stderr().is_terminal()
             && (self.followed.has_screen() || child.job.is_drawn_on())
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use subscope_collect::spool;
 use subscope_hub::Spooler;
 use subscope_model::HubMode;
-use subscope_run::keep::{Connect, Keeper, NoHub};
+use subscope_run::forward::{Connect, Forwarder, HubUnavailable};
 use subscope_store::OpenError;
 
 use crate::{
@@ -16,12 +16,12 @@ use crate::{
     },
     context::Context,
     error::CliError,
-    reach::{Nobody, Reach, Start},
+    hub_connection::{HubConnection, NoHub, Start},
 };
 
 /// Returns the ways to the hub and around it. Nothing is started before there is something to keep, and no hub is waited for.
-pub(super) fn keeper(context: &Context) -> Result<Keeper, CliError> {
-    let mut reach = Reach::new(Start::IfNone, context)?;
+pub(super) fn keeper(context: &Context) -> Result<Forwarder, CliError> {
+    let mut reach = HubConnection::new(Start::IfNone, context)?;
     let mut hosting = None;
     if !reach.may_start() && !reach.is_listened_to() {
         match Hosting::prepare(HubMode::Command, None, context)? {
@@ -37,20 +37,20 @@ pub(super) fn keeper(context: &Context) -> Result<Keeper, CliError> {
     let connect = move || {
         if let Some(hosting) = hosting.take() {
             let started = live::start(hosting, &|| (), charset);
-            host = Some(started.map_err(|error| NoHub::Absent(error.to_string()))?);
+            host = Some(started.map_err(|error| HubUnavailable::Absent(error.to_string()))?);
         }
         // It lives as long as this way to it.
         let _ = &host;
         reach.hub().map_err(|nobody| match nobody {
-            Nobody::NotWanted => NoHub::Absent("no hub runs".to_owned()),
-            Nobody::Locked => {
-                NoHub::Absent("another process writes the store and answers nothing".to_owned())
+            NoHub::NotWanted => HubUnavailable::Absent("no hub runs".to_owned()),
+            NoHub::Locked => {
+                HubUnavailable::Absent("another process writes the store and answers nothing".to_owned())
             }
-            Nobody::Unresponsive(why) => NoHub::Unresponsive(why),
-            Nobody::Failed(why) => NoHub::Absent(why),
+            NoHub::Unresponsive(why) => HubUnavailable::Unresponsive(why),
+            NoHub::Failed(why) => HubUnavailable::Absent(why),
         })
     };
     let connect: Connect = Arc::new(Mutex::new(Box::new(connect)));
     let spooler = Arc::new(Spooler::new(spool::folder(&context.data_folder()?)));
-    Ok(Keeper { connect, spooler })
+    Ok(Forwarder { connect, spooler })
 }

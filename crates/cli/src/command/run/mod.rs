@@ -20,8 +20,9 @@ use subscope_hub::clock;
 use subscope_model::event_id;
 use subscope_render::Charset;
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, IN_FOREGROUND, RunError, Signals, Upstream, in_foreground,
-    keep::Keeper,
+    ADDRESS_VARIABLE, Ended, IN_FOREGROUND, RunError, Signals, Upstream,
+    forward::Forwarder,
+    in_foreground,
     record::{self, Meta, State},
 };
 
@@ -30,8 +31,8 @@ use self::{
     printer::Printer,
 };
 use super::{
+    event_printer::Out,
     hooks::{self, entry::Handler, version},
-    showing::Out,
 };
 use crate::{
     args::RunArgs,
@@ -54,7 +55,7 @@ struct Run<'a> {
     plan: Plan,
     id: String,
     signals: Signals,
-    keeper: Option<Keeper>,
+    keeper: Option<Forwarder>,
     upstream: Option<Upstream>,
     /// Where iterations are recorded, if they are.
     base: Option<PathBuf>,

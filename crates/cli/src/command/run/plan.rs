@@ -17,7 +17,7 @@ use crate::command::hooks::{
 
 /// How a command is observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ObserveMode {
     /// Its output is read as it passes. What it is, and whether agents are in it, is not known: sessions that its processes are
     /// in are followed.
     AsItIs,
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
     /// How it is observed.
-    pub(crate) way: Way,
+    pub(crate) way: ObserveMode,
     /// What was added.
     pub(crate) added: Vec<OsString>,
     /// The harness, where it is one.
@@ -63,7 +63,7 @@ pub(crate) struct Surroundings<'a> {
 impl Plan {
     /// Makes the plan of a command, which is not empty.
     pub(crate) fn of(command: &[OsString], around: &Surroundings<'_>) -> Self {
-        let way = if around.is_shown { Way::AtTerminal } else { Way::AsItIs };
+        let way = if around.is_shown { ObserveMode::AtTerminal } else { ObserveMode::AsItIs };
         let as_it_is = Self { command: command.to_vec(), way, added: Vec::new(), harness: None };
         let Some((program, arguments)) = command.split_first() else { return as_it_is };
         let name = Path::new(program).file_name().unwrap_or(program);
@@ -80,41 +80,44 @@ impl Plan {
         let is_one_shot = harness.one_shot_options.iter().any(|option| has(option));
         let runs_no_agent = words.first().is_some_and(|first| harness.no_session.contains(first));
         if runs_no_agent {
-            return Self { way: Way::Unread, ..plan };
+            return Self { way: ObserveMode::Unread, ..plan };
         }
         if !harness.traces_subagents {
             return plan;
         }
         if let Some(format) = value_of(harness.format_option, &words) {
             let is_stream = harness.stream_flags.contains(&format.as_str());
-            return Self { way: if is_stream { Way::Streamed } else { Way::Answering }, ..plan };
+            return Self {
+                way: if is_stream { ObserveMode::Streamed } else { ObserveMode::Answering },
+                ..plan
+            };
         }
         if is_one_shot {
             let known = (around.version)(program);
-            let telling = harness.telling_flags.iter().filter(|(_, since)| known >= Some(*since));
+            let telling = harness.verbosity_flags.iter().filter(|(_, since)| known >= Some(*since));
             let flags = harness.stream_flags.iter().copied().chain(telling.map(|(flag, _)| *flag));
             let added: Vec<&str> = flags.filter(|flag| !has(flag)).collect();
             let limits = PlainLimits {
                 turns: value_of("--max-turns", &words),
                 budget: value_of("--max-budget-usd", &words),
             };
-            return plan.with(&added, Way::Told(limits));
+            return plan.with(&added, ObserveMode::Told(limits));
         }
         if !around.is_terminal {
             return plan;
         }
-        let plan = Self { way: Way::Interactive, ..plan };
+        let plan = Self { way: ObserveMode::Interactive, ..plan };
         match &around.hook {
             Some(hook) if !has(harness.settings_option) => {
                 let settings = settings(harness, (around.version)(program), hook);
-                plan.with(&[harness.settings_option, &settings], Way::Interactive)
+                plan.with(&[harness.settings_option, &settings], ObserveMode::Interactive)
             }
             Some(_) | None => plan,
         }
     }
 
     /// Puts options in front of those that are there: what follows `--` is no option.
-    fn with(mut self, options: &[&str], way: Way) -> Self {
+    fn with(mut self, options: &[&str], way: ObserveMode) -> Self {
         self.added = options.iter().map(OsString::from).collect();
         self.command.splice(1..1, self.added.iter().cloned());
         self.way = way;
@@ -145,7 +148,7 @@ fn settings(harness: &Harness, known: Option<Version>, hook: &Handler) -> String
 mod tests {
     use super::*;
 
-    fn plan(words: &str, is_terminal: bool, version: Option<Version>) -> (String, Way) {
+    fn plan(words: &str, is_terminal: bool, version: Option<Version>) -> (String, ObserveMode) {
         let command: Vec<OsString> = words.split(' ').map(OsString::from).collect();
         let hook = Handler::command(Path::new("/bin/subscope"), None);
         let around =
@@ -159,8 +162,9 @@ mod tests {
 
     #[test]
     fn one_shot_without_format_gets_the_stream_and_what_its_version_knows() {
-        let told =
-            |turns: Option<&str>| Way::Told(PlainLimits { turns: turns.map(str::to_owned), budget: None });
+        let told = |turns: Option<&str>| {
+            ObserveMode::Told(PlainLimits { turns: turns.map(str::to_owned), budget: None })
+        };
         let new = "claude --output-format stream-json --verbose --forward-subagent-text -p hi";
         assert_eq!(plan("claude -p hi", true, NEW), (new.to_owned(), told(None)));
         let old = "/opt/claude --output-format stream-json --verbose --print --max-turns=3 hi";
@@ -175,25 +179,25 @@ mod tests {
     #[test]
     fn what_has_a_format_or_is_no_harness_stays_as_it_is() {
         for (words, way) in [
-            ("claude -p --output-format text hi", Way::Answering),
-            ("claude -p --output-format=json hi", Way::Answering),
-            ("claude -p --output-format=stream-json --verbose hi", Way::Streamed),
-            ("sh -c claude", Way::AtTerminal),
-            ("claude-wrapper -p hi", Way::AtTerminal),
+            ("claude -p --output-format text hi", ObserveMode::Answering),
+            ("claude -p --output-format=json hi", ObserveMode::Answering),
+            ("claude -p --output-format=stream-json --verbose hi", ObserveMode::Streamed),
+            ("sh -c claude", ObserveMode::AtTerminal),
+            ("claude-wrapper -p hi", ObserveMode::AtTerminal),
         ] {
             assert_eq!(plan(words, true, NEW), (words.to_owned(), way), "{words}");
         }
         for words in ["claude hi", "sh -c claude"] {
-            assert_eq!(plan(words, false, NEW), (words.to_owned(), Way::AsItIs));
+            assert_eq!(plan(words, false, NEW), (words.to_owned(), ObserveMode::AsItIs));
         }
-        assert_eq!(plan("claude mcp list", true, NEW).1, Way::Unread);
-        assert_eq!(plan("claude --version", true, NEW).1, Way::Unread);
+        assert_eq!(plan("claude mcp list", true, NEW).1, ObserveMode::Unread);
+        assert_eq!(plan("claude --version", true, NEW).1, ObserveMode::Unread);
     }
 
     #[test]
     fn interactive_session_gets_hooks_for_itself_alone() {
         let (words, way) = plan("claude", true, NEW);
-        assert_eq!(way, Way::Interactive);
+        assert_eq!(way, ObserveMode::Interactive);
         let settings = words.strip_prefix("claude --settings ").unwrap();
         let settings: serde_json::Value = serde_json::from_str(settings).unwrap();
         assert_eq!(settings["hooks"]["SubagentStop"][0]["hooks"][0]["command"], "/bin/subscope hook");
@@ -201,7 +205,7 @@ mod tests {
         let (words, _) = plan("claude", true, Some([2, 0, 28]));
         assert!(words.contains("SubagentStop") && !words.contains("SubagentStart"), "{words}");
         let own = "claude --settings mine.json";
-        assert_eq!(plan(own, true, NEW), (own.to_owned(), Way::Interactive));
-        assert_eq!(plan("claude -- -p", true, NEW).1, Way::Interactive);
+        assert_eq!(plan(own, true, NEW), (own.to_owned(), ObserveMode::Interactive));
+        assert_eq!(plan("claude -- -p", true, NEW).1, ObserveMode::Interactive);
     }
 }

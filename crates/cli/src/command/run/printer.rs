@@ -134,7 +134,7 @@ impl Shared {
                 state.written += 1;
                 if let Err(error) = written {
                     state.failure.get_or_insert(error);
-                    // Nobody reads any more: what comes is nobody's.
+                    // NoHub reads any more: what comes is nobody's.
                     state.waiting.clear();
                     state.bytes = 0;
                 }

@@ -7,7 +7,7 @@ use std::{
 
 use subscope_hub::{Figures, HubHandle, ListQuery, clock};
 use subscope_model::Millis;
-use subscope_server::Guests;
+use subscope_server::ConnectionCount;
 
 /// A session that has not ended counts as live for so long after its last event: longer than any silence after which one that
 /// is followed counts as lost. What the store still has as live beyond that nobody follows.
@@ -34,7 +34,7 @@ impl Idle {
 
     /// Looks again. Whoever needs the hub: who is connected or was, who handed something over, what happened in a session,
     /// and any session that has not ended.
-    pub(super) fn is_over(&mut self, hub: &HubHandle, guests: &Guests) -> bool {
+    pub(super) fn is_over(&mut self, hub: &HubHandle, guests: &ConnectionCount) -> bool {
         let Some(figures) = figures(hub) else { return false };
         let seen = (guests.ever(), figures.ingests + figures.repeats, figures.events);
         if guests.now() > 0 || seen != self.seen {
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn hub_is_idle_when_nobody_needs_it_and_no_session_lives() {
         let hub = hub();
-        let (handle, guests) = (hub.handle(), Guests::default());
+        let (handle, guests) = (hub.handle(), ConnectionCount::default());
         let mut idle = Idle::new(Duration::ZERO);
         assert!(idle.is_over(&handle, &guests));
         begin_an_agent(&handle, "long ago", clock::now_ms() - LIVE_MS - 1);

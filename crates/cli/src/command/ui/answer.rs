@@ -8,10 +8,10 @@ use super::keep;
 use crate::{
     args::value::Target,
     browser,
-    command::{past, stop},
+    command::{session_reader, stop},
     context::Context,
     error::{CliError, Kind},
-    reach::{Asker, Needs},
+    hub_connection::{Backend, Needs},
 };
 
 /// How many passages a search gives.
@@ -41,16 +41,16 @@ impl Answering {
     pub(super) fn answer(&mut self, question: Question, context: &Context) -> Result<Answer, CliError> {
         Ok(match question {
             Question::Sessions(limit) => {
-                Answer::Sessions(Asker::open(Needs::Rows, context)?.sessions(limit, false)?.sessions)
+                Answer::Sessions(Backend::open(Needs::Rows, context)?.sessions(limit, false)?.sessions)
             }
             Question::Tree(session) => {
-                let tree = Asker::open(Needs::Rows, context)?.tree(&session)?;
+                let tree = Backend::open(Needs::Rows, context)?.tree(&session)?;
                 Answer::Tree(session, tree.map(Box::new))
             }
             Question::Events(session) => {
                 let events = match self.targets_of(&session) {
-                    Some(targets) => past::events_of(targets, context)?,
-                    None => past::events(&session, context)?,
+                    Some(targets) => session_reader::events_of(targets, context)?,
+                    None => session_reader::events(&session, context)?,
                 };
                 Answer::Events(session, events)
             }
@@ -63,7 +63,7 @@ impl Answering {
                 if terms.iter().all(|term| words(term).is_empty()) {
                     return Err(CliError::new(Kind::Usage, "there is no word in it"));
                 }
-                let hits = Asker::open(Needs::Texts, context)?.search(&terms, None, HITS)?.hits;
+                let hits = Backend::open(Needs::Texts, context)?.search(&terms, None, HITS)?.hits;
                 Answer::Found(text, hits)
             }
             Question::Stop(session, agent) => Answer::Ordered(stop::order(Some(&session), &agent, context)?),
@@ -80,22 +80,22 @@ impl Answering {
         context: &Context,
     ) -> Result<Tree, CliError> {
         match self.targets_of(session) {
-            Some(targets) => past::tree_of(targets, at, context),
-            None => past::tree_at(session, at, context),
+            Some(targets) => session_reader::tree_of(targets, at, context),
+            None => session_reader::tree_at(session, at, context),
         }
     }
 }
 
 /// Opens the page of the hub that runs, in whatever the system opens pages with. Returns where it is.
 fn open_page(context: &Context) -> Result<String, CliError> {
-    let mut asker = Asker::open(Needs::Glance, context)?;
-    let health = asker.health();
+    let mut backend = Backend::open(Needs::Glance, context)?;
+    let health = backend.health();
     let health = health.filter(|health| health.mode != HubMode::Command && !health.url.is_empty());
     let health = health.ok_or_else(|| {
         CliError::new(Kind::Failed, "no hub serves the page: `subscope serve` does in another terminal")
     })?;
     // Where callers show a token it lets one browser in, and an older hub knows its address alone.
-    let page = asker.page().unwrap_or_else(|| health.url.to_string());
+    let page = backend.page().unwrap_or_else(|| health.url.to_string());
     // Where nothing opens it, the address is what helps.
     Ok(match browser::show(&page) {
         Ok(()) => format!("opened {}", health.url),

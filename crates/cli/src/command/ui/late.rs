@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_model::{Feed, Received, SessionId, Tree};
+use subscope_model::{Feed, FeedItem, SessionId, Tree};
 
 /// A feed that is still to come.
 pub(super) struct LateFeed {
@@ -33,14 +33,14 @@ impl Giving {
 }
 
 impl Feed for LateFeed {
-    fn next(&mut self, wait: Duration) -> Received {
+    fn next(&mut self, wait: Duration) -> FeedItem {
         if let Some(feed) = &mut self.feed {
             return feed.next(wait);
         }
         match self.coming.recv_timeout(wait) {
             Ok(feed) => self.feed.insert(feed).next(wait),
-            Err(RecvTimeoutError::Timeout) => Received::Idle,
-            Err(RecvTimeoutError::Disconnected) => Received::Closed,
+            Err(RecvTimeoutError::Timeout) => FeedItem::Idle,
+            Err(RecvTimeoutError::Disconnected) => FeedItem::Closed,
         }
     }
 
@@ -58,8 +58,8 @@ mod tests {
     struct One;
 
     impl Feed for One {
-        fn next(&mut self, _wait: Duration) -> Received {
-            Received::Update(Update::CaughtUp)
+        fn next(&mut self, _wait: Duration) -> FeedItem {
+            FeedItem::Update(Update::CaughtUp)
         }
 
         fn tree(&mut self, _session: &SessionId) -> Option<Tree> {
@@ -70,15 +70,15 @@ mod tests {
     #[test]
     fn nothing_comes_before_the_feed_is_given_and_all_of_it_afterwards() {
         let (mut late, giving) = LateFeed::new();
-        assert_eq!(late.next(Duration::ZERO), Received::Idle);
+        assert_eq!(late.next(Duration::ZERO), FeedItem::Idle);
         giving.give(Box::new(One));
-        assert_eq!(late.next(Duration::ZERO), Received::Update(Update::CaughtUp));
+        assert_eq!(late.next(Duration::ZERO), FeedItem::Update(Update::CaughtUp));
     }
 
     #[test]
     fn feed_that_is_never_given_ends() {
         let (mut late, giving) = LateFeed::new();
         drop(giving);
-        assert_eq!(late.next(Duration::ZERO), Received::Closed);
+        assert_eq!(late.next(Duration::ZERO), FeedItem::Closed);
     }
 }

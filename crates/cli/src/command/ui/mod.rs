@@ -62,19 +62,19 @@ pub(crate) fn run(plain: bool, context: &mut Context) -> Result<(), CliError> {
 
 /// Prints changes as lines.
 fn plainly(context: &Context) -> Result<(), CliError> {
-    use subscope_model::Received;
+    use subscope_model::FeedItem;
     let mut followed = live::everything(&|| (), context)?;
     let mut plain = subscope_tui::plain::Plain::new(context.style(None), context.offset_minutes());
     loop {
         match followed.feed.next(std::time::Duration::from_secs(1)) {
-            Received::Update(update) => {
+            FeedItem::Update(update) => {
                 let lines = plain.take(&update, context.now_ms());
                 if !lines.is_empty() {
                     output::print(&lines)?;
                 }
             }
-            Received::Idle => {}
-            Received::Closed => return Ok(()),
+            FeedItem::Idle => {}
+            FeedItem::Closed => return Ok(()),
         }
     }
 }

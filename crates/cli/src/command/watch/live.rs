@@ -9,8 +9,8 @@ use std::{
     thread::JoinHandle,
 };
 
-use subscope_client::{Client, ClientError, Live as LiveFeed};
-use subscope_hub::{Hub, Live};
+use subscope_client::{Client, ClientError, LiveFeed};
+use subscope_hub::{FileTailDriver, Hub};
 use subscope_model::HubMode;
 use subscope_render::{Charset, safe};
 use subscope_store::OpenError;
@@ -25,8 +25,8 @@ use crate::{
     },
     context::{Chattiness, Context},
     error::{CliError, Kind},
+    hub_connection::{HubConnection, NoHub, Start},
     output,
-    reach::{Nobody, Reach, Start},
 };
 
 /// What has to live as long as a feed.
@@ -58,17 +58,17 @@ impl Drop for Host {
 
 /// Follows every live session. Where the hub is this process, `ends` is called before a signal ends it.
 pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Followed, CliError> {
-    let mut reach = Reach::new(Start::IfNone, context)?;
+    let mut reach = HubConnection::new(Start::IfNone, context)?;
     match reach.hub() {
         Ok(client) => {
             return Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Nothing });
         }
-        Err(Nobody::NotWanted | Nobody::Locked) => {}
-        Err(Nobody::Unresponsive(why)) => {
+        Err(NoHub::NotWanted | NoHub::Locked) => {}
+        Err(NoHub::Unresponsive(why)) => {
             context.warn(&format!("{why}; going on without it, nothing is kept"));
-            return in_process(Box::new(Live::projects(projects_folder(context))?), context);
+            return in_process(Box::new(FileTailDriver::projects(projects_folder(context))?), context);
         }
-        Err(Nobody::Failed(why)) => context.warn(&format!("{why}; going on without it")),
+        Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
     match Hosting::prepare(HubMode::Command, None, context)? {
         Ok(hosting) => host(hosting, ends, context),
@@ -76,7 +76,7 @@ pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Fo
             context.say(
                 "another process writes the store and answers nothing: going on without it, nothing is kept",
             );
-            in_process(Box::new(Live::projects(projects_folder(context))?), context)
+            in_process(Box::new(FileTailDriver::projects(projects_folder(context))?), context)
         }
         Err(error) => Err(history::failed(error)),
     }
@@ -85,7 +85,7 @@ pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Fo
 /// Hosts a hub in this process, and follows it as any other.
 fn host(hosting: Hosting, ends: Ends, context: &Context) -> Result<Followed, CliError> {
     let host = start(hosting, ends, context.style(None).charset())?;
-    let mut reach = Reach::new(Start::Never, context)?;
+    let mut reach = HubConnection::new(Start::Never, context)?;
     let client = reach.hub().map_err(|nobody| CliError::new(Kind::Failed, words(&nobody)))?;
     Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Host(host) })
 }
@@ -126,10 +126,10 @@ pub(in crate::command) fn start(hosting: Hosting, ends: Ends, charset: Charset) 
 }
 
 /// The hub's feed. Where the hub dies it is started again, and the feed goes on where it was.
-fn feed(client: Client, mut reach: Reach, context: &Context) -> Result<LiveFeed, CliError> {
+fn feed(client: Client, mut reach: HubConnection, context: &Context) -> Result<LiveFeed, CliError> {
     let mut first = Some(client);
     let (speaks, charset) = (context.chattiness >= Chattiness::Normal, context.style(None).charset());
-    let mut outage: Option<Nobody> = None;
+    let mut outage: Option<NoHub> = None;
     let connect = move || {
         if let Some(client) = first.take() {
             return Ok(client);
@@ -156,10 +156,10 @@ fn complain(words: &str, charset: Charset) {
     output::complain(&format!("warning: {}\n", safe::line(words, charset)));
 }
 
-fn words(nobody: &Nobody) -> String {
+fn words(nobody: &NoHub) -> String {
     match nobody {
-        Nobody::NotWanted => "the hub has ended; waiting for another".to_owned(),
-        Nobody::Locked => "another process writes the store and answers nothing; waiting for it".to_owned(),
-        Nobody::Unresponsive(why) | Nobody::Failed(why) => format!("{why}; trying again"),
+        NoHub::NotWanted => "the hub has ended; waiting for another".to_owned(),
+        NoHub::Locked => "another process writes the store and answers nothing; waiting for it".to_owned(),
+        NoHub::Unresponsive(why) | NoHub::Failed(why) => format!("{why}; trying again"),
     }
 }

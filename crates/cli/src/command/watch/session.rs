@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_hub::SessionSources;
-use subscope_model::{Feed, Received, SessionId, Text, Tree, Update};
+use subscope_model::{Feed, FeedItem, SessionId, Text, Tree, Update};
 
 use super::{
     Followed,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     command::{
-        past,
+        session_reader,
         target::{TEXTS_ARE_GONE, texts_are_gone},
     },
     context::Context,
@@ -35,7 +35,7 @@ pub(super) fn follow(
         let Followed { feed, _keeps } = live::everything(&|| (), context)?;
         (Some(feed), _keeps)
     };
-    let mut loaded = past::session(&session, context)?;
+    let mut loaded = session_reader::session(&session, context)?;
     let events = loaded.events(context)?;
     if loaded.has_rows_only() {
         if events.is_empty() {
@@ -78,13 +78,13 @@ impl SessionFeed {
 }
 
 impl Feed for SessionFeed {
-    fn next(&mut self, wait: Duration) -> Received {
+    fn next(&mut self, wait: Duration) -> FeedItem {
         if let Some(update) = self.past.pop_front() {
-            return Received::Update(update);
+            return FeedItem::Update(update);
         }
-        let Some(live) = &mut self.live else { return Received::Closed };
+        let Some(live) = &mut self.live else { return FeedItem::Closed };
         match live.next(wait) {
-            Received::Update(update) if !self.is_news(&update) => Received::Idle,
+            FeedItem::Update(update) if !self.is_news(&update) => FeedItem::Idle,
             received => received,
         }
     }

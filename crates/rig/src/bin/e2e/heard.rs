@@ -12,8 +12,8 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use subscope_client::{Address, Client, Live};
-use subscope_model::{Agent, AgentId, AgentStatus, Event, EventKind, Feed, Received, Update};
+use subscope_client::{Address, Client, LiveFeed};
+use subscope_model::{Agent, AgentId, AgentStatus, Event, EventKind, Feed, FeedItem, Update};
 use subscope_rig::tick;
 use subscope_testkit::losses::Losses;
 
@@ -44,13 +44,13 @@ pub(crate) struct Listener {
 impl Listener {
     /// Begins to read; returns when the hub has taken the reader in.
     pub(crate) fn start(address: SocketAddr) -> Result<Self> {
-        let mut live = Live::open(Box::new(move || Client::connect(Address::Tcp(address))))?;
+        let mut live = LiveFeed::open(Box::new(move || Client::connect(Address::Tcp(address))))?;
         let is_over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
             let mut heard = Heard::default();
             while !stop.load(Ordering::Relaxed) {
-                if let Received::Update(update) = live.next(WAIT) {
+                if let FeedItem::Update(update) = live.next(WAIT) {
                     heard.take(update);
                 }
             }

@@ -15,7 +15,7 @@ use super::{
     indented, task,
 };
 use crate::{
-    moment::Moment,
+    log_entry::LogEntry,
     state::{Extent, Panel, State},
 };
 
@@ -36,9 +36,9 @@ enum Entry<'a> {
     /// The task, in full.
     Task(&'a str),
     /// A call, with the moments of its begin and its end as far as they are known.
-    Call(Option<&'a ToolCall>, Option<&'a Moment>, Option<&'a Moment>),
+    Call(Option<&'a ToolCall>, Option<&'a LogEntry>, Option<&'a LogEntry>),
     /// Anything else.
-    Moment(&'a Moment),
+    LogEntry(&'a LogEntry),
     /// How it ended.
     Ending(Ink, &'a str),
     /// Something that is not known.
@@ -92,7 +92,7 @@ fn is_of_call(entry: &Entry<'_>, id: &str) -> bool {
             let of_row = call.and_then(|call| call.id.as_ref()).is_some_and(|known| known.as_str() == id);
             of_row || begin.and_then(|begin| begin.call.as_deref()) == Some(id)
         }
-        Entry::Task(_) | Entry::Moment(_) | Entry::Ending(..) | Entry::Note(_) => false,
+        Entry::Task(_) | Entry::LogEntry(_) | Entry::Ending(..) | Entry::Note(_) => false,
     }
 }
 
@@ -105,7 +105,7 @@ fn entries<'a>(state: &'a State, agent: &'a Agent) -> Vec<Entry<'a>> {
     }
     let until = state.travel().map_or(Millis::MAX, |travel| travel.at_ms);
     let log = state.log();
-    let own: Vec<&Moment> = log
+    let own: Vec<&LogEntry> = log
         .into_iter()
         .flat_map(|log| log.moments())
         .filter(|moment| moment.agent == agent.id && moment.at_ms.is_none_or(|at| at <= until))
@@ -117,7 +117,7 @@ fn entries<'a>(state: &'a State, agent: &'a Agent) -> Vec<Entry<'a>> {
         .filter(|moment| moment.kind == EventKind::ToolPre)
         .filter_map(|moment| moment.call.as_deref())
         .collect();
-    let ended: HashMap<&str, &Moment> = own
+    let ended: HashMap<&str, &LogEntry> = own
         .iter()
         .filter(|moment| is_end(moment.kind))
         .filter_map(|moment| Some((moment.call.as_deref()?, *moment)))
@@ -137,7 +137,7 @@ fn entries<'a>(state: &'a State, agent: &'a Agent) -> Vec<Entry<'a>> {
             }
             (kind, Some(id)) if is_end(kind) && begun.contains(&**id) => {}
             (EventKind::SubagentStart | EventKind::RunStart | EventKind::RunEnd, _) => {}
-            _ => entries.push(Entry::Moment(moment)),
+            _ => entries.push(Entry::LogEntry(moment)),
         }
     }
     if let Some(error) = &agent.error {
@@ -151,7 +151,7 @@ fn entries<'a>(state: &'a State, agent: &'a Agent) -> Vec<Entry<'a>> {
 /// Whether a text is among the last things that were said.
 fn is_said(entries: &[Entry<'_>], text: &str) -> bool {
     entries.iter().rev().take(4).any(|entry| match entry {
-        Entry::Moment(moment) => moment.body.as_deref().is_some_and(|body| {
+        Entry::LogEntry(moment) => moment.body.as_deref().is_some_and(|body| {
             let body = body.trim();
             body == text.trim() || (moment.cut_bytes > 0 && text.trim().starts_with(body))
         }),
@@ -174,7 +174,7 @@ fn entry_lines(
     match entry {
         Entry::Task(prompt) => task(prompt, most, width, canvas),
         Entry::Call(call, begin, end) => call_lines(state, agent, *call, *begin, *end, width, canvas),
-        Entry::Moment(moment) => moment_lines(state, moment, width, canvas),
+        Entry::LogEntry(moment) => moment_lines(state, moment, width, canvas),
         Entry::Note(words) => {
             let mut line = Line::default();
             line.paint(Ink::Done, &format!("{} {words}", canvas.glyphs().ellipsis));
@@ -203,8 +203,8 @@ fn call_lines(
     state: &State,
     agent: &Agent,
     call: Option<&ToolCall>,
-    begin: Option<&Moment>,
-    end: Option<&Moment>,
+    begin: Option<&LogEntry>,
+    end: Option<&LogEntry>,
     width: u16,
     canvas: &Canvas<'_>,
 ) -> Vec<Line> {
@@ -282,7 +282,7 @@ fn with_tail(line: Line, tail: Line, width: u16) -> Line {
     out
 }
 
-fn status_of(end: Option<&Moment>) -> ToolStatus {
+fn status_of(end: Option<&LogEntry>) -> ToolStatus {
     match end.map(|end| end.kind) {
         Some(EventKind::ToolFailure) => ToolStatus::Error,
         Some(EventKind::PermissionDenied) => ToolStatus::Denied,
@@ -329,7 +329,7 @@ pub(in crate::view) fn mark_of(kind: EventKind, words: &str, canvas: &Canvas<'_>
     }
 }
 
-fn moment_lines(state: &State, moment: &Moment, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
+fn moment_lines(state: &State, moment: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
     let (icon, ink) = mark_of(moment.kind, &moment.words, canvas);
     let most = most_lines(state.settings.detail);
     let room = usize::from(width).saturating_sub(CLOCK + 2);

@@ -1,0 +1,182 @@
+//! Files as they stand: read once, folded, no thread kept.
+
+use std::path::PathBuf;
+
+use subscope_collect::{CollectError, Expanded, Found, expand, read};
+use subscope_fold::{Dialect, Fold, FoldOptions, SourceSpec};
+use subscope_model::{Payload, Problem, SourceId};
+use subscope_store::ReceivedInput;
+
+use crate::{
+    duplicates,
+    file_tail::spec,
+    partitions::{InputChunk, Partitions},
+};
+
+/// What reading TARGETs gave.
+pub struct BatchRead {
+    /// Everything that was read.
+    pub fold: Fold,
+    /// Files that could not be read.
+    pub problems: Vec<Problem>,
+    /// How many files were read.
+    pub files: usize,
+    paths: Vec<PathBuf>,
+}
+
+/// A file to read.
+struct Job {
+    group: u32,
+    found: Found,
+}
+
+/// What one core has read.
+struct Part {
+    fold: Fold,
+    paths: Vec<PathBuf>,
+    problems: Vec<Problem>,
+}
+
+/// Less than this is read faster by one core than by several: starting a thread and joining costs about as much.
+const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
+
+/// Deals files out to the machine's cores, so that each has about as many bytes.
+fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
+    let total: u64 = jobs.iter().map(|job| job.found.len).sum();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let worth = usize::try_from(total / WORTH_A_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
+    let count = cores.min(worth);
+    let mut shares: Vec<(u64, Vec<Job>)> = (0..count).map(|_| (0, Vec::new())).collect();
+    // In order, each file to whoever has least: a share keeps the order of its files, and a file is read whole.
+    for job in jobs {
+        if let Some((bytes, share)) = shares.iter_mut().min_by_key(|(bytes, _)| *bytes) {
+            *bytes += job.found.len;
+            share.push(job);
+        }
+    }
+    shares.into_iter().map(|(_, share)| share).collect()
+}
+
+/// Reads each share on a core of its own.
+fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<Dialect>) -> Vec<Part> {
+    let last = shares.pop().unwrap_or_default();
+    std::thread::scope(|scope| {
+        let others: Vec<_> =
+            shares.into_iter().map(|share| scope.spawn(move || read_part(share, options, dialect))).collect();
+        let own = read_part(last, options, dialect);
+        let mut parts: Vec<Part> = Vec::new();
+        for other in others {
+            match other.join() {
+                Ok(part) => parts.push(part),
+                // A panic of a reader is a bug of ours: it goes on as if it had happened here.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        parts.push(own);
+        parts
+    })
+}
+
+fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -> Part {
+    let mut part = Part { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
+    let mut chunk = Vec::new();
+    for Job { group, found } in share {
+        let source = part.fold.open(spec(&found, group, dialect));
+        let fold = &mut part.fold;
+        let outcome = read::read_file(found.place(), 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
+        part.fold.flush(source);
+        if let Err(error) = outcome {
+            part.problems.push(Problem { at: found.place().display().to_string(), what: error.to_string() });
+        }
+        part.paths.push(found.kept_at.unwrap_or(found.path));
+    }
+    part
+}
+
+impl BatchRead {
+    /// Reads what several expanded TARGETs name, each file once.
+    pub fn read(expanded: Expanded, options: FoldOptions, dialect: Option<Dialect>) -> Self {
+        let skipped = expanded.skipped.into_iter();
+        let problems: Vec<Problem> =
+            skipped.map(|it| Problem { at: it.path.display().to_string(), what: it.why }).collect();
+        let mut jobs = Vec::new();
+        for (group, files) in expanded.groups.into_iter().enumerate() {
+            let group = u32::try_from(group).unwrap_or(u32::MAX);
+            jobs.extend(files.files.into_iter().map(|found| Job { group, found }));
+        }
+        let mut parts = read_parts(shares(jobs), &options, dialect).into_iter();
+        // The first part is taken as it is: nothing of it has to be renumbered.
+        let first = parts.next();
+        let first = first.unwrap_or_else(|| Part {
+            fold: Fold::new(options),
+            paths: Vec::new(),
+            problems: Vec::new(),
+        });
+        let mut cold = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
+        cold.problems.extend(first.problems);
+        for part in parts {
+            cold.fold.join(part.fold);
+            cold.files += part.paths.len();
+            cold.paths.extend(part.paths);
+            cold.problems.extend(part.problems);
+        }
+        duplicates::settle(&mut cold.fold);
+        cold
+    }
+
+    /// Expands TARGETs and joins what they name.
+    pub fn expand(targets: &[PathBuf]) -> Result<Expanded, CollectError> {
+        let mut all: Option<Expanded> = None;
+        for target in targets {
+            let one = expand(target)?;
+            all = Some(match all {
+                Some(known) => known.merge(one),
+                None => one,
+            });
+        }
+        Ok(all.unwrap_or(Expanded { groups: Vec::new(), skipped: Vec::new() }))
+    }
+
+    /// Reads standard input, or any other stream, as one more source.
+    pub fn read_stream(
+        &mut self,
+        input: impl std::io::Read,
+        dialect: Option<Dialect>,
+    ) -> std::io::Result<()> {
+        let label = "stdin".to_owned();
+        let group = u32::try_from(self.paths.len()).unwrap_or(u32::MAX).saturating_add(1 << 16);
+        let source = self.fold.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
+        self.paths.push(PathBuf::new());
+        let fold = &mut self.fold;
+        let outcome = subscope_collect::stdin::read_chunks(input, &mut |_, bytes| fold.push(source, bytes));
+        self.fold.flush(source);
+        self.files += 1;
+        outcome.map(|_| ())
+    }
+
+    /// Joins what programs handed over, in the order in which it came.
+    pub fn receive(&mut self, received: &[ReceivedInput]) {
+        let mut partitions = Partitions::default();
+        for one in received {
+            for handed in InputChunk::of(one) {
+                partitions.push(&mut self.fold, &handed);
+            }
+        }
+        self.fold.receive_at(None);
+        // None of them can be read again.
+        self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
+    }
+
+    /// Returns the JSON text of a payload, read again where it stands.
+    pub fn payload(&self, payload: &Payload) -> Option<String> {
+        match payload {
+            Payload::Inline(text) => Some(text.to_string()),
+            Payload::At { source, offset, len } => {
+                let SourceId(number) = *source;
+                let path = self.paths.get(number as usize)?;
+                let bytes = read::read_span(path, *offset, *len as usize).ok()?;
+                String::from_utf8(bytes).ok()
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Who counts what several sessions hold: the one that began first, then the smaller id.
+//!
+//! Harnesses copy the front of a conversation into a new session. So whoever shares something with a session begins with one
+//! of its responses, or holds its first: it is enough to compare first_keys with keys, and what has no kin costs nothing more.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use hashbrown::HashMap;
+use subscope_fold::{Fold, KeysCursor, OwnedElsewhere};
+use subscope_model::{Millis, SessionId, SessionKeys};
+
+/// Sessions by their first_keys, each list sorted.
+#[derive(Default)]
+pub(crate) struct FirstKeyIndex(HashMap<u64, Vec<SessionId>>);
+
+impl FirstKeyIndex {
+    /// Sorts first_keys as a store gives them.
+    pub(crate) fn of(all: Vec<(SessionId, Vec<u64>)>) -> Self {
+        let mut first_keys = Self::default();
+        for (session, own) in all {
+            first_keys.add(&session, &own);
+        }
+        first_keys
+    }
+
+    /// Adds a session's first_keys and returns those that were not known as its own.
+    pub(crate) fn add(&mut self, session: &SessionId, first_keys: &[u64]) -> Vec<u64> {
+        let mut is_new = |head: &u64| {
+            let list = self.0.entry(*head).or_default();
+            list.binary_search(session).map_err(|place| list.insert(place, session.clone())).is_err()
+        };
+        first_keys.iter().copied().filter(|head| is_new(head)).collect()
+    }
+
+    /// Whether some session begins with a key.
+    pub(crate) fn has(&self, key: u64) -> bool {
+        self.0.contains_key(&key)
+    }
+
+    /// Returns the sessions that begin with one of these keys; one may come twice.
+    pub(crate) fn beginning_with(
+        &self,
+        keys: impl IntoIterator<Item = u64>,
+    ) -> impl Iterator<Item = &SessionId> {
+        keys.into_iter().filter_map(|key| self.0.get(&key)).flatten()
+    }
+}
+
+/// Whose each key is: of those that hold it, the session that began first. What it costs grows with the keys that are held,
+/// and not with how many hold the same.
+#[derive(Default)]
+pub(crate) struct Owners {
+    numbers: HashMap<SessionId, usize>,
+    sessions: Vec<(Millis, SessionId)>,
+    by_key: HashMap<u64, usize>,
+}
+
+impl Owners {
+    /// Takes what a session holds; what it was said to hold before need not be said again, unless it began earlier than was
+    /// said. Returns whose some of it was until now.
+    pub(crate) fn hold(&mut self, held: &SessionKeys) -> BTreeSet<SessionId> {
+        let Self { numbers, sessions, by_key } = self;
+        let precedence = held.precedence();
+        let number = match numbers.get(&held.session) {
+            Some(number) => *number,
+            None => {
+                numbers.insert(held.session.clone(), sessions.len());
+                sessions.push((precedence.0, held.session.clone()));
+                sessions.len() - 1
+            }
+        };
+        if let Some((began, _)) = sessions.get_mut(number) {
+            *began = precedence.0;
+        }
+        let mut lost = BTreeSet::new();
+        for key in &held.keys {
+            let owner = by_key.entry(*key).or_insert(number);
+            if *owner != number
+                && let Some((began, session)) = sessions.get(*owner)
+                && precedence < (*began, session)
+            {
+                lost.insert(session.clone());
+                *owner = number;
+            }
+        }
+        lost
+    }
+
+    /// When a session is said to have begun.
+    pub(crate) fn began(&self, session: &SessionId) -> Option<Millis> {
+        self.sessions.get(*self.numbers.get(session)?).map(|(began, _)| *began)
+    }
+
+    /// Whose a key is.
+    pub(crate) fn of(&self, key: u64) -> Option<&SessionId> {
+        self.sessions.get(*self.by_key.get(&key)?).map(|(_, session)| session)
+    }
+
+    /// What of all that a session holds is another's.
+    pub(crate) fn elsewhere(&self, held: &SessionKeys) -> OwnedElsewhere {
+        let is_other = |key: &u64| self.of(*key).is_some_and(|owner| *owner != held.session);
+        Arc::new(held.keys.iter().copied().filter(is_other).collect())
+    }
+}
+
+/// Says to each session of a fold what the others hold that began before it.
+pub(crate) fn settle(fold: &mut Fold) {
+    let sessions: Vec<SessionId> = fold.sessions().cloned().collect();
+    if sessions.len() < 2 {
+        return;
+    }
+    let all: Vec<SessionKeys> =
+        sessions.iter().filter_map(|session| fold.holdings(session, &mut KeysCursor::default())).collect();
+    let mut owners = Owners::default();
+    for held in &all {
+        owners.hold(held);
+    }
+    for held in &all {
+        fold.set_owned_elsewhere(&held.session, owners.elsewhere(held));
+    }
+}

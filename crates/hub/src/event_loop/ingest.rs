@@ -1,0 +1,176 @@
+//! Bytes that programs hand over: folded, and kept before they are acknowledged.
+//!
+//! All that wait in a turn share one commit. What was handed over before is folded again where it is needed ([`super::inbox_replay`]).
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use subscope_model::{SessionId, Text};
+use subscope_store::{Commit, ReceivedInput};
+
+use super::{EventLoop, derive::describe, stop::Asked};
+use crate::{
+    clock,
+    command::{Ingest, IngestError, Reply, Taken},
+    ingest_batches::divided,
+    partitions::InputChunk,
+};
+
+/// How many ingests share a commit at most: the last of them waits until the first is folded.
+const GROUP_INGESTS: usize = 256;
+
+/// How many bytes share a commit at most, beyond which no further ingest joins it; one alone may be bigger.
+const GROUP_BYTES: usize = 32 << 20;
+
+pub(super) type Answer = Reply<Result<Taken, IngestError>>;
+
+/// Ingests of this turn, in order.
+#[derive(Default)]
+pub(super) struct Waiting {
+    all: Vec<(Ingest, Answer)>,
+    bytes: usize,
+}
+
+impl Waiting {
+    pub(super) fn push(&mut self, ingest: Ingest, reply: Answer) {
+        self.bytes += ingest.body.len();
+        self.all.push((ingest, reply));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.all.len() >= GROUP_INGESTS || self.bytes >= GROUP_BYTES
+    }
+}
+
+impl EventLoop {
+    /// Folds what waits, keeps it in one commit, and answers.
+    pub(super) fn commit_ingests(&mut self) {
+        let Waiting { all, .. } = std::mem::take(&mut self.waiting);
+        if all.is_empty() {
+            return;
+        }
+        let in_place = self.keeper.check_place().map_err(|error| describe(&error));
+        if let Err(error) = in_place.and_then(|()| self.retry_failed_commit()) {
+            self.figures.refused += all.len() as u64;
+            for (_, reply) in all {
+                reply(Err(IngestError::Store(error.clone())));
+            }
+            return;
+        }
+        if self.has_new_order && self.has_unprocessed_acked {
+            self.derive_dirty(false);
+        }
+        // What the driver changed before is not these ingests' doing.
+        self.take_changed();
+        let mut group = Group::default();
+        for (ingest, reply) in all {
+            match self.is_known(&ingest, &group) {
+                Ok(true) => {
+                    self.figures.repeats += 1;
+                    group.answers.push((reply, Taken { is_repeat: true, ..Taken::default() }));
+                }
+                Ok(false) => {
+                    let taken = self.take_one(ingest, &mut group);
+                    group.answers.push((reply, taken));
+                }
+                Err(error) => {
+                    self.figures.refused += 1;
+                    reply(Err(IngestError::Store(error)));
+                }
+            }
+        }
+        let Group { received, bytes, sessions, answers, .. } = group;
+        if received.is_empty() && sessions.is_empty() {
+            answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
+            return;
+        }
+        self.last_group = self.last_group.max(received.len());
+        let count = received.len();
+        match self.keep(Commit { received, ..Commit::default() }) {
+            Ok(()) => {
+                self.figures.ingests += count as u64;
+                self.figures.ingest_bytes += bytes as u64;
+                answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
+            }
+            Err(error) => {
+                self.figures.refused += answers.len() as u64;
+                for (reply, _) in answers {
+                    reply(Err(IngestError::Store(error.clone())));
+                }
+            }
+        }
+        // Concluded behind the answer: whoever hands something over waits for its keeping alone.
+        self.has_unprocessed_acked |= !sessions.is_empty();
+        self.backfill(&sessions);
+        self.dirty.extend(sessions.into_keys());
+    }
+
+    /// Whether that key was received before, also in this turn.
+    fn is_known(&self, ingest: &Ingest, group: &Group) -> Result<bool, String> {
+        if group.keys.contains(&(ingest.source.clone(), ingest.key.clone())) {
+            return Ok(true);
+        }
+        self.keeper.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
+    }
+
+    /// Folds one and puts it to what is to be kept. Whoever asks something is answered from what was known before.
+    pub(super) fn take_one(&mut self, ingest: Ingest, group: &mut Group) -> Taken {
+        let Ingest { source, session, dialect, key, received_ms, mut body, begins, asks } = ingest;
+        if body.last().is_some_and(|last| *last != b'\n') {
+            body.push(b'\n');
+        }
+        let received_ms = received_ms.unwrap_or_else(clock::now_ms);
+        let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
+        group.keys.insert((source.clone(), key.clone()));
+        let parts = if session.is_none() { divided(dialect, begins, &body) } else { Vec::new() };
+        let told = InputChunk {
+            source: &source,
+            dialect,
+            session: session.as_deref(),
+            received_ms,
+            begins: None,
+            body: &body,
+        };
+        let (sessions, problems, problem_count) = if parts.is_empty() {
+            self.fold_handed(&told)
+        } else {
+            self.fold_parts(&parts.iter().map(|part| told.part(part)).collect::<Vec<_>>())
+        };
+        self.figures.problems += problem_count;
+        let answer = self.answer(asks, &Asked { dialect, key: &key, body: &body }, group);
+        let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
+        for session in &sessions {
+            group.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
+        }
+        let touched = sessions.clone();
+        group.bytes += body.len();
+        if !parts.is_empty() {
+            body.clear();
+        }
+        group.received.push(ReceivedInput {
+            source,
+            session,
+            dialect,
+            key,
+            received_ms,
+            body,
+            parts,
+            sessions: touched,
+        });
+        Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer }
+    }
+}
+
+/// What one commit takes.
+#[derive(Default)]
+pub(super) struct Group {
+    keys: HashSet<(String, String)>,
+    received: Vec<ReceivedInput>,
+    bytes: usize,
+    /// The sessions that it tells of, with the dialects.
+    sessions: BTreeMap<SessionId, BTreeSet<Text>>,
+    answers: Vec<(Answer, Taken)>,
+}

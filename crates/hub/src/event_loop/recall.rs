@@ -1,0 +1,146 @@
+//! Replays the inbox when the hub starts: sessions with acknowledged input that no rows contain, then running sessions.
+//!
+//! The inbox may hold any number of sessions. The hub replays them in portions and handles commands in between; it derives, saves
+//! and evicts each portion before the next, so that neither memory nor the longest wait grows with their number.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use subscope_fold::{Limits, Now};
+use subscope_model::{SessionId, Text};
+use subscope_store::{Ledger, LedgerError, ListQuery};
+
+use super::{EventLoop, derive::describe};
+use crate::{ingest_batches::divided, partitions::InputChunk};
+
+/// How many sessions at work are taken up again, and of how many bytes of what was handed over of them, as they are kept. The
+/// newest are; the others when something comes of them.
+const MAX_RUNNING_SESSIONS: usize = 1_000;
+const BYTES_AT_WORK: u64 = 16 << 20;
+
+/// How many sessions are taken up at once, and of how many bytes; one alone may have more.
+const SESSIONS: usize = 64;
+const BYTES: u64 = 4 << 20;
+
+/// What is still to be taken up, and what was.
+#[derive(Default)]
+pub(super) struct Recall {
+    /// Sessions with acknowledged bytes that no rows know of.
+    pub(super) unsettled: BTreeSet<SessionId>,
+    /// Whether sessions at work are still to be taken up.
+    is_under_way: bool,
+    /// Sessions at work that were, until it is known how silent they are.
+    at_work: Vec<SessionId>,
+    /// Whether something that was taken up is not concluded yet.
+    pub(super) is_unconcluded: bool,
+}
+
+impl Recall {
+    /// Whether something is still to be taken up.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+}
+
+impl EventLoop {
+    /// Looks what is to be taken up. Where that is little it is taken up at once.
+    pub(super) fn begin_recall(&mut self) {
+        if let Err(error) = divide_old(&mut *self.keeper) {
+            let problem = subscope_model::Problem { at: "store".to_owned(), what: describe(&error) };
+            self.publish_problem(problem);
+        }
+        self.recall.unsettled =
+            self.keeper.sessions_with_unprocessed_input().unwrap_or_default().into_iter().collect();
+        self.recall.is_under_way = true;
+        if self.recall.unsettled.len() <= SESSIONS {
+            self.recall_portion();
+        }
+    }
+
+    /// Takes up the next portion. What the process of before told is not told again.
+    pub(super) fn recall_portion(&mut self) {
+        if !self.recall.is_under_way || self.failed_commit.is_some() {
+            return;
+        }
+        let portion = self.portion();
+        let is_last = self.recall.unsettled.len() <= portion.len();
+        let mut told: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
+        for session in portion {
+            // Another of them may have told of it.
+            if self.recall.unsettled.contains(&session) {
+                let dialects = self.fold_again(&session);
+                told.insert(session, dialects);
+            }
+        }
+        self.has_unprocessed_acked |= !told.is_empty();
+        self.recall.is_unconcluded |= self.has_unprocessed_acked;
+        self.backfill(&told);
+        self.dirty.extend(told.keys().cloned());
+        if is_last {
+            self.recall.is_under_way = false;
+            self.recall_at_work(&told);
+            return;
+        }
+        self.derive_dirty(false);
+        let sessions: Vec<SessionId> = told.into_keys().collect();
+        if self.write(&sessions).is_ok() {
+            for session in &sessions {
+                self.set_aside(session);
+            }
+        }
+    }
+
+    /// The next sessions to be taken up together.
+    fn portion(&self) -> Vec<SessionId> {
+        let mut room = BYTES;
+        let mut fits = |session: &&SessionId| {
+            let has_room = room > 0;
+            room = room.saturating_sub(self.keeper.received_bytes(session).unwrap_or_default());
+            has_room
+        };
+        self.recall.unsettled.iter().take(SESSIONS).take_while(|session| fits(session)).cloned().collect()
+    }
+
+    /// Takes up sessions at work beside those that were just now.
+    fn recall_at_work(&mut self, told: &BTreeMap<SessionId, BTreeSet<Text>>) {
+        let rows = self.keeper.list(&ListQuery::live(MAX_RUNNING_SESSIONS)).unwrap_or_default();
+        let mut room = BYTES_AT_WORK;
+        for session in rows.into_iter().map(|row| row.id).filter(|session| !told.contains_key(session)) {
+            let bytes = self.keeper.received_bytes(&session).unwrap_or_default();
+            if bytes == 0 || bytes > room {
+                continue;
+            }
+            room -= bytes;
+            if self.look_up(&session) {
+                self.recall.at_work.push(session);
+            }
+        }
+        self.pass_over(&self.recall.at_work.clone());
+    }
+
+    /// Those of the sessions at work that were taken up and go on, as far as is known: time alone may change them. One of which
+    /// less is to be had than is kept keeps its rows as they are.
+    pub(super) fn replayed_running(&mut self) -> Vec<SessionId> {
+        let mut found = std::mem::take(&mut self.recall.at_work);
+        self.backfill(&found.iter().map(|session| (session.clone(), BTreeSet::new())).collect());
+        let (at, limits) = (self.driver.now(), Limits::endless());
+        let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
+        found.retain(|session| {
+            let kept = self.keeper.tree(session).ok().flatten();
+            kept.zip(self.fold.tree(session, &now)).is_some_and(|(kept, folded)| {
+                folded.agents.len() >= kept.agents.len()
+                    && folded.session.ended_at_ms >= kept.session.ended_at_ms
+            })
+        });
+        found
+    }
+}
+
+/// Divides the bodies of several sessions that an older version kept whole.
+pub(crate) fn divide_old(ledger: &mut (impl Ledger + ?Sized)) -> Result<(), LedgerError> {
+    while let Some((place, received)) = ledger.undivided()? {
+        let parts = InputChunk::of(&received).next().map(|whole| divided(whole.dialect, None, whole.body));
+        let parts = if received.session.is_some() { None } else { parts };
+        ledger.divide(place, &parts.unwrap_or_default())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Orders that a subagent stop: from whoever asks to the answer that tells it.
+//!
+//! An order and its being given are facts of the session, kept beside what hooks handed over; whether an order stands is
+//! concluded with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild and an agent that ends otherwise need nothing
+//! of their own here. Hooks are looked into before they are answered only where an order was ever made.
+
+use subscope_fold::Dialect;
+use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep, Tree};
+
+use super::{
+    EventLoop,
+    ingest::{Answer, Group},
+    queries::MAX_AGENTS_PER_ID,
+};
+use crate::{
+    clock,
+    command::{Asks, Ingest},
+    stop::{StopError, Stopping, asked_key, order_ingest, reach},
+};
+
+impl EventLoop {
+    /// Notes which agents of these sessions are to be told to stop.
+    pub(super) fn note_orders(&mut self, trees: &[Tree]) {
+        for tree in trees {
+            let ordered = tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone());
+            let ordered: Vec<AgentId> = ordered.collect();
+            if ordered.is_empty() {
+                self.ordered.remove(&tree.session.id);
+            } else {
+                self.ordered.insert(tree.session.id.clone(), ordered);
+            }
+        }
+    }
+
+    /// Orders that an agent stop. Returns what is to be kept for it, which is nothing where it was ordered before.
+    /// Session and agent may be beginnings of ids.
+    pub(super) fn order_stop(
+        &self,
+        session: Option<&str>,
+        agent: &str,
+    ) -> Result<(Option<Ingest>, Stopping), StopError> {
+        if agent == AgentId::ROOT {
+            return Err(StopError::Root);
+        }
+        let (session, agent) = self.find(session, agent)?;
+        let tree = self.tree(&session);
+        let row = tree.into_iter().flat_map(|tree| tree.agents).find(|row| row.id == agent);
+        let row = row.ok_or(StopError::Unknown)?;
+        if !row.status.is_live() {
+            return Err(StopError::Ended(row.status));
+        }
+        let is_reached = reach(self.fold.hooked(&session))?;
+        let is_repeat = row.is_to_stop();
+        let at_ms = clock::now_ms();
+        let order = (!is_repeat).then(|| {
+            let order = StopOrder {
+                schema: StopOrder::SCHEMA.into(),
+                step: StopStep::Asked,
+                at_ms,
+                session_id: session.clone(),
+                agent_id: agent.clone(),
+                tool_use_id: None,
+                is_refused: false,
+            };
+            order_ingest(asked_key(&session, &agent, at_ms), &order)
+        });
+        Ok((order, Stopping { title: row.title(), session, agent, is_repeat, is_reached }))
+    }
+
+    /// Finds the one agent at work whose id begins so; one that has ended only where none at work does.
+    fn find(&self, session: Option<&str>, agent: &str) -> Result<(SessionId, AgentId), StopError> {
+        // A whole id is itself, whatever else begins so.
+        let whole = session.is_some_and(|id| self.tree(&id.into()).is_some());
+        let is_session = |id: &SessionId| match session {
+            Some(session) if whole => id.as_str() == session,
+            Some(session) => id.starts_with(session),
+            None => true,
+        };
+        let mut found: Vec<(SessionId, AgentId, AgentStatus)> = Vec::new();
+        let mut add = |session: &SessionId, row: &Agent| {
+            if row.id.starts_with(agent) && !row.id.is_root() {
+                found.push((session.clone(), row.id.clone(), row.status));
+            }
+        };
+        for tree in self.rows.trees().filter(|tree| is_session(&tree.session.id)) {
+            tree.agents.iter().for_each(|row| add(&tree.session.id, row));
+        }
+        let kept = self.keeper.agents(agent, MAX_AGENTS_PER_ID).unwrap_or_default();
+        let mut others: Vec<SessionId> = kept.into_iter().map(|(session, _)| session).collect();
+        others.retain(|id| is_session(id) && !self.rows.has(id));
+        others.sort();
+        others.dedup();
+        for session in &others {
+            let tree = self.tree(session);
+            tree.iter().flat_map(|tree| &tree.agents).for_each(|row| add(session, row));
+        }
+        let live: Vec<&(SessionId, AgentId, AgentStatus)> =
+            found.iter().filter(|(.., status)| status.is_live()).collect();
+        let exact = |(_, id, _): &&&(SessionId, AgentId, AgentStatus)| id.as_str() == agent;
+        match live.as_slice() {
+            [(session, id, _)] => Ok((session.clone(), id.clone())),
+            [] => match found.as_slice() {
+                [] => Err(StopError::Unknown),
+                [(.., status), ..] => Err(StopError::Ended(*status)),
+            },
+            several => match several.iter().filter(exact).collect::<Vec<_>>().as_slice() {
+                [(session, id, _)] => Ok((session.clone(), id.clone())),
+                _ => Err(StopError::Ambiguous(several.len())),
+            },
+        }
+    }
+
+    /// Tells the agent that waits for an answer to these bytes to stop, where that is ordered. That it was told is kept
+    /// in the same commit as what it asked.
+    pub(super) fn answer(&mut self, asks: Asks, ingest: &Asked<'_>, group: &mut Group) -> Option<String> {
+        if asks == Asks::Nothing || self.ordered.is_empty() {
+            return None;
+        }
+        let dialect = ingest.dialect?;
+        let asker = dialect.asker(ingest.body)?;
+        if !self.ordered.get(&asker.session).is_some_and(|agents| agents.contains(&asker.agent)) {
+            return None;
+        }
+        let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);
+        let answer = dialect.stop_answer(asker.moment, version.as_deref())?;
+        // Its next question may come before this is concluded.
+        if let Some(agents) = self.ordered.get_mut(&asker.session) {
+            agents.retain(|agent| *agent != asker.agent);
+        }
+        let order = StopOrder {
+            schema: StopOrder::SCHEMA.into(),
+            step: StopStep::Given,
+            at_ms: clock::now_ms(),
+            session_id: asker.session,
+            agent_id: asker.agent,
+            tool_use_id: asker.call,
+            is_refused: answer.is_refused,
+        };
+        self.take_one(order_ingest(format!("given/{}", ingest.key), &order), group);
+        Some(answer.json)
+    }
+
+    /// Orders that a stalled subagent stop. Why it cannot be told is told; the main thread is its user's to interrupt.
+    pub(super) fn stop_stalled(&mut self, stall: &Event) {
+        let Some(agent) = stall.text("agent_id").filter(|agent| *agent != AgentId::ROOT) else { return };
+        match self.order_stop(Some(&stall.session_id), agent) {
+            Ok((Some(order), _)) => {
+                // Nobody waits to hear that it is kept; that it is to stop is seen in its row.
+                self.waiting.push(order, Box::new(|_| {}));
+                self.has_new_order = true;
+            }
+            Ok((None, _)) => {}
+            Err(error) => self.publish_problem(Problem {
+                at: format!("{}/{agent}", stall.session_id),
+                what: format!("it is stalled, and is not told to stop: {error}"),
+            }),
+        }
+    }
+
+    /// Answers whoever ordered a stop, once that is kept.
+    pub(super) fn stop(
+        &mut self,
+        session: Option<&str>,
+        agent: &str,
+        reply: crate::command::Reply<Result<Stopping, StopError>>,
+    ) {
+        match self.order_stop(session, agent) {
+            Ok((Some(order), stopping)) => {
+                let answer: Answer = Box::new(move |kept| {
+                    reply(kept.map(|_| stopping).map_err(|error| StopError::Store(error.to_string())));
+                });
+                self.waiting.push(order, answer);
+                self.has_new_order = true;
+            }
+            Ok((None, stopping)) => reply(Ok(stopping)),
+            Err(error) => reply(Err(error)),
+        }
+    }
+}
+
+/// What was handed over by somebody who waits for an answer.
+pub(super) struct Asked<'a> {
+    pub(super) dialect: Option<Dialect>,
+    pub(super) key: &'a str,
+    pub(super) body: &'a [u8],
+}

@@ -1,0 +1,114 @@
+//! Which posted run was started by which, to find the session of an event that names none.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, PoisonError},
+};
+
+/// How many runs are remembered. The oldest are forgotten first; a run of a chain that long ago begins a session of its
+/// own, unless its events name their session.
+const RUNS: usize = 65_536;
+
+/// The parents of runs, as their events told them; one that nobody started is its own.
+#[derive(Debug, Default)]
+pub(super) struct RunParents(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    parents: HashMap<String, String>,
+    order: VecDeque<String>,
+}
+
+/// The run at the root of a chain.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) run: String,
+    /// Whether it is known that nobody started it: told so, or looked up.
+    pub(super) is_settled: bool,
+}
+
+impl RunParents {
+    /// Returns the run at the root of a run's chain, and remembers its parent, where one is told.
+    pub(super) fn root(&self, run: &str, parent: Option<&str>) -> Root {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parent) = parent.filter(|parent| *parent != run) {
+            known.learn(run, parent);
+        }
+        let mut at = run;
+        // No chain is longer than there are runs; one that goes in a circle ends there.
+        for _ in 0..=known.parents.len() {
+            match known.parents.get(at) {
+                Some(parent) if parent == at => return Root { run: at.to_owned(), is_settled: true },
+                Some(parent) => at = parent,
+                None => return Root { run: at.to_owned(), is_settled: false },
+            }
+        }
+        Root { run: run.to_owned(), is_settled: true }
+    }
+
+    /// Remembers of a run, of which no parent is known, which one is at its root: maybe it is that itself.
+    pub(super) fn settle(&self, run: &str, root: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for run in [run, root] {
+            if !known.parents.contains_key(run) {
+                known.learn(run, root);
+            }
+        }
+    }
+}
+
+impl Known {
+    fn learn(&mut self, run: &str, parent: &str) {
+        if self.parents.insert(run.to_owned(), parent.to_owned()).is_some() {
+            return;
+        }
+        self.order.push_back(run.to_owned());
+        if self.order.len() > RUNS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.parents.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(chains: &RunParents, run: &str, parent: Option<&str>) -> (String, bool) {
+        let Root { run, is_settled } = chains.root(run, parent);
+        (run, is_settled)
+    }
+
+    #[test]
+    fn root_is_found_through_the_chain_and_circles_end() {
+        let chains = RunParents::default();
+        let open = |run: &str| (run.to_owned(), false);
+        assert_eq!(root(&chains, "a", None), open("a"));
+        assert_eq!(root(&chains, "c", Some("b")), open("b"));
+        assert_eq!(root(&chains, "b", Some("a")), open("a"));
+        assert_eq!(root(&chains, "c", None), open("a"));
+        assert_eq!(root(&chains, "a", Some("c")).0, "a");
+        assert_eq!(root(&chains, "d", Some("d")), open("d"));
+    }
+
+    #[test]
+    fn settled_root_is_not_asked_for_again_until_it_names_a_parent() {
+        let chains = RunParents::default();
+        chains.settle("b", "a");
+        assert_eq!(root(&chains, "c", Some("b")), ("a".to_owned(), true));
+        chains.settle("a", "z");
+        assert_eq!(root(&chains, "c", None), ("a".to_owned(), true), "what is known stays");
+        assert_eq!(root(&chains, "a", Some("y")), ("y".to_owned(), false));
+    }
+
+    #[test]
+    fn memory_of_runs_is_bounded() {
+        let chains = RunParents::default();
+        for run in 0..RUNS + 10 {
+            chains.root(&run.to_string(), Some("p"));
+        }
+        assert_eq!(chains.0.lock().unwrap().parents.len(), RUNS);
+        assert_eq!(root(&chains, "0", None).0, "0");
+    }
+}

@@ -1,0 +1,147 @@
+//! Behind the first pass: whose is what several sessions hold. Sessions of whose kin something was not known when they were
+//! folded are folded once more. Until then they count as not compared, so an index that is cut off here begins here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use hashbrown::HashSet;
+use subscope_fold::OwnedElsewhere;
+use subscope_model::{SessionId, SessionKeys};
+use subscope_store::{Commit, Compared, History, Keys, LedgerError, SharedHistory, Sqlite};
+
+use crate::duplicates::{FirstKeyIndex, Owners};
+
+/// Whose is what sessions share, as it is now.
+pub(super) struct Comparison {
+    /// The sessions that were to be compared, and those that share something with them.
+    touched: Vec<SessionId>,
+    /// Whose is what these hold.
+    kin: Vec<SharedHistory>,
+    /// What is held elsewhere of sessions whose rows rest on something else.
+    pub(super) wrong: BTreeMap<SessionId, OwnedElsewhere>,
+}
+
+impl Comparison {
+    /// Looks which sessions share something with those that are to be compared; `None` where there are none.
+    pub(super) fn look(store: &Sqlite) -> Result<Option<Self>, LedgerError> {
+        let fresh = store.uncompared()?;
+        if fresh.is_empty() {
+            return Ok(None);
+        }
+        let known = store.kin()?;
+        let touched = touched(store, &fresh, &known)?;
+        let (before, mut held) = (of(&known, &touched), Known { store, all: BTreeMap::new() });
+        let mut owners = Owners::default();
+        for session in touched.iter().chain(before.iter().map(|kin| &kin.earlier)) {
+            if let Some(held) = held.read(session)? {
+                owners.hold(held);
+            }
+        }
+        let mut kin = BTreeSet::new();
+        for session in &touched {
+            kin.extend(held.read(session)?.into_iter().flat_map(|held| shared_history_of(held, &owners)));
+        }
+        let mut wrong = BTreeMap::new();
+        for SharedHistory { later, .. } in kin.symmetric_difference(&before) {
+            if let Some(held) = held.read(later)? {
+                wrong.entry(later.clone()).or_insert_with(|| owners.elsewhere(held));
+            }
+        }
+        Ok(Some(Self { touched: touched.into_iter().collect(), kin: kin.into_iter().collect(), wrong }))
+    }
+
+    /// What says that all rows rest on what was looked up.
+    pub(super) fn finish(self) -> Commit {
+        Commit { compared: Some(Compared { sessions: self.touched, kin: self.kin }), ..Commit::default() }
+    }
+}
+
+/// Those that are to be compared, with whoever shared something with them, and whoever does now.
+fn touched(
+    store: &Sqlite,
+    fresh: &[(SessionId, bool)],
+    known: &[SharedHistory],
+) -> Result<BTreeSet<SessionId>, LedgerError> {
+    let is_fresh: HashSet<&SessionId> = fresh.iter().map(|(session, _)| session).collect();
+    let mut touched: BTreeSet<SessionId> = is_fresh.iter().copied().cloned().collect();
+    let kin = known.iter().filter(|kin| is_fresh.contains(&kin.later) || is_fresh.contains(&kin.earlier));
+    touched.extend(kin.flat_map(|kin| [&kin.later, &kin.earlier]).cloned());
+    let heads = FirstKeyIndex::of(store.first_keys()?);
+    let (mut wanted, mut begun_with) = (Keys::new(), Keys::new());
+    for (session, has_new_heads) in fresh {
+        let Some(held) = store.holdings(session)? else { continue };
+        begun_with.extend(held.keys.into_iter().filter(|key| heads.has(*key)));
+        wanted.extend(held.first_keys.into_iter().filter(|_| *has_new_heads));
+    }
+    if !wanted.is_empty() {
+        for (holder, head) in store.holders(&wanted)? {
+            begun_with.insert(head);
+            touched.insert(holder);
+        }
+    }
+    touched.extend(heads.beginning_with(begun_with).cloned());
+    Ok(touched)
+}
+
+/// The kin of some sessions.
+fn of(kin: &[SharedHistory], sessions: &BTreeSet<SessionId>) -> BTreeSet<SharedHistory> {
+    kin.iter().filter(|kin| sessions.contains(&kin.later)).cloned().collect()
+}
+
+/// Whose is what a session holds and others held before.
+fn shared_history_of(held: &SessionKeys, owners: &Owners) -> Vec<SharedHistory> {
+    let mut shared: BTreeMap<&SessionId, u64> = BTreeMap::new();
+    for owner in held.keys.iter().filter_map(|key| owners.of(*key)).filter(|owner| **owner != held.session) {
+        *shared.entry(owner).or_default() += 1;
+    }
+    let kin = shared.into_iter();
+    kin.map(|(earlier, shared)| SharedHistory {
+        later: held.session.clone(),
+        earlier: earlier.clone(),
+        shared,
+    })
+    .collect()
+}
+
+/// Returns what is held elsewhere of each session that has copies, as far as it is known.
+pub(super) fn known(store: &Sqlite) -> Result<BTreeMap<SessionId, OwnedElsewhere>, LedgerError> {
+    let mut by_later: BTreeMap<SessionId, Vec<SessionId>> = BTreeMap::new();
+    for SharedHistory { later, earlier, .. } in store.kin()? {
+        by_later.entry(later).or_default().push(earlier);
+    }
+    let mut held = Known { store, all: BTreeMap::new() };
+    by_later.into_iter().map(|(later, owners)| Ok((later, held.joined(&owners)?))).collect()
+}
+
+/// Returns what of a session is known to count elsewhere.
+pub fn elsewhere(store: &Sqlite, session: &SessionId) -> Result<OwnedElsewhere, LedgerError> {
+    let kin = store.kin()?.into_iter().filter(|kin| kin.later == *session);
+    let owners: Vec<SessionId> = kin.map(|kin| kin.earlier).collect();
+    Known { store, all: BTreeMap::new() }.joined(&owners)
+}
+
+/// What sessions hold, each read once.
+struct Known<'s> {
+    store: &'s Sqlite,
+    all: BTreeMap<SessionId, Option<SessionKeys>>,
+}
+
+impl Known<'_> {
+    fn read(&mut self, session: &SessionId) -> Result<Option<&SessionKeys>, LedgerError> {
+        if !self.all.contains_key(session) {
+            self.all.insert(session.clone(), self.store.holdings(session)?);
+        }
+        Ok(self.all.get(session).and_then(Option::as_ref))
+    }
+
+    /// What these sessions hold together.
+    fn joined(&mut self, sessions: &[SessionId]) -> Result<OwnedElsewhere, LedgerError> {
+        let mut keys = HashSet::new();
+        for session in sessions {
+            keys.extend(self.read(session)?.into_iter().flat_map(|held| held.keys.iter().copied()));
+        }
+        Ok(Arc::new(keys))
+    }
+}

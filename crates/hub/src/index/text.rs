@@ -1,0 +1,170 @@
+//! The second pass: words of transcripts, read side by side and written in batches; then those of the inbox.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc::{SyncSender, sync_channel},
+    },
+};
+
+use subscope_collect::{Found, read};
+use subscope_fold::{
+    Dialect,
+    texts::{Passage as Seen, Said, Texts as Reader},
+};
+use subscope_model::{Millis, SessionId};
+use subscope_store::{
+    Identity, InboxPlace, PassageKind, ReceivedInput, Segment, Source, Span, Sqlite, TextBatch, TextFile,
+    Texts,
+};
+
+use super::{IndexError, Run, workers};
+
+/// How many sealed segments may wait for the writer, which puts one down in less time than a reader fills one: tens of
+/// megabytes each.
+const QUEUE: usize = 1;
+
+/// How many bytes of the inbox, as they are kept, become one segment: few enough for memory, as they are packed.
+const INBOX_BYTES: u64 = 4 << 20;
+
+/// Reads the words of files and keeps them.
+pub(super) fn write(
+    run: &mut Run<'_>,
+    texts: &mut Texts,
+    files: &[(Found, Identity)],
+    sources: &[Source],
+) -> Result<(), IndexError> {
+    let sessions: HashMap<&Path, &SessionId> =
+        sources.iter().map(|source| (source.path.as_path(), &source.session)).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let (sender, sealed) = sync_channel::<Segment>(QUEUE);
+        for _ in 0..workers(run.options).min(files.len()) {
+            let (sender, next, sessions) = (sender.clone(), &next, &sessions);
+            scope.spawn(move || read_all(files, next, sessions, &sender));
+        }
+        drop(sender);
+        for segment in sealed {
+            texts.put(&segment)?;
+            run.progress.done_bytes += segment.read_bytes();
+            run.tell()?;
+        }
+        Ok(())
+    })
+}
+
+/// Takes files until none is left. The writer's going away ends it early.
+fn read_all(
+    files: &[(Found, Identity)],
+    next: &AtomicUsize,
+    sessions: &HashMap<&Path, &SessionId>,
+    sender: &SyncSender<Segment>,
+) {
+    let (mut chunk, mut batch) = (Vec::new(), TextBatch::default());
+    let mut is_heard = true;
+    while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+        // A file that no row was made from yet is its path's session's.
+        let named = found.session.as_deref().map(SessionId::from);
+        let Some(session) = sessions.get(found.path.as_path()).map(|id| (*id).clone()).or(named) else {
+            continue;
+        };
+        batch.begin(TextFile { path: found.path.clone(), session, identity: *identity });
+        let mut full = |batch: &mut TextBatch| is_heard = is_heard && sender.send(batch.seal()).is_ok();
+        read_file(found, &mut chunk, &mut batch, &mut full);
+        batch.end();
+        if !is_heard {
+            return;
+        }
+    }
+    if !batch.is_empty() {
+        let _ = sender.send(batch.seal());
+    }
+}
+
+/// Adds the words of a file to a batch; `full` is called when it is full.
+fn read_file(
+    found: &Found,
+    chunk: &mut Vec<u8>,
+    batch: &mut TextBatch,
+    full: &mut dyn FnMut(&mut TextBatch),
+) {
+    let mut reader = Reader::new(Dialect::ClaudeTranscript, found.agent.clone());
+    let mut last: Millis = 0;
+    let mut keep = |said: Seen<'_>| {
+        last = said.at_ms.unwrap_or(last);
+        let span = Span { start: said.offset, bytes: said.bytes };
+        batch.add(said.agent, kind(said.said), last, span, &said.text);
+        if batch.is_full() {
+            full(batch);
+        }
+    };
+    // What cannot be read has no words; the first pass has told of it.
+    let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
+    reader.flush(&mut keep);
+}
+
+fn kind(said: Said) -> PassageKind {
+    match said {
+        Said::Prompt => PassageKind::Prompt,
+        Said::Message => PassageKind::Message,
+        Said::Thought => PassageKind::Thought,
+        Said::ToolInput => PassageKind::ToolInput,
+        Said::ToolResult => PassageKind::ToolResult,
+    }
+}
+
+/// Reads the words of what the inbox has received since it was last read, and keeps them. It only grows, so what is indexed of it
+/// is never read again.
+pub(super) fn write_inbox(run: &mut Run<'_>, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
+    let mut last = texts.last_inbox_row()?;
+    // What was received of several sessions at once stays while one of them is kept.
+    let forgotten: BTreeSet<SessionId> = store.forgotten()?.into_iter().collect();
+    loop {
+        let rows = store.received_after(last, INBOX_BYTES)?;
+        let Some((end, _)) = rows.last() else { return Ok(()) };
+        last = *end;
+        let segment = inbox_segment(&rows, last, &forgotten);
+        // All of its files are one commit, so that whatever interrupts this is done again.
+        texts.put(&segment)?;
+        run.tell()?;
+    }
+}
+
+/// Makes one segment of rows of the inbox, the last of which has the given number.
+fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<SessionId>) -> Segment {
+    let mut by_session: BTreeMap<&SessionId, Vec<&(u64, ReceivedInput)>> = BTreeMap::new();
+    for row in rows {
+        for session in row.1.sessions.iter().filter(|session| !forgotten.contains(*session)) {
+            by_session.entry(session).or_default().push(row);
+        }
+    }
+    let mut batch = TextBatch::default();
+    for (session, rows) in by_session {
+        batch.begin(TextFile::of_inbox(session.clone(), last));
+        for (number, received) in rows {
+            add_received(*number, received, session, &mut batch);
+        }
+        batch.end();
+    }
+    batch.seal()
+}
+
+/// Adds what a row of the inbox says of a session.
+fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut TextBatch) {
+    // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
+    let Some(dialect) = Dialect::parse(&received.dialect) else { return };
+    let is_its_own = received.sessions.len() == 1;
+    let mut keep = |said: Seen<'_>| {
+        if !is_its_own && said.session != Some(session.as_str()) {
+            return;
+        }
+        let place = InboxPlace { row: number, offset: said.offset };
+        let at_ms = said.at_ms.unwrap_or(received.received_ms);
+        batch.add(said.agent, kind(said.said), at_ms, place.span(said.bytes), &said.text);
+    };
+    let mut reader = Reader::new(dialect, None);
+    reader.push(&received.body, &mut keep);
+    reader.flush(&mut keep);
+}

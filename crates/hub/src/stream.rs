@@ -1,0 +1,81 @@
+//! A stream that is read as it comes, to its end.
+
+use std::{
+    io::Read,
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    time::Duration,
+};
+
+use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_model::{Millis, Problem, SourceId};
+
+use crate::{
+    clock,
+    driver::{Driver, PollResult},
+};
+
+/// How many pieces may wait to be folded. The writer waits when they are full: nothing is dropped.
+const QUEUE_PIECES: usize = 16;
+
+/// Reads standard input, or any other stream, on a thread of its own.
+pub struct StreamDriver {
+    pieces: Receiver<Result<Vec<u8>, std::io::Error>>,
+    dialect: Option<Dialect>,
+    source: Option<SourceId>,
+}
+
+impl StreamDriver {
+    /// Starts reading.
+    pub fn start(mut input: impl Read + Send + 'static, dialect: Option<Dialect>) -> std::io::Result<Self> {
+        let (sender, pieces) = sync_channel(QUEUE_PIECES);
+        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            loop {
+                let piece = match input.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(count) => Ok(buffer.get(..count).unwrap_or_default().to_vec()),
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(error),
+                };
+                let is_last = piece.is_err();
+                if sender.send(piece).is_err() || is_last {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { pieces, dialect, source: None })
+    }
+}
+
+impl Driver for StreamDriver {
+    fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
+        let mut polled = PollResult::default();
+        let dialect = self.dialect;
+        let spec = || SourceSpec { label: "stdin".to_owned(), dialect, ..SourceSpec::default() };
+        let source = *self.source.get_or_insert_with(|| fold.open(spec()));
+        let piece = self.pieces.recv_timeout(wait);
+        fold.receive_at(Some(clock::now_ms()));
+        match piece {
+            Ok(Ok(bytes)) => {
+                fold.push(source, &bytes);
+                polled.has_pushed = true;
+                polled.is_caught_up = true;
+            }
+            Ok(Err(error)) => {
+                polled.problems.push(Problem { at: "stdin".to_owned(), what: error.to_string() });
+            }
+            Err(RecvTimeoutError::Timeout) => polled.is_caught_up = true,
+            Err(RecvTimeoutError::Disconnected) => {
+                fold.flush(source);
+                polled.has_pushed = true;
+                polled.is_caught_up = true;
+                polled.has_ended = true;
+            }
+        }
+        polled
+    }
+
+    fn now(&self) -> Millis {
+        clock::now_ms()
+    }
+}

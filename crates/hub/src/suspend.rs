@@ -1,0 +1,84 @@
+//! Which time counts as silence: such in which the machine was awake and the hub looked.
+
+use std::time::{Duration, Instant};
+
+use subscope_fold::Awake;
+use subscope_model::Millis;
+
+/// A jump of the clock from which on every limit of silence starts anew.
+const JUMP_MS: Millis = 60_000;
+/// The shortest sleep that is taken off. What is less than that is the grain of the clocks.
+const MIN_SLEEP_MS: Millis = 1_000;
+/// How many short sleeps are remembered: more than a machine has within any limit.
+const MAX_SLEEPS: usize = 256;
+/// A pause between two looks after which nothing is known of the time between: the hub was halted. It looks every second.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Compares the clock on the wall with one that stands still while the machine sleeps.
+#[derive(Debug, Default)]
+pub(crate) struct SuspendDetector {
+    last: Option<Look>,
+    awake: Awake,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    now: Millis,
+    awake_ms: Millis,
+    tick: Instant,
+}
+
+impl SuspendDetector {
+    /// Takes what the clocks show now. Returns whether other time counts than before.
+    pub(crate) fn look(&mut self, now: Millis, awake_ms: Millis, tick: Instant) -> bool {
+        let Some(last) = self.last.replace(Look { now, awake_ms, tick }) else { return false };
+        let gap = (now - last.now) - (awake_ms - last.awake_ms);
+        let was_halted = tick.duration_since(last.tick) > PAUSE;
+        if gap.abs() > JUMP_MS || was_halted {
+            self.awake = Awake { since: Some(now), ..Awake::default() };
+        } else if gap.abs() >= MIN_SLEEP_MS {
+            let known = self.awake.sleeps.iter().copied();
+            let sleeps: Vec<(Millis, i64)> = known.chain([(now, gap)]).collect();
+            let excess = sleeps.len().saturating_sub(MAX_SLEEPS);
+            self.awake.sleeps = sleeps.get(excess..).unwrap_or_default().into();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// What counts.
+    pub(crate) fn awake(&self) -> Awake {
+        self.awake.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn looks_tell_sleep_from_work() {
+        let mut wakefulness = SuspendDetector::default();
+        let tick = clock::tick();
+        let mut look = |now, awake| (wakefulness.look(now, awake, tick), wakefulness.awake());
+        assert_eq!(look(1_000_000, 0), (false, Awake::default()));
+        assert!(!look(1_000_900, 1_000).0, "a grain");
+        let sleeps = Awake { since: None, sleeps: [(1_031_000, 30_000)].into() };
+        assert_eq!(look(1_031_000, 1_100), (true, sleeps.clone()));
+        assert_eq!(look(1_032_000, 2_100), (false, sleeps));
+        let woke = |since| Awake { since: Some(since), ..Awake::default() };
+        assert_eq!(look(9_032_000, 3_100), (true, woke(9_032_000)), "a night");
+        assert_eq!(look(5_000_000, 4_100), (true, woke(5_000_000)), "the clock was set back");
+    }
+
+    #[test]
+    fn hub_that_was_halted_knows_nothing_of_the_time_between() {
+        let mut wakefulness = SuspendDetector::default();
+        let tick = clock::tick();
+        assert!(!wakefulness.look(0, 0, tick));
+        assert!(!wakefulness.look(60_000, 60_000, tick + PAUSE));
+        assert!(wakefulness.look(180_000, 180_000, tick + PAUSE * 3));
+    }
+}

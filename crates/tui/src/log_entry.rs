@@ -1,0 +1,225 @@
+//! One event as the UI keeps it: what can be shown of it, in bounded size.
+
+use serde_json::Value;
+use subscope_model::{AgentId, Event, EventKind, Millis, Text};
+use subscope_render::blocks::{detail as detail_of, first_line, laid_out, whole};
+
+/// Bytes that are kept of one text. More than a screen of it; who wants all of it opens the agent in an editor.
+const MOST_BYTES: usize = 4 << 10;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogEntry {
+    /// The event's identity.
+    pub id: Text,
+    /// When; `None` where no source tells.
+    pub at_ms: Option<Millis>,
+    /// Whom it is about.
+    pub agent: AgentId,
+    /// What kind of thing.
+    pub kind: EventKind,
+    /// Whether that it was this agent is a guess.
+    pub is_guess: bool,
+    /// The call that it belongs to.
+    pub call: Option<Text>,
+    /// What happened in some words, as the agent wrote them: to be made safe before it is shown.
+    pub words: Box<str>,
+    /// More of it: a whole message, a result. As the agent wrote it.
+    pub body: Option<Box<str>>,
+    /// How many bytes of it are not kept.
+    pub cut_bytes: usize,
+}
+
+impl LogEntry {
+    /// Returns what is kept of an event; `None` for one that nobody is shown.
+    pub fn of(event: &Event) -> Option<Self> {
+        let (words, body) = said(event)?;
+        let about = match event.kind {
+            EventKind::SubagentStart | EventKind::SubagentStop | EventKind::Stall => event.text("agent_id"),
+            _ => None,
+        };
+        let (body, cut_bytes) = cut(body);
+        let (words, _) = cut(words);
+        Some(Self {
+            id: event.id.clone(),
+            at_ms: event.at_ms,
+            agent: about.map_or_else(|| event.actor_id.0.clone(), AgentId::from),
+            kind: event.kind,
+            is_guess: event.basis.is_guess(),
+            call: event.text("tool_use_id").map(Text::from),
+            words: words.into(),
+            body: (!body.is_empty()).then(|| body.into()),
+            cut_bytes,
+        })
+    }
+
+    /// How much memory it takes, about.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + 64 + self.words.len() + self.body.as_ref().map_or(0, |body| body.len())
+    }
+
+    /// Whether some text is in it, which has to be in lower case.
+    pub fn has(&self, lower: &str) -> bool {
+        let is_in = |text: &str| contains(text, lower);
+        is_in(&self.words) || self.body.as_deref().is_some_and(is_in) || is_in(self.kind.as_str())
+    }
+}
+
+/// Whether `text` has `lower` in it, whatever its case. ASCII is compared where it stands.
+fn contains(text: &str, lower: &str) -> bool {
+    let (text_bytes, needle) = (text.as_bytes(), lower.as_bytes());
+    if lower.is_ascii() {
+        return text_bytes.windows(needle.len().max(1)).any(|part| part.eq_ignore_ascii_case(needle))
+            || needle.is_empty();
+    }
+    text.to_lowercase().contains(lower)
+}
+
+/// Returns what an event says in some words, and at length.
+fn said(event: &Event) -> Option<(String, String)> {
+    let own = |field: &str| event.text(field).unwrap_or_default().to_owned();
+    let tool = || event.text("tool_name").unwrap_or("tool").to_owned();
+    let or_none = |value: &'_ Value| (!value.is_null()).then_some(());
+    Some(match event.kind {
+        EventKind::ToolPre => {
+            let input = event.data.get("input");
+            let command = input.and_then(|input| input.get("command")).and_then(Value::as_str);
+            let detail = command.map(str::to_owned).or_else(|| event.text("detail").map(str::to_owned));
+            let detail = detail.or_else(|| detail_of(input));
+            (join(&tool(), detail.as_deref().unwrap_or_default()), arguments(input))
+        }
+        EventKind::ToolPost => {
+            let told = event.data.get("report").or_else(|| event.data.get("result"));
+            (join(&tool(), &first_line(told)), whole(told))
+        }
+        EventKind::ToolFailure => {
+            let error = event.data.get("error").filter(|error| or_none(error).is_some());
+            let error = error.or_else(|| event.data.get("result"));
+            (join(&tool(), &first_line(error)), whole(error))
+        }
+        EventKind::PermissionRequest => (format!("waits for permission: {}", tool()), String::new()),
+        EventKind::PermissionDenied => (format!("{} denied", tool()), String::new()),
+        EventKind::AgentMessage | EventKind::UserPrompt => spoken(own("text"))?,
+        EventKind::Reasoning => {
+            let is_encrypted = event.data.get("encrypted").and_then(Value::as_bool) == Some(true);
+            if is_encrypted { ("thinks, encrypted".into(), String::new()) } else { spoken(own("text"))? }
+        }
+        EventKind::SubagentStart => ("started".into(), own("prompt")),
+        EventKind::SubagentStop => {
+            let error = first_line(event.data.get("error"));
+            (join(event.text("status").unwrap_or("ended"), &error), whole(event.data.get("result")))
+        }
+        EventKind::Stall => (format!("stalled: waits for {}", own("waiting_for")), String::new()),
+        EventKind::Problem => (format!("problem at {}: {}", own("at"), own("what")), String::new()),
+        EventKind::Retry => (join("retry", &own("error")), String::new()),
+        EventKind::Notification => (join("notification", &own("message")), String::new()),
+        EventKind::SubagentProgress => (own("message"), String::new()),
+        EventKind::RunStart => ("a run begins".into(), String::new()),
+        EventKind::RunEnd => ("the run ends".into(), String::new()),
+        EventKind::SessionStart => ("the session begins".into(), String::new()),
+        EventKind::SessionEnd => ("the session ends".into(), String::new()),
+        EventKind::CompactPre | EventKind::CompactPost => ("conversation compacted".into(), String::new()),
+        EventKind::TodoCreated | EventKind::TodoCompleted => {
+            (join(event.kind.as_str(), &own("text")), String::new())
+        }
+        // Figures stand in rows, and signs of life say nothing new.
+        EventKind::Usage
+        | EventKind::Heartbeat
+        | EventKind::UnknownHook
+        | EventKind::Attribution
+        | EventKind::AgentRenamed => return None,
+    })
+}
+
+fn join(first: &str, second: &str) -> String {
+    format!("{first} {second}").trim_end().to_owned()
+}
+
+/// A text's first line that is not blank, and all of it; `None` for an empty one.
+fn spoken(text: String) -> Option<(String, String)> {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty())?.to_owned();
+    Some((first, text))
+}
+
+/// A call's arguments for people: a command as it is, others as JSON laid out.
+fn arguments(input: Option<&Value>) -> String {
+    let Some(input) = input.filter(|input| !input.is_null()) else { return String::new() };
+    match input.get("command").and_then(Value::as_str) {
+        Some(command) => command.to_owned(),
+        None => laid_out(input).unwrap_or_else(str::to_owned),
+    }
+}
+
+/// Returns what is kept of a text, and how many bytes are not.
+fn cut(mut text: String) -> (String, usize) {
+    if text.len() <= MOST_BYTES {
+        return (text, 0);
+    }
+    let all = text.len();
+    let mut end = MOST_BYTES;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    (text, all - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Actor, Basis, SessionId};
+
+    use super::*;
+
+    fn event(kind: EventKind, data: Value) -> Event {
+        Event {
+            schema: Event::SCHEMA.into(),
+            id: "e".into(),
+            seq: 1,
+            at_ms: Some(7),
+            session_id: SessionId::from("s"),
+            run: 1,
+            actor_id: Actor(AgentId::from("a1")),
+            basis: Basis::Stack,
+            source: "claude.hook".into(),
+            kind,
+            data,
+        }
+    }
+
+    #[test]
+    fn call_keeps_its_tool_what_it_works_on_and_its_arguments() {
+        let input = serde_json::json!({"command": "npm test\nnpm run lint"});
+        let data = serde_json::json!({"tool_use_id": "t1", "tool_name": "Bash", "input": input});
+        let moment = LogEntry::of(&event(EventKind::ToolPre, data)).unwrap();
+        assert_eq!(&*moment.words, "Bash npm test\nnpm run lint");
+        assert_eq!(moment.body.as_deref(), Some("npm test\nnpm run lint"));
+        assert!(moment.is_guess && moment.call.as_deref() == Some("t1"));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters_and_counted() {
+        let text = "é".repeat(MOST_BYTES);
+        let data = serde_json::json!({ "text": text });
+        let moment = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
+        assert_eq!(moment.body.map(|body| body.len()), Some(MOST_BYTES));
+        assert_eq!(moment.cut_bytes, MOST_BYTES);
+    }
+
+    #[test]
+    fn ends_are_about_the_agent_that_ended_and_figures_are_nothing_to_show() {
+        let data = serde_json::json!({"agent_id": "a9", "status": "failed", "error": "no\nway"});
+        let moment = LogEntry::of(&event(EventKind::SubagentStop, data)).unwrap();
+        assert_eq!((&*moment.agent, &*moment.words), ("a9", "failed no"));
+        assert_eq!(LogEntry::of(&event(EventKind::Usage, Value::Null)), None);
+    }
+
+    #[test]
+    fn text_is_found_in_any_case() {
+        let data = serde_json::json!({"text": "The Überblick of Races"});
+        let moment = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
+        for (word, is_in) in [("races", true), ("überblick", true), ("agent.mess", true), ("racing", false)]
+        {
+            assert_eq!(moment.has(word), is_in, "{word}");
+        }
+    }
+}
