@@ -1,5 +1,5 @@
-//! What a key and a frame cost with 200 agents and 50,000 events. Budgets (issue 5): a key to its screen 30 ms for 99 of 100, a
-//! frame 8 ms, memory 100 MB.
+//! Latency of a key and of a frame with 200 agents and 50,000 events. Budgets (issue 5): key to screen 30 ms at p99, frame
+//! 8 ms, memory 100 MB.
 //!
 //! `cargo bench -p subscope-tui --bench frames`
 
@@ -24,11 +24,11 @@ use subscope_model::{
 use subscope_render::{Detail, Style};
 use subscope_testkit::figures::{self, Row, most_memory, now, percentile};
 use subscope_tui::{
-    Alerts, Message, Palette, Settings, State, TreePanel, refresh, state::View, update, view,
+    Alerts, Palette, Settings, TreePanel, UiMessage, UiState, refresh, state::View, update, view,
 };
 
 const AGENTS: usize = 200;
-/// Calls of each agent: two events each, a quarter more for what it says.
+/// Tool calls per agent: two events each, and a message after every second call.
 const CALLS: usize = 100;
 const EVENTS: usize = 50_000;
 const ROUNDS: usize = 150;
@@ -81,8 +81,8 @@ fn main() {
     );
 }
 
-/// Milliseconds of each round, in order of size. A frame is drawn and compared with the one before, as terminals are.
-fn rounds(state: &mut State, is_key: bool) -> Vec<f64> {
+/// Milliseconds of each round, sorted. Each frame is drawn and diffed against the previous one, as ratatui does.
+fn rounds(state: &mut UiState, is_key: bool) -> Vec<f64> {
     let area = Rect { x: 0, y: 0, width: SIZE.0, height: SIZE.1 };
     let mut before = Buffer::empty(area);
     let mut all: Vec<f64> = (0..ROUNDS)
@@ -90,13 +90,13 @@ fn rounds(state: &mut State, is_key: bool) -> Vec<f64> {
             let began = now();
             if is_key {
                 let code = if round % 50 < 40 { KeyCode::Down } else { KeyCode::Up };
-                update(state, Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+                update(state, UiMessage::Key(KeyEvent::new(code, KeyModifiers::NONE)));
             }
             refresh(state);
             let mut buffer = Buffer::empty(area);
             let drawn = view(state, area, &mut buffer);
             black_box(before.diff(&buffer).len());
-            update(state, Message::Drawn(Box::new(drawn)));
+            update(state, UiMessage::Drawn(Box::new(drawn)));
             before = buffer;
             began.elapsed().as_secs_f64() * 1_000.0
         })
@@ -105,8 +105,8 @@ fn rounds(state: &mut State, is_key: bool) -> Vec<f64> {
     all
 }
 
-/// A UI that was told all of it by the feed.
-fn loaded() -> State {
+/// A UI that has received the whole session from the feed.
+fn loaded() -> UiState {
     let settings = Settings {
         detail: Detail::Moderate,
         tree: TreePanel::Auto,
@@ -117,12 +117,12 @@ fn loaded() -> State {
         editor: None,
     };
     let now = 10_000_000;
-    let mut state = State::new(settings, SIZE, now, 0);
-    update(&mut state, Message::Feed(Update::Snapshot(Box::new(tree()))));
+    let mut state = UiState::new(settings, SIZE, now, 0);
+    update(&mut state, UiMessage::Feed(Update::Snapshot(Box::new(tree()))));
     for at in 0..EVENTS {
-        update(&mut state, Message::Feed(Update::Event(Box::new(event(at)))));
+        update(&mut state, UiMessage::Feed(Update::Event(Box::new(event(at)))));
     }
-    update(&mut state, Message::Feed(Update::CaughtUp));
+    update(&mut state, UiMessage::Feed(Update::CaughtUp));
     refresh(&mut state);
     state
 }
@@ -153,7 +153,7 @@ fn id_of(at: usize) -> AgentId {
     if at == 0 { AgentId::from("root") } else { AgentId::from(&*format!("a{at:016x}")) }
 }
 
-/// The root has ten children, each of them three and so on, by number.
+/// An agent by number: every fourth, from 1 on, is a child of the root; the three after it are its children.
 fn agent(at: usize) -> Agent {
     let depth = match at {
         0 => 0,

@@ -1,50 +1,50 @@
-//! What the UI asks whoever hosts it, beside the feed. Closed: it has no other way to files, hubs and settings.
+//! Requests from the UI to its host process, and the replies. Besides the feed, this is its only access to files, hubs and settings.
 
 use subscope_model::{AgentId, Event, Found, Millis, Ordered, SessionId, SessionRow, Tree};
 
 use crate::settings::{Choice, Setting};
 
-/// A question. They are answered one after the other; whoever answers takes as long as it takes.
+/// A request to the host. The host answers one after the other; the UI never blocks on a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The newest sessions, at most so many.
+    /// List the newest sessions, at most this many.
     Sessions(usize),
-    /// A session's rows.
+    /// Load a session's agent tree.
     Tree(SessionId),
-    /// A session's whole feed.
+    /// Load all events of a session.
     Events(SessionId),
-    /// A session as it stood at a moment.
+    /// Load a session's tree as of a point in time.
     At(SessionId, Millis),
-    /// The newest passages with all these words, in everything that is kept.
+    /// Search all stored text for the newest passages that contain all these words.
     Search(String),
-    /// That a subagent be asked to stop.
+    /// Ask a subagent to stop.
     Stop(SessionId, AgentId),
-    /// That the page be opened.
+    /// Open the web page in a browser.
     Page,
-    /// That a setting be kept.
+    /// Save a setting.
     Keep(Setting, Choice),
 }
 
-/// An answer, by question.
+/// The result of a [`Question`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// To [`Question::Sessions`].
     Sessions(Vec<SessionRow>),
-    /// To [`Question::Tree`]; nothing for a session that is not known.
+    /// To [`Question::Tree`]; `None` if the session is unknown.
     Tree(SessionId, Option<Box<Tree>>),
-    /// To [`Question::Events`], in order of time.
+    /// To [`Question::Events`], in chronological order.
     Events(SessionId, Vec<Event>),
-    /// To [`Question::At`]; nothing where there was nothing yet.
+    /// To [`Question::At`]; `None` if the session had not begun by then.
     At(SessionId, Millis, Option<Box<Tree>>),
-    /// To [`Question::Search`], with the words.
+    /// To [`Question::Search`], with the words searched for.
     Found(String, Vec<Found>),
     /// To [`Question::Stop`].
     Ordered(Ordered),
-    /// To [`Question::Page`]: where it is.
+    /// To [`Question::Page`]: the page's URL.
     Page(String),
-    /// To [`Question::Keep`]: where the setting is kept.
+    /// To [`Question::Keep`]: the file that the setting was saved in.
     Kept(String),
 }
 
-/// An answer, or why there is none, with the question.
+/// An answer, or the failed question with an error message.
 pub type Reply = Result<Answer, (Question, String)>;

@@ -1,124 +1,124 @@
-//! The one table of keys: what `?` shows, what is done, and what the tests go through.
+//! The table of key bindings: used by the `?` help, by input handling and by the tests.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What a key does.
+/// An action that a key triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// One up.
+    /// Move up by one.
     Up,
-    /// One down.
+    /// Move down by one.
     Down,
-    /// Closes a branch, or goes to the parent; back in time where there is a time axis.
+    /// Collapse a branch or go to the parent; on the timeline, pan back.
     Left,
-    /// Opens a branch, or goes in; on in time where there is a time axis.
+    /// Expand a branch or enter it; on the timeline, pan forward.
     Right,
-    /// A page up.
+    /// Move up by a page.
     PageUp,
-    /// A page down.
+    /// Move down by a page.
     PageDown,
-    /// To the first.
+    /// Go to the first item.
     First,
-    /// To the last.
+    /// Go to the last item.
     Last,
-    /// To the next panel.
+    /// Focus the next panel.
     NextPanel,
-    /// To the panel before.
+    /// Focus the previous panel.
     PreviousPanel,
-    /// Goes in.
+    /// Open the selected item.
     Enter,
-    /// Goes out, or gives up what was begun.
+    /// Leave the panel or view, or cancel a search.
     Back,
-    /// The tree and the selected agent.
+    /// Show the agents view: tree and selected agent.
     Agents,
-    /// Everybody against the wall clock.
+    /// Show the timeline view.
     Timeline,
-    /// Everything that happens.
+    /// Show the event feed.
     Feed,
-    /// Figures.
+    /// Show the summary.
     Summary,
-    /// The next level of detail.
+    /// Switch to the next level of detail.
     Detail,
-    /// Shows or hides the tree.
+    /// Show or hide the tree.
     Tree,
-    /// Folds or unfolds a branch.
+    /// Fold or unfold a branch.
     Fold,
-    /// Another order of siblings.
+    /// Switch the order of siblings.
     Sort,
-    /// Which agents or kinds of events are shown.
+    /// Switch the filter of agents or of event kinds.
     Filter,
-    /// Whose events are shown.
+    /// Switch the feed's scope: session, agent or everything.
     Scope,
-    /// Asks for words to look for.
+    /// Open the search prompt.
     Search,
-    /// To the next hit.
+    /// Go to the next search hit.
     NextHit,
-    /// To the hit before.
+    /// Go to the previous search hit.
     PreviousHit,
-    /// Goes along with whoever does something.
+    /// Follow: select whichever agent acts.
     Follow,
-    /// To the call that started the agent.
+    /// Go to the tool call that started the agent.
     Spawn,
-    /// To the newest alert.
+    /// Go to the newest alert.
     Alert,
-    /// Asks an agent to stop.
+    /// Ask an agent to stop.
     Stop,
-    /// Opens the agent's whole text elsewhere.
+    /// Open the agent's full text in an editor or pager.
     Open,
-    /// Copies.
+    /// Copy to the clipboard.
     Copy,
-    /// Opens the page.
+    /// Open the web page.
     Page,
-    /// Halts time, and lets it go on.
+    /// Pause or resume time.
     Pause,
-    /// One event back.
+    /// Step to the previous event.
     StepBack,
-    /// One event on.
+    /// Step to the next event.
     StepOn,
-    /// A part of the session back.
+    /// Jump back by a tenth of the session.
     JumpBack,
-    /// A part of the session on.
+    /// Jump forward by a tenth of the session.
     JumpOn,
-    /// Slower.
+    /// Halve the playback speed.
     Slower,
-    /// Faster.
+    /// Double the playback speed.
     Faster,
-    /// Back to now.
+    /// Return to now.
     Now,
-    /// Closer.
+    /// Zoom the timeline in.
     ZoomIn,
-    /// Farther.
+    /// Zoom the timeline out.
     ZoomOut,
-    /// Other colours.
+    /// Switch the colour palette.
     Theme,
-    /// The keys.
+    /// Show the key help.
     Help,
-    /// Puts the program to sleep.
+    /// Suspend the program (SIGTSTP).
     Suspend,
-    /// Ends it.
+    /// Quit.
     Quit,
 }
 
-/// Where in the help a key stands.
+/// A section of the key help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Going about.
+pub enum KeyGroup {
+    /// Navigation.
     Move,
-    /// What is shown.
+    /// Views and display options.
     Show,
-    /// Finding.
+    /// Search and jumps.
     Find,
-    /// Doing.
+    /// Actions on the selection or the program.
     Act,
-    /// Time.
+    /// Time travel and playback.
     Time,
 }
 
-impl Group {
-    /// Every group, in order.
+impl KeyGroup {
+    /// All sections in display order.
     pub const ALL: [Self; 5] = [Self::Move, Self::Show, Self::Find, Self::Act, Self::Time];
 
-    /// What it is called.
+    /// The section's heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Move => "move",
@@ -130,40 +130,40 @@ impl Group {
     }
 }
 
-/// A line of the table.
+/// A key binding.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// What is pressed; any of them.
+pub struct KeyBinding {
+    /// Key codes with modifiers; any of them triggers the action.
     pub codes: &'static [(KeyCode, KeyModifiers)],
-    /// How people read it.
+    /// The keys as shown to people.
     pub label: &'static str,
-    /// What it does, in a few words.
-    pub what: &'static str,
-    /// What it does.
+    /// The help text.
+    pub help: &'static str,
+    /// The triggered action.
     pub action: Action,
-    /// Where in the help it stands.
-    pub group: Group,
+    /// The help section it is listed in.
+    pub group: KeyGroup,
 }
 
 const NONE: KeyModifiers = KeyModifiers::NONE;
 const CONTROL: KeyModifiers = KeyModifiers::CONTROL;
 
 macro_rules! keys {
-    ($($group:ident $action:ident $label:literal $what:literal [$(($code:expr, $modifiers:expr)),+ $(,)?])*) => {
-        &[$(Key {
+    ($($group:ident $action:ident $label:literal $help:literal [$(($code:expr, $modifiers:expr)),+ $(,)?])*) => {
+        &[$(KeyBinding {
             codes: &[$(($code, $modifiers)),+],
             label: $label,
-            what: $what,
+            help: $help,
             action: Action::$action,
-            group: Group::$group,
+            group: KeyGroup::$group,
         }),*]
     };
 }
 
 use KeyCode::Char;
 
-/// All keys.
-pub static KEYS: &[Key] = keys! {
+/// All key bindings.
+pub static KEYS: &[KeyBinding] = keys! {
     Move Up "↑ k" "up" [(KeyCode::Up, NONE), (Char('k'), NONE)]
     Move Down "↓ j" "down" [(KeyCode::Down, NONE), (Char('j'), NONE)]
     Move Left "← h" "fold, or to the parent; earlier" [(KeyCode::Left, NONE), (Char('h'), NONE)]
@@ -212,15 +212,15 @@ pub static KEYS: &[Key] = keys! {
     Act Quit "q" "quit" [(Char('q'), NONE), (Char('c'), CONTROL)]
 };
 
-/// What a key does; `None` for one that does nothing.
+/// Returns the action bound to a key, if any.
 pub fn action(event: KeyEvent) -> Option<Action> {
-    // A letter's case says all about Shift.
+    // Terminals report Shift of a letter both in its case and, some, as a modifier: the case is enough.
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
-    let is_meant = |key: &&Key| key.codes.contains(&(event.code, modifiers));
+    let is_meant = |key: &&KeyBinding| key.codes.contains(&(event.code, modifiers));
     KEYS.iter().find(is_meant).map(|key| key.action)
 }
 
-/// How people read an action's key.
+/// Returns the label of an action's keys.
 pub fn label(action: Action) -> &'static str {
     KEYS.iter().find(|key| key.action == action).map_or("", |key| key.label)
 }
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn labels_are_short_enough_for_the_help() {
         for key in KEYS {
-            assert!(key.label.chars().count() <= 8 && key.what.chars().count() <= 34, "{}", key.what);
+            assert!(key.label.chars().count() <= 8 && key.help.chars().count() <= 34, "{}", key.help);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The terminal UI: what every subagent on this machine does, live and afterwards.
 //!
-//! Flow: what comes in (keys, the feed, answers, time) is a [`Message`]; [`update()`] makes state of it, and effects that are to
-//! be carried out; [`view()`] makes a screen of state. Both are pure; [`run()`] does all the rest: the terminal, threads, the pace
-//! of drawing. The UI runs no rules: it shows rows and events as they come, and knows no hub, file or vendor.
+//! Flow (Elm architecture): every input (key, feed update, reply, clock tick) is a [`UiMessage`]; [`update()`] changes the
+//! [`UiState`] and returns [`Effect`]s; [`view()`] draws the state. Both are pure; [`run()`] does the I/O: terminal, threads, frame
+//! rate. The UI derives nothing: it shows rows and events as they arrive, and knows no hub, file or vendor.
 //!
-//! To add a key: a line in `keys`, its arm in `update`, its step in `update/tests/keys.rs`.
+//! To add a key: a line in `keys`, a match arm in `update`, a step in `update/tests/keys.rs`.
 
 mod ask;
 pub mod keys;
@@ -14,9 +14,9 @@ mod run;
 #[cfg(test)]
 mod samples;
 mod settings;
-#[cfg(test)]
-mod stage;
 pub mod state;
+#[cfg(test)]
+mod test_ui;
 mod theme;
 mod update;
 mod view;
@@ -24,7 +24,7 @@ mod view;
 pub use ask::{Answer, Question, Reply};
 pub use run::{Answers, Ends, Links, Playback, RunError, restore, run};
 pub use settings::{Alerts, Choice, ChoiceError, Clocks, Setting, Settings, TreePanel};
-pub use state::State;
+pub use state::UiState;
 pub use theme::Palette;
-pub use update::{Effect, Message, refresh, update};
+pub use update::{Effect, UiMessage, refresh, update};
 pub use view::view;

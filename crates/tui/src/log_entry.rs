@@ -1,45 +1,45 @@
-//! One event as the UI keeps it: what can be shown of it, in bounded size.
+//! An event as the UI stores it: its displayable parts, bounded in size.
 
 use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, Text};
 use subscope_render::blocks::{detail as detail_of, first_line, laid_out, whole};
 
-/// Bytes that are kept of one text. More than a screen of it; who wants all of it opens the agent in an editor.
-const MOST_BYTES: usize = 4 << 10;
+/// Most bytes stored of one text: more than a screen. The full text can be opened in an editor.
+const MAX_BYTES: usize = 4 << 10;
 
-/// Something that happened.
+/// A displayable event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogEntry {
     /// The event's identity.
     pub id: Text,
-    /// When; `None` where no source tells.
+    /// Time of the event; `None` if no source has one.
     pub at_ms: Option<Millis>,
-    /// Whom it is about.
+    /// The agent that the event is about.
     pub agent: AgentId,
-    /// What kind of thing.
+    /// The event's kind.
     pub kind: EventKind,
-    /// Whether that it was this agent is a guess.
+    /// Whether the attribution to `agent` is a guess.
     pub is_guess: bool,
-    /// The call that it belongs to.
+    /// Id of the tool call that the event belongs to.
     pub call: Option<Text>,
-    /// What happened in some words, as the agent wrote them: to be made safe before it is shown.
+    /// One-line summary. Raw agent text: sanitise before display.
     pub words: Box<str>,
-    /// More of it: a whole message, a result. As the agent wrote it.
+    /// Full message or result, raw agent text.
     pub body: Option<Box<str>>,
-    /// How many bytes of it are not kept.
+    /// Bytes of `body` that were cut off.
     pub cut_bytes: usize,
 }
 
 impl LogEntry {
-    /// Returns what is kept of an event; `None` for one that nobody is shown.
+    /// Converts an event; `None` for kinds that are never displayed.
     pub fn of(event: &Event) -> Option<Self> {
-        let (words, body) = said(event)?;
+        let (words, body) = summary_and_body(event)?;
         let about = match event.kind {
             EventKind::SubagentStart | EventKind::SubagentStop | EventKind::Stall => event.text("agent_id"),
             _ => None,
         };
-        let (body, cut_bytes) = cut(body);
-        let (words, _) = cut(words);
+        let (body, cut_bytes) = truncate(body);
+        let (words, _) = truncate(words);
         Some(Self {
             id: event.id.clone(),
             at_ms: event.at_ms,
@@ -53,19 +53,19 @@ impl LogEntry {
         })
     }
 
-    /// How much memory it takes, about.
+    /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + 64 + self.words.len() + self.body.as_ref().map_or(0, |body| body.len())
     }
 
-    /// Whether some text is in it, which has to be in lower case.
+    /// Whether the entry contains a text, ignoring case; `lower` must be lower case.
     pub fn has(&self, lower: &str) -> bool {
         let is_in = |text: &str| contains(text, lower);
         is_in(&self.words) || self.body.as_deref().is_some_and(is_in) || is_in(self.kind.as_str())
     }
 }
 
-/// Whether `text` has `lower` in it, whatever its case. ASCII is compared where it stands.
+/// Whether `text` contains `lower`, ignoring case. An ASCII needle is compared without allocating.
 fn contains(text: &str, lower: &str) -> bool {
     let (text_bytes, needle) = (text.as_bytes(), lower.as_bytes());
     if lower.is_ascii() {
@@ -75,8 +75,8 @@ fn contains(text: &str, lower: &str) -> bool {
     text.to_lowercase().contains(lower)
 }
 
-/// Returns what an event says in some words, and at length.
-fn said(event: &Event) -> Option<(String, String)> {
+/// Returns the one-line summary and the full text of an event.
+fn summary_and_body(event: &Event) -> Option<(String, String)> {
     let own = |field: &str| event.text(field).unwrap_or_default().to_owned();
     let tool = || event.text("tool_name").unwrap_or("tool").to_owned();
     let or_none = |value: &'_ Value| (!value.is_null()).then_some(());
@@ -89,8 +89,8 @@ fn said(event: &Event) -> Option<(String, String)> {
             (join(&tool(), detail.as_deref().unwrap_or_default()), arguments(input))
         }
         EventKind::ToolPost => {
-            let told = event.data.get("report").or_else(|| event.data.get("result"));
-            (join(&tool(), &first_line(told)), whole(told))
+            let output = event.data.get("report").or_else(|| event.data.get("result"));
+            (join(&tool(), &first_line(output)), whole(output))
         }
         EventKind::ToolFailure => {
             let error = event.data.get("error").filter(|error| or_none(error).is_some());
@@ -99,10 +99,14 @@ fn said(event: &Event) -> Option<(String, String)> {
         }
         EventKind::PermissionRequest => (format!("waits for permission: {}", tool()), String::new()),
         EventKind::PermissionDenied => (format!("{} denied", tool()), String::new()),
-        EventKind::AgentMessage | EventKind::UserPrompt => spoken(own("text"))?,
+        EventKind::AgentMessage | EventKind::UserPrompt => first_line_and_text(own("text"))?,
         EventKind::Reasoning => {
             let is_encrypted = event.data.get("encrypted").and_then(Value::as_bool) == Some(true);
-            if is_encrypted { ("thinks, encrypted".into(), String::new()) } else { spoken(own("text"))? }
+            if is_encrypted {
+                ("thinks, encrypted".into(), String::new())
+            } else {
+                first_line_and_text(own("text"))?
+            }
         }
         EventKind::SubagentStart => ("started".into(), own("prompt")),
         EventKind::SubagentStop => {
@@ -122,7 +126,7 @@ fn said(event: &Event) -> Option<(String, String)> {
         EventKind::TodoCreated | EventKind::TodoCompleted => {
             (join(event.kind.as_str(), &own("text")), String::new())
         }
-        // Figures stand in rows, and signs of life say nothing new.
+        // Usage is part of the rows, and heartbeats have nothing to show.
         EventKind::Usage
         | EventKind::Heartbeat
         | EventKind::UnknownHook
@@ -135,13 +139,13 @@ fn join(first: &str, second: &str) -> String {
     format!("{first} {second}").trim_end().to_owned()
 }
 
-/// A text's first line that is not blank, and all of it; `None` for an empty one.
-fn spoken(text: String) -> Option<(String, String)> {
+/// Returns the first line that is not blank and the whole text; `None` for a blank text.
+fn first_line_and_text(text: String) -> Option<(String, String)> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty())?.to_owned();
     Some((first, text))
 }
 
-/// A call's arguments for people: a command as it is, others as JSON laid out.
+/// Formats a call's arguments: a shell command verbatim, others as indented JSON.
 fn arguments(input: Option<&Value>) -> String {
     let Some(input) = input.filter(|input| !input.is_null()) else { return String::new() };
     match input.get("command").and_then(Value::as_str) {
@@ -150,13 +154,13 @@ fn arguments(input: Option<&Value>) -> String {
     }
 }
 
-/// Returns what is kept of a text, and how many bytes are not.
-fn cut(mut text: String) -> (String, usize) {
-    if text.len() <= MOST_BYTES {
+/// Truncates a text to [`MAX_BYTES`]; returns it with the number of bytes cut off.
+fn truncate(mut text: String) -> (String, usize) {
+    if text.len() <= MAX_BYTES {
         return (text, 0);
     }
     let all = text.len();
-    let mut end = MOST_BYTES;
+    let mut end = MAX_BYTES;
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -198,11 +202,11 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters_and_counted() {
-        let text = "é".repeat(MOST_BYTES);
+        let text = "é".repeat(MAX_BYTES);
         let data = serde_json::json!({ "text": text });
         let moment = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
-        assert_eq!(moment.body.map(|body| body.len()), Some(MOST_BYTES));
-        assert_eq!(moment.cut_bytes, MOST_BYTES);
+        assert_eq!(moment.body.map(|body| body.len()), Some(MAX_BYTES));
+        assert_eq!(moment.cut_bytes, MAX_BYTES);
     }
 
     #[test]

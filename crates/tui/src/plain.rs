@@ -1,43 +1,43 @@
-//! Changes as lines, for screen readers and logs: nothing is redrawn, each line stands for itself.
+//! Line output of feed updates for screen readers and logs: no redraws, each line is self-contained.
 
 use std::collections::HashMap;
 
 use subscope_model::{Agent, AgentId, AgentStatus, Change, Flag, Millis, SessionId, Update};
 use subscope_render::{Style, activity, text};
 
-/// Tells changes in lines.
+/// Formats feed updates as lines.
 #[derive(Debug)]
 pub struct Plain {
     style: Style,
     offset_minutes: i32,
-    rows: HashMap<SessionId, HashMap<AgentId, Told>>,
+    rows: HashMap<SessionId, HashMap<AgentId, PrintedAgent>>,
     is_caught_up: bool,
 }
 
-/// What was told of an agent.
+/// The last printed state of an agent.
 #[derive(Clone, Debug, PartialEq)]
-struct Told {
+struct PrintedAgent {
     status: AgentStatus,
     is_at_work: bool,
     flags: Vec<Flag>,
-    /// What it waits for, without since when.
+    /// Current activity, without its duration.
     wait: Option<String>,
 }
 
 impl Plain {
-    /// Nothing told yet.
+    /// Creates a formatter; colours are switched off.
     pub fn new(style: Style, offset_minutes: i32) -> Self {
         let style = Style { color: false, ..style };
         Self { style, offset_minutes, rows: HashMap::new(), is_caught_up: false }
     }
 
-    /// Takes an update; returns the lines that tell it, each ending in a newline. What stood there at first is told in one
-    /// line a session, once it is known.
+    /// Formats an update as lines, each ending in a newline. The initial state is not listed: [`Update::CaughtUp`] prints one line
+    /// of totals.
     pub fn take(&mut self, update: &Update, now_ms: Millis) -> String {
         match update {
-            Update::Snapshot(tree) => self.rows_of(
+            Update::Snapshot(tree) => self.format_agents(
                 &tree.session.id,
-                place(tree.session.cwd.as_deref(), &tree.session.id),
+                directory_name(tree.session.cwd.as_deref(), &tree.session.id),
                 &tree.agents,
                 now_ms,
             ),
@@ -46,14 +46,23 @@ impl Plain {
                 if let Some(rows) = self.rows.get_mut(&session.id) {
                     rows.retain(|id, _| !removed.contains(id));
                 }
-                self.rows_of(&session.id, place(session.cwd.as_deref(), &session.id), agents, now_ms)
+                self.format_agents(
+                    &session.id,
+                    directory_name(session.cwd.as_deref(), &session.id),
+                    agents,
+                    now_ms,
+                )
             }
             Update::Missed(0) => self.line(now_ms, "some events were not told"),
             Update::Missed(count) => self.line(now_ms, &format!("{count} events were not told")),
             Update::CaughtUp => {
                 self.is_caught_up = true;
-                let live: usize =
-                    self.rows.values().flat_map(HashMap::values).filter(|told| told.is_at_work).count();
+                let live: usize = self
+                    .rows
+                    .values()
+                    .flat_map(HashMap::values)
+                    .filter(|printed| printed.is_at_work)
+                    .count();
                 self.line(now_ms, &format!("{} sessions, {live} agents at work", self.rows.len()))
             }
             Update::Event(_) => String::new(),
@@ -64,36 +73,42 @@ impl Plain {
         format!("{} {}\n", text::clock(now_ms, self.offset_minutes), self.style.one_line(words, 2_000))
     }
 
-    fn rows_of(&mut self, session: &SessionId, place: &str, agents: &[Agent], now_ms: Millis) -> String {
+    fn format_agents(
+        &mut self,
+        session: &SessionId,
+        directory_name: &str,
+        agents: &[Agent],
+        now_ms: Millis,
+    ) -> String {
         let mut out = String::new();
         for agent in agents {
-            let told = self.told(agent);
+            let printed = self.printed(agent);
             let rows = self.rows.entry(session.clone()).or_default();
-            let before = rows.insert(agent.id.clone(), told.clone());
-            if !self.is_caught_up || before.as_ref() == Some(&told) {
+            let before = rows.insert(agent.id.clone(), printed.clone());
+            if !self.is_caught_up || before.as_ref() == Some(&printed) {
                 continue;
             }
-            for words in news(agent, before.as_ref(), &told) {
-                out += &self.line(now_ms, &format!("{place}: {} {words}", agent.title()));
+            for words in describe_changes(agent, before.as_ref(), &printed) {
+                out += &self.line(now_ms, &format!("{directory_name}: {} {words}", agent.title()));
             }
         }
         out
     }
 
-    fn told(&self, agent: &Agent) -> Told {
+    fn printed(&self, agent: &Agent) -> PrintedAgent {
         let wait = activity(agent, None, &self.style).map(|(_, words)| words);
-        Told { status: agent.status, is_at_work: agent.is_at_work(), flags: agent.flags.clone(), wait }
+        PrintedAgent { status: agent.status, is_at_work: agent.is_at_work(), flags: agent.flags.clone(), wait }
     }
 }
 
-/// Where a session works, in a word.
-fn place<'a>(cwd: Option<&'a str>, session: &'a SessionId) -> &'a str {
+/// The last component of a session's working directory, else the session id.
+fn directory_name<'a>(cwd: Option<&'a str>, session: &'a SessionId) -> &'a str {
     let last = cwd.and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next());
     last.filter(|word| !word.is_empty()).unwrap_or(session)
 }
 
-/// What is new, a sentence each.
-fn news(agent: &Agent, before: Option<&Told>, now: &Told) -> Vec<String> {
+/// Describes an agent's changes, one phrase each.
+fn describe_changes(agent: &Agent, before: Option<&PrintedAgent>, now: &PrintedAgent) -> Vec<String> {
     let mut words = Vec::new();
     if before.map(|before| before.status) != Some(now.status) {
         let facts = match now.status {

@@ -1,9 +1,10 @@
-//! The loop: a terminal that is given back whatever happens, threads that wait for others, and the pace of drawing.
+//! The UI's main loop: terminal setup and restore, feed thread, frame rate.
 //!
-//! Keys are taken and drawn at once; what the feed tells is gathered for a frame. Nothing is drawn that is the same.
+//! Keys are handled and drawn at once; feed updates are collected for the next frame. Without changes nothing is redrawn, except
+//! once a second for durations.
 
 mod clipboard;
-mod feeder;
+mod feed_thread;
 mod screen;
 
 use std::{
@@ -17,45 +18,45 @@ use subscope_model::{Feed, Millis, SessionId, Tree};
 
 pub use self::screen::restore;
 use self::{
-    feeder::{Fed, feeder},
-    screen::{Screen, Signals},
+    feed_thread::FeedMessage,
+    screen::{Screen, SignalListener},
 };
 use crate::{
     ask::{Question, Reply},
     settings::{Clocks, Settings},
-    state::{State, time_travel::Travel},
-    update::{Effect, Message, refresh, update},
+    state::{UiState, time_travel::TimeTravel},
+    update::{Effect, UiMessage, refresh, update},
     view::view,
 };
 
-/// How often what the feed told is drawn at most: more is not seen, and costs.
+/// Shortest time between two frames caused by feed updates (30 a second).
 const FRAME_MS: Millis = 33;
 
-/// How often durations are counted on.
+/// Redraw interval of running durations.
 const SECOND_MS: Millis = 1_000;
 
-/// How long a wait for a key lasts at most: the grain at which the feed is looked at.
+/// Timeout of one wait for a key, and so the poll interval of the feed.
 const WAIT: Duration = Duration::from_millis(FRAME_MS as u64);
 
-/// Updates that are taken before a frame at most, so that a flood leaves room for keys.
-const MOST_UPDATES: usize = 2_000;
+/// Most feed updates handled between two key polls, so that a burst does not block keys.
+const MAX_UPDATES: usize = 2_000;
 
-/// Questions to the host and its answers.
+/// Channels to the host.
 #[derive(Debug)]
 pub struct Answers {
-    /// Where questions go.
+    /// Questions to the host.
     pub questions: SyncSender<Question>,
-    /// Where answers come from.
+    /// Replies of the host.
     pub replies: Receiver<Reply>,
 }
 
-/// What the UI is linked to.
+/// The UI's connections to its host.
 pub struct Links {
-    /// What tells of sessions at work; `None` where only one is played back.
+    /// Live updates of sessions; `None` for a playback of one session.
     pub feed: Option<Box<dyn Feed>>,
-    /// Who answers.
+    /// Channels for questions and replies.
     pub answers: Answers,
-    /// Its clocks.
+    /// Clock functions.
     pub clocks: Clocks,
 }
 
@@ -65,54 +66,55 @@ impl std::fmt::Debug for Links {
     }
 }
 
-/// A session that is played back.
+/// A recorded session to play back.
 #[derive(Clone, Debug)]
 pub struct Playback {
-    /// Its rows at its end.
+    /// The session's final tree.
     pub tree: Tree,
-    /// How many times as fast as it was.
+    /// Playback speed as a multiple of real time.
     pub speed: f64,
-    /// Whether it begins halted, to be gone through step by step.
+    /// Whether playback starts paused.
     pub is_halted: bool,
 }
 
-/// How the UI ended.
+/// The reason that the UI ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// The person wanted it.
+    /// The user quit.
     Quit,
-    /// A signal did; its number.
+    /// A signal was received; its number.
     Signal(i32),
 }
 
-/// Why the UI could not go on.
+/// Terminal I/O error.
 #[derive(Debug, thiserror::Error)]
 #[error("the terminal cannot be used")]
 pub struct RunError(#[from] io::Error);
 
-/// Runs the UI until somebody ends it. The terminal is given back as it was, also on a panic and on a signal that ends
-/// programs.
+/// Runs the UI until the user or a signal ends it. The terminal is restored on every exit, including panics and
+/// SIGTERM, SIGHUP, SIGINT, SIGQUIT.
 ///
 /// # Errors
-/// Where the terminal does not do what terminals do.
+/// Terminal I/O failed, or a thread could not be started.
 pub fn run(settings: Settings, links: Links, playback: Option<Playback>) -> Result<Ends, RunError> {
     let Links { feed, answers, clocks } = links;
-    let fed = feed.map(|feed| feeder(feed, clocks)).transpose()?;
-    let signals = Signals::listen()?;
+    let feed_messages = feed.map(|feed| feed_thread::spawn(feed, clocks)).transpose()?;
+    let signals = SignalListener::listen()?;
     let mut screen = Screen::enter()?;
     let size = screen.size()?;
-    let mut state = State::new(settings, size, (clocks.now_ms)(), (clocks.awake_ms)());
+    let mut state = UiState::new(settings, size, (clocks.now_ms)(), (clocks.awake_ms)());
     if let Some(playback) = playback {
-        play(&mut state, playback);
+        start_playback(&mut state, playback);
     }
-    let mut runner = Runner { screen: &mut screen, state, fed, answers, clocks, backlog: Vec::new() };
-    let ends = runner.run(&signals);
+    let mut main_loop =
+        MainLoop { screen: &mut screen, state, feed_messages, answers, clocks, backlog: Vec::new() };
+    let ends = main_loop.run(&signals);
     drop(screen);
     Ok(ends?)
 }
 
-/// Makes a session the one that is looked at, from its begin.
-fn play(state: &mut State, playback: Playback) {
+/// Selects a recorded session and seeks to its start.
+fn start_playback(state: &mut UiState, playback: Playback) {
     let Playback { tree, speed, is_halted } = playback;
     let session: SessionId = tree.session.id.clone();
     let from_ms = tree.session.started_at_ms.unwrap_or(0);
@@ -120,7 +122,7 @@ fn play(state: &mut State, playback: Playback) {
     state.is_replay = true;
     state.is_caught_up = true;
     state.sessions.selected = Some(session.clone());
-    state.travel = Some(Travel {
+    state.travel = Some(TimeTravel {
         session,
         at_ms: from_ms,
         from_ms,
@@ -129,34 +131,34 @@ fn play(state: &mut State, playback: Playback) {
         speed,
         tree: None,
         shown_ms: None,
-        asked_ms: None,
-        moved_ms: state.awake_ms,
+        requested_ms: None,
+        advanced_ms: state.awake_ms,
     });
-    state.trees.answer(tree);
+    state.trees.insert_queried(tree);
 }
 
-/// What the loop works with.
-struct Runner<'a> {
+/// State of the main loop.
+struct MainLoop<'a> {
     screen: &'a mut Screen,
-    state: State,
-    fed: Option<Receiver<Fed>>,
+    state: UiState,
+    feed_messages: Option<Receiver<FeedMessage>>,
     answers: Answers,
     clocks: Clocks,
-    /// Questions that found the queue full.
+    /// Questions to send again: the queue was full.
     backlog: Vec<Question>,
 }
 
-impl Runner<'_> {
-    fn run(&mut self, signals: &Signals) -> io::Result<Ends> {
+impl MainLoop<'_> {
+    fn run(&mut self, signals: &SignalListener) -> io::Result<Ends> {
         let (mut drawn_ms, mut second) = (Millis::MIN / 2, Millis::MIN);
         let mut is_due = true;
         loop {
             let awake_ms = (self.clocks.awake_ms)();
-            let tick = Message::Tick { now_ms: (self.clocks.now_ms)(), awake_ms };
-            if let Some(ends) = self.take(tick)? {
+            let tick = UiMessage::Tick { now_ms: (self.clocks.now_ms)(), awake_ms };
+            if let Some(ends) = self.handle(tick)? {
                 return Ok(ends);
             }
-            is_due |= self.take_others()?;
+            is_due |= self.handle_channels()?;
             let playing = self.state.travel().is_some_and(|travel| travel.is_playing);
             let this_second = self.state.now_ms.div_euclid(SECOND_MS);
             is_due |= this_second != second || playing;
@@ -167,11 +169,11 @@ impl Runner<'_> {
             if let Some(number) = signals.pending() {
                 return Ok(Ends::Signal(number));
             }
-            // A key does not wait for the next frame.
+            // Keys are drawn at once, not with the next frame.
             if event::poll(WAIT)? {
                 while event::poll(Duration::ZERO)? {
                     let read = event::read()?;
-                    if let Some(ends) = self.take_event(read)? {
+                    if let Some(ends) = self.handle_terminal_event(read)? {
                         return Ok(ends);
                     }
                 }
@@ -181,39 +183,39 @@ impl Runner<'_> {
         }
     }
 
-    fn take_event(&mut self, event: Event) -> io::Result<Option<Ends>> {
+    fn handle_terminal_event(&mut self, event: Event) -> io::Result<Option<Ends>> {
         match event {
-            Event::Key(key) if key.kind != KeyEventKind::Release => self.take(Message::Key(key)),
-            Event::Mouse(mouse) => self.take(Message::Mouse(mouse)),
-            Event::Resize(width, height) => self.take(Message::Resize(width, height)),
-            Event::Paste(text) => self.take(Message::Paste(text)),
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.handle(UiMessage::Key(key)),
+            Event::Mouse(mouse) => self.handle(UiMessage::Mouse(mouse)),
+            Event::Resize(width, height) => self.handle(UiMessage::Resize(width, height)),
+            Event::Paste(text) => self.handle(UiMessage::Paste(text)),
             Event::Key(_) | Event::FocusGained | Event::FocusLost => Ok(None),
         }
     }
 
-    /// Takes what the feed told and what was answered. Returns whether there was anything.
-    fn take_others(&mut self) -> io::Result<bool> {
+    /// Handles feed updates and replies, and sends the backlog. Returns whether there were any messages.
+    fn handle_channels(&mut self) -> io::Result<bool> {
         let mut has_news = false;
         let mut messages = Vec::new();
-        if let Some(fed) = &self.fed {
-            while messages.len() < MOST_UPDATES {
-                match fed.try_recv() {
-                    Ok(Fed::Update(update)) => messages.push(Message::Feed(update)),
+        if let Some(feed_messages) = &self.feed_messages {
+            while messages.len() < MAX_UPDATES {
+                match feed_messages.try_recv() {
+                    Ok(FeedMessage::Update(update)) => messages.push(UiMessage::Feed(update)),
                     Err(TryRecvError::Empty) => break,
-                    Ok(Fed::Ends) | Err(TryRecvError::Disconnected) => {
-                        messages.push(Message::FeedEnds);
-                        self.fed = None;
+                    Ok(FeedMessage::Closed) | Err(TryRecvError::Disconnected) => {
+                        messages.push(UiMessage::FeedClosed);
+                        self.feed_messages = None;
                         break;
                     }
                 }
             }
         }
         while let Ok(reply) = self.answers.replies.try_recv() {
-            messages.push(Message::Reply(reply));
+            messages.push(UiMessage::Reply(reply));
         }
         for message in messages {
             has_news = true;
-            self.take(message)?;
+            self.handle(message)?;
         }
         while let Some(question) = self.backlog.pop() {
             if !self.ask(question) {
@@ -223,7 +225,7 @@ impl Runner<'_> {
         Ok(has_news)
     }
 
-    fn take(&mut self, message: Message) -> io::Result<Option<Ends>> {
+    fn handle(&mut self, message: UiMessage) -> io::Result<Option<Ends>> {
         for effect in update(&mut self.state, message) {
             match effect {
                 Effect::Quit => return Ok(Some(Ends::Quit)),
@@ -236,7 +238,7 @@ impl Runner<'_> {
                     let editor = self.state.settings.editor.clone();
                     let failed = self.screen.open(&text, editor.as_deref())?;
                     if let Some(words) = failed {
-                        update(&mut self.state, Message::Failed(words));
+                        update(&mut self.state, UiMessage::Failed(words));
                     }
                 }
             }
@@ -244,7 +246,7 @@ impl Runner<'_> {
         Ok(None)
     }
 
-    /// Hands a question over. Returns whether there was room.
+    /// Sends a question, or queues it in the backlog. Returns `false` if the host's queue is full.
     fn ask(&mut self, question: Question) -> bool {
         match self.answers.questions.try_send(question) {
             Ok(()) => true,
@@ -252,23 +254,23 @@ impl Runner<'_> {
                 self.backlog.push(question);
                 false
             }
-            // Nobody answers any more: the host ends.
+            // The host is shutting down: drop the question.
             Err(TrySendError::Disconnected(_)) => true,
         }
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        // While another program had the terminal, nobody told of another size.
+        // No resize event arrives while another program has the terminal.
         let (width, height) = self.screen.size()?;
         if (width, height) != self.state.size {
-            update(&mut self.state, Message::Resize(width, height));
+            update(&mut self.state, UiMessage::Resize(width, height));
         }
         refresh(&mut self.state);
         let state = &self.state;
         let mut drawn = None;
         self.screen.draw(|area, buffer| drawn = Some(view(state, area, buffer)))?;
         if let Some(drawn) = drawn {
-            update(&mut self.state, Message::Drawn(Box::new(drawn)));
+            update(&mut self.state, UiMessage::Drawn(Box::new(drawn)));
         }
         Ok(())
     }

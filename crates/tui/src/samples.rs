@@ -1,8 +1,8 @@
-//! Small trees for the tests of this crate.
+//! Small trees for unit tests.
 
 use subscope_model::{Agent, AgentId, AgentStatus, Session, SessionId, Summary, TREE_SCHEMA, Tree};
 
-/// A session of agents of these ids and depths that have ended.
+/// Builds a session of completed agents from ids and depths in pre-order.
 pub(crate) fn tree(id: &str, agents: &[(&str, u32)]) -> Tree {
     let mut above: Vec<&str> = Vec::new();
     let agents = agents.iter().map(|(id, depth)| {

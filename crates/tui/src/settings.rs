@@ -1,4 +1,4 @@
-//! How the UI looks and behaves, as its host's settings say.
+//! Settings of the UI, set by its host.
 
 use std::str::FromStr;
 
@@ -7,66 +7,66 @@ use subscope_render::{Detail, Style};
 
 use crate::theme::Palette;
 
-/// What holds when the UI begins.
+/// Initial settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How much is shown.
+    /// Level of detail.
     pub detail: Detail,
-    /// Whether the panel with the tree is there.
+    /// Visibility of the tree panel.
     pub tree: TreePanel,
-    /// What tells a person that looks elsewhere.
+    /// How alerts are signalled.
     pub alerts: Alerts,
-    /// The colours.
+    /// Colour palette.
     pub palette: Palette,
-    /// Colours at all, and characters; its width is nobody's.
+    /// Whether to use colours and Unicode; its width is unused.
     pub style: Style,
-    /// Minutes east of UTC of the clock times shown.
+    /// Time zone of displayed times, in minutes east of UTC.
     pub offset_minutes: i32,
-    /// The command that shows or edits a text.
+    /// Shell command that opens a text file.
     pub editor: Option<String>,
 }
 
-/// Whether the panel with the tree is there.
+/// Visibility of the tree panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreePanel {
-    /// From the first subagent on.
+    /// Shown once the session has a subagent.
     Auto,
-    /// Always.
+    /// Always shown.
     Shown,
-    /// Never, until somebody asks for it.
+    /// Hidden until the user shows it.
     Hidden,
 }
 
-/// What tells a person that looks elsewhere.
+/// How alerts are signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alerts {
-    /// A line on the screen.
+    /// A line in the footer.
     Line,
-    /// Also the terminal's bell.
+    /// Also the terminal bell.
     Bell,
-    /// Also a message through the terminal (OSC 9).
+    /// Also a desktop notification through the terminal (OSC 9).
     Notify,
 }
 
-/// A setting that the UI can change.
+/// A setting that the UI can change and save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// How much is shown.
+    /// Level of detail.
     Detail,
-    /// Whether the panel with the tree is there.
+    /// Visibility of the tree panel.
     Tree,
-    /// The colours.
+    /// Colour palette.
     Theme,
 }
 
-/// The word of a setting's value.
+/// A setting's value as written in the settings file.
 pub type Choice = &'static str;
 
 impl TreePanel {
-    /// Every choice.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Shown, Self::Hidden];
 
-    /// The word of the setting.
+    /// The value as written in the settings file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -77,10 +77,10 @@ impl TreePanel {
 }
 
 impl Alerts {
-    /// Every choice.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Line, Self::Bell, Self::Notify];
 
-    /// The word of the setting.
+    /// The value as written in the settings file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Line => "line",
@@ -90,7 +90,7 @@ impl Alerts {
     }
 }
 
-/// A word that is none of the choices.
+/// A word that is not a value of the setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is none of {allowed}")]
 pub struct ChoiceError {
@@ -98,7 +98,7 @@ pub struct ChoiceError {
     allowed: String,
 }
 
-/// Finds the choice with a word.
+/// Finds the value named `word`.
 pub(crate) fn choose<T: Copy>(
     word: &str,
     all: &[T],
@@ -126,11 +126,11 @@ impl FromStr for Alerts {
     }
 }
 
-/// The clocks that the UI is given: it reads none itself.
+/// Clock functions, injected: the UI reads no clock itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// Milliseconds since 1970.
+    /// Wall clock: milliseconds since 1970.
     pub now_ms: fn() -> Millis,
-    /// Milliseconds that never step, for measuring.
+    /// Monotonic clock in milliseconds.
     pub awake_ms: fn() -> Millis,
 }

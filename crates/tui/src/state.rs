@@ -1,4 +1,4 @@
-//! What the UI knows and shows, as plain data. Only [`crate::update()`] changes it; drawing reads it.
+//! State of the UI as plain data. Only [`crate::update()`] changes it; drawing reads it.
 
 pub mod alerts;
 pub mod logs;
@@ -14,11 +14,11 @@ use subscope_model::{Agent, AgentId, Found, Millis, SessionId, Text, Tree};
 use subscope_render::{Detail, Ink, Row, Timeline};
 
 use self::{
-    alerts::Alerts,
-    logs::{Log, Logs},
+    alerts::AlertLog,
+    logs::{EventLog, EventLogs},
     select::{Filter, Sort},
-    sessions::Sessions,
-    time_travel::Travel,
+    sessions::SessionList,
+    time_travel::TimeTravel,
     trees::Trees,
 };
 use crate::{
@@ -26,94 +26,94 @@ use crate::{
     settings::{Settings, TreePanel},
 };
 
-/// Everything.
+/// The UI's whole state.
 #[derive(Debug)]
-pub struct State {
-    /// How it looks and behaves.
+pub struct UiState {
+    /// Current settings.
     pub settings: Settings,
     /// Columns and rows of the terminal.
     pub size: (u16, u16),
-    /// The time it is.
+    /// Wall clock, milliseconds since 1970.
     pub now_ms: Millis,
-    /// A clock that never steps.
+    /// Monotonic clock in milliseconds.
     pub awake_ms: Millis,
-    /// What fills the main part.
+    /// The view in the main panel.
     pub view: View,
-    /// Where keys go.
+    /// The focused panel.
     pub panel: Panel,
-    /// What lies over everything and takes all keys.
+    /// Modal overlay; takes all keys.
     pub overlay: Option<Overlay>,
     /// The list of sessions.
-    pub sessions: Sessions,
-    /// Sessions' rows.
+    pub sessions: SessionList,
+    /// Agent trees of sessions.
     pub trees: Trees,
-    /// What happened.
-    pub logs: Logs,
-    /// The selected agent of each session that one was selected in.
-    pub chosen: HashMap<SessionId, AgentId>,
-    /// Branches that are folded.
+    /// Event logs of sessions.
+    pub logs: EventLogs,
+    /// The selected agent, for each session in which one was selected.
+    pub selected_agents: HashMap<SessionId, AgentId>,
+    /// Folded branches.
     pub folded: HashSet<(SessionId, AgentId)>,
     /// The order of siblings.
     pub sort: Sort,
-    /// Which agents are shown.
+    /// The filter of agents.
     pub filter: Filter,
-    /// The rows of the tree that is shown, after order, filter and folds.
+    /// Rows of the displayed tree, after sorting, filtering and folding.
     pub rows: Vec<Row>,
-    /// What the detail panel and the feed show.
-    pub reading: Reading,
-    /// The picture against the wall clock; kept while that view is open.
-    pub waterfall: Waterfall,
-    /// Where in time a session is looked at; `None` is now.
-    pub travel: Option<Travel>,
-    /// What somebody should look at.
-    pub alerts: Alerts,
-    /// What was looked for, and the agents that have it.
+    /// Scroll positions and the feed's filters.
+    pub reading: ReadingState,
+    /// State of the timeline view.
+    pub timeline_view: TimelineState,
+    /// Time travel in a session; `None` shows now.
+    pub travel: Option<TimeTravel>,
+    /// Recent alerts.
+    pub alerts: AlertLog,
+    /// The current search and its hits.
     pub search: Search,
-    /// Whether the selection goes along with whoever does something.
+    /// Whether the selection follows the agent that acts.
     pub is_following: bool,
-    /// A line for the person, and until when it stands.
-    pub notice: Option<Notice>,
-    /// What was drawn where, as of the last frame.
+    /// A temporary message in the footer.
+    pub notice: Option<StatusNotice>,
+    /// Layout of the last frame.
     pub drawn: Drawn,
-    /// Whether what stood in the sources at first is known.
+    /// Whether the feed has delivered its initial state.
     pub is_caught_up: bool,
-    /// Whether only one session is looked at, which is played back.
+    /// Whether the UI plays back a single session.
     pub is_replay: bool,
-    /// Questions that are not answered yet.
-    pub asked: Vec<Question>,
-    /// What has to be made anew before the next frame.
+    /// Unanswered questions.
+    pub pending_questions: Vec<Question>,
+    /// Derived parts to rebuild before the next frame.
     pub(crate) dirty: Dirty,
 }
 
-/// What is to be made anew.
+/// Derived parts to rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
     /// The list of sessions.
     pub(crate) sessions: bool,
     /// The rows of the tree.
     pub(crate) rows: bool,
-    /// When questions about the selected session are due, by the clock that never steps.
-    pub(crate) settles_at: Option<Millis>,
+    /// When to load the selected session (debounced), by the monotonic clock.
+    pub(crate) load_at: Option<Millis>,
 }
 
-/// What fills the main part.
+/// A view of the main panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// The tree, and the selected agent.
+    /// Tree and selected agent.
     Agents,
-    /// Everybody against the wall clock.
+    /// Agents on a time axis.
     Timeline,
-    /// Everything that happens.
+    /// Events, a line each.
     Feed,
-    /// Figures.
+    /// Totals of the session.
     Summary,
 }
 
 impl View {
-    /// Every view in the order of its keys.
+    /// All views in the order of their keys.
     pub const ALL: [Self; 4] = [Self::Agents, Self::Timeline, Self::Feed, Self::Summary];
 
-    /// What it is called.
+    /// The tab's title.
     pub fn title(self) -> &'static str {
         match self {
             Self::Agents => "Agents",
@@ -124,169 +124,169 @@ impl View {
     }
 }
 
-/// A part of the screen that keys can go to.
+/// A panel that can have the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Panel {
     /// The list of sessions.
     Sessions,
-    /// The tree, the timeline, the feed or the figures.
+    /// The current [`View`].
     Main,
     /// The selected agent.
     Detail,
 }
 
-/// What lies over everything.
+/// A modal overlay.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Overlay {
-    /// The keys, from that line on.
+    /// Key help, scrolled to this line.
     Help(usize),
-    /// Words to look for.
+    /// Search prompt.
     Search {
-        /// As typed so far.
+        /// The text typed so far.
         text: String,
-        /// In everything that is kept, or here.
-        reach: Reach,
+        /// Where to search.
+        scope: SearchScope,
     },
-    /// Whether to stop that agent.
+    /// Confirmation of a stop request.
     Stop {
-        /// Its session.
+        /// The agent's session.
         session: SessionId,
         /// The agent.
         agent: AgentId,
-        /// What people call it.
+        /// The agent's display name.
         title: String,
     },
-    /// What was found in everything that is kept.
+    /// Results of a history search.
     Hits {
-        /// The words.
+        /// The words searched for.
         words: String,
-        /// The newest first.
+        /// Hits, newest first.
         hits: Vec<Found>,
-        /// The selected one.
+        /// Index of the selected hit.
         at: usize,
     },
 }
 
-/// Where is looked for words.
+/// Where a search looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// In what is shown.
+pub enum SearchScope {
+    /// In the displayed list, tree or feed.
     Here,
-    /// In everything that is kept.
+    /// In all stored sessions.
     History,
 }
 
-/// What the detail panel and the feed show.
+/// Scroll positions, and the feed's filters.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reading {
-    /// Lines that the detail panel is scrolled up from its end.
+pub struct ReadingState {
+    /// Lines by which the detail panel is scrolled up from its end.
     pub up: usize,
-    /// The call that the detail panel is to show, until somebody scrolls.
+    /// Id of the tool call to keep in view until the user scrolls.
     pub call: Option<Text>,
     /// Whose events the feed shows.
-    pub scope: Scope,
-    /// Which kinds.
-    pub kinds: Kinds,
-    /// Only those with this text; in lower case, empty for all.
+    pub scope: FeedScope,
+    /// Which kinds of events the feed shows.
+    pub kinds: EventFilter,
+    /// Text that shown events must contain; lower case, empty for all.
     pub text: String,
-    /// Lines that the feed is scrolled up from its end.
+    /// Lines by which the feed is scrolled up from its end.
     pub feed_up: usize,
-    /// Lines that the summary is scrolled down.
+    /// Lines by which the summary is scrolled down.
     pub summary_down: usize,
 }
 
 /// Whose events the feed shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// The selected session's.
+pub enum FeedScope {
+    /// Events of the selected session.
     #[default]
     Session,
-    /// The selected agent's.
+    /// Events of the selected agent.
     Agent,
-    /// Everybody's.
+    /// Events of all sessions.
     Everything,
 }
 
 /// Which kinds of events the feed shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kinds {
-    /// All.
+pub enum EventFilter {
+    /// All kinds.
     #[default]
     All,
-    /// Calls and their results.
+    /// Tool calls, results and permissions.
     Tools,
-    /// What somebody said.
+    /// Messages, prompts and reasoning.
     Words,
-    /// Beginnings, ends, waits.
+    /// Starts, ends, stalls, retries and waits.
     States,
-    /// What went wrong.
+    /// Failures, denials, stalls, retries and problems.
     Troubles,
 }
 
-/// The picture against the wall clock.
+/// State of the timeline view.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Waterfall {
-    /// The lanes; `None` where nothing has a time.
+pub struct TimelineState {
+    /// Lanes; `None` if nothing has a time, or another view is open.
     pub timeline: Option<Timeline>,
-    /// Twice as close for each step.
+    /// Zoom level: the scale is 2^zoom.
     pub zoom: u32,
-    /// The left edge, where somebody moved it; else the end is in view.
+    /// Left edge after panning; `None` keeps the end in view.
     pub from_ms: Option<Millis>,
 }
 
-/// What was looked for here.
+/// A search in the displayed tree.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Search {
-    /// The text, in lower case; empty for none.
+    /// Search text in lower case; empty for none.
     pub text: String,
-    /// The agents that have it, in the order of the tree.
+    /// Agents that contain it, in tree order.
     pub hits: Vec<AgentId>,
 }
 
-/// A line for the person.
+/// A temporary message in the footer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Notice {
-    /// What it says, safe or not.
+pub struct StatusNotice {
+    /// Message; sanitised when drawn.
     pub text: String,
-    /// Its colour.
+    /// Colour.
     pub ink: Ink,
-    /// Until when it stands, by the clock that never steps.
+    /// Expiry by the monotonic clock.
     pub until_ms: Millis,
 }
 
-/// What was drawn where.
+/// Layout of a frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Drawn {
-    /// Places that a mouse can mean; of several the last one counts.
-    pub spots: Vec<(Rect, Spot)>,
-    /// The first session in sight.
+    /// Mouse targets by area; where several overlap, the last one counts.
+    pub mouse_targets: Vec<(Rect, MouseTarget)>,
+    /// Index of the first visible session.
     pub first_session: usize,
-    /// The first row of the tree or the timeline in sight.
+    /// Index of the first visible row of the tree or timeline.
     pub first_row: usize,
-    /// How far the detail panel can be scrolled up, and its height.
-    pub detail: Extent,
-    /// How far the feed can be scrolled up, and its height.
-    pub feed: Extent,
-    /// How far the summary can be scrolled down, and its height.
-    pub summary: Extent,
-    /// Rows that a page of the list in focus has.
+    /// Scroll range of the detail panel.
+    pub detail: ScrollRange,
+    /// Scroll range of the feed.
+    pub feed: ScrollRange,
+    /// Scroll range of the summary.
+    pub summary: ScrollRange,
+    /// Rows per page of the focused list.
     pub page: usize,
-    /// The time axis: where it begins and how much time a column is.
+    /// Start of the time axis and milliseconds per column.
     pub axis: Option<(Millis, f64)>,
 }
 
-/// How far something can be scrolled.
+/// Scroll range of a panel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    /// Lines at most.
+pub struct ScrollRange {
+    /// Largest scroll offset in lines.
     pub most: usize,
-    /// Lines in sight.
+    /// Visible lines.
     pub height: usize,
 }
 
-/// What a mouse can mean.
+/// Something that can be clicked.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Spot {
+pub enum MouseTarget {
     /// A panel.
     Panel(Panel),
     /// A session in the list.
@@ -294,15 +294,15 @@ pub enum Spot {
     /// An agent's row.
     Agent(AgentId),
     /// An event of an agent.
-    LogEntry(SessionId, AgentId),
-    /// The name of a view.
+    Event(SessionId, AgentId),
+    /// The tab of a view.
     View(View),
-    /// The slider.
+    /// The time slider.
     Slider,
 }
 
-impl State {
-    /// Nothing known yet.
+impl UiState {
+    /// Creates the state of a UI without sessions.
     pub fn new(settings: Settings, size: (u16, u16), now_ms: Millis, awake_ms: Millis) -> Self {
         Self {
             settings,
@@ -312,26 +312,26 @@ impl State {
             view: View::Agents,
             panel: Panel::Main,
             overlay: None,
-            sessions: Sessions::default(),
+            sessions: SessionList::default(),
             trees: Trees::default(),
-            logs: Logs::default(),
-            chosen: HashMap::new(),
+            logs: EventLogs::default(),
+            selected_agents: HashMap::new(),
             folded: HashSet::new(),
             sort: Sort::default(),
             filter: Filter::default(),
             rows: Vec::new(),
-            reading: Reading::default(),
-            waterfall: Waterfall::default(),
+            reading: ReadingState::default(),
+            timeline_view: TimelineState::default(),
             travel: None,
-            alerts: Alerts::default(),
+            alerts: AlertLog::default(),
             search: Search::default(),
             is_following: false,
             notice: None,
             drawn: Drawn::default(),
             is_caught_up: false,
             is_replay: false,
-            asked: Vec::new(),
-            dirty: Dirty { sessions: true, rows: true, settles_at: Some(awake_ms) },
+            pending_questions: Vec::new(),
+            dirty: Dirty { sessions: true, rows: true, load_at: Some(awake_ms) },
         }
     }
 
@@ -340,12 +340,12 @@ impl State {
         self.sessions.selected.as_ref()
     }
 
-    /// The time travel, where the selected session is looked at in another time.
-    pub fn travel(&self) -> Option<&Travel> {
+    /// The time travel, if it is in the selected session.
+    pub fn travel(&self) -> Option<&TimeTravel> {
         self.travel.as_ref().filter(|travel| Some(&travel.session) == self.session())
     }
 
-    /// The selected session's rows, of the moment that is looked at.
+    /// The selected session's tree at the displayed time.
     pub fn tree(&self) -> Option<&Tree> {
         match self.travel() {
             Some(travel) => travel.tree.as_ref(),
@@ -353,20 +353,20 @@ impl State {
         }
     }
 
-    /// The moment that is looked at.
+    /// The displayed time: that of the time travel, else now.
     pub fn moment_ms(&self) -> Millis {
         self.travel().map_or(self.now_ms, |travel| travel.at_ms)
     }
 
     /// The selected session's log.
-    pub fn log(&self) -> Option<&Log> {
-        self.logs.of(self.session()?)
+    pub fn log(&self) -> Option<&EventLog> {
+        self.logs.get(self.session()?)
     }
 
-    /// The id of the selected agent: the root where none was selected.
+    /// Id of the selected agent; the root if none was selected.
     pub fn agent_id(&self) -> Option<AgentId> {
-        let chosen = self.chosen.get(self.session()?).cloned();
-        Some(chosen.unwrap_or_else(|| AgentId::from(AgentId::ROOT)))
+        let selected_agents = self.selected_agents.get(self.session()?).cloned();
+        Some(selected_agents.unwrap_or_else(|| AgentId::from(AgentId::ROOT)))
     }
 
     /// The selected agent.
@@ -375,13 +375,13 @@ impl State {
         self.tree()?.agents.iter().find(|agent| agent.id == id)
     }
 
-    /// The place of the selected agent among the rows.
-    pub fn row_at(&self) -> Option<usize> {
+    /// Index of the selected agent's row.
+    pub fn selected_row(&self) -> Option<usize> {
         let (tree, id) = (self.tree()?, self.agent_id()?);
         self.rows.iter().position(|row| tree.agents.get(row.agent).is_some_and(|agent| agent.id == id))
     }
 
-    /// Whether the panel with the tree is there.
+    /// Whether the tree panel is visible.
     pub fn shows_tree(&self) -> bool {
         match self.settings.tree {
             _ if self.settings.detail == Detail::Off => false,
@@ -391,7 +391,7 @@ impl State {
         }
     }
 
-    /// Whether there is room for the list of sessions beside everything else.
+    /// Whether the session list fits next to the main panel.
     pub fn is_wide(&self) -> bool {
         self.size.0 >= 100
     }

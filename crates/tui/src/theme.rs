@@ -1,4 +1,4 @@
-//! Colours. They say how something stands and nothing else: what is selected or in focus is said by weight and ground.
+//! Colour palettes. Colour means status only; selection and focus are shown by weight and background.
 
 use std::str::FromStr;
 
@@ -7,24 +7,24 @@ use subscope_render::Ink;
 
 use crate::settings::{ChoiceError, choose};
 
-/// A set of colours.
+/// A colour palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
-    /// For a dark ground, of 256 colours.
+    /// For dark backgrounds, 256 colours.
     Dark,
-    /// For a light ground, of 256 colours.
+    /// For light backgrounds, 256 colours.
     Light,
-    /// As far apart as a terminal can.
+    /// High contrast.
     Contrast,
-    /// The sixteen that the terminal's own theme defines.
+    /// The sixteen ANSI colours of the terminal's own theme.
     Sixteen,
 }
 
 impl Palette {
-    /// Every set.
+    /// All palettes.
     pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Contrast, Self::Sixteen];
 
-    /// The word of the setting.
+    /// The value as written in the settings file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Dark => "dark",
@@ -34,7 +34,7 @@ impl Palette {
         }
     }
 
-    /// The next set.
+    /// The next palette, cyclic.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -54,19 +54,19 @@ impl FromStr for Palette {
     }
 }
 
-/// How things look.
+/// Terminal styles of a palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Theme {
     palette: Option<Palette>,
 }
 
 impl Theme {
-    /// The theme of a palette, or of none where there are to be no colours.
+    /// Creates the theme of a palette, or a colourless one.
     pub(crate) fn new(palette: Palette, has_color: bool) -> Self {
         Self { palette: has_color.then_some(palette) }
     }
 
-    /// How a part of a line looks.
+    /// Style of a line part.
     pub(crate) fn ink(self, ink: Option<Ink>) -> Style {
         let plain = Style::new();
         let Some(ink) = ink else { return plain };
@@ -93,7 +93,7 @@ impl Theme {
         }
     }
 
-    /// The ground of what is selected; weaker where the keys go elsewhere.
+    /// Background of the selection; weaker if its panel has no focus.
     pub(crate) fn selected(self, has_focus: bool) -> Style {
         let ground =
             |focused: u8, other: u8| Style::new().bg(Color::Indexed(if has_focus { focused } else { other }));
@@ -109,7 +109,7 @@ impl Theme {
         }
     }
 
-    /// Lines between panels.
+    /// Style of the lines between panels.
     pub(crate) fn rule(self) -> Style {
         match self.palette {
             Some(Palette::Dark) => Style::new().fg(Color::Indexed(239)),
@@ -121,7 +121,7 @@ impl Theme {
     }
 }
 
-/// Running, done, failed, stalled, waiting.
+/// Colours of running, done, failed, stalled, waiting.
 fn inks(palette: Palette) -> [Color; 5] {
     match palette {
         Palette::Dark => [80, 245, 203, 214, 177].map(Color::Indexed),

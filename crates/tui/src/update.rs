@@ -1,11 +1,11 @@
-//! Messages to state: the one place in which anything changes. Pure: what has to be done outside comes back as effects.
+//! Applies messages to the state. Pure: I/O is returned as effects.
 
-mod acts;
+mod actions;
+mod display;
 mod feed;
 mod mouse;
-mod moves;
+mod navigation;
 mod overlay;
-mod shows;
 mod time;
 
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
@@ -15,92 +15,92 @@ use subscope_render::{Ink, chosen_rows, timeline};
 use crate::{
     ask::{Question, Reply},
     keys,
-    state::{Drawn, Notice, Panel, State, View, select::order, sessions::FIRST_SESSIONS},
+    state::{Drawn, Panel, StatusNotice, UiState, View, select::order, sessions::FIRST_SESSIONS},
 };
 
-/// What comes from outside.
+/// An input of the UI.
 #[derive(Debug)]
-pub enum Message {
+pub enum UiMessage {
     /// A key was pressed.
     Key(KeyEvent),
     /// A text was pasted.
     Paste(String),
-    /// The mouse did something.
+    /// A mouse event.
     Mouse(MouseEvent),
-    /// The terminal has another size.
+    /// The terminal was resized to columns, rows.
     Resize(u16, u16),
-    /// The feed told something.
+    /// An update of the feed.
     Feed(Update),
-    /// The feed ends.
-    FeedEnds,
-    /// A question was answered.
+    /// The feed is closed.
+    FeedClosed,
+    /// A reply of the host.
     Reply(Reply),
-    /// Time has passed.
+    /// The clocks advanced.
     Tick {
-        /// The time it is.
+        /// Wall clock, milliseconds since 1970.
         now_ms: Millis,
-        /// A clock that never steps.
+        /// Monotonic clock in milliseconds.
         awake_ms: Millis,
     },
-    /// Something that was to be done outside was not; in words for the person.
+    /// An effect failed; error message for the user.
     Failed(String),
     /// A frame was drawn.
     Drawn(Box<Drawn>),
 }
 
-/// What is to be done outside.
+/// I/O to be done by the main loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Ask.
+    /// Send a question to the host.
     Ask(Question),
-    /// Put a text where the terminal keeps what was copied.
+    /// Set the clipboard.
     Copy(String),
-    /// Show a text in an editor.
+    /// Open a text in the editor or pager.
     Open(String),
-    /// Ring.
+    /// Ring the terminal bell.
     Bell,
-    /// Tell a person that looks elsewhere.
+    /// Send a desktop notification.
     Notify(String),
-    /// Go to sleep.
+    /// Suspend the process (SIGTSTP).
     Suspend,
-    /// End.
+    /// Quit.
     Quit,
 }
 
-/// How long the selection has to rest on a session before it is asked about: who goes through a list means none of it.
-const SETTLE_MS: Millis = 90;
+/// Debounce: a session is loaded once it has been selected this long, so that scrolling through the list loads nothing.
+const DEBOUNCE_MS: Millis = 90;
 
-/// How often the list of what is kept is asked for: a hub that has just begun still reads sessions of before.
+/// Interval of the session query: a hub that has just started is still loading earlier sessions.
 const SESSIONS_MS: Millis = 10_000;
 
-/// For how long a line for the person stands.
+/// Display time of a notice.
 const NOTICE_MS: Millis = 4_000;
 
-/// Takes one message. Returns what is to be done outside, in order.
-pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
+/// Applies one message. Returns the effects to carry out, in order.
+pub fn update(state: &mut UiState, message: UiMessage) -> Vec<Effect> {
     let mut effects = Vec::new();
     match message {
-        Message::Key(key) => effects = on_key(state, key),
-        Message::Paste(text) => overlay::on_paste(state, &text),
-        Message::Mouse(event) => effects = mouse::on_mouse(state, event),
-        Message::Resize(width, height) => state.size = (width, height),
-        Message::Feed(update) => effects = feed::on_update(state, update),
-        Message::FeedEnds => {
+        UiMessage::Key(key) => effects = on_key(state, key),
+        UiMessage::Paste(text) => overlay::on_paste(state, &text),
+        UiMessage::Mouse(event) => effects = mouse::on_mouse(state, event),
+        UiMessage::Resize(width, height) => state.size = (width, height),
+        UiMessage::Feed(update) => effects = feed::on_update(state, update),
+        UiMessage::FeedClosed => {
             state.is_caught_up = true;
-            notice(state, "nothing more will come", Ink::Stalled);
+            show_notice(state, "nothing more will come", Ink::Stalled);
         }
-        Message::Reply(reply) => effects = feed::on_reply(state, reply),
-        Message::Tick { now_ms, awake_ms } => {
+        UiMessage::Reply(reply) => effects = feed::on_reply(state, reply),
+        UiMessage::Tick { now_ms, awake_ms } => {
             (state.now_ms, state.awake_ms) = (now_ms, awake_ms);
             effects = on_tick(state);
         }
-        Message::Failed(words) => notice(state, words, Ink::Failed),
-        Message::Drawn(drawn) => on_drawn(state, *drawn),
+        UiMessage::Failed(words) => show_notice(state, words, Ink::Failed),
+        UiMessage::Drawn(drawn) => on_drawn(state, *drawn),
     }
     effects
 }
 
-fn on_key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
+fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
     if state.overlay.is_some() {
         return overlay::on_key(state, key);
     }
@@ -109,18 +109,18 @@ fn on_key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     use keys::Action as A;
     match action {
         A::Up | A::Down | A::PageUp | A::PageDown | A::First | A::Last | A::Left | A::Right => {
-            moves::along(state, action)
+            navigation::move_selection(state, action)
         }
-        A::NextPanel | A::PreviousPanel | A::Enter | A::Back => moves::between(state, action),
-        A::Agents | A::Timeline | A::Feed | A::Summary => shows::view(state, action),
-        A::Detail | A::Tree | A::Theme => return shows::setting(state, action),
-        A::Fold | A::Sort | A::Filter | A::Scope | A::ZoomIn | A::ZoomOut => shows::change(state, action),
+        A::NextPanel | A::PreviousPanel | A::Enter | A::Back => navigation::move_focus(state, action),
+        A::Agents | A::Timeline | A::Feed | A::Summary => display::view(state, action),
+        A::Detail | A::Tree | A::Theme => return display::setting(state, action),
+        A::Fold | A::Sort | A::Filter | A::Scope | A::ZoomIn | A::ZoomOut => display::change(state, action),
         A::Search | A::NextHit | A::PreviousHit | A::Follow | A::Spawn | A::Alert => {
-            acts::find(state, action)
+            actions::search_or_jump(state, action)
         }
-        A::Stop | A::Open | A::Copy | A::Page | A::Help => return acts::act(state, action),
+        A::Stop | A::Open | A::Copy | A::Page | A::Help => return actions::perform(state, action),
         A::Pause | A::StepBack | A::StepOn | A::JumpBack | A::JumpOn | A::Slower | A::Faster | A::Now => {
-            time::travel(state, action)
+            time::handle(state, action)
         }
         A::Suspend => return vec![Effect::Suspend],
         A::Quit => return vec![Effect::Quit],
@@ -128,64 +128,65 @@ fn on_key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Asks for what is shown and not known, once the selection rests, and lets time go on.
-fn on_tick(state: &mut State) -> Vec<Effect> {
+/// Expires the notice, queries the session list, loads the selected session if due, and advances playback.
+fn on_tick(state: &mut UiState) -> Vec<Effect> {
     let mut effects = Vec::new();
     if state.notice.as_ref().is_some_and(|notice| notice.until_ms <= state.awake_ms) {
         state.notice = None;
     }
-    let is_old = state.awake_ms - state.sessions.asked_ms >= SESSIONS_MS;
-    if !state.is_replay && (state.sessions.asked == 0 || is_old) {
-        state.sessions.asked = state.sessions.asked.max(FIRST_SESSIONS);
-        state.sessions.asked_ms = state.awake_ms;
-        let question = Question::Sessions(state.sessions.asked);
+    let is_old = state.awake_ms - state.sessions.queried_ms >= SESSIONS_MS;
+    if !state.is_replay && (state.sessions.limit == 0 || is_old) {
+        state.sessions.limit = state.sessions.limit.max(FIRST_SESSIONS);
+        state.sessions.queried_ms = state.awake_ms;
+        let question = Question::Sessions(state.sessions.limit);
         ask(state, &mut effects, question);
     }
-    if state.dirty.settles_at.is_some_and(|due| due <= state.awake_ms) {
-        state.dirty.settles_at = None;
-        settle(state, &mut effects);
+    if state.dirty.load_at.is_some_and(|due| due <= state.awake_ms) {
+        state.dirty.load_at = None;
+        load_selected(state, &mut effects);
     }
-    time::go_on(state, &mut effects);
+    time::advance(state, &mut effects);
     effects
 }
 
-/// Asks for the selected session's rows and for what happened in it, as far as that is not known.
-fn settle(state: &mut State, effects: &mut Vec<Effect>) {
+/// Loads the selected session's tree and events if missing, and more of the session list near its end.
+fn load_selected(state: &mut UiState, effects: &mut Vec<Effect>) {
     let Some(session) = state.session().cloned() else { return };
     if state.trees.get(&session).is_none() {
         ask(state, effects, Question::Tree(session.clone()));
     }
-    if state.log().is_none_or(|log| !log.is_whole) {
+    if state.log().is_none_or(|log| !log.is_complete) {
         ask(state, effects, Question::Events(session));
     }
-    let is_near_end = state.sessions.place().is_some_and(|place| place + 40 > state.sessions.rows.len());
+    let is_near_end =
+        state.sessions.selected_index().is_some_and(|place| place + 40 > state.sessions.rows.len());
     if is_near_end && state.sessions.has_more() {
-        state.sessions.asked *= 4;
-        let more = Question::Sessions(state.sessions.asked);
+        state.sessions.limit *= 4;
+        let more = Question::Sessions(state.sessions.limit);
         ask(state, effects, more);
     }
 }
 
-/// Asks something that is not being asked already.
-pub(crate) fn ask(state: &mut State, effects: &mut Vec<Effect>, question: Question) {
-    if !state.asked.contains(&question) {
-        state.asked.push(question.clone());
+/// Asks a question unless the same one is pending.
+pub(crate) fn ask(state: &mut UiState, effects: &mut Vec<Effect>, question: Question) {
+    if !state.pending_questions.contains(&question) {
+        state.pending_questions.push(question.clone());
         effects.push(Effect::Ask(question));
     }
 }
 
-/// Has the selected session asked about soon.
-pub(crate) fn settle_soon(state: &mut State) {
+/// Schedules the loading of the selected session, debounced.
+pub(crate) fn schedule_load(state: &mut UiState) {
     state.dirty.rows = true;
-    state.dirty.settles_at = Some(state.awake_ms + SETTLE_MS);
+    state.dirty.load_at = Some(state.awake_ms + DEBOUNCE_MS);
 }
 
-/// Shows a line to the person for a while.
-pub(crate) fn notice(state: &mut State, text: impl Into<String>, ink: Ink) {
-    state.notice = Some(Notice { text: text.into(), ink, until_ms: state.awake_ms + NOTICE_MS });
+/// Shows a notice in the footer.
+pub(crate) fn show_notice(state: &mut UiState, text: impl Into<String>, ink: Ink) {
+    state.notice = Some(StatusNotice { text: text.into(), ink, until_ms: state.awake_ms + NOTICE_MS });
 }
 
-fn on_drawn(state: &mut State, drawn: Drawn) {
+fn on_drawn(state: &mut UiState, drawn: Drawn) {
     let reading = &mut state.reading;
     reading.up = reading.up.min(drawn.detail.most);
     reading.feed_up = reading.feed_up.min(drawn.feed.most);
@@ -193,15 +194,15 @@ fn on_drawn(state: &mut State, drawn: Drawn) {
     state.drawn = drawn;
 }
 
-/// Makes anew what messages have made stale. To be called before a frame, after all messages that are there.
-pub fn refresh(state: &mut State) {
+/// Rebuilds derived state that messages made stale. Call before each frame, after all pending messages.
+pub fn refresh(state: &mut UiState) {
     if state.dirty.sessions {
         let before = state.sessions.selected.clone();
-        state.sessions.gather(&state.trees);
+        state.sessions.rebuild(&state.trees);
         state.dirty.sessions = false;
         if state.sessions.selected != before {
             state.dirty.rows = true;
-            state.dirty.settles_at = Some(state.awake_ms);
+            state.dirty.load_at = Some(state.awake_ms);
         }
     }
     if state.dirty.rows {
@@ -210,16 +211,16 @@ pub fn refresh(state: &mut State) {
     }
     if state.view == View::Timeline {
         let now = state.moment_ms();
-        state.waterfall.timeline = state.tree().and_then(|tree| timeline(tree, Some(now)));
+        state.timeline_view.timeline = state.tree().and_then(|tree| timeline(tree, Some(now)));
     } else {
-        state.waterfall.timeline = None;
+        state.timeline_view.timeline = None;
     }
     if state.panel == Panel::Detail && matches!(state.view, View::Feed | View::Summary) {
         state.panel = Panel::Main;
     }
 }
 
-fn refresh_rows(state: &mut State) {
+fn refresh_rows(state: &mut UiState) {
     let Some(tree) = state.tree() else {
         state.rows.clear();
         return;
@@ -230,20 +231,20 @@ fn refresh_rows(state: &mut State) {
         |agent: &subscope_model::Agent| state.folded.contains(&(session.clone(), agent.id.clone()));
     let rows = chosen_rows(tree, &order(tree, state.sort), &|agent| filter.has(agent), &is_folded);
     let text = state.search.text.clone();
-    let hits = acts::hits(tree, &rows, &text);
+    let hits = actions::hits(tree, &rows, &text);
     state.rows = rows;
     state.search.hits = hits;
-    // A selection that is folded or filtered away goes to what is above it.
-    if state.row_at().is_none() {
+    // If the selected agent is folded or filtered away, select its nearest visible ancestor.
+    if state.selected_row().is_none() {
         let above = state.tree().and_then(|tree| visible_above(state, tree));
         if let (Some(session), Some(agent)) = (state.session().cloned(), above) {
-            state.chosen.insert(session, agent);
+            state.selected_agents.insert(session, agent);
         }
     }
 }
 
-/// The nearest agent above the selected one that has a row.
-fn visible_above(state: &State, tree: &subscope_model::Tree) -> Option<subscope_model::AgentId> {
+/// The nearest ancestor of the selected agent that has a row, else the first row.
+fn visible_above(state: &UiState, tree: &subscope_model::Tree) -> Option<subscope_model::AgentId> {
     let is_visible =
         |id: &subscope_model::AgentId| state.rows.iter().any(|row| tree.agents[row.agent].id == *id);
     let mut at = state.agent();

@@ -1,4 +1,4 @@
-//! State to a screen. Pure: nothing is changed; where things were drawn comes back as [`Drawn`].
+//! Draws the state. Pure: the layout of the frame is returned as [`Drawn`].
 
 mod detail;
 mod feed;
@@ -14,57 +14,57 @@ mod tree;
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use self::paint::Canvas;
-use crate::state::{Drawn, Panel, Spot, State, View};
+use crate::state::{Drawn, MouseTarget, Panel, UiState, View};
 
-/// Below this height every row counts: the panels stand one at a time.
+/// Below this terminal height, panels are shown one at a time.
 const LOW: u16 = 15;
 
-/// From this width on the selected agent stands beside the tree.
+/// From this terminal width on, tree and detail panel are side by side.
 const VERY_WIDE: u16 = 170;
 
-/// Draws everything.
-pub fn view(state: &State, area: Rect, buffer: &mut Buffer) -> Drawn {
+/// Draws a frame and returns its layout.
+pub fn view(state: &UiState, area: Rect, buffer: &mut Buffer) -> Drawn {
     let mut canvas = Canvas::new(state, buffer);
     if area.width < 20 || area.height < 6 {
         canvas.text(area.x, area.y, area.width, "larger, please");
         return canvas.into_drawn();
     }
-    let places = Places::of(state, area);
-    frame::header(state, places.header, &mut canvas);
-    if let Some(area) = places.sessions {
+    let layout = ScreenLayout::of(state, area);
+    frame::header(state, layout.header, &mut canvas);
+    if let Some(area) = layout.sessions {
         sessions::draw(state, area, &mut canvas);
     }
-    if let Some(x) = places.divider {
+    if let Some(x) = layout.divider {
         canvas.vertical_rule(
             x,
-            places.header.bottom(),
-            places.footer.y - places.slider.map_or(0, |slider| slider.height),
+            layout.header.bottom(),
+            layout.footer.y - layout.slider.map_or(0, |slider| slider.height),
         );
     }
-    if let Some(area) = places.main {
+    if let Some(area) = layout.main {
         main_part(state, area, &mut canvas);
     }
-    if let Some(area) = places.slider {
+    if let Some(area) = layout.slider {
         frame::slider(state, area, &mut canvas);
     }
-    frame::footer(state, places.footer, &mut canvas);
+    frame::footer(state, layout.footer, &mut canvas);
     overlay::draw(state, area, &mut canvas);
     canvas.into_drawn()
 }
 
-/// Where the parts of the screen stand.
-struct Places {
+/// Areas of the screen.
+struct ScreenLayout {
     header: Rect,
     sessions: Option<Rect>,
-    /// The column of the line between the sessions and the rest.
+    /// Column of the line between session list and main panel.
     divider: Option<u16>,
     main: Option<Rect>,
     slider: Option<Rect>,
     footer: Rect,
 }
 
-impl Places {
-    fn of(state: &State, area: Rect) -> Self {
+impl ScreenLayout {
+    fn of(state: &UiState, area: Rect) -> Self {
         let header = Rect { height: 1, ..area };
         let footer = Rect { y: area.bottom() - 1, height: 1, ..area };
         let slider = state.travel().map(|_| Rect { y: area.bottom() - 2, height: 1, ..area });
@@ -86,7 +86,7 @@ impl Places {
     }
 }
 
-fn main_part(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+fn main_part(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     frame::tabs(state, Rect { height: 1, ..area }, canvas);
     let area = Rect { y: area.y + 1, height: area.height - 1, ..area };
     if state.tree().is_none() {
@@ -118,13 +118,13 @@ fn main_part(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// Draws a picture of the wanted height, as far as there is room, and below it the selected agent.
+/// Draws the main view at its wanted height, as far as there is room, and the detail panel below it.
 fn stacked(
-    state: &State,
+    state: &UiState,
     area: Rect,
     canvas: &mut Canvas<'_>,
     wanted: u16,
-    draw: fn(&State, Rect, &mut Canvas<'_>),
+    draw: fn(&UiState, Rect, &mut Canvas<'_>),
 ) {
     if area.height < LOW - 3 {
         match state.panel {
@@ -133,7 +133,7 @@ fn stacked(
         }
         return;
     }
-    // What is in focus gets more of what there is to share.
+    // The focused panel gets more of the height.
     let share = if state.panel == Panel::Detail { 40 } else { 58 };
     let most = (u32::from(area.height) * share / 100) as u16;
     let height = wanted.clamp(4, most.max(4));
@@ -142,9 +142,9 @@ fn stacked(
     detail::draw(state, below, canvas);
 }
 
-/// Marks an area as a panel's.
-fn mark(canvas: &mut Canvas<'_>, area: Rect, panel: Panel) {
-    canvas.spot(area, Spot::Panel(panel));
+/// Makes an area clickable as a panel.
+fn add_panel_target(canvas: &mut Canvas<'_>, area: Rect, panel: Panel) {
+    canvas.add_mouse_target(area, MouseTarget::Panel(panel));
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! Copying through the terminal (OSC 52): works over SSH and inside tmux, where no other clipboard is in reach.
+//! Copy to the clipboard through the terminal (OSC 52): also works over SSH and inside tmux.
 
-/// Terminals take about so much at once (xterm: 100,000 bytes in all).
-const MOST_BYTES: usize = 74_000;
+/// Most text bytes of one sequence: base64 of 74,000 bytes stays below xterm's limit of 100,000.
+const MAX_BYTES: usize = 74_000;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Returns the sequence that puts a text into the clipboard.
+/// Returns the escape sequence that sets the clipboard; longer texts are cut.
 pub(super) fn sequence(text: &str) -> String {
-    let mut end = text.len().min(MOST_BYTES);
+    let mut end = text.len().min(MAX_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     format!("\u{1b}]52;c;{}\u{7}", base64(&text.as_bytes()[..end]))
 }
 
-/// RFC 4648, section 4.
+/// Base64 with padding (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -1,4 +1,4 @@
-//! The terminal: taken over, and given back as it was on every way out.
+//! Terminal setup and restore (raw mode, alternate screen, mouse), on every exit path.
 
 use std::{
     io::{self, Write},
@@ -24,31 +24,31 @@ use ratatui::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
-/// Begins a frame that terminals show at once, and ends it (synchronized output); those that do not know it pass over it.
+/// Synchronized output (DEC mode 2026): the terminal shows the frame at once; terminals without it ignore the sequence.
 const BEGIN_FRAME: &str = "\u{1b}[?2026h";
 const END_FRAME: &str = "\u{1b}[?2026l";
 
-/// The longest message that is told through the terminal.
-const MOST_MESSAGE: usize = 120;
+/// Most characters of a desktop notification.
+const MAX_NOTIFICATION: usize = 120;
 
-/// How long the program may take to end in its own way after a signal. Keys are waited for in a library that never returns from
-/// a terminal that is gone (crossterm 0.29 reads its end for ever), and whoever answers may be in a long question.
+/// Time for a clean shutdown after a signal, before the process is ended. The main loop may hang: crossterm 0.29 reads the
+/// end-of-file of a closed terminal for ever, and the host may be busy with a long question.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Signals that end programs: the loop sees them and ends in its own way.
-pub(super) struct Signals {
+/// Receiver of SIGTERM, SIGHUP, SIGINT and SIGQUIT, polled by the main loop.
+pub(super) struct SignalListener {
     number: Arc<AtomicI32>,
 }
 
-impl Signals {
-    /// Listens from now on, on a thread that ends the process where the loop does not.
+impl SignalListener {
+    /// Installs the handlers and a thread that ends the process [`GRACE`] after a signal.
     pub(super) fn listen() -> io::Result<Self> {
         let number = Arc::new(AtomicI32::new(0));
         let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT])?;
-        let told = Arc::clone(&number);
+        let received = Arc::clone(&number);
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             let Some(signal) = signals.forever().next() else { return };
-            told.store(signal, Ordering::Release);
+            received.store(signal, Ordering::Release);
             std::thread::sleep(GRACE);
             restore();
             std::process::exit(128 + signal);
@@ -56,13 +56,13 @@ impl Signals {
         Ok(Self { number })
     }
 
-    /// The signal that has come, if any.
+    /// The received signal, if any.
     pub(super) fn pending(&self) -> Option<i32> {
         Some(self.number.load(Ordering::Acquire)).filter(|number| *number != 0)
     }
 }
 
-/// A terminal that is taken over, until this is dropped.
+/// The terminal in full-screen mode; restored on drop.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<io::BufWriter<io::Stdout>>>,
 }
@@ -71,16 +71,16 @@ impl Screen {
     pub(super) fn enter() -> io::Result<Self> {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // What the panic says is to be read.
-            let _ = leave();
+            // Restored first, so that the panic message stays visible.
+            let _ = leave_full_screen();
             before(panic);
         }));
-        take_over()?;
-        // One write a frame.
+        enter_full_screen()?;
+        // Large enough for one write per frame.
         let out = io::BufWriter::with_capacity(256 << 10, io::stdout());
         let terminal = Terminal::new(CrosstermBackend::new(out)).inspect_err(|_| {
-            // That it cannot be drawn on is what is told.
-            let _ = leave();
+            // The first error is reported.
+            let _ = leave_full_screen();
         })?;
         Ok(Self { terminal })
     }
@@ -91,8 +91,8 @@ impl Screen {
     }
 
     pub(super) fn draw(&mut self, mut work: impl FnMut(Rect, &mut Buffer)) -> io::Result<()> {
-        // Whoever ends the process may have given it back already.
-        if !IS_TAKEN.load(Ordering::Acquire) {
+        // The signal thread may have restored the terminal already.
+        if !IS_FULL_SCREEN.load(Ordering::Acquire) {
             return Ok(());
         }
         self.terminal.backend_mut().write_all(BEGIN_FRAME.as_bytes())?;
@@ -100,81 +100,81 @@ impl Screen {
         self.write(END_FRAME)
     }
 
-    /// Writes a sequence that draws nothing.
+    /// Writes a control sequence and flushes.
     pub(super) fn write(&mut self, sequence: &str) -> io::Result<()> {
         let out = self.terminal.backend_mut();
         out.write_all(sequence.as_bytes())?;
         Write::flush(out)
     }
 
-    /// Sleeps until somebody wakes the program.
+    /// Restores the terminal, stops the process (SIGTSTP), and returns to full-screen mode on resume.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
-        leave()?;
+        leave_full_screen()?;
         signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
-        self.return_to()
+        self.resume()
     }
 
-    /// Shows a text in another program. Returns what went wrong, for the person.
+    /// Shows a text in the editor or pager. Returns an error message for the user.
     pub(super) fn open(&mut self, text: &str, editor: Option<&str>) -> io::Result<Option<String>> {
-        leave()?;
-        let outcome = show(text, editor);
-        self.return_to()?;
+        leave_full_screen()?;
+        let outcome = open_in_editor(text, editor);
+        self.resume()?;
         Ok(outcome.err().map(|error| format!("cannot open it: {error}")))
     }
 
-    fn return_to(&mut self) -> io::Result<()> {
-        take_over()?;
+    fn resume(&mut self) -> io::Result<()> {
+        enter_full_screen()?;
         self.terminal.clear()
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that has gone needs nothing.
-        let _ = leave();
+        // The terminal may be closed already.
+        let _ = leave_full_screen();
     }
 }
 
-/// Whether the terminal is taken over: it is given back once, whoever is first.
-static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// Whether the terminal is in full-screen mode. Main loop, panic hook and signal thread race to restore it once.
+static IS_FULL_SCREEN: AtomicBool = AtomicBool::new(false);
 
-fn take_over() -> io::Result<()> {
+fn enter_full_screen() -> io::Result<()> {
     terminal::enable_raw_mode()?;
-    IS_TAKEN.store(true, Ordering::Release);
+    IS_FULL_SCREEN.store(true, Ordering::Release);
     let entered =
         execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, EnableBracketedPaste, Hide);
     entered.inspect_err(|_| {
-        // The first error is the one to tell.
-        let _ = leave();
+        // The first error is reported.
+        let _ = leave_full_screen();
     })
 }
 
-/// Gives the terminal back, for whoever ends the process while the UI runs. Harmless where it was given back already.
+/// Restores the terminal; to be called before ending the process while the UI runs. Idempotent.
 pub fn restore() {
-    // There is nobody left to tell.
-    let _ = leave();
+    // The process is ending: an error cannot be shown.
+    let _ = leave_full_screen();
 }
 
-fn leave() -> io::Result<()> {
-    if !IS_TAKEN.swap(false, Ordering::AcqRel) {
+fn leave_full_screen() -> io::Result<()> {
+    if !IS_FULL_SCREEN.swap(false, Ordering::AcqRel) {
         return Ok(());
     }
-    // Cleared first: a tmux pane that was resized meanwhile keeps lines of what it should forget (observed: tmux 3.3a).
+    // Cleared first: a tmux pane that was resized meanwhile keeps lines of the alternate screen (observed: tmux 3.3a).
     let clear = terminal::Clear(terminal::ClearType::All);
     let left =
         execute!(io::stdout(), clear, DisableBracketedPaste, DisableMouseCapture, LeaveAlternateScreen, Show);
     terminal::disable_raw_mode().and(left)
 }
 
-/// Writes the text into a file of its own and shows it with the command, which may have options.
-fn show(text: &str, editor: Option<&str>) -> io::Result<()> {
+/// Writes the text to a temporary file and opens it with `editor`, a shell command.
+fn open_in_editor(text: &str, editor: Option<&str>) -> io::Result<()> {
     let Some(editor) = editor else {
         return Err(io::Error::other("neither EDITOR nor PAGER is set"));
     };
     let mut file = tempfile::Builder::new().prefix("subscope-").suffix(".txt").tempfile()?;
     file.write_all(text.as_bytes())?;
     file.flush()?;
-    // As git and others do it: the variable is a command of the shell.
+    // Like git: EDITOR is a shell command that may have options.
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file.path())
@@ -183,10 +183,10 @@ fn show(text: &str, editor: Option<&str>) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{editor} ended with {status}"))) }
 }
 
-/// Returns the sequence that tells something to a person that looks elsewhere (OSC 9), with nothing in it that acts.
+/// Returns the escape sequence of a desktop notification (OSC 9), without control characters in `words`.
 pub(super) fn notification(words: &str) -> String {
     let words: String =
-        words.chars().filter(|character| !character.is_control()).take(MOST_MESSAGE).collect();
+        words.chars().filter(|character| !character.is_control()).take(MAX_NOTIFICATION).collect();
     format!("\u{1b}]9;{words}\u{7}")
 }
 

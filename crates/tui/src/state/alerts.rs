@@ -1,60 +1,60 @@
-//! What somebody should look at, as rows tell it.
+//! Alerts, derived from changes of agent rows.
 
 use std::collections::VecDeque;
 
 use subscope_model::{Agent, AgentId, AgentStatus, Flag, Millis, SessionId, Tree};
 use subscope_render::Ink;
 
-/// How many alerts are kept.
-const MOST: usize = 50;
+/// Most alerts stored.
+const MAX_ALERTS: usize = 50;
 
-/// For how long an alert stands on the screen.
+/// Display time of an alert.
 const SHOWN_MS: Millis = 12_000;
 
-/// What somebody should look at, the newest last.
+/// Recent alerts, newest last.
 #[derive(Debug, Default)]
-pub struct Alerts {
+pub struct AlertLog {
     all: VecDeque<Alert>,
 }
 
-/// Something to look at.
+/// An alert about an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alert {
-    /// Whose session.
+    /// The agent's session.
     pub session: SessionId,
-    /// Who.
+    /// The agent.
     pub agent: AgentId,
-    /// What people call it.
+    /// The agent's display name.
     pub title: String,
-    /// What is the matter.
+    /// What happened, as a predicate of the title.
     pub what: &'static str,
-    /// In which colour.
+    /// Colour.
     pub ink: Ink,
-    /// When it was told, by the clock that never steps.
+    /// When it was raised, by the monotonic clock.
     pub at_ms: Millis,
 }
 
-impl Alerts {
-    /// Adds alerts.
+impl AlertLog {
+    /// Adds alerts and drops the oldest beyond [`MAX_ALERTS`].
     pub fn add(&mut self, alerts: Vec<Alert>) {
         self.all.extend(alerts);
-        let surplus = self.all.len().saturating_sub(MOST);
+        let surplus = self.all.len().saturating_sub(MAX_ALERTS);
         self.all.drain(..surplus);
     }
 
-    /// The newest one.
+    /// The newest alert.
     pub fn newest(&self) -> Option<&Alert> {
         self.all.back()
     }
 
-    /// The one that is shown at a moment, and how many others came within the same time.
+    /// The newest alert if it is still displayed, and how many others were raised within the display time.
     pub fn shown(&self, awake_ms: Millis) -> Option<(&Alert, usize)> {
         let newest = self.all.back()?;
         let recent = self.all.iter().filter(|alert| awake_ms - alert.at_ms < SHOWN_MS).count();
         (recent > 0).then(|| (newest, recent - 1))
     }
 
-    /// Takes the shown ones from the screen.
+    /// Hides all alerts.
     pub fn dismiss(&mut self) {
         for alert in &mut self.all {
             alert.at_ms = Millis::MIN / 2;
@@ -62,8 +62,8 @@ impl Alerts {
     }
 }
 
-/// Returns what is new in an agent's row that somebody should look at.
-pub fn news(tree: &Tree, before: Option<&Agent>, now: &Agent, awake_ms: Millis) -> Vec<Alert> {
+/// Returns the alerts that a changed agent row raises.
+pub fn raised_alerts(tree: &Tree, before: Option<&Agent>, now: &Agent, awake_ms: Millis) -> Vec<Alert> {
     let alert = |what, ink| Alert {
         session: tree.session.id.clone(),
         agent: now.id.clone(),
@@ -90,13 +90,13 @@ pub fn news(tree: &Tree, before: Option<&Agent>, now: &Agent, awake_ms: Millis) 
     match now.status {
         AgentStatus::Failed if was_live => alerts.push(alert("failed", Ink::Failed)),
         AgentStatus::Lost if was_live => alerts.push(alert("is lost", Ink::Stalled)),
-        // Each subagent of a foreground call is a step of its parent: only what somebody waits for is told.
+        // A foreground subagent is a step of its parent: only the end of root and background agents is an alert.
         AgentStatus::Completed if was_live && (now.id.is_root() || now.background) => {
             alerts.push(alert("has finished", Ink::Done));
         }
         _ => {}
     }
-    if super::trees::asks(now) && !before.is_some_and(super::trees::asks) {
+    if super::trees::waits_for_permission(now) && !before.is_some_and(super::trees::waits_for_permission) {
         alerts.push(alert("waits for your permission", Ink::Waiting));
     }
     alerts
@@ -115,7 +115,7 @@ mod tests {
         let failed = Agent { status: AgentStatus::Failed, ..stalled.clone() };
         let root = Agent { status: AgentStatus::Running, ..tree.agents[0].clone() };
         let of = |before: &Agent, now: &Agent| {
-            news(&tree, Some(before), now, 0).iter().map(|alert| alert.what).collect::<Vec<_>>()
+            raised_alerts(&tree, Some(before), now, 0).iter().map(|alert| alert.what).collect::<Vec<_>>()
         };
         assert_eq!(of(&running, &stalled), ["is stalled"]);
         assert_eq!(of(&stalled, &stalled), Vec::<&str>::new());
@@ -128,12 +128,12 @@ mod tests {
     fn alerts_leave_the_screen_after_a_while_and_are_bounded() {
         let tree = samples::tree("s", &[("root", 0)]);
         let root = Agent { status: AgentStatus::Running, ..tree.agents[0].clone() };
-        let mut alerts = Alerts::default();
-        for at in 0..MOST as i64 + 5 {
-            alerts.add(news(&tree, Some(&root), &tree.agents[0], at));
+        let mut alerts = AlertLog::default();
+        for at in 0..MAX_ALERTS as i64 + 5 {
+            alerts.add(raised_alerts(&tree, Some(&root), &tree.agents[0], at));
         }
-        assert_eq!(alerts.all.len(), MOST);
-        assert_eq!(alerts.shown(60).map(|(_, more)| more), Some(MOST - 1));
+        assert_eq!(alerts.all.len(), MAX_ALERTS);
+        assert_eq!(alerts.shown(60).map(|(_, more)| more), Some(MAX_ALERTS - 1));
         assert_eq!(alerts.shown(100_000), None);
         alerts.dismiss();
         assert_eq!((alerts.shown(60), alerts.newest().is_some()), (None, true));

@@ -1,27 +1,27 @@
-//! Which rows of a tree are shown, in which order.
+//! Sort order and filter of a tree's rows.
 
 use std::cmp::Reverse;
 
 use subscope_model::{Agent, AgentStatus, Flag, Tree};
 
-use super::trees::asks;
+use super::trees::waits_for_permission;
 
 /// The order of siblings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// By their begin.
+    /// By start time.
     #[default]
     Start,
-    /// Whoever did something last first.
+    /// By last activity, newest first.
     Activity,
-    /// The dearest first, with all below.
+    /// By cost of the subtree, highest first.
     Cost,
-    /// Whoever worked longest first.
+    /// By duration, longest first.
     Time,
 }
 
 impl Sort {
-    /// The next order.
+    /// The next order, cyclic.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -32,7 +32,7 @@ impl Sort {
         }
     }
 
-    /// In a few words.
+    /// The display text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "by start",
@@ -43,20 +43,20 @@ impl Sort {
     }
 }
 
-/// Which agents are shown.
+/// A filter of agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
-    /// All.
+    /// All agents.
     #[default]
     All,
-    /// Those at work.
+    /// Running agents.
     Running,
-    /// Those that failed, are in trouble or wait for a person.
+    /// Agents that failed, are lost or flagged, or wait for a permission.
     Troubled,
 }
 
 impl Filter {
-    /// The next choice.
+    /// The next filter, cyclic.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -66,7 +66,7 @@ impl Filter {
         }
     }
 
-    /// In a few words.
+    /// The display text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::All => "all agents",
@@ -75,20 +75,20 @@ impl Filter {
         }
     }
 
-    /// Whether an agent is one of them.
+    /// Whether an agent passes the filter.
     pub fn has(self, agent: &Agent) -> bool {
         match self {
             Self::All => true,
             Self::Running => agent.status.is_live(),
             Self::Troubled => {
                 let is_bad = matches!(agent.status, AgentStatus::Failed | AgentStatus::Lost);
-                is_bad || asks(agent) || agent.flags.iter().any(|flag| is_trouble(*flag))
+                is_bad || waits_for_permission(agent) || agent.flags.iter().any(|flag| is_trouble(*flag))
             }
         }
     }
 }
 
-/// Whether a flag asks somebody to look.
+/// Whether a flag means trouble.
 pub fn is_trouble(flag: Flag) -> bool {
     match flag {
         Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,
@@ -96,13 +96,13 @@ pub fn is_trouble(flag: Flag) -> bool {
     }
 }
 
-/// Returns the agents of a tree by index, in pre-order, siblings in the order asked for.
+/// Returns indices of a tree's agents in pre-order, siblings sorted.
 pub fn order(tree: &Tree, sort: Sort) -> Vec<usize> {
     let agents = &tree.agents;
     if sort == Sort::Start {
         return (0..agents.len()).collect();
     }
-    // Children by parent: by depth alone, as rows are drawn.
+    // Children by parent, derived from the depth alone, as rows are drawn.
     let mut below: Vec<Vec<usize>> = vec![Vec::new(); agents.len()];
     let (mut tops, mut above): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     for (at, agent) in agents.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The list of sessions: those at work first, then by their last event.
+//! The list of sessions: live ones first, then by last event.
 
 use std::collections::HashMap;
 
@@ -6,69 +6,69 @@ use subscope_model::{Millis, SessionId, SessionRow, SessionStatus};
 
 use super::trees::Trees;
 
-/// How many sessions are asked for at first. A screen shows some dozens.
+/// Initial limit of the session query. A screen shows some dozens.
 pub const FIRST_SESSIONS: usize = 200;
 
 /// The list of sessions.
 #[derive(Debug, Default)]
-pub struct Sessions {
-    /// As they are shown.
+pub struct SessionList {
+    /// Displayed rows, in order.
     pub rows: Vec<SessionRow>,
-    /// The selected one.
+    /// The selected session.
     pub selected: Option<SessionId>,
-    /// Those that are kept, as last asked for.
+    /// Stored sessions, as of the last reply.
     pub history: Vec<SessionRow>,
-    /// How many were asked for.
-    pub asked: usize,
-    /// When they were last asked for, by the clock that never steps.
-    pub asked_ms: Millis,
-    /// Whether a person has selected one.
-    pub is_chosen: bool,
+    /// Limit of the last query; 0 before the first.
+    pub limit: usize,
+    /// Time of the last query, by the monotonic clock.
+    pub queried_ms: Millis,
+    /// Whether the user has selected a session.
+    pub is_user_choice: bool,
 }
 
-impl Sessions {
-    /// Makes the list anew of what is kept and of what the feed tells.
-    pub fn gather(&mut self, trees: &Trees) {
+impl SessionList {
+    /// Rebuilds the rows from stored sessions and subscribed trees.
+    pub fn rebuild(&mut self, trees: &Trees) {
         let mut rows: HashMap<&SessionId, SessionRow> =
             self.history.iter().map(|row| (&row.id, row.clone())).collect();
-        let fed: Vec<SessionRow> = trees.fed().map(SessionRow::of).collect();
-        for row in &fed {
+        let subscribed: Vec<SessionRow> = trees.subscribed().map(SessionRow::of).collect();
+        for row in &subscribed {
             rows.insert(&row.id, row.clone());
         }
         let mut rows: Vec<SessionRow> = rows.into_values().collect();
-        // What is kept may say that a session lives which nobody follows any more: only what is fed is at work.
+        // A stored row may still be live although no source follows the session any more: only subscribed sessions are live.
         for row in &mut rows {
-            if !trees.is_fed(&row.id) {
+            if !trees.is_subscribed(&row.id) {
                 row.status = SessionStatus::Ended;
             }
         }
         rows.sort_by_key(|row| (row.status == SessionStatus::Ended, row.place()));
         self.rows = rows;
-        // Until somebody selects one, whoever is at work is what is looked at.
+        // Until the user selects one, a live session replaces a selected one that has ended.
         let is_over = self.row().is_some_and(|row| row.status == SessionStatus::Ended);
-        let works = self.rows.first().filter(|row| row.status == SessionStatus::Live);
-        if let Some(first) = works.filter(|_| is_over && !self.is_chosen) {
+        let first_live = self.rows.first().filter(|row| row.status == SessionStatus::Live);
+        if let Some(first) = first_live.filter(|_| is_over && !self.is_user_choice) {
             self.selected = Some(first.id.clone());
         }
-        if self.place().is_none() {
+        if self.selected_index().is_none() {
             self.selected = self.selected.take().or_else(|| self.rows.first().map(|row| row.id.clone()));
         }
     }
 
-    /// The place of the selected session.
-    pub fn place(&self) -> Option<usize> {
+    /// Index of the selected session.
+    pub fn selected_index(&self) -> Option<usize> {
         let selected = self.selected.as_ref()?;
         self.rows.iter().position(|row| row.id == *selected)
     }
 
     /// The row of the selected session.
     pub fn row(&self) -> Option<&SessionRow> {
-        self.rows.get(self.place()?)
+        self.rows.get(self.selected_index()?)
     }
 
-    /// Whether the list may go on behind its end.
+    /// Whether there may be more stored sessions: the last query reached its limit.
     pub fn has_more(&self) -> bool {
-        self.asked > 0 && self.history.len() >= self.asked
+        self.limit > 0 && self.history.len() >= self.limit
     }
 }
 
@@ -83,25 +83,25 @@ mod tests {
         let mut live = samples::tree("live", &[("root", 0)]);
         live.session.ended_at_ms = Some(5);
         live.agents[0].status = subscope_model::AgentStatus::Running;
-        trees.feed(live);
+        trees.insert_subscribed(live);
         let past = |id: &str, at| {
             let mut tree = samples::tree(id, &[("root", 0)]);
             tree.session.ended_at_ms = Some(at);
             SessionRow { status: SessionStatus::Live, ..SessionRow::of(&tree) }
         };
         let history = vec![past("new", 90), past("old", 10), past("live", 1)];
-        let mut sessions = Sessions { history, asked: 3, ..Sessions::default() };
-        sessions.gather(&trees);
+        let mut sessions = SessionList { history, limit: 3, ..SessionList::default() };
+        sessions.rebuild(&trees);
         let ids =
-            |sessions: &Sessions| sessions.rows.iter().map(|row| row.id.to_string()).collect::<Vec<_>>();
+            |sessions: &SessionList| sessions.rows.iter().map(|row| row.id.to_string()).collect::<Vec<_>>();
         assert_eq!(ids(&sessions), ["live", "new", "old"]);
         assert!(sessions.has_more() && sessions.rows[1].status == SessionStatus::Ended);
-        assert_eq!((sessions.selected.as_deref(), sessions.place()), (Some("live"), Some(0)));
+        assert_eq!((sessions.selected.as_deref(), sessions.selected_index()), (Some("live"), Some(0)));
         sessions.selected = Some("old".into());
-        sessions.gather(&trees);
-        assert_eq!(sessions.place(), Some(0), "nobody has selected it");
-        (sessions.selected, sessions.is_chosen) = (Some("old".into()), true);
-        sessions.gather(&trees);
-        assert_eq!(sessions.place(), Some(2));
+        sessions.rebuild(&trees);
+        assert_eq!(sessions.selected_index(), Some(0), "nobody has selected it");
+        (sessions.selected, sessions.is_user_choice) = (Some("old".into()), true);
+        sessions.rebuild(&trees);
+        assert_eq!(sessions.selected_index(), Some(2));
     }
 }

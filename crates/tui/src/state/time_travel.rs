@@ -1,70 +1,70 @@
-//! A session in another time: halted, stepped through, or played back.
+//! Time travel: a session paused, stepped through or played back at an earlier time.
 
 use subscope_model::{Millis, SessionId, Tree};
 
-use super::logs::Log;
+use super::logs::EventLog;
 
-/// Paces, as multiples of the real one.
+/// Playback speeds, as multiples of real time.
 pub const SPEEDS: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// A session in another time.
+/// Time travel in one session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Travel {
+pub struct TimeTravel {
     /// The session.
     pub session: SessionId,
-    /// The moment that is looked at.
+    /// The displayed time.
     pub at_ms: Millis,
-    /// When the session began.
+    /// Start of the session.
     pub from_ms: Millis,
-    /// When it ended, or the time that travelling began.
+    /// End of the session, or for a live one the time at which time travel began.
     pub to_ms: Millis,
-    /// Whether time goes on.
+    /// Whether playback runs.
     pub is_playing: bool,
-    /// How fast.
+    /// Playback speed as a multiple of real time.
     pub speed: f64,
-    /// The rows of the moment, or of one shortly before while they are asked for.
+    /// Tree at `shown_ms`, which may differ from `at_ms` until the next reply.
     pub tree: Option<Tree>,
-    /// The moment that the rows are of.
+    /// The time of `tree`.
     pub shown_ms: Option<Millis>,
-    /// The moment that was asked for.
-    pub asked_ms: Option<Millis>,
-    /// When time was last moved on, by the clock that never steps.
-    pub moved_ms: Millis,
+    /// The time of the pending query.
+    pub requested_ms: Option<Millis>,
+    /// When playback last advanced, by the monotonic clock.
+    pub advanced_ms: Millis,
 }
 
-impl Travel {
-    /// Goes to a moment within the session.
+impl TimeTravel {
+    /// Goes to a time, clamped to the session.
     pub fn seek(&mut self, at_ms: Millis) {
         self.at_ms = at_ms.clamp(self.from_ms, self.to_ms.max(self.from_ms));
     }
 
-    /// Lets time go on up to a moment of the clock that never steps. Returns whether anything moved.
-    pub fn play(&mut self, awake_ms: Millis) -> bool {
-        let past = (awake_ms - self.moved_ms).max(0);
-        // `as` saturates; what is too short to count is kept for the next time.
-        let step = (past as f64 * self.speed) as Millis;
+    /// Advances playback to a time of the monotonic clock. Returns whether the displayed time changed.
+    pub fn advance(&mut self, awake_ms: Millis) -> bool {
+        let elapsed = (awake_ms - self.advanced_ms).max(0);
+        // `as` saturates; a step below 1 ms accumulates until the next call.
+        let step = (elapsed as f64 * self.speed) as Millis;
         if !self.is_playing {
-            self.moved_ms = awake_ms;
+            self.advanced_ms = awake_ms;
         }
         if !self.is_playing || step == 0 {
             return false;
         }
-        self.moved_ms = awake_ms;
+        self.advanced_ms = awake_ms;
         self.seek(self.at_ms + step);
         self.is_playing = self.at_ms < self.to_ms;
         true
     }
 
-    /// Takes the next pace up or down.
+    /// Switches to the next higher or lower speed.
     pub fn change_speed(&mut self, is_faster: bool) {
         let at = SPEEDS.iter().position(|speed| *speed >= self.speed).unwrap_or(SPEEDS.len() - 1);
         let next = if is_faster { at + 1 } else { at.saturating_sub(1) };
         self.speed = SPEEDS[next.min(SPEEDS.len() - 1)];
     }
 
-    /// Goes to the next moment at which something happened, or to the one before.
-    pub fn step(&mut self, log: Option<&Log>, is_on: bool) {
-        let times = || log.into_iter().flat_map(|log| log.moments()).filter_map(|moment| moment.at_ms);
+    /// Pauses and goes to the time of the next or previous event.
+    pub fn step(&mut self, log: Option<&EventLog>, is_on: bool) {
+        let times = || log.into_iter().flat_map(|log| log.entries()).filter_map(|entry| entry.at_ms);
         let next = if is_on {
             times().filter(|at| *at > self.at_ms).min().unwrap_or(self.to_ms)
         } else {
@@ -74,8 +74,8 @@ impl Travel {
         self.seek(next);
     }
 
-    /// Where it stands between begin and end.
-    pub fn share(&self) -> f64 {
+    /// Position between start (0) and end (1).
+    pub fn progress(&self) -> f64 {
         let all = (self.to_ms - self.from_ms).max(1);
         (self.at_ms - self.from_ms) as f64 / all as f64
     }
@@ -85,8 +85,8 @@ impl Travel {
 mod tests {
     use super::*;
 
-    fn travel() -> Travel {
-        Travel {
+    fn travel() -> TimeTravel {
+        TimeTravel {
             session: "s".into(),
             at_ms: 1_000,
             from_ms: 1_000,
@@ -95,18 +95,18 @@ mod tests {
             speed: 2.0,
             tree: None,
             shown_ms: None,
-            asked_ms: None,
-            moved_ms: 0,
+            requested_ms: None,
+            advanced_ms: 0,
         }
     }
 
     #[test]
     fn time_goes_on_at_its_pace_and_halts_at_the_end() {
         let mut travel = travel();
-        assert!(travel.play(500) && travel.at_ms == 2_000);
-        assert!(!travel.play(500) && travel.at_ms == 2_000);
-        assert!((travel.share() - 0.125).abs() < 1e-9);
-        assert!(travel.play(60_000) && travel.at_ms == 9_000 && !travel.is_playing);
+        assert!(travel.advance(500) && travel.at_ms == 2_000);
+        assert!(!travel.advance(500) && travel.at_ms == 2_000);
+        assert!((travel.progress() - 0.125).abs() < 1e-9);
+        assert!(travel.advance(60_000) && travel.at_ms == 9_000 && !travel.is_playing);
         travel.seek(0);
         assert_eq!(travel.at_ms, 1_000);
     }

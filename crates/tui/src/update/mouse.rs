@@ -1,20 +1,20 @@
-//! The mouse: clicks select, a click on what is selected folds, the wheel scrolls what is under it.
+//! Mouse input: a click selects, a click on the selected agent folds it, the wheel scrolls the panel under the pointer.
 
 use ratatui::{
     crossterm::event::{MouseButton, MouseEvent, MouseEventKind},
     layout::Position,
 };
 
-use super::{Effect, moves, shows, time};
+use super::{Effect, display, navigation, time};
 use crate::{
     keys::Action,
-    state::{Panel, Scope, Spot, State, View},
+    state::{FeedScope, MouseTarget, Panel, UiState, View},
 };
 
-/// Lines that one turn of the wheel moves.
+/// Lines per wheel event.
 const WHEEL: usize = 3;
 
-pub(super) fn on_mouse(state: &mut State, event: MouseEvent) -> Vec<Effect> {
+pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
     let position = Position { x: event.column, y: event.row };
     if state.overlay.is_some() {
         if matches!(event.kind, MouseEventKind::Down(_)) {
@@ -22,28 +22,28 @@ pub(super) fn on_mouse(state: &mut State, event: MouseEvent) -> Vec<Effect> {
         }
         return Vec::new();
     }
-    let spots = || state.drawn.spots.iter().rev().filter(|(area, _)| area.contains(position));
+    let mouse_targets = || state.drawn.mouse_targets.iter().rev().filter(|(area, _)| area.contains(position));
     match event.kind {
         MouseEventKind::Down(MouseButton::Left) | MouseEventKind::Drag(MouseButton::Left) => {
-            let Some((area, spot)) = spots().next().cloned() else { return Vec::new() };
+            let Some((area, target)) = mouse_targets().next().cloned() else { return Vec::new() };
             let is_click = matches!(event.kind, MouseEventKind::Down(_));
-            if let Spot::Slider = spot {
+            if let MouseTarget::Slider = target {
                 let share = f64::from(event.column - area.x) / f64::from(area.width.max(2) - 1);
                 time::seek(state, share);
             } else if is_click {
-                click(state, spot);
+                click(state, target);
             }
         }
         MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
-            let panel = spots().find_map(|(_, spot)| match spot {
-                Spot::Panel(panel) => Some(*panel),
+            let panel = mouse_targets().find_map(|(_, target)| match target {
+                MouseTarget::Panel(panel) => Some(*panel),
                 _ => None,
             });
             let Some(panel) = panel else { return Vec::new() };
             let before = std::mem::replace(&mut state.panel, panel);
             let action = if event.kind == MouseEventKind::ScrollUp { Action::Up } else { Action::Down };
             for _ in 0..WHEEL {
-                moves::along(state, action);
+                navigation::move_selection(state, action);
             }
             state.panel = before;
         }
@@ -52,38 +52,38 @@ pub(super) fn on_mouse(state: &mut State, event: MouseEvent) -> Vec<Effect> {
     Vec::new()
 }
 
-fn click(state: &mut State, spot: Spot) {
-    match spot {
-        Spot::Panel(panel) => state.panel = panel,
-        Spot::Session(session) => {
+fn click(state: &mut UiState, target: MouseTarget) {
+    match target {
+        MouseTarget::Panel(panel) => state.panel = panel,
+        MouseTarget::Session(session) => {
             state.panel = Panel::Sessions;
             if state.session() == Some(&session) {
                 state.panel = Panel::Main;
             }
-            moves::choose_session(state, session);
+            navigation::select_session(state, session);
         }
-        Spot::Agent(agent) => {
+        MouseTarget::Agent(agent) => {
             let is_again = state.panel == Panel::Main && state.agent_id().as_ref() == Some(&agent);
             state.panel = Panel::Main;
             if is_again {
-                shows::change(state, Action::Fold);
+                display::change(state, Action::Fold);
             } else {
-                moves::choose_agent(state, agent);
+                navigation::select_agent(state, agent);
             }
         }
-        Spot::LogEntry(session, agent) => {
-            moves::choose_session(state, session);
-            moves::choose_agent(state, agent);
-            if state.reading.scope == Scope::Agent {
+        MouseTarget::Event(session, agent) => {
+            navigation::select_session(state, session);
+            navigation::select_agent(state, agent);
+            if state.reading.scope == FeedScope::Agent {
                 state.reading.feed_up = 0;
             }
         }
-        Spot::View(view) => {
+        MouseTarget::View(view) => {
             state.view = view;
             if state.panel == Panel::Sessions || !matches!(view, View::Agents | View::Timeline) {
                 state.panel = Panel::Main;
             }
         }
-        Spot::Slider => {}
+        MouseTarget::Slider => {}
     }
 }

@@ -1,17 +1,17 @@
-//! Another time than now: halting, stepping, playing.
+//! Time travel: pause, step, jump, play.
 
 use subscope_model::{Agent, Millis, Tree};
 use subscope_render::Ink;
 
-use super::{Effect, ask, notice, settle_soon};
+use super::{Effect, ask, schedule_load, show_notice};
 use crate::{
     ask::Question,
     keys::Action,
-    state::{State, time_travel::Travel},
+    state::{UiState, time_travel::TimeTravel},
 };
 
-/// Travels in time with the selected session.
-pub(super) fn travel(state: &mut State, action: Action) {
+/// Handles time travel actions on the selected session.
+pub(super) fn handle(state: &mut UiState, action: Action) {
     if action == Action::Now {
         if state.is_replay {
             if let Some(travel) = &mut state.travel {
@@ -24,8 +24,8 @@ pub(super) fn travel(state: &mut State, action: Action) {
         return;
     }
     if state.travel().is_none() {
-        let Some(begun) = begin(state) else {
-            notice(state, "nothing in this session has a time", Ink::Stalled);
+        let Some(begun) = start_time_travel(state) else {
+            show_notice(state, "nothing in this session has a time", Ink::Stalled);
             return;
         };
         state.travel = Some(begun);
@@ -33,7 +33,7 @@ pub(super) fn travel(state: &mut State, action: Action) {
             return;
         }
     }
-    if action == Action::Pause && is_halted_at_now(state) {
+    if action == Action::Pause && is_paused_at_end(state) {
         state.travel = None;
         state.dirty.rows = true;
         return;
@@ -47,10 +47,10 @@ pub(super) fn travel(state: &mut State, action: Action) {
                 travel.seek(travel.from_ms);
             }
             travel.is_playing = !travel.is_playing;
-            travel.moved_ms = state.awake_ms;
+            travel.advanced_ms = state.awake_ms;
         }
         Action::StepBack | Action::StepOn => {
-            let log = log.and_then(|session| state.logs.of(&session));
+            let log = log.and_then(|session| state.logs.get(&session));
             travel.step(log, action == Action::StepOn);
         }
         Action::JumpBack => travel.seek(travel.at_ms - tenth),
@@ -58,26 +58,26 @@ pub(super) fn travel(state: &mut State, action: Action) {
         Action::Slower | Action::Faster => travel.change_speed(action == Action::Faster),
         _ => {}
     }
-    // What happened before it was followed belongs to what is stepped through.
-    settle_soon(state);
+    // Stepping needs the events before the subscription, too.
+    schedule_load(state);
 }
 
-/// Whether a session at work was halted and nobody has gone back in it: to go on is to be where it is now.
-fn is_halted_at_now(state: &State) -> bool {
+/// Whether a live session is paused at the end: resuming returns to now.
+fn is_paused_at_end(state: &UiState) -> bool {
     let Some(travel) = state.travel().filter(|travel| !travel.is_playing && travel.at_ms >= travel.to_ms)
     else {
         return false;
     };
     let tree = state.trees.get(&travel.session).filter(|_| !state.is_replay);
-    tree.is_some_and(|tree| is_at_work(tree) && state.trees.is_fed(&travel.session))
+    tree.is_some_and(|tree| is_live_tree(tree) && state.trees.is_subscribed(&travel.session))
 }
 
-fn is_at_work(tree: &Tree) -> bool {
+fn is_live_tree(tree: &Tree) -> bool {
     tree.agents.iter().any(Agent::is_at_work)
 }
 
-/// Goes to a part of the session, from 0 to 1.
-pub(super) fn seek(state: &mut State, share: f64) {
+/// Seeks to a fraction of the session, from 0 to 1.
+pub(super) fn seek(state: &mut UiState, share: f64) {
     if let Some(travel) = &mut state.travel {
         // `as` saturates.
         let past = ((travel.to_ms - travel.from_ms) as f64 * share.clamp(0.0, 1.0)) as Millis;
@@ -85,17 +85,17 @@ pub(super) fn seek(state: &mut State, share: f64) {
     }
 }
 
-/// Halts the selected session as it stands.
-fn begin(state: &State) -> Option<Travel> {
+/// Starts time travel: pauses the selected session at its current end. `None` if it has no start time.
+fn start_time_travel(state: &UiState) -> Option<TimeTravel> {
     let tree = state.tree()?;
     let from_ms = tree.session.started_at_ms?;
     let ended = tree.session.ended_at_ms.unwrap_or(from_ms);
-    let to_ms = if is_at_work(tree) && state.trees.is_fed(&tree.session.id) {
+    let to_ms = if is_live_tree(tree) && state.trees.is_subscribed(&tree.session.id) {
         state.now_ms.max(ended)
     } else {
         ended
     };
-    Some(Travel {
+    Some(TimeTravel {
         session: tree.session.id.clone(),
         at_ms: to_ms,
         from_ms,
@@ -104,24 +104,24 @@ fn begin(state: &State) -> Option<Travel> {
         speed: 1.0,
         tree: Some(tree.clone()),
         shown_ms: Some(to_ms),
-        asked_ms: None,
-        moved_ms: state.awake_ms,
+        requested_ms: None,
+        advanced_ms: state.awake_ms,
     })
 }
 
-/// Lets a playback go on, and asks for the rows of the moment that is looked at.
-pub(super) fn go_on(state: &mut State, effects: &mut Vec<Effect>) {
+/// Advances playback and queries the tree at the displayed time, one query at a time.
+pub(super) fn advance(state: &mut UiState, effects: &mut Vec<Effect>) {
     let awake_ms = state.awake_ms;
     let selected = state.session().cloned();
     let Some(travel) = &mut state.travel else { return };
     if selected.as_ref() != Some(&travel.session) {
-        // Who comes back finds it where it was left.
-        travel.moved_ms = awake_ms;
+        // Another session is selected: playback waits.
+        travel.advanced_ms = awake_ms;
         return;
     }
-    travel.play(awake_ms);
-    if travel.asked_ms.is_none() && travel.shown_ms != Some(travel.at_ms) {
-        travel.asked_ms = Some(travel.at_ms);
+    travel.advance(awake_ms);
+    if travel.requested_ms.is_none() && travel.shown_ms != Some(travel.at_ms) {
+        travel.requested_ms = Some(travel.at_ms);
         let question = Question::At(travel.session.clone(), travel.at_ms);
         ask(state, effects, question);
     }

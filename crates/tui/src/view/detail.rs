@@ -1,4 +1,4 @@
-//! The selected agent: how it stands, and below that what it does, with the newest at the end.
+//! Detail panel: status of the selected agent, and below it its events, newest last.
 
 mod body;
 
@@ -6,24 +6,24 @@ use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentStatus, Tree, Usage};
 use subscope_render::{Detail, Ink, activity, short_model, style::Line, text};
 
-pub(super) use self::body::mark_of;
+pub(super) use self::body::event_symbol;
 use super::{
-    mark,
+    add_panel_target,
     paint::{Canvas, push_parts},
-    prose::{self, Text},
+    prose::{self, TextKind},
 };
-use crate::state::{Panel, State};
+use crate::state::{Panel, UiState};
 
-pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
-    mark(canvas, area, Panel::Detail);
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    add_panel_target(canvas, area, Panel::Detail);
     let (Some(tree), Some(agent)) = (state.tree(), state.agent()) else { return };
     let title = Rect { height: 1, ..area };
-    let (left, right) = (title_of(state, agent, title.width, canvas), standing(state, agent, canvas));
+    let (left, right) = (title_of(state, agent, title.width, canvas), status_summary(state, agent, canvas));
     canvas.titled_rule(title, &left, &right);
     let inner =
         Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height - 1 };
-    let facts = facts(state, tree, agent, inner.width, canvas);
-    // What goes on is more than what is known.
+    let facts = fact_lines(state, tree, agent, inner.width, canvas);
+    // At most half of the height, since the events matter more.
     let shown = facts.len().min(usize::from(inner.height / 2).max(1));
     let is_cut = facts.len() > shown;
     for ((at, mut line), y) in facts.into_iter().take(shown).enumerate().zip(inner.y..inner.bottom()) {
@@ -38,7 +38,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     body::draw(state, agent, body, canvas);
 }
 
-fn title_of(state: &State, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> Line {
+fn title_of(state: &UiState, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> Line {
     let mut line = Line::default();
     let room = usize::from(width).saturating_sub(30).max(16);
     let has_focus = state.panel == Panel::Detail;
@@ -49,8 +49,8 @@ fn title_of(state: &State, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> Li
     line
 }
 
-/// How it stands, in a few words for the right end of the title.
-fn standing(state: &State, agent: &Agent, canvas: &Canvas<'_>) -> Line {
+/// Status, model and start time, for the right end of the title.
+fn status_summary(state: &UiState, agent: &Agent, canvas: &Canvas<'_>) -> Line {
     let mut line = Line::default();
     let mut parts = vec![(Some(Ink::of(agent)), agent.status.as_str().to_owned())];
     if let Some(model) = &agent.model {
@@ -63,8 +63,8 @@ fn standing(state: &State, agent: &Agent, canvas: &Canvas<'_>) -> Line {
     line
 }
 
-/// What is known of it, in a few lines.
-fn facts(state: &State, tree: &Tree, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
+/// Activity, flags, totals, children, evidence and task, as the level of detail allows.
+fn fact_lines(state: &UiState, tree: &Tree, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
     let style = canvas.style_of(width);
     let glyphs = style.glyphs();
     let mut lines = Vec::new();
@@ -76,14 +76,14 @@ fn facts(state: &State, tree: &Tree, agent: &Agent, width: u16, canvas: &Canvas<
     if !agent.flags.is_empty() {
         let mut line = Line::default();
         let words: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
-        line.paint(Ink::Stalled, &format!("! {}", words.join(&canvas.own(" · "))));
+        line.paint(Ink::Stalled, &format!("! {}", words.join(&canvas.in_charset(" · "))));
         lines.push(line);
     }
     if state.settings.detail == Detail::Off || state.settings.detail == Detail::Minimal {
         return lines;
     }
     let mut line = Line::default();
-    push_parts(&mut line, figures(agent, canvas), glyphs.dot, usize::from(width));
+    push_parts(&mut line, usage_parts(agent, canvas), glyphs.dot, usize::from(width));
     lines.push(line);
     if let Some(line) = children(tree, agent, usize::from(width), canvas) {
         lines.push(line);
@@ -103,23 +103,23 @@ fn facts(state: &State, tree: &Tree, agent: &Agent, width: u16, canvas: &Canvas<
 
 fn task(prompt: &str, most: usize, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
     let room = usize::from(width).saturating_sub(6);
-    let wrapped = prose::lines(prompt, Text::Prose, None, room, most, &canvas.style);
+    let wrapped = prose::lines(prompt, TextKind::Prose, None, room, most, &canvas.style);
     wrapped
         .into_iter()
         .enumerate()
-        .map(|(at, line)| indented(if at == 0 { "Task" } else { "" }, 6, line))
+        .map(|(at, line)| with_label(if at == 0 { "Task" } else { "" }, 6, line))
         .collect()
 }
 
-/// A line behind a word in a column of its own.
-fn indented(word: &str, column: usize, line: Line) -> Line {
+/// Prepends a label column to a line.
+fn with_label(word: &str, column: usize, line: Line) -> Line {
     let mut out = Line::default();
     out.paint(Ink::Done, &text::pad(word, column));
     line.parts().for_each(|(ink, part)| out.add(ink, part));
     out
 }
 
-fn figures(agent: &Agent, canvas: &Canvas<'_>) -> Vec<(Option<Ink>, String)> {
+fn usage_parts(agent: &Agent, canvas: &Canvas<'_>) -> Vec<(Option<Ink>, String)> {
     let style = canvas.style;
     let mut parts = Vec::new();
     let calls = match agent.tool_calls {

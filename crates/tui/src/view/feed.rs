@@ -1,4 +1,4 @@
-//! Everything that happens, a line an event, with the newest at the end.
+//! Feed view: one line per event, newest last.
 
 use std::cmp::Reverse;
 
@@ -6,32 +6,32 @@ use ratatui::layout::Rect;
 use subscope_model::{EventKind, Millis, SessionId};
 use subscope_render::{Ink, style::Line, text};
 
-use super::{detail::mark_of, mark, paint::Canvas};
+use super::{add_panel_target, detail::event_symbol, paint::Canvas};
 use crate::{
     log_entry::LogEntry,
-    state::{Extent, Kinds, Panel, Scope, Spot, State},
+    state::{EventFilter, FeedScope, MouseTarget, Panel, ScrollRange, UiState},
 };
 
-/// Columns of a session's place, where events of several are shown.
+/// Columns of the session's directory, shown in the scope of all sessions.
 const PLACE: usize = 10;
 
 /// An event with its session.
-type Told<'a> = (&'a SessionId, &'a LogEntry);
+type FeedRow<'a> = (&'a SessionId, &'a LogEntry);
 
-pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
-    mark(canvas, area, Panel::Main);
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    add_panel_target(canvas, area, Panel::Main);
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let height = usize::from(inner.height);
     let needed = height.saturating_add(state.reading.feed_up);
-    let told = newest(state, needed.saturating_add(1));
-    let is_all = told.len() <= needed;
-    let most = if is_all { told.len().saturating_sub(height) } else { usize::MAX };
-    let up = state.reading.feed_up.min(told.len().saturating_sub(height));
-    canvas.drawn.feed = Extent { most, height };
+    let rows = newest(state, needed.saturating_add(1));
+    let is_all = rows.len() <= needed;
+    let most = if is_all { rows.len().saturating_sub(height) } else { usize::MAX };
+    let up = state.reading.feed_up.min(rows.len().saturating_sub(height));
+    canvas.drawn.feed = ScrollRange { most, height };
     if state.panel == Panel::Main {
         canvas.drawn.page = height;
     }
-    if told.is_empty() {
+    if rows.is_empty() {
         let words = if state.reading.text.is_empty() {
             "nothing has happened yet"
         } else {
@@ -40,89 +40,89 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         canvas.line(inner.x, inner.y, inner.width, super::paint::painted(Ink::Done, words));
         return;
     }
-    let mut shown: Vec<Told<'_>> = told.into_iter().skip(up).take(height).collect();
+    let mut shown: Vec<FeedRow<'_>> = rows.into_iter().skip(up).take(height).collect();
     shown.reverse();
     let selected = state.agent_id();
-    for ((session, moment), y) in shown.into_iter().zip(inner.y..inner.bottom()) {
-        canvas.line(inner.x, y, inner.width, line(state, session, moment, inner.width, canvas));
+    for ((session, entry), y) in shown.into_iter().zip(inner.y..inner.bottom()) {
+        canvas.line(inner.x, y, inner.width, line(state, session, entry, inner.width, canvas));
         let place = Rect { y, height: 1, ..area };
-        if state.reading.scope != Scope::Agent
+        if state.reading.scope != FeedScope::Agent
             && Some(session) == state.session()
-            && Some(&moment.agent) == selected.as_ref()
+            && Some(&entry.agent) == selected.as_ref()
         {
             canvas.select(Rect { width: 1, ..place }, false);
         }
-        canvas.spot(place, Spot::LogEntry(session.clone(), moment.agent.clone()));
+        canvas.add_mouse_target(place, MouseTarget::Event(session.clone(), entry.agent.clone()));
     }
-    super::tree::more(canvas, area, usize::from(most > up), up);
+    super::tree::draw_scroll_arrows(canvas, area, usize::from(most > up), up);
 }
 
-/// The newest events that are to be shown, the newest first.
-fn newest(state: &State, count: usize) -> Vec<Told<'_>> {
+/// Returns the newest events that pass the filters, newest first, at most `count`.
+fn newest(state: &UiState, count: usize) -> Vec<FeedRow<'_>> {
     let agent = state.agent_id();
     let reading = &state.reading;
-    let of = |session: &'_ SessionId, moment: &LogEntry| {
+    let is_shown = |session: &'_ SessionId, entry: &LogEntry| {
         let until = state
             .travel
             .as_ref()
             .filter(|travel| travel.session == *session)
             .map_or(Millis::MAX, |travel| travel.at_ms);
-        moment.at_ms.is_none_or(|at| at <= until)
-            && (reading.scope != Scope::Agent || Some(&moment.agent) == agent.as_ref())
-            && reading.kinds.has(moment.kind)
-            && (reading.text.is_empty() || moment.has(&reading.text))
+        entry.at_ms.is_none_or(|at| at <= until)
+            && (reading.scope != FeedScope::Agent || Some(&entry.agent) == agent.as_ref())
+            && reading.kinds.has(entry.kind)
+            && (reading.text.is_empty() || entry.has(&reading.text))
     };
     let logs = state
         .logs
         .sessions()
-        .filter(|(session, _)| reading.scope == Scope::Everything || state.session() == Some(*session));
-    let mut told: Vec<Told<'_>> = Vec::new();
+        .filter(|(session, _)| reading.scope == FeedScope::Everything || state.session() == Some(*session));
+    let mut rows: Vec<FeedRow<'_>> = Vec::new();
     for (session, log) in logs {
-        let own = log.moments().iter().rev().filter(|moment| of(session, moment)).take(count);
-        told.extend(own.map(|moment| (session, moment)));
+        let own = log.entries().iter().rev().filter(|entry| is_shown(session, entry)).take(count);
+        rows.extend(own.map(|entry| (session, entry)));
     }
-    if reading.scope == Scope::Everything {
-        told.sort_by_key(|(session, moment)| (Reverse(moment.at_ms), *session));
-        told.truncate(count);
+    if reading.scope == FeedScope::Everything {
+        rows.sort_by_key(|(session, entry)| (Reverse(entry.at_ms), *session));
+        rows.truncate(count);
     }
-    told
+    rows
 }
 
-fn line(state: &State, session: &SessionId, moment: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Line {
+fn line(state: &UiState, session: &SessionId, entry: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Line {
     let style = canvas.style_of(width);
     let tree = state.trees.get(session);
     let mut line = Line::default();
-    let clock = moment.at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
+    let clock = entry.at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
     line.paint(Ink::Done, &text::pad(&clock, 9));
-    if state.reading.scope == Scope::Everything {
+    if state.reading.scope == FeedScope::Everything {
         let cwd = tree.and_then(|tree| tree.session.cwd.as_deref());
         let place = cwd.and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or(session);
         line.paint(Ink::Done, &text::pad(&style.one_line(place, PLACE), PLACE + 1));
     }
-    if state.reading.scope != Scope::Agent {
+    if state.reading.scope != FeedScope::Agent {
         let room = (usize::from(width) / 3).clamp(10, 34);
         let agents = state.travel().and_then(|travel| travel.tree.as_ref()).or(tree);
-        let agent = agents.and_then(|tree| tree.agents.iter().find(|agent| agent.id == moment.agent));
-        let title = agent.map_or_else(|| moment.agent.to_string(), subscope_model::Agent::title);
-        let title = if moment.agent.is_root() { "main".to_owned() } else { title };
-        let guess = if moment.is_guess { "~" } else { "" };
+        let agent = agents.and_then(|tree| tree.agents.iter().find(|agent| agent.id == entry.agent));
+        let title = agent.map_or_else(|| entry.agent.to_string(), subscope_model::Agent::title);
+        let title = if entry.agent.is_root() { "main".to_owned() } else { title };
+        let guess = if entry.is_guess { "~" } else { "" };
         let words = text::pad(&style.one_line(&format!("{guess}{title}"), room), room + 1);
         line.add(agent.filter(|agent| !agent.status.is_live()).map(|_| Ink::Done), &words);
     }
-    let (icon, ink) = mark_of(moment.kind, &moment.words, canvas);
+    let (icon, ink) = event_symbol(entry.kind, &entry.words, canvas);
     line.paint(ink, icon);
     line.push(" ");
     let room = usize::from(width).saturating_sub(line.width());
     let tone = match ink {
         Ink::Failed | Ink::Stalled | Ink::Waiting => Some(ink),
-        Ink::Running | Ink::Done | Ink::Strong => (moment.kind == EventKind::Reasoning).then_some(Ink::Done),
+        Ink::Running | Ink::Done | Ink::Strong => (entry.kind == EventKind::Reasoning).then_some(Ink::Done),
     };
-    line.add(tone, &style.one_line(&moment.words, room));
+    line.add(tone, &style.one_line(&entry.words, room));
     line
 }
 
-impl Kinds {
-    /// Whether a kind of events is among these.
+impl EventFilter {
+    /// Whether an event kind passes the filter.
     fn has(self, kind: EventKind) -> bool {
         match self {
             Self::All => true,

@@ -1,4 +1,4 @@
-//! What is around the panels: the line above, the names of the views, the slider, the line below.
+//! Header, tabs, time slider and footer.
 
 use ratatui::layout::Rect;
 use subscope_model::AgentStatus;
@@ -7,11 +7,11 @@ use subscope_render::{Detail, Ink, style::Line, text};
 use super::paint::{Canvas, push_parts};
 use crate::{
     keys::{self, Action},
-    state::{Kinds, Overlay, Panel, Reach, Spot, State, View},
+    state::{EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, View},
 };
 
-/// Draws the line above: how everything stands.
-pub(super) fn header(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+/// Draws the header: counts over all subscribed sessions, cost and clock.
+pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let counts = state.trees.counts();
     let dot = canvas.glyphs().dot;
     let mut right = Line::default();
@@ -32,7 +32,7 @@ pub(super) fn header(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         parts.push((None, "replay".to_owned()));
     } else if counts.live == 0 {
         let words = if state.is_caught_up { "no live sessions" } else { "reading…" };
-        parts.push((Some(Ink::Done), canvas.own(words)));
+        parts.push((Some(Ink::Done), canvas.in_charset(words)));
     } else {
         parts.push((None, format!("{} live", counts.live)));
     }
@@ -56,8 +56,8 @@ fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Draws the names of the views, and what is special about what is shown.
-pub(super) fn tabs(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+/// Draws the tabs and the display options in effect.
+pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.titled_rule(area, &Line::default(), &Line::default());
     let mut x = area.x + 1;
     for (at, view) in View::ALL.into_iter().enumerate() {
@@ -71,23 +71,23 @@ pub(super) fn tabs(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         if x + width > area.right() {
             return;
         }
-        let spot = Rect { x, width, ..area };
+        let target = Rect { x, width, ..area };
         canvas.line(x, area.y, width, line);
         if is_open && state.panel == Panel::Main {
-            canvas.select(spot, false);
+            canvas.select(target, false);
         }
-        canvas.spot(spot, Spot::View(view));
+        canvas.add_mouse_target(target, MouseTarget::View(view));
         x += width;
     }
-    let right = notes(state, canvas);
+    let right = option_notes(state, canvas);
     let width = u16::try_from(right.width()).unwrap_or(0);
     if width > 0 && x + width + 3 < area.right() {
         canvas.line(area.right() - width - 1, area.y, width, right);
     }
 }
 
-/// What is not as it is by itself: order, filter, pace, and what is hidden.
-fn notes(state: &State, canvas: &Canvas<'_>) -> Line {
+/// Display options that differ from the defaults, or the number of running subagents while the tree is hidden.
+fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> Line {
     let mut line = Line::default();
     let hidden = state.tree().filter(|_| !state.shows_tree() && state.view == View::Agents);
     let running = hidden.map_or(0, |tree| {
@@ -103,7 +103,7 @@ fn notes(state: &State, canvas: &Canvas<'_>) -> Line {
     let mut words: Vec<&str> = Vec::new();
     if state.view == View::Feed {
         words.push(state.reading.scope.as_str());
-        if state.reading.kinds != Kinds::All {
+        if state.reading.kinds != EventFilter::All {
             words.push(state.reading.kinds.as_str());
         }
     } else {
@@ -118,13 +118,13 @@ fn notes(state: &State, canvas: &Canvas<'_>) -> Line {
         words.push("following");
     }
     if !words.is_empty() {
-        line.paint(Ink::Done, &format!(" {} ", words.join(&canvas.own(" · "))));
+        line.paint(Ink::Done, &format!(" {} ", words.join(&canvas.in_charset(" · "))));
     }
     line
 }
 
-/// Draws where in time a session is looked at.
-pub(super) fn slider(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+/// Draws the time slider.
+pub(super) fn slider(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let Some(travel) = state.travel() else { return };
     let ascii = canvas.style.ascii;
     let offset = state.settings.offset_minutes;
@@ -140,7 +140,10 @@ pub(super) fn slider(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     let all = text::duration(Some(travel.to_ms - travel.from_ms));
     let mut right = Line::default();
     right.push(&format!(" {past} "));
-    right.paint(Ink::Done, &canvas.own(&format!("of {all} · {}{} ", travel.speed, canvas.glyphs().times)));
+    right.paint(
+        Ink::Done,
+        &canvas.in_charset(&format!("of {all} · {}{} ", travel.speed, canvas.glyphs().times)),
+    );
     let (left_width, right_width) = (left.width() as u16, right.width() as u16);
     canvas.line(area.x, area.y, left_width, left);
     let track =
@@ -149,7 +152,7 @@ pub(super) fn slider(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         return;
     }
     canvas.line(track.right(), area.y, right_width, right);
-    let at = track.x + (travel.share() * f64::from(track.width - 1)) as u16;
+    let at = track.x + (travel.progress() * f64::from(track.width - 1)) as u16;
     let [done, knob, rest] = if ascii { ["=", "o", "-"] } else { ["━", "●", "─"] };
     let (rule, strong) = (canvas.theme.rule(), canvas.theme.ink(Some(Ink::Strong)));
     for x in track.x..track.right() {
@@ -160,28 +163,28 @@ pub(super) fn slider(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         };
         canvas.symbol(x, area.y, symbol, style);
     }
-    canvas.spot(track, Spot::Slider);
+    canvas.add_mouse_target(track, MouseTarget::Slider);
 }
 
-/// Draws the line below: what is asked, else what is told, else the keys that are of use.
-pub(super) fn footer(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+/// Draws the footer: prompt, else notice or alert, else key hints.
+pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let mut line = Line::default();
     match &state.overlay {
-        Some(Overlay::Search { text, reach }) => {
-            let reach = match reach {
-                Reach::Here => "search here",
-                Reach::History => "search all history",
+        Some(Overlay::Search { text, scope }) => {
+            let scope = match scope {
+                SearchScope::Here => "search here",
+                SearchScope::History => "search all history",
             };
-            line.paint(Ink::Strong, &format!(" {reach}: "));
+            line.paint(Ink::Strong, &format!(" {scope}: "));
             line.push(&canvas.style.one_line(text, usize::from(area.width)));
             line.paint(Ink::Strong, if canvas.style.ascii { "_" } else { "▏" });
-            line.paint(Ink::Done, &canvas.own("   Tab: here or all history · Enter · Esc"));
+            line.paint(Ink::Done, &canvas.in_charset("   Tab: here or all history · Enter · Esc"));
         }
         Some(Overlay::Stop { title, .. }) => {
             let title = canvas.style.one_line(title, usize::from(area.width).saturating_sub(40).max(12));
             line.paint(
                 Ink::Stalled,
-                &format!(" Ask {}{title}{} to stop? ", canvas.own("“"), canvas.own("”")),
+                &format!(" Ask {}{title}{} to stop? ", canvas.in_charset("“"), canvas.in_charset("”")),
             );
             line.paint(Ink::Strong, "y");
             line.push(" yes  ");
@@ -189,8 +192,8 @@ pub(super) fn footer(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
             line.push(" no");
         }
         Some(Overlay::Help(_) | Overlay::Hits { .. }) | None => {
-            if let Some(told) = told(state, canvas) {
-                line = told;
+            if let Some(notice) = notice_line(state, canvas) {
+                line = notice;
             } else {
                 hints(state, &mut line, usize::from(area.width));
             }
@@ -199,8 +202,8 @@ pub(super) fn footer(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.line(area.x, area.y, area.width, line);
 }
 
-/// A notice, else the newest alert.
-fn told(state: &State, canvas: &Canvas<'_>) -> Option<Line> {
+/// The notice, else the newest displayed alert.
+fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<Line> {
     let mut line = Line::default();
     if let Some(notice) = &state.notice {
         line.paint(
@@ -213,14 +216,14 @@ fn told(state: &State, canvas: &Canvas<'_>) -> Option<Line> {
     let mark = if alert.ink == Ink::Done { canvas.glyphs().icon(AgentStatus::Completed) } else { "!" };
     line.paint(alert.ink, &format!(" {mark} {} {}", canvas.style.one_line(&alert.title, 60), alert.what));
     if more > 0 {
-        line.paint(Ink::Done, &canvas.own(&format!(" · {more} more")));
+        line.paint(Ink::Done, &canvas.in_charset(&format!(" · {more} more")));
     }
-    line.paint(Ink::Done, &canvas.own(&format!("   {} goes there · Esc", keys::label(Action::Alert))));
+    line.paint(Ink::Done, &canvas.in_charset(&format!("   {} goes there · Esc", keys::label(Action::Alert))));
     Some(line)
 }
 
-/// The keys that are of use where the keys go, as many as there is room for.
-fn hints(state: &State, line: &mut Line, width: usize) {
+/// Appends hints for keys of the focused panel, as many as fit.
+fn hints(state: &UiState, line: &mut Line, width: usize) {
     let mut hints: Vec<(Action, &str)> = Vec::new();
     if state.travel().is_some() {
         hints.extend([
@@ -291,7 +294,7 @@ fn hints(state: &State, line: &mut Line, width: usize) {
     }
 }
 
-/// The first of an action's keys, as people read it.
+/// The label of an action's first key.
 fn first_label(action: Action) -> &'static str {
     keys::label(action).split(' ').next().unwrap_or_default()
 }

@@ -1,18 +1,18 @@
-//! What lies over everything: the keys, what was found; and what stands where there is nothing yet.
+//! Overlays (key help, search results), and the placeholder of an empty main panel.
 
 use ratatui::layout::Rect;
 use subscope_render::{Ink, style::Line, table::ago, text};
 
 use super::paint::{Canvas, painted};
 use crate::{
-    keys::{Group, KEYS},
-    state::{Overlay, State},
+    keys::{KEYS, KeyGroup},
+    state::{Overlay, UiState},
 };
 
-/// Columns of one group of keys.
+/// Width of a help column.
 const GROUP: u16 = 46;
 
-pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     match &state.overlay {
         Some(Overlay::Help(from)) => help(*from, area, canvas),
         Some(Overlay::Hits { words, hits, at }) => {
@@ -54,7 +54,7 @@ fn centred(area: Rect, width: u16, height: u16) -> Rect {
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
 
-/// An empty sheet with a title in its frame.
+/// Clears an area and draws a frame with a title.
 fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
     canvas.clear(area);
     canvas.titled_rule(Rect { height: 1, ..area }, &painted(Ink::Strong, title), &painted(Ink::Done, "Esc"));
@@ -66,7 +66,7 @@ fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
 
 fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
-    let lines: Vec<Line> = Group::ALL.into_iter().flat_map(|keys| group(keys, canvas)).collect();
+    let lines: Vec<Line> = KeyGroup::ALL.into_iter().flat_map(|keys| group_lines(keys, canvas)).collect();
     let per_column = lines.len().div_ceil(usize::from(columns));
     let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
     sheet(sheet_area, "Keys", canvas);
@@ -81,25 +81,25 @@ fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
         }
     }
     if is_cut {
-        super::tree::more(canvas, sheet_area, from, per_column.saturating_sub(from + height));
+        super::tree::draw_scroll_arrows(canvas, sheet_area, from, per_column.saturating_sub(from + height));
     }
 }
 
-fn group(group: Group, canvas: &Canvas<'_>) -> Vec<Line> {
+fn group_lines(group: KeyGroup, canvas: &Canvas<'_>) -> Vec<Line> {
     let mut lines = vec![painted(Ink::Done, group.title())];
     for key in KEYS.iter().filter(|key| key.group == group) {
         let mut line = Line::default();
         line.push("  ");
-        line.paint(Ink::Strong, &text::pad(&canvas.own(key.label), 9));
-        line.push(key.what);
+        line.paint(Ink::Strong, &text::pad(&canvas.in_charset(key.label), 9));
+        line.push(key.help);
         lines.push(line);
     }
     lines
 }
 
-/// Draws what to do where nothing is shown.
-pub(super) fn nothing_yet(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
-    super::mark(canvas, area, crate::state::Panel::Main);
+/// Draws the placeholder of an empty main panel: loading, or how to get started.
+pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    super::add_panel_target(canvas, area, crate::state::Panel::Main);
     let is_asked = state.session().is_some() || !state.is_caught_up;
     let lines: &[(&str, &str)] = if is_asked {
         &[("", "reading…")]
@@ -117,9 +117,9 @@ pub(super) fn nothing_yet(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     for ((command, words), y) in lines.iter().zip(area.y + 1..area.bottom()) {
         let mut line = Line::default();
         if !command.is_empty() {
-            line.paint(Ink::Strong, &text::pad(&canvas.own(command), 32));
+            line.paint(Ink::Strong, &text::pad(&canvas.in_charset(command), 32));
         }
-        line.paint(Ink::Done, &canvas.own(words));
+        line.paint(Ink::Done, &canvas.in_charset(words));
         canvas.line(area.x + 2, y, area.width.saturating_sub(3), line);
     }
 }

@@ -1,4 +1,4 @@
-//! What is drawn on: lines of `render` in the colours of the theme.
+//! Canvas: draws lines of `subscope-render` in the theme's colours.
 
 use ratatui::{buffer::Buffer, layout::Rect};
 use subscope_render::{
@@ -8,21 +8,21 @@ use subscope_render::{
 };
 
 use crate::{
-    state::{Drawn, Spot, State},
+    state::{Drawn, MouseTarget, UiState},
     theme::Theme,
 };
 
-/// A screen in the making.
+/// A frame being drawn.
 pub(super) struct Canvas<'a> {
     buffer: &'a mut Buffer,
     pub(super) theme: Theme,
-    /// Colours and characters of what `render` makes; its width is whatever a panel has.
+    /// Render style; its width is set for each panel.
     pub(super) style: Style,
     pub(super) drawn: Drawn,
 }
 
 impl<'a> Canvas<'a> {
-    pub(super) fn new(state: &State, buffer: &'a mut Buffer) -> Self {
+    pub(super) fn new(state: &UiState, buffer: &'a mut Buffer) -> Self {
         let style = state.settings.style;
         let theme = Theme::new(state.settings.palette, style.color);
         Self { buffer, theme, style, drawn: Drawn::default() }
@@ -32,18 +32,18 @@ impl<'a> Canvas<'a> {
         self.drawn
     }
 
-    /// The glyphs in use.
+    /// The glyphs of the style's character set.
     pub(super) fn glyphs(&self) -> &'static Glyphs {
         self.style.glyphs()
     }
 
-    /// The style of a panel of that width.
+    /// The style for a panel of a width.
     pub(super) fn style_of(&self, width: u16) -> Style {
         Style { width: usize::from(width), ..self.style }
     }
 
-    /// Words of our own in the set of characters in use.
-    pub(super) fn own(&self, words: &str) -> String {
+    /// Replaces our own non-ASCII symbols if the style is ASCII only.
+    pub(super) fn in_charset(&self, words: &str) -> String {
         if !self.style.ascii {
             return words.to_owned();
         }
@@ -61,7 +61,7 @@ impl<'a> Canvas<'a> {
         images.iter().fold(words.to_owned(), |words, (image, ascii)| words.replace(image, ascii))
     }
 
-    /// Draws a line, cut with a mark where it is too long.
+    /// Draws a line; a longer one is cut and ends in an ellipsis.
     pub(super) fn line(&mut self, x: u16, y: u16, width: u16, line: Line) {
         if !self.buffer.area.contains((x, y).into()) {
             return;
@@ -70,26 +70,26 @@ impl<'a> Canvas<'a> {
         let mut at = x;
         for (ink, part) in line.parts() {
             let room = (x + width).saturating_sub(at);
-            // What stood there before has no say in how it looks.
+            // Reset: the cell may have been styled before.
             let style = ratatui::style::Style::reset().patch(self.theme.ink(ink));
             (at, _) = self.buffer.set_stringn(at, y, part, usize::from(room), style);
         }
     }
 
-    /// Draws a text without a colour.
+    /// Draws uncoloured text.
     pub(super) fn text(&mut self, x: u16, y: u16, width: u16, words: &str) {
         let mut line = Line::default();
         line.push(words);
         self.line(x, y, width, line);
     }
 
-    /// Grounds a row that is selected.
+    /// Sets the selection's background.
     pub(super) fn select(&mut self, area: Rect, has_focus: bool) {
         let style = self.theme.selected(has_focus);
         self.buffer.set_style(area.intersection(self.buffer.area), style);
     }
 
-    /// Clears an area, for what lies over the rest.
+    /// Clears an area for an overlay.
     pub(super) fn clear(&mut self, area: Rect) {
         let area = area.intersection(self.buffer.area);
         for position in area.positions() {
@@ -99,7 +99,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Draws a line from top to bottom.
+    /// Draws a vertical line from row `from` to before row `to`.
     pub(super) fn vertical_rule(&mut self, x: u16, from: u16, to: u16) {
         let (style, symbol) = (self.theme.rule(), if self.style.ascii { "|" } else { "│" });
         for y in from..to {
@@ -107,7 +107,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Draws a line from side to side with a title in it, and something at its right end.
+    /// Draws a horizontal line with a title and a text at its right end.
     pub(super) fn titled_rule(&mut self, area: Rect, title: &Line, right: &Line) {
         let symbol = if self.style.ascii { "-" } else { "─" };
         let style = self.theme.rule();
@@ -142,26 +142,26 @@ impl<'a> Canvas<'a> {
         self.buffer.set_stringn(x, y, symbol, 1, style);
     }
 
-    /// Says what a mouse means there.
-    pub(super) fn spot(&mut self, area: Rect, spot: Spot) {
-        self.drawn.spots.push((area, spot));
+    /// Adds a mouse target.
+    pub(super) fn add_mouse_target(&mut self, area: Rect, target: MouseTarget) {
+        self.drawn.mouse_targets.push((area, target));
     }
 }
 
-/// A line of one text in one colour.
+/// A line of one colour.
 pub(super) fn painted(ink: Ink, words: &str) -> Line {
     let mut line = Line::default();
     line.paint(ink, words);
     line
 }
 
-/// Appends parts with dots between them, as many as fit into `room` columns.
+/// Appends parts separated by dots, as many as fit into `room` columns; the rest is counted.
 pub(super) fn push_parts(line: &mut Line, parts: Vec<(Option<Ink>, String)>, dot: &str, room: usize) {
     let mut is_first = true;
     let count = parts.len();
     for (at, (ink, part)) in parts.into_iter().enumerate() {
         let gap = if is_first { String::new() } else { format!(" {dot} ") };
-        // What is left out is counted, for which there has to be room.
+        // Leaves room for the count of omitted parts.
         let more = if at + 1 < count { 8 } else { 0 };
         if line.width() + text::width(&gap) + text::width(&part) + more > room && !is_first {
             line.paint(Ink::Done, &format!(" {dot} +{}", count - at));

@@ -1,8 +1,8 @@
-//! What agents write, as lines: wrapped, with headings and code told apart by weight, since colours are for states.
+//! Wraps agents' texts into lines. Headings and code keywords differ by weight: colours are reserved for status.
 
 use subscope_render::{Ink, Style, safe, style::Line, text};
 
-/// Words that most languages of agents' snippets share.
+/// Keywords common in programming languages.
 const KEYWORDS: [&str; 40] = [
     "async",
     "await",
@@ -46,28 +46,28 @@ const KEYWORDS: [&str; 40] = [
     "yield",
 ];
 
-/// What begins a comment.
+/// Comment starts.
 const COMMENTS: [&str; 3] = ["//", "# ", "-- "];
 
-/// How a text is read.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Text {
-    /// Words with headings, and code between fences.
+pub(super) enum TextKind {
+    /// Markdown: headings, and code between fences.
     Prose,
-    /// Code, JSON, output of programs.
+    /// Code, JSON or program output.
     Code,
 }
 
-/// Returns the text as lines of at most `width` columns, no more than `most`; the last one says how many are left out.
+/// Wraps a text into at most `most` lines of at most `width` columns; the last line counts the omitted ones.
 pub(super) fn lines(
     body: &str,
-    kind: Text,
+    kind: TextKind,
     ink: Option<Ink>,
     width: usize,
     most: usize,
     style: &Style,
 ) -> Vec<Line> {
-    // Each line has at most so many bytes that count: what no screen can hold is not looked at.
+    // At most 8 bytes a column: text beyond the visible lines is not processed.
     let bound = most.saturating_mul(width.max(1)).saturating_mul(8).saturating_add(256);
     let body = body.trim_end();
     let mut end = body.len().min(bound);
@@ -76,14 +76,14 @@ pub(super) fn lines(
     }
     let text = safe::lines(&body[..end], style.charset());
     let mut out = Vec::new();
-    let mut is_code = kind == Text::Code;
+    let mut is_code = kind == TextKind::Code;
     let mut hidden = body[end..].lines().count();
     for raw in text.trim_matches('\n').lines() {
         if out.len() >= most {
             hidden += 1;
             continue;
         }
-        if kind == Text::Prose && raw.trim_start().starts_with("```") {
+        if kind == TextKind::Prose && raw.trim_start().starts_with("```") {
             is_code = !is_code;
             out.push(line(raw, Some(Ink::Done), width, style));
             continue;
@@ -117,13 +117,13 @@ fn line(words: &str, ink: Option<Ink>, width: usize, style: &Style) -> Line {
     line.fit(width, style.glyphs().ellipsis)
 }
 
-/// One line of code: keywords strong, comments quiet.
+/// Highlights a line of code: keywords strong, comments dim.
 fn code(words: &str) -> Line {
     let mut line = Line::default();
     let comment = COMMENTS
         .iter()
         .filter_map(|mark| words.find(mark))
-        // `http://` is no comment.
+        // `http://` does not start a comment.
         .filter(|at| *at == 0 || words[..*at].ends_with(char::is_whitespace))
         .min();
     let (before, after) = words.split_at(comment.unwrap_or(words.len()));
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn headings_and_code_differ_by_weight() {
         let text = "# Title\nreturn it\n```rust\nfn main() { // go\n```\ndone";
-        let drawn = parts(&lines(text, Text::Prose, None, 40, 99, &STYLE));
+        let drawn = parts(&lines(text, TextKind::Prose, None, 40, 99, &STYLE));
         assert_eq!(drawn[0], [(Some(Ink::Strong), "# Title".into())]);
         assert_eq!(drawn[1], [(None, "return it".into())]);
         assert_eq!(
@@ -165,25 +165,25 @@ mod tests {
             ]
         );
         assert_eq!(drawn[5], [(None, "done".into())]);
-        let url = parts(&lines("curl http://x", Text::Code, None, 40, 9, &STYLE));
+        let url = parts(&lines("curl http://x", TextKind::Code, None, 40, 9, &STYLE));
         assert_eq!(url[0], [(None, "curl http://x".into())]);
     }
 
     #[test]
     fn long_texts_say_how_much_is_left_out_and_stay_within_the_width() {
         let text = "line of words\n".repeat(50);
-        let drawn = lines(&text, Text::Prose, None, 9, 5, &STYLE);
+        let drawn = lines(&text, TextKind::Prose, None, 9, 5, &STYLE);
         assert_eq!(drawn.len(), 5);
         assert!(drawn.iter().all(|line| line.width() <= 20));
         let last: String = drawn[4].parts().map(|(_, part)| part.to_owned()).collect();
         assert!(last.starts_with("… ") && last.ends_with(" more lines"), "{last}");
         let huge = "x".repeat(10_000_000);
-        assert_eq!(lines(&huge, Text::Code, None, 40, 3, &STYLE).len(), 3);
+        assert_eq!(lines(&huge, TextKind::Code, None, 40, 3, &STYLE).len(), 3);
     }
 
     #[test]
     fn hostile_text_is_made_visible() {
-        let drawn = lines("\u{1b}[2J\u{202e}x", Text::Prose, None, 60, 9, &STYLE);
+        let drawn = lines("\u{1b}[2J\u{202e}x", TextKind::Prose, None, 60, 9, &STYLE);
         let words: String = drawn[0].parts().map(|(_, part)| part.to_owned()).collect();
         assert_eq!(words, "␛[2J⟨U+202E⟩x");
     }

@@ -1,23 +1,23 @@
-//! The list of sessions.
+//! The session list.
 
 use ratatui::layout::Rect;
 use subscope_model::{AgentStatus, Flag, SessionRow, SessionStatus};
 use subscope_render::{Ink, style::Line, table::ago, text};
 
 use super::{
-    mark,
+    add_panel_target,
     paint::{Canvas, painted},
 };
-use crate::state::{Panel, Spot, State, trees::asks};
+use crate::state::{MouseTarget, Panel, UiState, trees::waits_for_permission};
 
-/// From this width on there is room for figures.
+/// From this width on, usage columns are shown.
 const WIDE: u16 = 56;
 
-/// Columns of the place that a session works in, at most.
+/// Most columns of the session's directory.
 const PLACE: usize = 10;
 
-pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
-    mark(canvas, area, Panel::Sessions);
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    add_panel_target(canvas, area, Panel::Sessions);
     let has_focus = state.panel == Panel::Sessions;
     let count = state.sessions.rows.len();
     let more = if state.sessions.has_more() { "+" } else { "" };
@@ -30,7 +30,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.titled_rule(Rect { height: 1, ..area }, &title, &right);
     let list = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let height = usize::from(list.height);
-    let selected = state.sessions.place();
+    let selected = state.sessions.selected_index();
     let first = first_in_sight(state.drawn.first_session, selected, height, count);
     canvas.drawn.first_session = first;
     if has_focus {
@@ -38,7 +38,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     }
     if count == 0 {
         let words = if state.is_caught_up { "none yet" } else { "reading…" };
-        let line = painted(Ink::Done, &canvas.own(words));
+        let line = painted(Ink::Done, &canvas.in_charset(words));
         canvas.line(list.x + 2, list.y, list.width - 2, line);
     }
     let in_sight = || state.sessions.rows.iter().skip(first).take(height);
@@ -50,11 +50,11 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         if state.session() == Some(&row.id) {
             canvas.select(place, has_focus);
         }
-        canvas.spot(place, Spot::Session(row.id.clone()));
+        canvas.add_mouse_target(place, MouseTarget::Session(row.id.clone()));
     }
 }
 
-/// Returns the first item in sight: as before, unless what is selected would be out of sight.
+/// Returns the index of the first visible item: unchanged, unless the selected item would be out of view.
 pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usize, count: usize) -> usize {
     let most = count.saturating_sub(height);
     let first = before.min(most);
@@ -65,12 +65,12 @@ pub(super) fn first_in_sight(before: usize, selected: Option<usize>, height: usi
     }
 }
 
-/// The last part of the folder that a session works in.
+/// The last component of the session's working directory.
 fn place_of(row: &SessionRow) -> &str {
     row.cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or_default()
 }
 
-fn line(state: &State, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> Line {
+fn line(state: &UiState, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> Line {
     let style = canvas.style;
     let glyphs = style.glyphs();
     let (icon, ink) = icon(state, row, canvas);
@@ -121,8 +121,8 @@ fn line(state: &State, row: &SessionRow, width: u16, widest: usize, canvas: &Can
     line
 }
 
-/// The worst thing about a session that is at work; that it is over says nothing of how.
-fn icon(state: &State, row: &SessionRow, canvas: &Canvas<'_>) -> (&'static str, Ink) {
+/// Icon of a live session by its worst agent (waiting, stalled, running); a dot for ended ones.
+fn icon(state: &UiState, row: &SessionRow, canvas: &Canvas<'_>) -> (&'static str, Ink) {
     let glyphs = canvas.glyphs();
     if row.status == SessionStatus::Ended {
         return (glyphs.dot, Ink::Done);
@@ -130,7 +130,7 @@ fn icon(state: &State, row: &SessionRow, canvas: &Canvas<'_>) -> (&'static str, 
     let agents = state.trees.get(&row.id).map(|tree| tree.agents.as_slice()).unwrap_or_default();
     let is_stalled = agents.iter().any(|agent| agent.status.is_live() && agent.has(Flag::Stalled));
     match () {
-        () if agents.iter().any(asks) => ("?", Ink::Waiting),
+        () if agents.iter().any(waits_for_permission) => ("?", Ink::Waiting),
         () if is_stalled => ("!", Ink::Stalled),
         () => (glyphs.icon(AgentStatus::Running), Ink::Running),
     }

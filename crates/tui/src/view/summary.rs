@@ -1,13 +1,13 @@
-//! The figures of the selected session.
+//! Summary view: totals of the selected session.
 
 use ratatui::layout::Rect;
 use subscope_render::{breakdown::breakdown, style::Line, summary::summary_lines, table::stats_lines};
 
-use super::{mark, paint::Canvas};
-use crate::state::{Extent, Panel, State};
+use super::{add_panel_target, paint::Canvas};
+use crate::state::{Panel, ScrollRange, UiState};
 
-pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
-    mark(canvas, area, Panel::Main);
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    add_panel_target(canvas, area, Panel::Main);
     let Some(tree) = state.tree() else { return };
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let style = canvas.style_of(inner.width);
@@ -17,12 +17,12 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     let height = usize::from(inner.height);
     let most = lines.len().saturating_sub(height);
     let down = state.reading.summary_down.min(most);
-    canvas.drawn.summary = Extent { most, height };
+    canvas.drawn.summary = ScrollRange { most, height };
     if state.panel == Panel::Main {
         canvas.drawn.page = height;
     }
     for (line, y) in lines.into_iter().skip(down).zip(inner.y..inner.bottom()) {
         canvas.line(inner.x, y, inner.width, line);
     }
-    super::tree::more(canvas, area, down, most - down);
+    super::tree::draw_scroll_arrows(canvas, area, down, most - down);
 }

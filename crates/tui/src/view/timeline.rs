@@ -1,4 +1,4 @@
-//! Everybody against the wall clock: a lane an agent.
+//! Timeline view: one lane per agent on a time axis.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use subscope_render::{
     timeline::{Lane, SpanKind},
 };
 
-use super::{mark, paint::Canvas, sessions::first_in_sight};
-use crate::state::{Panel, Spot, State};
+use super::{add_panel_target, paint::Canvas, sessions::first_in_sight};
+use crate::state::{MouseTarget, Panel, UiState};
 
-/// Distances of marks on the time axis.
+/// Candidate intervals of the time axis's ticks.
 const STEPS_MS: [Millis; 22] = [
     100,
     200,
@@ -41,37 +41,37 @@ const STEPS_MS: [Millis; 22] = [
     604_800_000,
 ];
 
-/// Columns that a mark on the time axis needs.
+/// Columns that a tick's label needs.
 const MARK: f64 = 11.0;
 
-/// The part of time that is in sight.
+/// The visible time range.
 #[derive(Clone, Copy)]
 struct Axis {
     from_ms: Millis,
-    /// Milliseconds a column.
+    /// Milliseconds per column.
     step: f64,
     columns: u16,
 }
 
 impl Axis {
-    fn of(state: &State, timeline: &Timeline, columns: u16) -> Self {
+    fn of(state: &UiState, timeline: &Timeline, columns: u16) -> Self {
         let all = (timeline.end_ms - timeline.start_ms).max(1) as f64;
-        let shown = all / f64::from(2u32.saturating_pow(state.waterfall.zoom));
+        let shown = all / f64::from(2u32.saturating_pow(state.timeline_view.zoom));
         // `as` saturates; sessions of some years are far below the range.
         let end = timeline.end_ms - shown as Millis;
-        let from_ms = state.waterfall.from_ms.unwrap_or(end).min(end).max(timeline.start_ms);
+        let from_ms = state.timeline_view.from_ms.unwrap_or(end).min(end).max(timeline.start_ms);
         Self { from_ms, step: shown / f64::from(columns.max(1)), columns }
     }
 
-    /// The column of a moment, which may be out of sight.
+    /// The column of a time; may be out of view.
     fn column(&self, at: Millis) -> f64 {
         (at - self.from_ms) as f64 / self.step
     }
 }
 
-pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
-    mark(canvas, area, Panel::Main);
-    let (Some(tree), Some(timeline)) = (state.tree(), state.waterfall.timeline.as_ref()) else {
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    add_panel_target(canvas, area, Panel::Main);
+    let (Some(tree), Some(timeline)) = (state.tree(), state.timeline_view.timeline.as_ref()) else {
         canvas.line(
             area.x + 1,
             area.y,
@@ -90,7 +90,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
 
     let has_legend = area.height >= 7;
     let list = Rect { y: area.y + 1, height: area.height - 1 - u16::from(has_legend), ..area };
-    let selected = state.row_at();
+    let selected = state.selected_row();
     let height = usize::from(list.height);
     let first = first_in_sight(state.drawn.first_row, selected, height, state.rows.len());
     canvas.drawn.first_row = first;
@@ -109,9 +109,9 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         if Some(at) == selected {
             canvas.select(place, has_focus);
         }
-        canvas.spot(place, Spot::Agent(agent.id.clone()));
+        canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
     }
-    super::tree::more(
+    super::tree::draw_scroll_arrows(
         canvas,
         Rect { height: list.height + 1, ..area },
         first,
@@ -130,8 +130,8 @@ fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> Line {
     line
 }
 
-/// An agent's name, indented as in the tree, with how long it took.
-fn label(state: &State, row: &Row, width: u16, canvas: &Canvas<'_>) -> Line {
+/// An agent's name, indented as in the tree, with its duration.
+fn label(state: &UiState, row: &Row, width: u16, canvas: &Canvas<'_>) -> Line {
     let mut line = Line::default();
     let Some(agent) = state.tree().and_then(|tree| tree.agents.get(row.agent)) else { return line };
     let (style, width) = (canvas.style, usize::from(width));
@@ -151,8 +151,8 @@ fn label(state: &State, row: &Row, width: u16, canvas: &Canvas<'_>) -> Line {
     line
 }
 
-/// Draws marks on the time axis, as clock times.
-fn ruler(state: &State, axis: &Axis, area: Rect, canvas: &mut Canvas<'_>) {
+/// Draws the ticks of the time axis with clock times.
+fn ruler(state: &UiState, axis: &Axis, area: Rect, canvas: &mut Canvas<'_>) {
     let least = axis.step * MARK;
     let step =
         STEPS_MS.into_iter().find(|step| *step as f64 >= least).unwrap_or(STEPS_MS[STEPS_MS.len() - 1]);
@@ -178,17 +178,17 @@ fn ruler(state: &State, axis: &Axis, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-/// What is drawn in one column of a lane.
+/// One column of a lane.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     kind: Option<SpanKind>,
     is_error: bool,
     is_open: bool,
-    /// Which part of the column calls cover.
+    /// Fraction of the column covered by tool calls.
     covered: f64,
 }
 
-/// Which of several things in a column is drawn.
+/// Priority of span kinds that share a column.
 fn rank(kind: SpanKind) -> u8 {
     match kind {
         SpanKind::Permission => 5,
@@ -208,7 +208,7 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
             continue;
         }
         let (from, to) = (from.max(0.0), to.min(width));
-        // What is too short for a column has one all the same.
+        // A span takes at least one column.
         let last = (to.ceil() as usize).max(from as usize + 1).min(cells.len());
         for (at, cell) in cells.iter_mut().enumerate().take(last).skip(from as usize) {
             if cell.kind.is_none_or(|kind| rank(span.kind) > rank(kind)) {
@@ -228,12 +228,12 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
         let [from, to] = [at, at + 1].map(|column| axis.from_ms + (column as f64 * axis.step) as Millis);
         while path.next_if(|step| step[1] <= from).is_some() {}
         let is_critical = path.peek().is_some_and(|step| step[0] < to);
-        let (symbol, look) = picture(kind, cell, is_critical, canvas);
+        let (symbol, look) = cell_symbol(kind, cell, is_critical, canvas);
         canvas.symbol(x + at as u16, y, symbol, look);
     }
 }
 
-fn picture(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) -> (&'static str, Look) {
+fn cell_symbol(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) -> (&'static str, Look) {
     let theme = canvas.theme;
     let quiet = if is_critical { theme.ink(Some(Ink::Strong)) } else { theme.rule() };
     let symbols = symbols(canvas.style.ascii);
@@ -259,9 +259,9 @@ fn picture(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) 
     }
 }
 
-/// The symbols of a lane.
+/// Symbols of the span kinds.
 struct Symbols {
-    /// A whole column, half of one, and less.
+    /// By coverage of the column: from 60 %, from 25 %, less.
     tool: [&'static str; 3],
     model: &'static str,
     children: &'static str,
@@ -279,7 +279,7 @@ fn symbols(ascii: bool) -> Symbols {
     }
 }
 
-fn legend(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
+fn legend(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let symbols = symbols(canvas.style.ascii);
     let mut line = Line::default();
     let parts = [
@@ -298,16 +298,16 @@ fn legend(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
         line.paint(ink, &format!(" {symbol}{symbol} "));
         line.paint(Ink::Done, &format!("{words} "));
     }
-    if state.waterfall.zoom > 0 {
+    if state.timeline_view.zoom > 0 {
         line.paint(
             Ink::Done,
-            &format!(" {}{}", canvas.glyphs().times, 2u32.saturating_pow(state.waterfall.zoom)),
+            &format!(" {}{}", canvas.glyphs().times, 2u32.saturating_pow(state.timeline_view.zoom)),
         );
     }
     canvas.line(area.x, area.y, area.width, line);
 }
 
-/// The critical path by agent, in order of time.
+/// The critical path by agent, in chronological order.
 fn path_of(timeline: &Timeline) -> HashMap<&AgentId, Vec<[Millis; 2]>> {
     let mut path: HashMap<&AgentId, Vec<[Millis; 2]>> = HashMap::new();
     for step in &timeline.critical_path {

@@ -1,15 +1,15 @@
-//! The tree of the selected session, as `subscope tree` draws it.
+//! Tree panel: the selected session's tree as `subscope tree` draws it.
 
 use ratatui::layout::Rect;
 use subscope_render::{Detail, TreeOptions, tree::Picture};
 
-use super::{mark, paint::Canvas, sessions::first_in_sight};
-use crate::state::{Panel, Spot, State};
+use super::{add_panel_target, paint::Canvas, sessions::first_in_sight};
+use crate::state::{MouseTarget, Panel, UiState};
 
-/// Calls and lines of a text that the panel shows of one agent; the panel of the selected agent shows the rest.
-const MOST: usize = 6;
+/// Most calls and text lines shown per agent; the detail panel shows the rest.
+const MAX_LINES: usize = 6;
 
-fn options(state: &State, width: u16) -> TreeOptions {
+fn options(state: &UiState, width: u16) -> TreeOptions {
     TreeOptions {
         detail: state.settings.detail,
         style: subscope_render::Style { width: usize::from(width), ..state.settings.style },
@@ -17,12 +17,12 @@ fn options(state: &State, width: u16) -> TreeOptions {
         agent: None,
         offset_minutes: state.settings.offset_minutes,
         flat: false,
-        most: Some(MOST),
+        most: Some(MAX_LINES),
     }
 }
 
-/// Returns how many lines the tree takes, its head included; no more than any screen has.
-pub(super) fn height(state: &State, width: u16) -> u16 {
+/// Returns the number of lines of the tree with its head. Counting stops above 200: no screen is higher.
+pub(super) fn height(state: &UiState, width: u16) -> u16 {
     const ENOUGH: usize = 200;
     let Some(tree) = state.tree() else { return 0 };
     if state.settings.detail == Detail::Minimal || state.rows.len() > ENOUGH {
@@ -40,8 +40,8 @@ pub(super) fn height(state: &State, width: u16) -> u16 {
     u16::try_from(lines).unwrap_or(u16::MAX)
 }
 
-pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
-    mark(canvas, area, Panel::Main);
+pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
+    add_panel_target(canvas, area, Panel::Main);
     let Some(tree) = state.tree() else { return };
     let has_focus = state.panel == Panel::Main;
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
@@ -49,7 +49,7 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
     let picture = Picture::new(tree, &state.rows, &options);
     canvas.line(inner.x, inner.y, inner.width, picture.head());
     let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
-    let selected = state.row_at();
+    let selected = state.selected_row();
     let first = first_row(state, &picture, selected, usize::from(list.height));
     canvas.drawn.first_row = first;
     let mut y = list.y;
@@ -72,17 +72,17 @@ pub(super) fn draw(state: &State, area: Rect, canvas: &mut Canvas<'_>) {
             canvas.select(Rect { height: 1, ..place }, has_focus);
         }
         let agent = &tree.agents[state.rows[at].agent];
-        canvas.spot(place, Spot::Agent(agent.id.clone()));
+        canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
     }
     if has_focus {
         canvas.drawn.page = shown.max(1);
     }
     let left = state.rows.len().saturating_sub(first + shown);
-    more(canvas, area, first, left);
+    draw_scroll_arrows(canvas, area, first, left);
 }
 
-/// Says at the right edge that there is more above or below.
-pub(super) fn more(canvas: &mut Canvas<'_>, area: Rect, above: usize, below: usize) {
+/// Draws arrows at the right edge if there is more above or below.
+pub(super) fn draw_scroll_arrows(canvas: &mut Canvas<'_>, area: Rect, above: usize, below: usize) {
     let style = canvas.theme.ink(Some(subscope_render::Ink::Done));
     let [up, down] = if canvas.style.ascii { ["^", "v"] } else { ["↑", "↓"] };
     if above > 0 {
@@ -93,15 +93,15 @@ pub(super) fn more(canvas: &mut Canvas<'_>, area: Rect, above: usize, below: usi
     }
 }
 
-/// The first row in sight: as before, unless the selected row with its details would be out of sight.
-fn first_row(state: &State, picture: &Picture<'_>, selected: Option<usize>, height: usize) -> usize {
+/// Returns the first visible row: unchanged, unless the selected row with its details would be out of view.
+fn first_row(state: &UiState, picture: &Picture<'_>, selected: Option<usize>, height: usize) -> usize {
     let count = state.rows.len();
     let before = state.drawn.first_row.min(count.saturating_sub(1));
     let Some(selected) = selected else { return before };
     if selected < before {
         return selected;
     }
-    // Rows have at least one line each: no more than that many can be in sight.
+    // Each row has at least one line, which bounds the number of visible rows.
     let least = first_in_sight(before, Some(selected), height, count.max(height));
     let mut used = picture.lines(selected).len().min(height);
     let mut first = selected;
@@ -113,7 +113,7 @@ fn first_row(state: &State, picture: &Picture<'_>, selected: Option<usize>, heig
         used += lines;
         first -= 1;
     }
-    // Nothing is scrolled away while there is room below.
+    // Scroll back while there is empty space below.
     let mut used = 0;
     for at in first..count {
         used += picture.lines(at).len();

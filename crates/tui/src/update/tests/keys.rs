@@ -1,4 +1,4 @@
-//! Every key of the help does what the help says. A new action does not compile until it has a step here.
+//! Tests that every key does what its help text says. The match is exhaustive: a new action does not compile without a step here.
 
 use ratatui::crossterm::event::KeyCode as K;
 use subscope_model::AgentStatus;
@@ -7,9 +7,9 @@ use subscope_render::Detail;
 use super::*;
 use crate::{
     ask::Question,
-    keys::{Action, KEYS, Key},
+    keys::{Action, KEYS, KeyBinding},
     settings::{Setting, TreePanel},
-    state::{Kinds, Overlay, Reach, Scope, select::Filter, select::Sort},
+    state::{EventFilter, FeedScope, Overlay, SearchScope, select::Filter, select::Sort},
     theme::Palette,
 };
 
@@ -17,63 +17,63 @@ use crate::{
 fn every_key_of_the_help_does_what_it_says() {
     for key in KEYS {
         for code in key.codes {
-            let mut stage = Stage::live(120, 40);
-            stage.asked();
-            step(&mut stage, key, *code);
+            let mut ui = TestUi::live(120, 40);
+            ui.asked();
+            step(&mut ui, key, *code);
         }
     }
 }
 
-fn press(stage: &mut Stage, (code, modifiers): (K, KeyModifiers)) {
-    stage.press_with(code, modifiers);
+fn press(ui: &mut TestUi, (code, modifiers): (K, KeyModifiers)) {
+    ui.press_with(code, modifiers);
 }
 
-fn row(stage: &Stage) -> usize {
-    stage.state.row_at().unwrap()
+fn row(ui: &TestUi) -> usize {
+    ui.state.selected_row().unwrap()
 }
 
-fn step(stage: &mut Stage, key: &Key, code: (K, KeyModifiers)) {
+fn step(ui: &mut TestUi, key: &KeyBinding, code: (K, KeyModifiers)) {
     let what = format!("{:?} by {code:?}", key.action);
     match key.action {
         Action::Up | Action::Down | Action::PageUp | Action::PageDown | Action::First | Action::Last => {
-            lists(stage, key.action, code, &what);
+            lists(ui, key.action, code, &what);
         }
-        Action::Left | Action::Right | Action::Fold => branches(stage, key.action, code, &what),
+        Action::Left | Action::Right | Action::Fold => branches(ui, key.action, code, &what),
         Action::NextPanel | Action::PreviousPanel | Action::Enter | Action::Back => {
-            panels(stage, key.action, code, &what);
+            panels(ui, key.action, code, &what);
         }
         Action::Agents | Action::Timeline | Action::Feed | Action::Summary => {
-            views(stage, key.action, code, &what);
+            views(ui, key.action, code, &what);
         }
-        Action::Detail | Action::Tree | Action::Theme => settings(stage, key.action, code, &what),
+        Action::Detail | Action::Tree | Action::Theme => settings(ui, key.action, code, &what),
         Action::Sort | Action::Filter | Action::Scope | Action::ZoomIn | Action::ZoomOut => {
-            shown(stage, key.action, code, &what);
+            shown(ui, key.action, code, &what);
         }
-        Action::Search | Action::NextHit | Action::PreviousHit => search(stage, key.action, code, &what),
-        Action::Follow | Action::Spawn | Action::Alert => find(stage, key.action, code, &what),
+        Action::Search | Action::NextHit | Action::PreviousHit => search(ui, key.action, code, &what),
+        Action::Follow | Action::Spawn | Action::Alert => find(ui, key.action, code, &what),
         Action::Stop | Action::Open | Action::Copy | Action::Page | Action::Help => {
-            act(stage, key.action, code, &what);
+            act(ui, key.action, code, &what);
         }
         Action::Pause | Action::StepBack | Action::StepOn | Action::JumpBack | Action::JumpOn => {
-            time(stage, key.action, code, &what);
+            time(ui, key.action, code, &what);
         }
-        Action::Slower | Action::Faster | Action::Now => pace(stage, key.action, code, &what),
+        Action::Slower | Action::Faster | Action::Now => pace(ui, key.action, code, &what),
         Action::Suspend => {
-            press(stage, code);
-            assert_eq!(stage.effects, [Effect::Suspend], "{what}");
+            press(ui, code);
+            assert_eq!(ui.effects, [Effect::Suspend], "{what}");
         }
         Action::Quit => {
-            press(stage, code);
-            assert_eq!(stage.effects, [Effect::Quit], "{what}");
+            press(ui, code);
+            assert_eq!(ui.effects, [Effect::Quit], "{what}");
         }
     }
 }
 
-fn lists(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
-    let last = stage.state.rows.len() - 1;
-    stage.press(&[K::Down, K::Down, K::Down]);
-    press(stage, code);
-    let page = stage.state.drawn.page - 1;
+fn lists(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    let last = ui.state.rows.len() - 1;
+    ui.press(&[K::Down, K::Down, K::Down]);
+    press(ui, code);
+    let page = ui.state.drawn.page - 1;
     let expected = match action {
         Action::Up => 2,
         Action::Down => 4,
@@ -82,103 +82,103 @@ fn lists(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str)
         Action::First => 0,
         _ => last,
     };
-    assert_eq!(row(stage), expected, "{what}");
-    // The same keys scroll what has lines.
-    stage.state.settings.detail = Detail::Full;
-    stage.press(&[K::Home, K::Enter, K::Up, K::Up, K::Up]);
-    let before = stage.state.reading.up;
-    press(stage, code);
-    let after = stage.state.reading.up;
+    assert_eq!(row(ui), expected, "{what}");
+    // The same keys scroll panels of text.
+    ui.state.settings.detail = Detail::Full;
+    ui.press(&[K::Home, K::Enter, K::Up, K::Up, K::Up]);
+    let before = ui.state.reading.up;
+    press(ui, code);
+    let after = ui.state.reading.up;
     let is_up = matches!(action, Action::Up | Action::PageUp | Action::First);
     assert!(before > 0 && if is_up { after > before } else { after < before }, "{what}: {before} {after}");
 }
 
-fn branches(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
-    let all = stage.state.rows.len();
+fn branches(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    let all = ui.state.rows.len();
     if action == Action::Fold {
-        press(stage, code);
-        assert_eq!(stage.state.rows.len(), 1, "{what}");
-        press(stage, code);
-        assert_eq!(stage.state.rows.len(), all, "{what}");
+        press(ui, code);
+        assert_eq!(ui.state.rows.len(), 1, "{what}");
+        press(ui, code);
+        assert_eq!(ui.state.rows.len(), all, "{what}");
         return;
     }
-    stage.press(&[K::Down]);
+    ui.press(&[K::Down]);
     if action == Action::Left {
-        press(stage, code);
-        assert_eq!(row(stage), 0, "{what}: to the parent");
-        press(stage, code);
-        assert_eq!(stage.state.rows.len(), 1, "{what}: folds");
+        press(ui, code);
+        assert_eq!(row(ui), 0, "{what}: to the parent");
+        press(ui, code);
+        assert_eq!(ui.state.rows.len(), 1, "{what}: folds");
     } else {
-        press(stage, code);
-        assert_eq!(stage.state.panel, Panel::Detail, "{what}: in");
-        stage.press(&[K::Esc, K::Home, K::Char('z')]);
-        press(stage, code);
-        assert_eq!((stage.state.rows.len(), row(stage)), (all, 0), "{what}: unfolds");
-        press(stage, code);
-        assert_eq!(row(stage), 1, "{what}: to the first below");
+        press(ui, code);
+        assert_eq!(ui.state.panel, Panel::Detail, "{what}: in");
+        ui.press(&[K::Esc, K::Home, K::Char('z')]);
+        press(ui, code);
+        assert_eq!((ui.state.rows.len(), row(ui)), (all, 0), "{what}: unfolds");
+        press(ui, code);
+        assert_eq!(row(ui), 1, "{what}: to the first below");
     }
-    // On a time axis they go through time.
-    stage.press(&[K::Home, K::Char('2'), K::Char('+'), K::Char('+')]);
-    let (from, _) = stage.state.drawn.axis.unwrap();
+    // In the timeline they pan the time axis.
+    ui.press(&[K::Home, K::Char('2'), K::Char('+'), K::Char('+')]);
+    let (from, _) = ui.state.drawn.axis.unwrap();
     if action == Action::Right {
-        stage.press(&[K::Left, K::Left]);
+        ui.press(&[K::Left, K::Left]);
     }
-    let (before, _) = stage.state.drawn.axis.unwrap();
-    press(stage, code);
-    let (after, _) = stage.state.drawn.axis.unwrap();
+    let (before, _) = ui.state.drawn.axis.unwrap();
+    press(ui, code);
+    let (after, _) = ui.state.drawn.axis.unwrap();
     let is_right = if action == Action::Left { after < from } else { after > before };
     assert!(is_right, "{what}: {from} {before} {after}");
 }
 
-fn panels(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
-    press(stage, code);
+fn panels(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    press(ui, code);
     let expected = match action {
         Action::NextPanel | Action::Enter => Panel::Detail,
         _ => Panel::Sessions,
     };
-    assert_eq!(stage.state.panel, expected, "{what}");
-    press(stage, code);
+    assert_eq!(ui.state.panel, expected, "{what}");
+    press(ui, code);
     let expected = match action {
         Action::NextPanel => Panel::Sessions,
         Action::Enter | Action::PreviousPanel => Panel::Detail,
         _ => Panel::Sessions,
     };
-    assert_eq!(stage.state.panel, expected, "{what}");
+    assert_eq!(ui.state.panel, expected, "{what}");
     if action == Action::Back {
-        stage.press(&[K::Enter, K::Char('/')]);
-        stage.type_text("cart");
-        stage.press(&[K::Enter]);
-        press(stage, code);
-        assert!(stage.state.search.text.is_empty() && stage.state.panel == Panel::Main, "{what}");
+        ui.press(&[K::Enter, K::Char('/')]);
+        ui.type_text("cart");
+        ui.press(&[K::Enter]);
+        press(ui, code);
+        assert!(ui.state.search.text.is_empty() && ui.state.panel == Panel::Main, "{what}");
     }
 }
 
-fn views(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
-    stage.state.view = if action == Action::Agents { View::Feed } else { View::Agents };
-    press(stage, code);
+fn views(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    ui.state.view = if action == Action::Agents { View::Feed } else { View::Agents };
+    press(ui, code);
     let (view, words) = match action {
         Action::Agents => (View::Agents, "Agent Tree"),
         Action::Timeline => (View::Timeline, "waits for you"),
         Action::Feed => (View::Feed, "this session"),
         _ => (View::Summary, "agents by type"),
     };
-    assert_eq!(stage.state.view, view, "{what}");
-    assert!(stage.screen().contains(words), "{what}: {}", stage.screen());
-    press(stage, code);
-    assert_eq!(stage.state.view, View::Agents, "{what}: again leads back");
+    assert_eq!(ui.state.view, view, "{what}");
+    assert!(ui.screen().contains(words), "{what}: {}", ui.screen());
+    press(ui, code);
+    assert_eq!(ui.state.view, View::Agents, "{what}: again leads back");
 }
 
-fn settings(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
-    let before = stage.frame();
-    press(stage, code);
+fn settings(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    let before = ui.frame();
+    press(ui, code);
     let kept = match action {
         Action::Detail => {
-            assert_eq!(stage.state.settings.detail, Detail::Full, "{what}");
+            assert_eq!(ui.state.settings.detail, Detail::Full, "{what}");
             Question::Keep(Setting::Detail, "full")
         }
         Action::Tree => {
-            assert_eq!(stage.state.settings.tree, TreePanel::Hidden, "{what}");
-            let screen = stage.screen();
+            assert_eq!(ui.state.settings.tree, TreePanel::Hidden, "{what}");
+            let screen = ui.screen();
             assert!(
                 !screen.contains("Agent Tree") && screen.contains("running (T to show)"),
                 "{what}: {screen}"
@@ -186,78 +186,78 @@ fn settings(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &s
             Question::Keep(Setting::Tree, "hidden")
         }
         _ => {
-            assert_eq!(stage.state.settings.palette, Palette::Light, "{what}");
+            assert_eq!(ui.state.settings.palette, Palette::Light, "{what}");
             Question::Keep(Setting::Theme, "light")
         }
     };
-    assert_eq!(stage.asked(), [kept], "{what}");
-    assert_ne!(stage.frame(), before, "{what} changes the screen");
+    assert_eq!(ui.asked(), [kept], "{what}");
+    assert_ne!(ui.frame(), before, "{what} changes the screen");
     if action == Action::Tree {
-        press(stage, code);
-        assert!(stage.screen().contains("Agent Tree"), "{what}");
+        press(ui, code);
+        assert!(ui.screen().contains("Agent Tree"), "{what}");
     }
 }
 
-fn shown(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
+fn shown(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
     match action {
         Action::Sort => {
-            press(stage, code);
-            assert_eq!(stage.state.sort, Sort::Activity, "{what}");
+            press(ui, code);
+            assert_eq!(ui.state.sort, Sort::Activity, "{what}");
         }
         Action::Filter => {
-            let all = stage.state.rows.len();
-            press(stage, code);
-            assert!(stage.state.filter == Filter::Running && stage.state.rows.len() < all, "{what}");
-            stage.press(&[K::Char('3')]);
-            press(stage, code);
-            assert_eq!(stage.state.reading.kinds, Kinds::Tools, "{what}");
-            assert!(!stage.screen().contains('»'), "{what}: {}", stage.screen());
+            let all = ui.state.rows.len();
+            press(ui, code);
+            assert!(ui.state.filter == Filter::Running && ui.state.rows.len() < all, "{what}");
+            ui.press(&[K::Char('3')]);
+            press(ui, code);
+            assert_eq!(ui.state.reading.kinds, EventFilter::Tools, "{what}");
+            assert!(!ui.screen().contains('»'), "{what}: {}", ui.screen());
         }
         Action::Scope => {
-            stage.press(&[K::Down]);
-            press(stage, code);
-            assert_eq!((stage.state.view, stage.state.reading.scope), (View::Feed, Scope::Agent), "{what}");
-            assert!(stage.screen().contains("the selected agent"), "{what}");
+            ui.press(&[K::Down]);
+            press(ui, code);
+            assert_eq!((ui.state.view, ui.state.reading.scope), (View::Feed, FeedScope::Agent), "{what}");
+            assert!(ui.screen().contains("the selected agent"), "{what}");
         }
         _ => {
-            stage.press(&[K::Char('2'), K::Char('+')]);
-            let (_, before) = stage.state.drawn.axis.unwrap();
-            press(stage, code);
-            let (_, after) = stage.state.drawn.axis.unwrap();
+            ui.press(&[K::Char('2'), K::Char('+')]);
+            let (_, before) = ui.state.drawn.axis.unwrap();
+            press(ui, code);
+            let (_, after) = ui.state.drawn.axis.unwrap();
             let factor = if action == Action::ZoomIn { 0.5 } else { 2.0 };
             assert!((after / before - factor).abs() < 1e-9, "{what}: {before} {after}");
         }
     }
 }
 
-fn search(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
+fn search(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
     if action == Action::Search {
-        press(stage, code);
+        press(ui, code);
         assert_eq!(
-            stage.state.overlay,
-            Some(Overlay::Search { text: String::new(), reach: Reach::Here }),
+            ui.state.overlay,
+            Some(Overlay::Search { text: String::new(), scope: SearchScope::Here }),
             "{what}"
         );
-        stage.type_text("INVENTORY AND");
-        stage.press(&[K::Enter]);
-        assert!(stage.state.agent().unwrap().title().contains("Inventory and stock"), "{what}");
+        ui.type_text("INVENTORY AND");
+        ui.press(&[K::Enter]);
+        assert!(ui.state.agent().unwrap().title().contains("Inventory and stock"), "{what}");
         return;
     }
-    stage.press(&[K::Char('/')]);
-    stage.type_text("explore");
-    stage.press(&[K::Enter]);
-    let hits = stage.state.search.hits.clone();
+    ui.press(&[K::Char('/')]);
+    ui.type_text("explore");
+    ui.press(&[K::Enter]);
+    let hits = ui.state.search.hits.clone();
     assert!(hits.len() >= 2, "{what}: {hits:?}");
-    assert_eq!(stage.agent(), hits[0].to_string(), "{what}");
-    press(stage, code);
+    assert_eq!(ui.agent(), hits[0].to_string(), "{what}");
+    press(ui, code);
     let expected = if action == Action::NextHit { &hits[1] } else { &hits[hits.len() - 1] };
-    assert_eq!(stage.agent(), expected.to_string(), "{what}");
+    assert_eq!(ui.agent(), expected.to_string(), "{what}");
 }
 
-fn find(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
+fn find(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
     match action {
         Action::Follow => {
-            press(stage, code);
+            press(ui, code);
             let (_, events) = recorded("k-big", None);
             let own = |event: &&subscope_model::Event| {
                 event.kind == subscope_model::EventKind::ToolPre && !event.actor_id.0.is_root()
@@ -265,130 +265,126 @@ fn find(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) 
             let mut event = events.iter().rfind(own).unwrap().clone();
             event.id = "new".into();
             let agent = event.actor_id.0.to_string();
-            stage.send(Message::Feed(Update::Event(Box::new(event))));
-            assert_eq!(stage.agent(), agent, "{what}");
+            ui.send(UiMessage::Feed(Update::Event(Box::new(event))));
+            assert_eq!(ui.agent(), agent, "{what}");
         }
         Action::Spawn => {
-            stage.press(&[K::Down]);
-            let call = stage.state.agent().unwrap().spawned_by.clone().unwrap();
-            press(stage, code);
-            assert_eq!((stage.agent().as_str(), stage.state.panel), ("root", Panel::Detail), "{what}");
-            assert_eq!(stage.state.reading.call.as_deref(), Some(call.as_str()), "{what}");
-            assert!(stage.screen().contains("Agent Cart and its tests"), "{what}: {}", stage.screen());
+            ui.press(&[K::Down]);
+            let call = ui.state.agent().unwrap().spawned_by.clone().unwrap();
+            press(ui, code);
+            assert_eq!((ui.agent().as_str(), ui.state.panel), ("root", Panel::Detail), "{what}");
+            assert_eq!(ui.state.reading.call.as_deref(), Some(call.as_str()), "{what}");
+            assert!(ui.screen().contains("Agent Cart and its tests"), "{what}: {}", ui.screen());
         }
         _ => {
-            let agent = stage.state.tree().unwrap().agents[3].id.to_string();
-            stage.change(|tree| tree.agents[3].status = AgentStatus::Running);
-            stage.change(|tree| tree.agents[3].flags = vec![Flag::Looping]);
-            press(stage, code);
-            assert_eq!(stage.agent(), agent, "{what}");
-            assert!(!stage.screen().contains("goes there"), "{what}");
+            let agent = ui.state.tree().unwrap().agents[3].id.to_string();
+            ui.change(|tree| tree.agents[3].status = AgentStatus::Running);
+            ui.change(|tree| tree.agents[3].flags = vec![Flag::Looping]);
+            press(ui, code);
+            assert_eq!(ui.agent(), agent, "{what}");
+            assert!(!ui.screen().contains("goes there"), "{what}");
         }
     }
 }
 
-fn act(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
+fn act(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
     match action {
         Action::Stop => {
-            press(stage, code);
-            assert!(stage.screen().contains("only subagents can be stopped"), "{what}");
+            press(ui, code);
+            assert!(ui.screen().contains("only subagents can be stopped"), "{what}");
             let live =
-                stage.state.tree().unwrap().agents.iter().rposition(|agent| agent.status.is_live()).unwrap();
-            stage.press(&vec![K::Down; live]);
-            let (session, agent) = (stage.session(), stage.state.agent_id().unwrap());
-            press(stage, code);
-            assert!(stage.screen().contains("to stop? y yes"), "{what}: {}", stage.screen());
-            stage.press(&[K::Char('x'), K::Char('n')]);
-            assert_eq!((stage.asked(), &stage.state.overlay), (Vec::new(), &None), "{what}: no is no");
-            press(stage, code);
-            stage.press(&[K::Char('y')]);
-            assert_eq!(stage.asked(), [Question::Stop(session, agent)], "{what}");
+                ui.state.tree().unwrap().agents.iter().rposition(|agent| agent.status.is_live()).unwrap();
+            ui.press(&vec![K::Down; live]);
+            let (session, agent) = (ui.session(), ui.state.agent_id().unwrap());
+            press(ui, code);
+            assert!(ui.screen().contains("to stop? y yes"), "{what}: {}", ui.screen());
+            ui.press(&[K::Char('x'), K::Char('n')]);
+            assert_eq!((ui.asked(), &ui.state.overlay), (Vec::new(), &None), "{what}: no is no");
+            press(ui, code);
+            ui.press(&[K::Char('y')]);
+            assert_eq!(ui.asked(), [Question::Stop(session, agent)], "{what}");
         }
         Action::Open => {
-            stage.press(&[K::Down]);
-            press(stage, code);
-            let [Effect::Open(text)] = stage.effects.as_slice() else {
-                panic!("{what}: {:?}", stage.effects)
-            };
+            ui.press(&[K::Down]);
+            press(ui, code);
+            let [Effect::Open(text)] = ui.effects.as_slice() else { panic!("{what}: {:?}", ui.effects) };
             assert!(text.contains("Cart and its tests") && text.contains("task Survey"), "{what}: {text}");
         }
         Action::Copy => {
-            stage.press(&[K::Down]);
-            let agent = stage.agent();
-            press(stage, code);
-            assert_eq!(stage.effects, [Effect::Copy(agent)], "{what}");
-            stage.effects.clear();
-            stage.press(&[K::Tab]);
-            press(stage, code);
-            let [Effect::Copy(text)] = stage.effects.as_slice() else {
-                panic!("{what}: {:?}", stage.effects)
-            };
+            ui.press(&[K::Down]);
+            let agent = ui.agent();
+            press(ui, code);
+            assert_eq!(ui.effects, [Effect::Copy(agent)], "{what}");
+            ui.effects.clear();
+            ui.press(&[K::Tab]);
+            press(ui, code);
+            let [Effect::Copy(text)] = ui.effects.as_slice() else { panic!("{what}: {:?}", ui.effects) };
             assert!(text.contains("One remark for the release notes"), "{what}: {text}");
         }
         Action::Page => {
-            press(stage, code);
-            assert_eq!(stage.asked(), [Question::Page], "{what}");
+            press(ui, code);
+            assert_eq!(ui.asked(), [Question::Page], "{what}");
         }
         _ => {
-            press(stage, code);
-            let screen = stage.screen();
+            press(ui, code);
+            let screen = ui.screen();
             for key in KEYS {
-                assert!(screen.contains(key.what), "{what}: {} is not in\n{screen}", key.what);
+                assert!(screen.contains(key.help), "{what}: {} is not in\n{screen}", key.help);
             }
-            stage.press(&[K::Esc]);
-            assert_eq!(stage.state.overlay, None, "{what}");
+            ui.press(&[K::Esc]);
+            assert_eq!(ui.state.overlay, None, "{what}");
         }
     }
 }
 
-fn time(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
-    press(stage, code);
-    let (now, log) = (stage.state.now_ms, stage.state.log().unwrap());
-    let before = log.moments().iter().filter_map(|moment| moment.at_ms).filter(|at| *at < now).max().unwrap();
-    let travel = stage.state.travel().unwrap().clone();
+fn time(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    press(ui, code);
+    let (now, log) = (ui.state.now_ms, ui.state.log().unwrap());
+    let before = log.entries().iter().filter_map(|moment| moment.at_ms).filter(|at| *at < now).max().unwrap();
+    let travel = ui.state.travel().unwrap().clone();
     let tenth = (travel.to_ms - travel.from_ms) / 10;
     match action {
         Action::Pause => {
             assert!(!travel.is_playing && travel.at_ms == now, "{what}");
-            // What comes meanwhile does not move what is looked at.
-            let main = |stage: &mut Stage| -> String {
-                let screen = stage.screen();
+            // Changes that arrive meanwhile do not affect the displayed past.
+            let main = |ui: &mut TestUi| -> String {
+                let screen = ui.screen();
                 screen.lines().skip(1).take(20).flat_map(|line| line.chars().skip(31)).collect()
             };
-            let tree = main(stage);
-            stage.send(Message::Tick { now_ms: now + 60_000, awake_ms: stage.state.awake_ms + 60_000 });
-            assert_eq!(main(stage), tree, "{what}");
-            press(stage, code);
-            assert!(stage.state.travel().is_none(), "{what}: again goes on with what is at work");
-            press(stage, code);
-            stage.press(&[K::Char('[')]);
-            press(stage, code);
-            assert!(stage.state.travel().unwrap().is_playing, "{what}: from further back it is played");
+            let tree = main(ui);
+            ui.send(UiMessage::Tick { now_ms: now + 60_000, awake_ms: ui.state.awake_ms + 60_000 });
+            assert_eq!(main(ui), tree, "{what}");
+            press(ui, code);
+            assert!(ui.state.travel().is_none(), "{what}: again goes on with what is at work");
+            press(ui, code);
+            ui.press(&[K::Char('[')]);
+            press(ui, code);
+            assert!(ui.state.travel().unwrap().is_playing, "{what}: from further back it is played");
         }
         Action::StepBack => assert_eq!(travel.at_ms, before, "{what}"),
         Action::StepOn => {
-            stage.press(&[K::Char('['), K::Char('[')]);
-            let at = stage.state.travel().unwrap().at_ms;
-            press(stage, code);
-            assert_eq!(stage.state.travel().unwrap().at_ms, before, "{what}: from {at}");
+            ui.press(&[K::Char('['), K::Char('[')]);
+            let at = ui.state.travel().unwrap().at_ms;
+            press(ui, code);
+            assert_eq!(ui.state.travel().unwrap().at_ms, before, "{what}: from {at}");
         }
         Action::JumpBack => assert_eq!(travel.at_ms, now - tenth, "{what}"),
         _ => {
-            stage.press(&[K::Char('{'), K::Char('{')]);
-            press(stage, code);
-            assert_eq!(stage.state.travel().unwrap().at_ms, now - tenth, "{what}");
+            ui.press(&[K::Char('{'), K::Char('{')]);
+            press(ui, code);
+            assert_eq!(ui.state.travel().unwrap().at_ms, now - tenth, "{what}");
         }
     }
-    assert!(stage.screen().contains('●'), "{what}: there is a slider");
+    assert!(ui.screen().contains('●'), "{what}: there is a slider");
 }
 
-fn pace(stage: &mut Stage, action: Action, code: (K, KeyModifiers), what: &str) {
-    stage.press(&[K::Char(' ')]);
-    press(stage, code);
+fn pace(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
+    ui.press(&[K::Char(' ')]);
+    press(ui, code);
     match action {
-        Action::Now => assert_eq!(stage.state.travel(), None, "{what}"),
+        Action::Now => assert_eq!(ui.state.travel(), None, "{what}"),
         _ => {
-            let speed = stage.state.travel().unwrap().speed;
+            let speed = ui.state.travel().unwrap().speed;
             let expected = if action == Action::Faster { 2.0 } else { 0.5 };
             assert!((speed - expected).abs() < f64::EPSILON, "{what}: {speed}");
         }

@@ -1,28 +1,28 @@
-//! What the selected agent did and said, with the newest at the end: only what is in sight is laid out.
+//! The selected agent's calls and messages, newest last. Only visible entries are laid out.
 
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentStatus, EventKind, Millis, Text as Id, ToolCall, ToolStatus};
+use subscope_model::{Agent, AgentStatus, EventKind, Millis, Text, ToolCall, ToolStatus};
 use subscope_render::{Detail, Ink, style::Line, text, tree::tool_words};
 
 use super::{
     super::{
         paint::Canvas,
-        prose::{self, Text},
-        tree::more,
+        prose::{self, TextKind},
+        tree::draw_scroll_arrows,
     },
-    indented, task,
+    task, with_label,
 };
 use crate::{
     log_entry::LogEntry,
-    state::{Extent, Panel, State},
+    state::{Panel, ScrollRange, UiState},
 };
 
 /// Columns of `HH:MM:SS` and a space.
 const CLOCK: usize = 9;
 
-/// Lines of one text at each level of detail.
+/// Most lines of one text at a level of detail.
 fn most_lines(detail: Detail) -> usize {
     match detail {
         Detail::Off | Detail::Minimal => 1,
@@ -31,22 +31,22 @@ fn most_lines(detail: Detail) -> usize {
     }
 }
 
-/// Something in the body, which becomes some lines when it is in sight.
-enum Entry<'a> {
-    /// The task, in full.
+/// An entry of the body, laid out when visible.
+enum DetailEntry<'a> {
+    /// The agent's prompt.
     Task(&'a str),
-    /// A call, with the moments of its begin and its end as far as they are known.
+    /// A tool call: its row, start event and end event, as far as known.
     Call(Option<&'a ToolCall>, Option<&'a LogEntry>, Option<&'a LogEntry>),
-    /// Anything else.
-    LogEntry(&'a LogEntry),
-    /// How it ended.
+    /// Any other event.
+    Event(&'a LogEntry),
+    /// The agent's result or error.
     Ending(Ink, &'a str),
-    /// Something that is not known.
+    /// A remark on missing events.
     Note(String),
 }
 
-/// Draws what happened, from the end up.
-pub(super) fn draw(state: &State, agent: &Agent, area: Rect, canvas: &mut Canvas<'_>) {
+/// Draws the entries, laid out from the end upwards.
+pub(super) fn draw(state: &UiState, agent: &Agent, area: Rect, canvas: &mut Canvas<'_>) {
     let entries = entries(state, agent);
     let height = usize::from(area.height);
     let wanted = state.reading.call.as_deref();
@@ -69,7 +69,7 @@ pub(super) fn draw(state: &State, agent: &Agent, area: Rect, canvas: &mut Canvas
     }
     let most = if is_all { lines.len().saturating_sub(height) } else { usize::MAX };
     let up = up.min(lines.len().saturating_sub(height));
-    canvas.drawn.detail = Extent { most, height };
+    canvas.drawn.detail = ScrollRange { most, height };
     if state.panel == Panel::Detail {
         canvas.drawn.page = height;
     }
@@ -78,7 +78,7 @@ pub(super) fn draw(state: &State, agent: &Agent, area: Rect, canvas: &mut Canvas
     for (line, y) in shown.into_iter().zip(area.y..area.bottom()) {
         canvas.line(area.x, y, area.width, line);
     }
-    more(
+    draw_scroll_arrows(
         canvas,
         Rect { x: area.x, y: area.y.saturating_sub(1), width: area.width + 1, height: area.height + 1 },
         usize::from(most > up),
@@ -86,76 +86,84 @@ pub(super) fn draw(state: &State, agent: &Agent, area: Rect, canvas: &mut Canvas
     );
 }
 
-fn is_of_call(entry: &Entry<'_>, id: &str) -> bool {
+fn is_of_call(entry: &DetailEntry<'_>, id: &str) -> bool {
     match entry {
-        Entry::Call(call, begin, _) => {
+        DetailEntry::Call(call, begin, _) => {
             let of_row = call.and_then(|call| call.id.as_ref()).is_some_and(|known| known.as_str() == id);
             of_row || begin.and_then(|begin| begin.call.as_deref()) == Some(id)
         }
-        Entry::Task(_) | Entry::LogEntry(_) | Entry::Ending(..) | Entry::Note(_) => false,
+        DetailEntry::Task(_) | DetailEntry::Event(_) | DetailEntry::Ending(..) | DetailEntry::Note(_) => {
+            false
+        }
     }
 }
 
-/// What happened to the agent, in order; a call once, where it began.
-fn entries<'a>(state: &'a State, agent: &'a Agent) -> Vec<Entry<'a>> {
+/// The agent's entries in chronological order; a tool call is one entry, at its start.
+fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
     let mut entries = Vec::new();
     let detail = state.settings.detail;
     if let Some(prompt) = agent.prompt.as_deref().filter(|_| detail == Detail::Full) {
-        entries.push(Entry::Task(prompt));
+        entries.push(DetailEntry::Task(prompt));
     }
     let until = state.travel().map_or(Millis::MAX, |travel| travel.at_ms);
     let log = state.log();
     let own: Vec<&LogEntry> = log
         .into_iter()
-        .flat_map(|log| log.moments())
-        .filter(|moment| moment.agent == agent.id && moment.at_ms.is_none_or(|at| at <= until))
+        .flat_map(|log| log.entries())
+        .filter(|event| event.agent == agent.id && event.at_ms.is_none_or(|at| at <= until))
         .collect();
     let calls: HashMap<&str, &ToolCall> =
         agent.tools.iter().filter_map(|call| Some((call.id.as_ref()?.as_str(), call))).collect();
     let begun: HashSet<&str> = own
         .iter()
-        .filter(|moment| moment.kind == EventKind::ToolPre)
-        .filter_map(|moment| moment.call.as_deref())
+        .filter(|event| event.kind == EventKind::ToolPre)
+        .filter_map(|event| event.call.as_deref())
         .collect();
     let ended: HashMap<&str, &LogEntry> = own
         .iter()
-        .filter(|moment| is_end(moment.kind))
-        .filter_map(|moment| Some((moment.call.as_deref()?, *moment)))
+        .filter(|event| is_end(event.kind))
+        .filter_map(|event| Some((event.call.as_deref()?, *event)))
         .collect();
     if let Some(missed) = log.map(|log| log.missed).filter(|missed| *missed > 0) {
-        entries.push(Entry::Note(format!("{missed} earlier events of this session are not kept")));
+        entries.push(DetailEntry::Note(format!("{missed} earlier events of this session are not kept")));
     }
     if own.is_empty() {
-        // Rows know the calls also where nothing tells what else happened.
-        entries.extend(agent.tools.iter().map(|call| Entry::Call(Some(call), None, None)));
+        // Without events, show the calls of the row.
+        entries.extend(agent.tools.iter().map(|call| DetailEntry::Call(Some(call), None, None)));
     }
-    for moment in own {
-        let call: Option<&Id> = moment.call.as_ref();
-        match (moment.kind, call) {
+    for event in own {
+        let call: Option<&Text> = event.call.as_ref();
+        match (event.kind, call) {
             (EventKind::ToolPre, Some(id)) => {
-                entries.push(Entry::Call(calls.get(&**id).copied(), Some(moment), ended.get(&**id).copied()));
+                entries.push(DetailEntry::Call(
+                    calls.get(&**id).copied(),
+                    Some(event),
+                    ended.get(&**id).copied(),
+                ));
             }
             (kind, Some(id)) if is_end(kind) && begun.contains(&**id) => {}
             (EventKind::SubagentStart | EventKind::RunStart | EventKind::RunEnd, _) => {}
-            _ => entries.push(Entry::LogEntry(moment)),
+            _ => entries.push(DetailEntry::Event(event)),
         }
     }
     if let Some(error) = &agent.error {
-        entries.push(Entry::Ending(Ink::Failed, error));
+        entries.push(DetailEntry::Ending(Ink::Failed, error));
     } else if let Some(result) = agent.result.as_deref().filter(|result| !is_said(&entries, result)) {
-        entries.push(Entry::Ending(Ink::Strong, result));
+        entries.push(DetailEntry::Ending(Ink::Strong, result));
     }
     entries
 }
 
-/// Whether a text is among the last things that were said.
-fn is_said(entries: &[Entry<'_>], text: &str) -> bool {
+/// Whether a text equals one of the last four entries.
+fn is_said(entries: &[DetailEntry<'_>], text: &str) -> bool {
     entries.iter().rev().take(4).any(|entry| match entry {
-        Entry::LogEntry(moment) => moment.body.as_deref().is_some_and(|body| {
+        DetailEntry::Event(event) => event.body.as_deref().is_some_and(|body| {
             let body = body.trim();
-            body == text.trim() || (moment.cut_bytes > 0 && text.trim().starts_with(body))
+            body == text.trim() || (event.cut_bytes > 0 && text.trim().starts_with(body))
         }),
-        Entry::Task(_) | Entry::Call(..) | Entry::Ending(..) | Entry::Note(_) => false,
+        DetailEntry::Task(_) | DetailEntry::Call(..) | DetailEntry::Ending(..) | DetailEntry::Note(_) => {
+            false
+        }
     })
 }
 
@@ -164,43 +172,43 @@ fn is_end(kind: EventKind) -> bool {
 }
 
 fn entry_lines(
-    state: &State,
+    state: &UiState,
     agent: &Agent,
-    entry: &Entry<'_>,
+    entry: &DetailEntry<'_>,
     width: u16,
     canvas: &Canvas<'_>,
 ) -> Vec<Line> {
     let most = most_lines(state.settings.detail);
     match entry {
-        Entry::Task(prompt) => task(prompt, most, width, canvas),
-        Entry::Call(call, begin, end) => call_lines(state, agent, *call, *begin, *end, width, canvas),
-        Entry::LogEntry(moment) => moment_lines(state, moment, width, canvas),
-        Entry::Note(words) => {
+        DetailEntry::Task(prompt) => task(prompt, most, width, canvas),
+        DetailEntry::Call(call, begin, end) => call_lines(state, agent, *call, *begin, *end, width, canvas),
+        DetailEntry::Event(event) => event_lines(state, event, width, canvas),
+        DetailEntry::Note(words) => {
             let mut line = Line::default();
             line.paint(Ink::Done, &format!("{} {words}", canvas.glyphs().ellipsis));
             vec![line]
         }
-        Entry::Ending(ink, text) => {
+        DetailEntry::Ending(ink, text) => {
             let (word, most) = if *ink == Ink::Failed { ("error", most.max(3)) } else { ("result", most) };
             let room = usize::from(width).saturating_sub(8);
             let ink = (*ink == Ink::Failed).then_some(*ink);
-            let wrapped = prose::lines(text, Text::Prose, ink, room, most, &canvas.style);
+            let wrapped = prose::lines(text, TextKind::Prose, ink, room, most, &canvas.style);
             wrapped
                 .into_iter()
                 .enumerate()
-                .map(|(at, line)| indented(if at == 0 { word } else { "" }, 8, line))
+                .map(|(at, line)| with_label(if at == 0 { word } else { "" }, 8, line))
                 .collect()
         }
     }
 }
 
-fn clock(state: &State, at_ms: Option<Millis>) -> String {
+fn clock(state: &UiState, at_ms: Option<Millis>) -> String {
     let clock = at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
     text::pad(&clock, CLOCK)
 }
 
 fn call_lines(
-    state: &State,
+    state: &UiState,
     agent: &Agent,
     call: Option<&ToolCall>,
     begin: Option<&LogEntry>,
@@ -233,7 +241,7 @@ fn call_lines(
         ""
     };
     let words = match (call, begin) {
-        // An event has the whole command, a row its beginning.
+        // An event has the whole command, a row only its first part.
         (_, Some(begin)) => style.one_line(&begin.words, usize::from(width)),
         (Some(call), None) => tool_words(call, &style),
         (None, None) => String::new(),
@@ -244,7 +252,7 @@ fn call_lines(
     line.push(" ");
     let room = usize::from(width).saturating_sub(line.width() + tail.width());
     line.push(&text::truncate_with(&format!("{guess}{words}"), room, glyphs.ellipsis));
-    // What went wrong stands beside the call, as far as there is room.
+    // The error follows the call if there is room.
     if let Some(error) = end.filter(|_| status == ToolStatus::Error) {
         let error = error.words.split_once(' ').map_or("", |(_, error)| error);
         let room = usize::from(width).saturating_sub(line.width() + tail.width() + 2);
@@ -255,10 +263,10 @@ fn call_lines(
     line.end_at(usize::from(width), None, "");
     let mut lines = vec![with_tail(line, tail, width)];
     if state.settings.detail == Detail::Full {
-        for (moment, word) in [(begin, "in"), (end, "out")] {
-            let Some(body) = moment.and_then(|moment| moment.body.as_deref()) else { continue };
+        for (event, word) in [(begin, "in"), (end, "out")] {
+            let Some(body) = event.and_then(|event| event.body.as_deref()) else { continue };
             let room = usize::from(width).saturating_sub(CLOCK + 6);
-            let wrapped = prose::lines(body, Text::Code, None, room, 12, &style);
+            let wrapped = prose::lines(body, TextKind::Code, None, room, 12, &style);
             lines.extend(wrapped.into_iter().enumerate().map(|(at, line)| {
                 let mut out = Line::default();
                 out.push(&" ".repeat(CLOCK + 2));
@@ -271,7 +279,7 @@ fn call_lines(
     lines
 }
 
-/// A line with something at its right end.
+/// Joins a line and a tail aligned at the right end.
 fn with_tail(line: Line, tail: Line, width: u16) -> Line {
     let mut out = Line::default();
     let room = usize::from(width).saturating_sub(tail.width());
@@ -291,8 +299,12 @@ fn status_of(end: Option<&LogEntry>) -> ToolStatus {
     }
 }
 
-/// The mark and colour of a moment that is no call.
-pub(in crate::view) fn mark_of(kind: EventKind, words: &str, canvas: &Canvas<'_>) -> (&'static str, Ink) {
+/// Symbol and colour of an event.
+pub(in crate::view) fn event_symbol(
+    kind: EventKind,
+    words: &str,
+    canvas: &Canvas<'_>,
+) -> (&'static str, Ink) {
     let glyphs = canvas.glyphs();
     match kind {
         EventKind::ToolPre => (glyphs.call, Ink::Running),
@@ -329,31 +341,31 @@ pub(in crate::view) fn mark_of(kind: EventKind, words: &str, canvas: &Canvas<'_>
     }
 }
 
-fn moment_lines(state: &State, moment: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
-    let (icon, ink) = mark_of(moment.kind, &moment.words, canvas);
+fn event_lines(state: &UiState, event: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
+    let (icon, ink) = event_symbol(event.kind, &event.words, canvas);
     let most = most_lines(state.settings.detail);
     let room = usize::from(width).saturating_sub(CLOCK + 2);
-    let body = match moment.kind {
-        EventKind::AgentMessage | EventKind::UserPrompt | EventKind::Reasoning => moment.body.as_deref(),
+    let body = match event.kind {
+        EventKind::AgentMessage | EventKind::UserPrompt | EventKind::Reasoning => event.body.as_deref(),
         _ => None,
     };
-    let tone = match moment.kind {
+    let tone = match event.kind {
         EventKind::Reasoning => Some(Ink::Done),
         EventKind::Stall | EventKind::Retry | EventKind::Problem | EventKind::PermissionRequest => Some(ink),
         EventKind::SubagentStop if ink == Ink::Failed => Some(ink),
         _ => None,
     };
-    let words = body.unwrap_or(&moment.words);
-    let mut lines = prose::lines(words, Text::Prose, tone, room, most, &canvas.style);
-    if moment.cut_bytes > 0 && state.settings.detail == Detail::Full {
+    let words = body.unwrap_or(&event.words);
+    let mut lines = prose::lines(words, TextKind::Prose, tone, room, most, &canvas.style);
+    if event.cut_bytes > 0 && state.settings.detail == Detail::Full {
         let mut line = Line::default();
         line.paint(
             Ink::Done,
-            &format!("{} {} more bytes: e opens all of it", canvas.glyphs().ellipsis, moment.cut_bytes),
+            &format!("{} {} more bytes: e opens all of it", canvas.glyphs().ellipsis, event.cut_bytes),
         );
         lines.push(line);
     }
-    let head = clock(state, moment.at_ms);
+    let head = clock(state, event.at_ms);
     let mut out = Vec::with_capacity(lines.len());
     for (at, line) in lines.into_iter().enumerate() {
         let mut full = Line::default();
@@ -364,7 +376,7 @@ fn moment_lines(state: &State, moment: &LogEntry, width: u16, canvas: &Canvas<'_
         } else {
             full.push(&" ".repeat(CLOCK + 2));
         }
-        if at == 0 && moment.is_guess {
+        if at == 0 && event.is_guess {
             full.push("~");
         }
         line.parts().for_each(|(ink, part)| full.add(ink, part));

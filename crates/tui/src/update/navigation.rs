@@ -1,22 +1,22 @@
-//! Going about: along lists, and from panel to panel.
+//! Navigation along lists and between panels.
 
 use subscope_model::AgentId;
 
-use super::settle_soon;
+use super::schedule_load;
 use crate::{
     keys::Action,
-    state::{Panel, State, View},
+    state::{Panel, UiState, View},
 };
 
-/// How far a step or a page goes, and in which direction.
+/// A relative or absolute movement along a list.
 enum Stride {
     By(isize),
     ToFirst,
     ToLast,
 }
 
-/// Moves along whatever has the keys.
-pub(super) fn along(state: &mut State, action: Action) {
+/// Moves along the focused list.
+pub(super) fn move_selection(state: &mut UiState, action: Action) {
     let page = isize::try_from(state.drawn.page.max(2) - 1).unwrap_or(isize::MAX);
     let stride = match action {
         Action::Up => Stride::By(-1),
@@ -25,19 +25,19 @@ pub(super) fn along(state: &mut State, action: Action) {
         Action::PageDown => Stride::By(page),
         Action::First => Stride::ToFirst,
         Action::Last => Stride::ToLast,
-        Action::Left => return sideways(state, Side::Left),
-        Action::Right => return sideways(state, Side::Right),
+        Action::Left => return move_sideways(state, Direction::Left),
+        Action::Right => return move_sideways(state, Direction::Right),
         _ => return,
     };
     match (state.panel, state.view) {
-        (Panel::Sessions, _) => select_session(state, &stride),
-        (Panel::Main, View::Agents | View::Timeline) => select_row(state, &stride),
+        (Panel::Sessions, _) => move_session_selection(state, &stride),
+        (Panel::Main, View::Agents | View::Timeline) => move_row_selection(state, &stride),
         (Panel::Detail, _) => {
             state.reading.call = None;
-            state.reading.up = scrolled(state.reading.up, &stride, state.drawn.detail.most);
+            state.reading.up = stride_offset(state.reading.up, &stride, state.drawn.detail.most);
         }
         (Panel::Main, View::Feed) => {
-            state.reading.feed_up = scrolled(state.reading.feed_up, &stride, state.drawn.feed.most);
+            state.reading.feed_up = stride_offset(state.reading.feed_up, &stride, state.drawn.feed.most);
         }
         (Panel::Main, View::Summary) => {
             let reversed = match stride {
@@ -46,13 +46,13 @@ pub(super) fn along(state: &mut State, action: Action) {
                 Stride::ToLast => Stride::ToFirst,
             };
             state.reading.summary_down =
-                scrolled(state.reading.summary_down, &reversed, state.drawn.summary.most);
+                stride_offset(state.reading.summary_down, &reversed, state.drawn.summary.most);
         }
     }
 }
 
-/// Lines up from an end; the first line is as far up as it goes.
-fn scrolled(up: usize, stride: &Stride, most: usize) -> usize {
+/// Applies a stride to a scroll offset counted from the end; the first line has the largest offset.
+fn stride_offset(up: usize, stride: &Stride, most: usize) -> usize {
     match stride {
         Stride::By(by) => up.saturating_add_signed(-by).min(most),
         Stride::ToFirst => most,
@@ -60,7 +60,7 @@ fn scrolled(up: usize, stride: &Stride, most: usize) -> usize {
     }
 }
 
-fn moved(at: Option<usize>, stride: &Stride, count: usize) -> Option<usize> {
+fn stride_index(at: Option<usize>, stride: &Stride, count: usize) -> Option<usize> {
     let last = count.checked_sub(1)?;
     Some(match (stride, at) {
         (Stride::By(by), Some(at)) => at.saturating_add_signed(*by).min(last),
@@ -69,111 +69,114 @@ fn moved(at: Option<usize>, stride: &Stride, count: usize) -> Option<usize> {
     })
 }
 
-fn select_session(state: &mut State, stride: &Stride) {
-    let place = moved(state.sessions.place(), stride, state.sessions.rows.len());
+fn move_session_selection(state: &mut UiState, stride: &Stride) {
+    let place = stride_index(state.sessions.selected_index(), stride, state.sessions.rows.len());
     if let Some(row) = place.and_then(|place| state.sessions.rows.get(place)) {
         let id = row.id.clone();
-        choose_session(state, id);
+        select_session(state, id);
     }
 }
 
-/// Selects a session.
-pub(super) fn choose_session(state: &mut State, id: subscope_model::SessionId) {
-    state.sessions.is_chosen = true;
+/// Selects a session on behalf of the user.
+pub(super) fn select_session(state: &mut UiState, id: subscope_model::SessionId) {
+    state.sessions.is_user_choice = true;
     if state.sessions.selected.as_ref() != Some(&id) {
         state.sessions.selected = Some(id);
         state.reading.up = 0;
         state.reading.call = None;
         state.reading.feed_up = 0;
-        state.waterfall.from_ms = None;
-        state.waterfall.zoom = 0;
-        settle_soon(state);
+        state.timeline_view.from_ms = None;
+        state.timeline_view.zoom = 0;
+        schedule_load(state);
     }
 }
 
-fn select_row(state: &mut State, stride: &Stride) {
-    let place = moved(state.row_at(), stride, state.rows.len());
+fn move_row_selection(state: &mut UiState, stride: &Stride) {
+    let place = stride_index(state.selected_row(), stride, state.rows.len());
     let agent = place.and_then(|place| state.rows.get(place)).map(|row| row.agent);
     let id = agent.and_then(|at| state.tree()?.agents.get(at)).map(|agent| agent.id.clone());
     if let Some(id) = id {
-        choose_agent(state, id);
+        select_agent(state, id);
     }
 }
 
 /// Selects an agent of the selected session.
-pub(super) fn choose_agent(state: &mut State, id: AgentId) {
+pub(super) fn select_agent(state: &mut UiState, id: AgentId) {
     let Some(session) = state.session().cloned() else { return };
     if state.agent_id().as_ref() != Some(&id) {
         state.reading.up = 0;
         state.reading.call = None;
     }
-    state.chosen.insert(session, id);
+    state.selected_agents.insert(session, id);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum Direction {
     Left,
     Right,
 }
 
-/// In a tree: closes and opens branches, as files are gone through. On a time axis: back and on.
-fn sideways(state: &mut State, side: Side) {
+/// Handles left and right: on the timeline pans, in the tree folds, unfolds, goes to the parent or child, as file managers do.
+fn move_sideways(state: &mut UiState, direction: Direction) {
     match (state.panel, state.view) {
-        (Panel::Main, View::Timeline) => pan(state, side),
-        (Panel::Main, View::Agents) => branch(state, side),
-        (Panel::Sessions, _) if side == Side::Right => state.panel = Panel::Main,
-        (Panel::Detail | Panel::Main, _) if side == Side::Left => between(state, Action::Back),
+        (Panel::Main, View::Timeline) => pan(state, direction),
+        (Panel::Main, View::Agents) => move_in_tree(state, direction),
+        (Panel::Sessions, _) if direction == Direction::Right => state.panel = Panel::Main,
+        (Panel::Detail | Panel::Main, _) if direction == Direction::Left => move_focus(state, Action::Back),
         _ => {}
     }
 }
 
-fn branch(state: &mut State, side: Side) {
-    let Some(at) = state.row_at() else { return };
-    let (Some(row), Some(key)) = (state.rows.get(at).copied(), key(state)) else { return };
-    match side {
-        Side::Left if row.has_children => {
+fn move_in_tree(state: &mut UiState, direction: Direction) {
+    let Some(at) = state.selected_row() else { return };
+    let (Some(row), Some(key)) = (state.rows.get(at).copied(), selected_key(state)) else {
+        return;
+    };
+    match direction {
+        Direction::Left if row.has_children => {
             state.folded.insert(key);
         }
-        Side::Left => {
+        Direction::Left => {
             let above = state.rows[..at].iter().rposition(|above| above.depth < row.depth);
             match above {
-                Some(above) => select_row(state, &Stride::By(above as isize - at as isize)),
+                Some(above) => move_row_selection(state, &Stride::By(above as isize - at as isize)),
                 None => state.panel = Panel::Sessions,
             }
         }
-        Side::Right if row.folded > 0 => {
+        Direction::Right if row.folded > 0 => {
             state.folded.remove(&key);
         }
-        Side::Right if row.has_children => select_row(state, &Stride::By(1)),
-        Side::Right => state.panel = Panel::Detail,
+        Direction::Right if row.has_children => move_row_selection(state, &Stride::By(1)),
+        Direction::Right => state.panel = Panel::Detail,
     }
     state.dirty.rows = true;
 }
 
-/// The selected agent with its session, as folds are kept.
-pub(super) fn key(state: &State) -> Option<(subscope_model::SessionId, AgentId)> {
+/// The selected agent with its session, the key of `folded`.
+pub(super) fn selected_key(state: &UiState) -> Option<(subscope_model::SessionId, AgentId)> {
     Some((state.session()?.clone(), state.agent_id()?))
 }
 
-/// Moves the left edge of the time axis by a fifth of what is in sight.
-fn pan(state: &mut State, side: Side) {
-    let (Some((from, step)), Some(timeline)) = (state.drawn.axis, state.waterfall.timeline.as_ref()) else {
+/// Pans the time axis by a fifth of the screen's width.
+fn pan(state: &mut UiState, direction: Direction) {
+    let (Some((from, step)), Some(timeline)) = (state.drawn.axis, state.timeline_view.timeline.as_ref())
+    else {
         return;
     };
-    if state.waterfall.zoom == 0 {
+    if state.timeline_view.zoom == 0 {
         return;
     }
     let columns = f64::from(state.size.0) / 5.0;
     // `as` saturates; an axis of some days is far below the range.
     let by = (step * columns) as i64;
-    let to = if side == Side::Left { from - by } else { from + by };
-    state.waterfall.from_ms = (to < timeline.end_ms).then_some(to.max(timeline.start_ms));
+    let to = if direction == Direction::Left { from - by } else { from + by };
+    state.timeline_view.from_ms = (to < timeline.end_ms).then_some(to.max(timeline.start_ms));
 }
 
-/// Goes from panel to panel, in and out.
-pub(super) fn between(state: &mut State, action: Action) {
-    // Whoever goes into a session means it.
-    state.sessions.is_chosen |= state.session().is_some();
+/// Moves the focus between panels.
+pub(super) fn move_focus(state: &mut UiState, action: Action) {
+    // Entering a session counts as selecting it.
+    state.sessions.is_user_choice |= state.session().is_some();
     let panels = panels(state);
     let at = panels.iter().position(|panel| *panel == state.panel).unwrap_or(0);
     state.panel = match action {
@@ -188,13 +191,13 @@ pub(super) fn between(state: &mut State, action: Action) {
             }
             (panel, _) => panel,
         },
-        Action::Back => return back(state),
+        Action::Back => return leave_innermost(state),
         _ => state.panel,
     };
 }
 
-/// Gives up one thing: what was looked for, another time, another view, the panel.
-fn back(state: &mut State) {
+/// Leaves one thing: search, alert, time travel, detail panel, view, main panel; in this order.
+fn leave_innermost(state: &mut UiState) {
     if !state.search.text.is_empty() || !state.reading.text.is_empty() {
         state.search.text.clear();
         state.reading.text.clear();
@@ -202,7 +205,7 @@ fn back(state: &mut State) {
     } else if state.alerts.shown(state.awake_ms).is_some() {
         state.alerts.dismiss();
     } else if state.travel().is_some() && !state.is_replay {
-        super::time::travel(state, Action::Now);
+        super::time::handle(state, Action::Now);
     } else if state.panel == Panel::Detail {
         state.panel = Panel::Main;
     } else if state.panel == Panel::Main && state.view != View::Agents {
@@ -212,8 +215,8 @@ fn back(state: &mut State) {
     }
 }
 
-/// The panels that keys can go to, in order.
-fn panels(state: &State) -> Vec<Panel> {
+/// Focusable panels in order.
+fn panels(state: &UiState) -> Vec<Panel> {
     let mut panels = Vec::new();
     if !state.is_replay {
         panels.push(Panel::Sessions);

@@ -1,40 +1,40 @@
-//! Finding somebody, and doing something with whoever is selected.
+//! Search, jumps, and actions on the selection: stop, open, copy.
 
 use subscope_model::{Agent, AgentId, Tree};
 use subscope_render::{Detail, Ink, Row, Style, TreeOptions, render_tree};
 
-use super::{Effect, ask, moves, notice, settle_soon};
+use super::{Effect, ask, navigation, schedule_load, show_notice};
 use crate::{
     ask::Question,
     keys::Action,
-    state::{Overlay, Panel, Reach, State, View},
+    state::{Overlay, Panel, SearchScope, UiState, View},
 };
 
-/// Columns of a text for an editor: long lines are the editor's to wrap.
+/// Width of text for the editor, in columns.
 const TEXT_WIDTH: usize = 100;
 
-/// Finds somebody or something.
-pub(super) fn find(state: &mut State, action: Action) {
+/// Handles search and jump actions.
+pub(super) fn search_or_jump(state: &mut UiState, action: Action) {
     match action {
         Action::Search => {
-            state.overlay = Some(Overlay::Search { text: String::new(), reach: Reach::Here });
+            state.overlay = Some(Overlay::Search { text: String::new(), scope: SearchScope::Here });
         }
-        Action::NextHit => to_hit(state, true),
-        Action::PreviousHit => to_hit(state, false),
+        Action::NextHit => select_hit(state, true),
+        Action::PreviousHit => select_hit(state, false),
         Action::Follow => {
             state.is_following = !state.is_following;
             state.reading.up = 0;
             state.reading.feed_up = 0;
             let words = if state.is_following { "following whoever works" } else { "following nobody" };
-            notice(state, words, Ink::Done);
+            show_notice(state, words, Ink::Done);
         }
-        Action::Spawn => to_spawn(state),
-        Action::Alert => to_alert(state),
+        Action::Spawn => select_spawner(state),
+        Action::Alert => select_newest_alert(state),
         _ => {}
     }
 }
 
-/// The agents among some rows that have a text, which is in lower case.
+/// Returns the agents of `rows` that contain a text, which must be lower case.
 pub(super) fn hits(tree: &Tree, rows: &[Row], text: &str) -> Vec<AgentId> {
     if text.is_empty() {
         return Vec::new();
@@ -52,59 +52,59 @@ fn has(agent: &Agent, text: &str) -> bool {
         || agent.tools.iter().any(|call| is_in(&call.name) || call.detail.as_deref().is_some_and(is_in))
 }
 
-/// Selects the next agent that has the text, or the one before; in a circle.
-pub(super) fn to_hit(state: &mut State, is_on: bool) {
+/// Selects the next or previous search hit, wrapping around.
+pub(super) fn select_hit(state: &mut UiState, is_on: bool) {
     let count = state.search.hits.len();
     if count == 0 {
         let words =
             if state.search.text.is_empty() { "nothing was looked for" } else { "nobody here has it" };
-        notice(state, words, Ink::Stalled);
+        show_notice(state, words, Ink::Stalled);
         return;
     }
     let place_of = |id: &AgentId| {
         let tree = state.tree()?;
         state.rows.iter().position(|row| tree.agents.get(row.agent).is_some_and(|agent| agent.id == *id))
     };
-    let here = state.row_at();
+    let here = state.selected_row();
     let next = if is_on {
         state.search.hits.iter().position(|hit| place_of(hit) > here).unwrap_or(0)
     } else {
         state.search.hits.iter().rposition(|hit| place_of(hit) < here).unwrap_or(count - 1)
     };
     let hit = state.search.hits[next].clone();
-    notice(state, format!("{} of {count} agents with \"{}\"", next + 1, state.search.text), Ink::Done);
-    moves::choose_agent(state, hit);
+    show_notice(state, format!("{} of {count} agents with \"{}\"", next + 1, state.search.text), Ink::Done);
+    navigation::select_agent(state, hit);
 }
 
-/// Selects whoever started the selected agent, at the call that did.
-fn to_spawn(state: &mut State) {
+/// Selects the parent of the selected agent, scrolled to the call that started it.
+fn select_spawner(state: &mut UiState) {
     let found = state.agent().map(|agent| (agent.parent_id.clone(), agent.spawned_by.clone()));
     let Some((Some(parent), call)) = found else {
-        notice(state, "nobody is known to have started it", Ink::Stalled);
+        show_notice(state, "nobody is known to have started it", Ink::Stalled);
         return;
     };
-    moves::choose_agent(state, parent);
+    navigation::select_agent(state, parent);
     state.reading.call = call.map(|call| call.0);
     state.view = View::Agents;
     state.panel = Panel::Detail;
 }
 
-fn to_alert(state: &mut State) {
+fn select_newest_alert(state: &mut UiState) {
     let Some(alert) = state.alerts.newest().cloned() else {
-        notice(state, "no alerts", Ink::Done);
+        show_notice(state, "no alerts", Ink::Done);
         return;
     };
-    moves::choose_session(state, alert.session);
-    moves::choose_agent(state, alert.agent);
+    navigation::select_session(state, alert.session);
+    navigation::select_agent(state, alert.agent);
     state.alerts.dismiss();
     if state.panel == Panel::Sessions {
         state.panel = Panel::Main;
     }
-    settle_soon(state);
+    schedule_load(state);
 }
 
-/// Does something with whoever is selected.
-pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
+/// Handles actions on the selection.
+pub(super) fn perform(state: &mut UiState, action: Action) -> Vec<Effect> {
     match action {
         Action::Help => state.overlay = Some(Overlay::Help(0)),
         Action::Stop => ask_to_stop(state),
@@ -120,7 +120,7 @@ pub(super) fn act(state: &mut State, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-fn ask_to_stop(state: &mut State) {
+fn ask_to_stop(state: &mut UiState) {
     let refusal = match state.agent() {
         _ if state.travel().is_some() => Some("nobody can be stopped in the past: L leads to now"),
         None => Some("nobody is selected"),
@@ -129,7 +129,7 @@ fn ask_to_stop(state: &mut State) {
         Some(_) => None,
     };
     if let Some(words) = refusal {
-        notice(state, words, Ink::Stalled);
+        show_notice(state, words, Ink::Stalled);
         return;
     }
     if let (Some(session), Some(agent)) = (state.session(), state.agent()) {
@@ -138,8 +138,8 @@ fn ask_to_stop(state: &mut State) {
     }
 }
 
-/// Copies what has the keys: a session's id, an agent's result, else its task, else its id.
-fn copy(state: &mut State) -> Vec<Effect> {
+/// Copies from the focused panel: the session's id, the agent's id, or in the detail panel its error, result, task or id.
+fn copy(state: &mut UiState) -> Vec<Effect> {
     let (what, text) = match (state.panel, state.agent()) {
         (Panel::Sessions, _) | (_, None) => match state.session() {
             Some(session) => ("session id", session.to_string()),
@@ -153,12 +153,12 @@ fn copy(state: &mut State) -> Vec<Effect> {
             (None, None, None) => ("agent id", agent.id.to_string()),
         },
     };
-    notice(state, format!("{what} copied"), Ink::Done);
+    show_notice(state, format!("{what} copied"), Ink::Done);
     vec![Effect::Copy(text)]
 }
 
-/// Everything about the selected agent and those below it as text, made safe.
-fn agent_text(state: &State) -> Option<String> {
+/// Renders the selected agent's subtree in full detail as sanitised text.
+fn agent_text(state: &UiState) -> Option<String> {
     let (tree, agent) = (state.tree()?, state.agent_id()?);
     let style = Style { color: false, width: TEXT_WIDTH, ..state.settings.style };
     let offset_minutes = state.settings.offset_minutes;

@@ -1,4 +1,4 @@
-//! A UI with a recorded session in it, for the tests of this crate.
+//! Test harness: a UI loaded with recorded sessions, without a terminal.
 
 use std::{
     collections::HashMap,
@@ -20,24 +20,24 @@ use subscope_testkit::{
 use crate::{
     ask::{Answer, Question},
     settings::{Alerts, Settings, TreePanel},
-    state::State,
+    state::UiState,
     theme::Palette,
-    update::{Effect, Message, refresh, update},
+    update::{Effect, UiMessage, refresh, update},
     view::view,
 };
 
-/// A UI, and what it has asked to be done.
-pub(crate) struct Stage {
-    pub(crate) state: State,
+/// A UI and the effects it has returned.
+pub(crate) struct TestUi {
+    pub(crate) state: UiState,
     pub(crate) effects: Vec<Effect>,
 }
 
-/// A recording of 2.1.330, concluded so many milliseconds after its begin.
+/// Derives a recording of 2.1.330, cut off `after_ms` milliseconds after its start; cached.
 pub(crate) fn recorded(scenario: &str, after_ms: Option<Millis>) -> (Tree, Vec<Event>) {
-    type Known = HashMap<(String, Option<Millis>), (Tree, Vec<Event>)>;
-    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().unwrap();
-    known.entry((scenario.to_owned(), after_ms)).or_insert_with(|| read(scenario, after_ms)).clone()
+    type RecordingCache = HashMap<(String, Option<Millis>), (Tree, Vec<Event>)>;
+    static CACHE: LazyLock<Mutex<RecordingCache>> = LazyLock::new(Mutex::default);
+    let mut cache = CACHE.lock().unwrap();
+    cache.entry((scenario.to_owned(), after_ms)).or_insert_with(|| read(scenario, after_ms)).clone()
 }
 
 fn read(scenario: &str, after_ms: Option<Millis>) -> (Tree, Vec<Event>) {
@@ -64,67 +64,67 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-impl Stage {
-    /// An empty UI of that size.
+impl TestUi {
+    /// A UI without sessions.
     pub(crate) fn empty(width: u16, height: u16) -> Self {
-        Self { state: State::new(settings(), (width, height), 0, 0), effects: Vec::new() }
+        Self { state: UiState::new(settings(), (width, height), 0, 0), effects: Vec::new() }
     }
 
-    /// A UI that is fed with a recording that runs (`k-big` after 13 s), with two that are kept beside it.
+    /// A UI with a running session (`k-big` after 13 s) and two stored ones.
     pub(crate) fn live(width: u16, height: u16) -> Self {
-        let mut stage = Self::empty(width, height);
+        let mut ui = Self::empty(width, height);
         let (tree, events) = recorded("k-big", Some(13_000));
-        stage.tick(tree.session.started_at_ms.unwrap() + 13_000);
-        stage.feed(tree, events);
-        stage.send(Message::Feed(Update::CaughtUp));
-        stage.send(Message::Reply(Ok(Answer::Sessions(past_rows()))));
-        stage.frame();
-        stage
+        ui.tick(tree.session.started_at_ms.unwrap() + 13_000);
+        ui.feed(tree, events);
+        ui.send(UiMessage::Feed(Update::CaughtUp));
+        ui.send(UiMessage::Reply(Ok(Answer::Sessions(past_rows()))));
+        ui.frame();
+        ui
     }
 
-    /// A UI that is fed with a recording that has ended.
+    /// A UI with a session that has ended.
     pub(crate) fn ended(scenario: &str, width: u16, height: u16) -> Self {
-        let mut stage = Self::empty(width, height);
+        let mut ui = Self::empty(width, height);
         let (tree, events) = recorded(scenario, None);
-        stage.tick(tree.session.ended_at_ms.unwrap() + 5_000);
-        stage.feed(tree, events);
-        stage.send(Message::Feed(Update::CaughtUp));
-        stage.frame();
-        stage
+        ui.tick(tree.session.ended_at_ms.unwrap() + 5_000);
+        ui.feed(tree, events);
+        ui.send(UiMessage::Feed(Update::CaughtUp));
+        ui.frame();
+        ui
     }
 
     pub(crate) fn feed(&mut self, tree: Tree, events: Vec<Event>) {
         let session = tree.session.id.clone();
-        self.send(Message::Feed(Update::Snapshot(Box::new(tree))));
-        self.send(Message::Reply(Ok(Answer::Events(session, events))));
+        self.send(UiMessage::Feed(Update::Snapshot(Box::new(tree))));
+        self.send(UiMessage::Reply(Ok(Answer::Events(session, events))));
     }
 
-    /// Tells that some rows of the selected session have changed.
+    /// Applies changed rows to the selected session.
     pub(crate) fn change(&mut self, work: impl Fn(&mut Tree)) {
         let mut tree = self.state.tree().unwrap().clone();
         work(&mut tree);
         let Tree { session, agents, .. } = tree;
-        self.send(Message::Feed(Update::Change(Box::new(Change { session, agents, removed: Vec::new() }))));
+        self.send(UiMessage::Feed(Update::Change(Box::new(Change { session, agents, removed: Vec::new() }))));
         self.frame();
     }
 
-    pub(crate) fn send(&mut self, message: Message) {
+    pub(crate) fn send(&mut self, message: UiMessage) {
         self.effects.extend(update(&mut self.state, message));
     }
 
-    /// Lets the clock stand at a moment; the one that never steps goes on by as much.
+    /// Sets the wall clock and advances the monotonic clock by the difference (0 to 1 h).
     pub(crate) fn tick(&mut self, now_ms: Millis) {
         let awake_ms = self.state.awake_ms + (now_ms - self.state.now_ms).clamp(0, 3_600_000);
-        self.send(Message::Tick { now_ms, awake_ms });
+        self.send(UiMessage::Tick { now_ms, awake_ms });
     }
 
-    /// Lets some time pass.
+    /// Advances both clocks and draws.
     pub(crate) fn pass(&mut self, span_ms: Millis) {
         self.tick(self.state.now_ms + span_ms);
         self.frame();
     }
 
-    /// Presses keys, each drawn before the next.
+    /// Presses keys, drawing a frame after each.
     pub(crate) fn press(&mut self, keys: &[KeyCode]) {
         for code in keys {
             self.press_with(*code, KeyModifiers::NONE);
@@ -132,29 +132,29 @@ impl Stage {
     }
 
     pub(crate) fn press_with(&mut self, code: KeyCode, modifiers: KeyModifiers) {
-        self.send(Message::Key(KeyEvent::new(code, modifiers)));
+        self.send(UiMessage::Key(KeyEvent::new(code, modifiers)));
         self.frame();
     }
 
-    /// Types a text.
+    /// Types a text, a key each.
     pub(crate) fn type_text(&mut self, text: &str) {
         for character in text.chars() {
             self.press(&[KeyCode::Char(character)]);
         }
     }
 
-    /// Draws, and says where things are.
+    /// Draws a frame and returns its buffer.
     pub(crate) fn frame(&mut self) -> Buffer {
         refresh(&mut self.state);
         let (width, height) = self.state.size;
         let area = Rect { x: 0, y: 0, width, height };
         let mut buffer = Buffer::empty(area);
         let drawn = view(&self.state, area, &mut buffer);
-        update(&mut self.state, Message::Drawn(Box::new(drawn)));
+        update(&mut self.state, UiMessage::Drawn(Box::new(drawn)));
         buffer
     }
 
-    /// The screen as text, without blanks at the ends of lines.
+    /// Draws a frame and returns it as text, without trailing blanks.
     pub(crate) fn screen(&mut self) -> String {
         let buffer = self.frame();
         let mut out = String::new();
@@ -163,7 +163,7 @@ impl Stage {
             let mut skip = 0;
             for x in 0..buffer.area.width {
                 let symbol = buffer[(x, y)].symbol();
-                // The second column of a wide character holds a blank that is not there.
+                // Skip the filler cell behind a wide character.
                 if skip == 0 {
                     line.push_str(symbol);
                     skip = subscope_render::text::width(symbol).max(1);
@@ -186,7 +186,7 @@ impl Stage {
         self.state.agent_id().unwrap().to_string()
     }
 
-    /// What was asked of the host since the last call, in order.
+    /// Returns the questions asked since the last call, in order, and drops all other effects.
     pub(crate) fn asked(&mut self) -> Vec<Question> {
         let effects = std::mem::take(&mut self.effects);
         let questions = effects.into_iter().filter_map(|effect| match effect {
@@ -197,7 +197,7 @@ impl Stage {
     }
 }
 
-/// Two sessions that are kept.
+/// Rows of two stored sessions.
 fn past_rows() -> Vec<SessionRow> {
     ["c-nested", "e-tool-failures"].map(|scenario| SessionRow::of(&recorded(scenario, None).0)).to_vec()
 }

@@ -1,41 +1,41 @@
-//! What is shown, and how much of it.
+//! Display options: view, detail, order, filter, zoom.
 
 use subscope_render::{Detail, Ink};
 
-use super::{Effect, ask, moves, notice};
+use super::{Effect, ask, navigation, show_notice};
 use crate::{
     ask::Question,
     keys::Action,
     settings::{Setting, TreePanel},
-    state::{Kinds, Panel, Scope, State, View},
+    state::{EventFilter, FeedScope, Panel, UiState, View},
 };
 
-/// How often the timeline can be doubled: a day in a thousand columns down to a tenth of a second.
-const MOST_ZOOM: u32 = 12;
+/// Largest zoom level: a factor of 4,096, for a day in a thousand columns down to some 20 ms a column.
+const MAX_ZOOM: u32 = 12;
 
-/// Goes to a view.
-pub(super) fn view(state: &mut State, action: Action) {
+/// Switches the view.
+pub(super) fn view(state: &mut UiState, action: Action) {
     let view = match action {
         Action::Timeline => View::Timeline,
         Action::Feed => View::Feed,
         Action::Summary => View::Summary,
         _ => View::Agents,
     };
-    // The key of a view that is there leads back.
+    // The key of the open view returns to the agents view.
     state.view = if state.view == view { View::Agents } else { view };
     if state.panel == Panel::Sessions {
         state.panel = Panel::Main;
     }
 }
 
-/// Changes a setting, and has it kept.
-pub(super) fn setting(state: &mut State, action: Action) -> Vec<Effect> {
+/// Changes and saves a setting.
+pub(super) fn setting(state: &mut UiState, action: Action) -> Vec<Effect> {
     let (setting, choice) = match action {
         Action::Detail => {
             let all = Detail::ALL;
             let at = all.iter().position(|level| *level == state.settings.detail).unwrap_or(0);
             state.settings.detail = all[(at + 1) % all.len()];
-            notice(state, format!("detail: {}", state.settings.detail.as_str()), Ink::Done);
+            show_notice(state, format!("detail: {}", state.settings.detail.as_str()), Ink::Done);
             (Setting::Detail, state.settings.detail.as_str())
         }
         Action::Tree => {
@@ -47,7 +47,7 @@ pub(super) fn setting(state: &mut State, action: Action) -> Vec<Effect> {
         }
         _ => {
             state.settings.palette = state.settings.palette.next();
-            notice(state, format!("colours: {}", state.settings.palette.as_str()), Ink::Done);
+            show_notice(state, format!("colours: {}", state.settings.palette.as_str()), Ink::Done);
             (Setting::Theme, state.settings.palette.as_str())
         }
     };
@@ -56,11 +56,11 @@ pub(super) fn setting(state: &mut State, action: Action) -> Vec<Effect> {
     effects
 }
 
-/// Changes what of the view is shown.
-pub(super) fn change(state: &mut State, action: Action) {
+/// Changes folds, order, filter, scope or zoom.
+pub(super) fn change(state: &mut UiState, action: Action) {
     match action {
         Action::Fold => {
-            if let Some(key) = moves::key(state)
+            if let Some(key) = navigation::selected_key(state)
                 && !state.folded.remove(&key)
             {
                 state.folded.insert(key);
@@ -68,7 +68,7 @@ pub(super) fn change(state: &mut State, action: Action) {
         }
         Action::Sort => {
             state.sort = state.sort.next();
-            notice(state, format!("siblings {}", state.sort.as_str()), Ink::Done);
+            show_notice(state, format!("siblings {}", state.sort.as_str()), Ink::Done);
         }
         Action::Filter if state.view == View::Feed => {
             state.reading.kinds = state.reading.kinds.next();
@@ -76,7 +76,7 @@ pub(super) fn change(state: &mut State, action: Action) {
         }
         Action::Filter => {
             state.filter = state.filter.next();
-            notice(state, state.filter.as_str(), Ink::Done);
+            show_notice(state, state.filter.as_str(), Ink::Done);
         }
         Action::Scope => {
             state.reading.scope = state.reading.scope.next();
@@ -86,27 +86,27 @@ pub(super) fn change(state: &mut State, action: Action) {
                 state.panel = Panel::Main;
             }
         }
-        Action::ZoomIn => zoom(state, state.waterfall.zoom.saturating_add(1)),
-        Action::ZoomOut => zoom(state, state.waterfall.zoom.saturating_sub(1)),
+        Action::ZoomIn => zoom(state, state.timeline_view.zoom.saturating_add(1)),
+        Action::ZoomOut => zoom(state, state.timeline_view.zoom.saturating_sub(1)),
         _ => {}
     }
     state.dirty.rows = true;
 }
 
-/// Zooms the timeline; what was at its right edge stays there.
-fn zoom(state: &mut State, zoom: u32) {
+/// Zooms the timeline; opens it first if another view is open.
+fn zoom(state: &mut UiState, zoom: u32) {
     if state.view != View::Timeline {
         state.view = View::Timeline;
         return;
     }
-    state.waterfall.zoom = zoom.min(MOST_ZOOM);
+    state.timeline_view.zoom = zoom.min(MAX_ZOOM);
     if zoom == 0 {
-        state.waterfall.from_ms = None;
+        state.timeline_view.from_ms = None;
     }
 }
 
-impl Scope {
-    /// The next choice.
+impl FeedScope {
+    /// The next scope, cyclic.
     fn next(self) -> Self {
         match self {
             Self::Session => Self::Agent,
@@ -115,7 +115,7 @@ impl Scope {
         }
     }
 
-    /// In a few words.
+    /// The display text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "this session",
@@ -125,8 +125,8 @@ impl Scope {
     }
 }
 
-impl Kinds {
-    /// The next choice.
+impl EventFilter {
+    /// The next filter, cyclic.
     fn next(self) -> Self {
         match self {
             Self::All => Self::Tools,
@@ -137,7 +137,7 @@ impl Kinds {
         }
     }
 
-    /// In a few words.
+    /// The display text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::All => "everything",
