@@ -1,16 +1,15 @@
-//! MCP servers over stdio: an agent command as a tool ([`AgentServer`]), and what is known of sessions for agents that ask
-//! ([`QueryServer`]).
+//! MCP servers over stdio: [`AgentServer`] runs an agent command as a tool, [`QueryServer`] lets agents query sessions.
 //!
-//! stdout carries MCP and nothing else: no module here prints. A server ends when its client closes the connection or a signal
-//! comes, and then everything that it started has ended.
+//! stdout carries only MCP: no module here prints. A server ends when its client closes the connection or a signal arrives; by
+//! then every process that it started has ended.
 //!
-//! Absent on purpose: the store, the hub and a clock. What is asked goes to whoever hosts the server ([`Question`]); events
-//! leave through `client`'s `Publisher`; the time is handed in.
+//! No access to store, hub or clock: queries go to the host process as [`Question`]s, events are published with `client`'s
+//! `Publisher`, the clock is a parameter.
 
 mod agent;
 mod query;
 mod stdio;
 
 pub use agent::{AgentServer, AgentSpec, FinalAnswer, Origin};
-pub use query::{Answer, Ask, QueryServer, Question, Scope};
-pub use stdio::{Ends, Gone, ServeError, serve};
+pub use query::{Answer, QueryServer, Question, QuestionSender, Scope};
+pub use stdio::{ClientGone, ServeError, Shutdown, serve};

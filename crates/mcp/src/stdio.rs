@@ -1,4 +1,4 @@
-//! A server on this process's stdin and stdout, until its client is gone or a signal comes.
+//! Serves MCP on stdin and stdout until the client disconnects or a signal arrives.
 
 use std::{
     io,
@@ -14,103 +14,105 @@ use tokio::{
     sync::watch,
 };
 
-/// Why a server could not serve.
+/// Error of [`serve`].
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Signals cannot be waited for.
+    /// Signal handlers could not be installed.
     #[error("cannot wait for signals")]
     Signals(#[source] io::Error),
-    /// The client's first words are no MCP.
+    /// The MCP handshake failed.
     #[error("the client does not speak MCP")]
     Handshake(#[source] Box<ServerInitializeError>),
-    /// The server broke.
+    /// The server task panicked.
     #[error("the server broke")]
     Broken(#[source] tokio::task::JoinError),
 }
 
-/// How long answers to a client that has closed its end may take.
-const FAREWELL: Duration = Duration::from_secs(6);
+/// Time to send pending answers to a client that has closed its sending side.
+const DRAIN_LIMIT: Duration = Duration::from_secs(6);
 
-/// Told once the client is gone: whatever works for it has to end then.
-pub type Gone = watch::Receiver<bool>;
+/// Becomes `true` when the client disconnects: running work must end.
+pub type ClientGone = watch::Receiver<bool>;
 
-/// Waits until the client is gone.
-pub(crate) async fn gone(gone: &mut Gone) {
-    // Where nobody could tell any more, the server is over as well.
+/// Waits until the client disconnects.
+pub(crate) async fn client_gone(gone: &mut ClientGone) {
+    // A dropped sender means that the server has ended.
     let _ = gone.wait_for(|is_gone| *is_gone).await;
 }
 
-/// Serves on stdin and stdout until the client closes them or SIGINT, SIGTERM or SIGHUP comes, and everything that `make`'s
-/// server has begun has ended.
+/// Serves MCP on stdin and stdout. Returns once the client has disconnected or SIGINT, SIGTERM or SIGHUP was received, and all
+/// work of the server built by `make` has ended.
 ///
 /// # Errors
-/// Where the client does not speak MCP. One that leaves is no error.
-pub async fn serve<H: ServerHandler + Clone + Ends>(make: impl FnOnce(Gone) -> H) -> Result<(), ServeError> {
-    let (leave, left) = watch::channel(false);
-    let mut ended = left.clone();
-    let handler = make(left);
+/// The handshake failed, signal handlers could not be installed, or the server task panicked. A disconnect is no error.
+pub async fn serve<H: ServerHandler + Clone + Shutdown>(
+    make: impl FnOnce(ClientGone) -> H,
+) -> Result<(), ServeError> {
+    let (set_gone, is_gone) = watch::channel(false);
+    let mut ended = is_gone.clone();
+    let handler = make(is_gone);
     let last = handler.clone();
     let mut signals = Vec::new();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         signals.push(signal(kind).map_err(ServeError::Signals)?);
     }
     let (input, output) = stdio_pipes();
-    let input = Watched { input, leave: leave.clone() };
+    let input = EofWatcher { input, set_gone: set_gone.clone() };
     let mut served = tokio::spawn(async move {
         match handler.serve((input, output)).await {
             Ok(running) => running.waiting().await.map(drop).map_err(ServeError::Broken),
-            // Whoever leaves before saying anything has changed its mind.
+            // A disconnect before the handshake is no error.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(ServeError::Handshake(Box::new(error))),
         }
     });
     let [interrupt, terminate, hangup] = signals.as_mut_slice() else { return Ok(()) };
     let end = tokio::select! {
-        served = &mut served => End::Served(served),
-        () = gone(&mut ended) => End::Gone,
-        _ = interrupt.recv() => End::Signal,
-        _ = terminate.recv() => End::Signal,
-        _ = hangup.recv() => End::Signal,
+        served = &mut served => ServeEnd::Served(served),
+        () = client_gone(&mut ended) => ServeEnd::Gone,
+        _ = interrupt.recv() => ServeEnd::Signal,
+        _ = terminate.recv() => ServeEnd::Signal,
+        _ = hangup.recv() => ServeEnd::Signal,
     };
-    leave.send_replace(true);
+    set_gone.send_replace(true);
     last.ended().await;
     match end {
-        End::Served(served) => served.map_err(ServeError::Broken)?,
-        // What was asked before the end is answered: a client may have closed its end and read on.
-        End::Gone => match tokio::time::timeout(FAREWELL, &mut served).await {
+        ServeEnd::Served(served) => served.map_err(ServeError::Broken)?,
+        // Requests made before end of input are answered: the client may have closed only its sending side.
+        ServeEnd::Gone => match tokio::time::timeout(DRAIN_LIMIT, &mut served).await {
             Ok(served) => served.map_err(ServeError::Broken)?,
             Err(_) => {
                 served.abort();
                 Ok(())
             }
         },
-        End::Signal => {
+        ServeEnd::Signal => {
             served.abort();
             Ok(())
         }
     }
 }
 
-/// How a server came to its end.
-enum End {
+/// The reason that a server ended.
+enum ServeEnd {
     Served(Result<Result<(), ServeError>, tokio::task::JoinError>),
     Gone,
     Signal,
 }
 
-/// What a server has begun and must not leave behind.
-pub trait Ends {
-    /// Waits until nothing of it is left.
+/// A server with background work that must end before the process does.
+pub trait Shutdown {
+    /// Waits until all work has ended.
     fn ended(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// An input that says when it is at its end: the SDK tells its handlers only seconds later.
-struct Watched<R> {
+/// An input that signals its end at once: the SDK notifies handlers only seconds later.
+struct EofWatcher<R> {
     input: R,
-    leave: watch::Sender<bool>,
+    set_gone: watch::Sender<bool>,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Watched<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for EofWatcher<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -120,7 +122,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Watched<R> {
         let polled = Pin::new(&mut self.input).poll_read(context, buffer);
         let is_end = matches!(polled, Poll::Ready(Ok(()))) && room > 0 && buffer.filled().len() == had;
         if is_end || matches!(polled, Poll::Ready(Err(_))) {
-            self.leave.send_replace(true);
+            self.set_gone.send_replace(true);
         }
         polled
     }

@@ -1,23 +1,23 @@
-//! The arguments of a call.
+//! Arguments of an agent tool call.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-/// The longest id of a run: it stands in every event.
+/// Longest run id: each event contains it.
 const MAX_RUN_ID_BYTES: usize = 256;
 
-/// What a model asks of the agent.
+/// A call of the agent tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    /// The task.
+pub(super) struct AgentCall {
+    /// The agent's task.
     pub(super) prompt: String,
-    /// What belongs to it: paths, texts.
+    /// Further inputs such as paths.
     pub(super) inputs: Vec<String>,
-    /// The run's id.
+    /// Id of the run, chosen by the caller.
     pub(super) run_id: String,
 }
 
-/// Returns the schema of the arguments.
+/// Returns the JSON schema of the arguments.
 pub(super) fn schema() -> JsonObject {
     let schema = json!({
         "type": "object",
@@ -47,8 +47,8 @@ pub(super) fn schema() -> JsonObject {
     }
 }
 
-impl Call {
-    /// Reads the arguments; an error says what is wrong with which, for the model to mend.
+impl AgentCall {
+    /// Parses the arguments. The error names the invalid argument, for the model to correct.
     pub(super) fn read(mut arguments: JsonObject) -> Result<Self, String> {
         let run_id = match arguments.remove("runId") {
             None | Some(Value::Null) => {
@@ -92,8 +92,8 @@ fn texts(items: Vec<Value>) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn read(arguments: Value) -> Result<Call, String> {
-        Call::read(arguments.as_object().unwrap().clone())
+    fn read(arguments: Value) -> Result<AgentCall, String> {
+        AgentCall::read(arguments.as_object().unwrap().clone())
     }
 
     #[test]
@@ -101,7 +101,7 @@ mod tests {
         let call = read(json!({"prompt": "p", "runId": "r", "inputs": ["a", "b"], "more": 1})).unwrap();
         assert_eq!(
             call,
-            Call { prompt: "p".into(), inputs: vec!["a".into(), "b".into()], run_id: "r".into() }
+            AgentCall { prompt: "p".into(), inputs: vec!["a".into(), "b".into()], run_id: "r".into() }
         );
         assert_eq!(
             read(json!({"prompt": "p", "runId": "r", "inputs": null})).unwrap().inputs,

@@ -1,4 +1,4 @@
-//! The process of a run: its start, its pipes, its end.
+//! The child process of a run: start, pipes, end.
 
 use std::{
     io::{self, Read, Write},
@@ -20,45 +20,45 @@ use tokio::sync::oneshot;
 
 use subscope_guard::Guard;
 
-use super::{command::CommandLine, process_group, tail::Tail};
+use super::{command::CommandLine, process_group, tail::TextTail};
 
-/// What is read at once: a pipe's whole content.
+/// Read buffer: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How often a reader without anything to read looks whether there will be any more.
-const LOOK: Duration = Duration::from_millis(100);
-/// How much is still read once a run is over: more than a pipe holds, so that only what comes later is missed.
-const LATE_BYTES: usize = 2 << 20;
-/// How much of what a child says on stderr is kept.
+/// Poll interval of a reader, to notice the end of the run.
+const POLL: Duration = Duration::from_millis(100);
+/// Most bytes read after the end of a run: more than a pipe's capacity, so that everything written before the end is read.
+const MAX_LATE_BYTES: usize = 2 << 20;
+/// Bytes of the child's stderr to keep, from its end.
 const STDERR_BYTES: usize = 16 << 10;
 
-/// What is passed down to children.
-pub(super) struct Passed<'a> {
+/// Run id and depth, passed to the child as environment variables.
+pub(super) struct ChildContext<'a> {
     pub(super) run_id: &'a str,
     pub(super) depth: u32,
 }
 
-/// A child that runs, in a process group of its own.
-pub(super) struct Running {
+/// A running child process, leader of its own process group.
+pub(super) struct ChildProcess {
     child: Child,
     pub(super) pid: Pid,
-    /// What it prints.
+    /// The child's stdout, until taken.
     pub(super) stdout: Option<Pipe<std::process::ChildStdout>>,
-    /// Told when it has ended by itself.
+    /// Signalled when the child has exited.
     pub(super) ended: oneshot::Receiver<()>,
-    stderr: Option<thread::JoinHandle<Tail>>,
+    stderr: Option<thread::JoinHandle<TextTail>>,
     is_over: Arc<AtomicBool>,
-    /// Dropped with it: when its processes have ended.
+    /// Dropped with the child, after its processes have ended.
     _guard: Guard,
 }
 
-impl Running {
-    /// Starts a child; its prompt is written to it by a thread of its own.
-    pub(super) fn start(line: CommandLine, passed: &Passed<'_>) -> io::Result<Self> {
+impl ChildProcess {
+    /// Starts the child, and threads that write its stdin, read its stderr and wait for its exit.
+    pub(super) fn start(line: CommandLine, context: &ChildContext<'_>) -> io::Result<Self> {
         let mut command = Command::new(&line.program);
         command
             .args(&line.arguments)
-            .env("SUBSCOPE_PARENT_RUN_ID", passed.run_id)
-            .env("SUBSCOPE_DEPTH", passed.depth.to_string())
+            .env("SUBSCOPE_PARENT_RUN_ID", context.run_id)
+            .env("SUBSCOPE_DEPTH", context.depth.to_string())
             .stdin(if line.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -67,13 +67,13 @@ impl Running {
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
         guard.over(&child);
-        let (tell, ended) = oneshot::channel();
+        let (exited, ended) = oneshot::channel();
         let mut running =
             Self { child, pid, stdout: None, ended, stderr: None, is_over: Arc::default(), _guard: guard };
-        match running.attend(line.stdin, tell) {
+        match running.start_threads(line.stdin, exited) {
             Ok(()) => Ok(running),
             Err(error) => {
-                // Nobody would read what it prints.
+                // A thread could not be started: the child's output would not be read.
                 let _ = running.child.kill();
                 let _ = running.child.wait();
                 Err(error)
@@ -81,22 +81,22 @@ impl Running {
         }
     }
 
-    /// Begins to write its prompt, to read its stderr, and to wait for its end.
-    fn attend(&mut self, prompt: Option<String>, tell: oneshot::Sender<()>) -> io::Result<()> {
-        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+    /// Starts the threads that write the prompt, read stderr, and wait for the exit.
+    fn start_threads(&mut self, prompt: Option<String>, exited: oneshot::Sender<()>) -> io::Result<()> {
+        let thread_named = |name: &str| thread::Builder::new().name(name.to_owned());
         if let (Some(mut pipe), Some(text)) = (self.child.stdin.take(), prompt) {
-            named("prompt").spawn(move || {
-                // A child that does not read its prompt knows what to do without.
+            thread_named("prompt").spawn(move || {
+                // A child may ignore its stdin.
                 let _ = pipe.write_all(text.as_bytes());
             })?;
         }
         self.stdout = self.child.stdout.take().map(|pipe| Pipe { pipe, is_over: Arc::clone(&self.is_over) });
         let stderr = self.child.stderr.take().map(|pipe| Pipe { pipe, is_over: Arc::clone(&self.is_over) });
-        self.stderr = Some(named("stderr").spawn(move || {
-            let mut tail = Tail::new(STDERR_BYTES);
+        self.stderr = Some(thread_named("stderr").spawn(move || {
+            let mut tail = TextTail::new(STDERR_BYTES);
             if let Some(mut pipe) = stderr {
-                let _ = pipe.read_all(&mut |heard| {
-                    if let Heard::Bytes(bytes) = heard {
+                let _ = pipe.read_all(&mut |read| {
+                    if let PipeRead::Bytes(bytes) = read {
                         tail.push(bytes);
                     }
                     true
@@ -105,55 +105,55 @@ impl Running {
             tail
         })?);
         let pid = self.pid;
-        named("wait").spawn(move || {
+        thread_named("wait").spawn(move || {
             process_group::wait(pid);
-            let _ = tell.send(());
+            let _ = exited.send(());
         })?;
         Ok(())
     }
 
-    /// Says that nothing more is waited for: what its pipes hold is read, and not what a stranger may still write to them.
-    pub(super) fn is_over(&self) {
+    /// Tells the readers to stop once the pipes are empty: a process that outlived the run may keep them open.
+    pub(super) fn stop_waiting(&self) {
         self.is_over.store(true, Ordering::Release);
     }
 
-    /// Ends whatever is left of it.
+    /// Terminates the remaining processes of the run; see [`process_group::end`].
     pub(super) async fn end(&self, grace: Duration) {
         process_group::end(self.pid, grace).await;
     }
 
-    /// Waits for it, which must have ended, and returns how, with the last that it said on stderr.
+    /// Reaps the child, which must have exited; returns its status and the end of its stderr.
     pub(super) fn reap(mut self) -> (io::Result<ExitStatus>, String) {
         let status = self.child.wait();
-        let said = self.stderr.take().and_then(|thread| thread.join().ok()).map(|tail| tail.text());
-        (status, said.unwrap_or_default())
+        let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).map(|tail| tail.text());
+        (status, stderr.unwrap_or_default())
     }
 }
 
-/// What reading gave.
-pub(super) enum Heard<'a> {
-    /// These bytes.
+/// Result of one read.
+pub(super) enum PipeRead<'a> {
+    /// The bytes read.
     Bytes(&'a [u8]),
-    /// Nothing for a while.
-    Nothing,
+    /// No data within [`POLL`].
+    Timeout,
 }
 
-/// A pipe that a child writes to.
+/// The reading side of a child's pipe.
 pub(super) struct Pipe<P> {
     pipe: P,
     is_over: Arc<AtomicBool>,
 }
 
 impl<P: Read + AsFd> Pipe<P> {
-    /// Reads until nobody writes to it any more, or nobody of the child does and it is empty, or `take` has had enough.
-    pub(super) fn read_all(&mut self, take: &mut dyn FnMut(Heard<'_>) -> bool) -> io::Result<()> {
+    /// Reads until end of file, until the run is over and the pipe is empty, or until `take` returns `false`.
+    pub(super) fn read_all(&mut self, take: &mut dyn FnMut(PipeRead<'_>) -> bool) -> io::Result<()> {
         let mut buffer = vec![0; CHUNK_BYTES];
-        let wait = Timespec::try_from(LOOK).ok();
+        let wait = Timespec::try_from(POLL).ok();
         let mut late = 0;
         loop {
-            // Asked first: what was written before the end is read.
+            // Loaded before the read, so that everything written before the end is read.
             let is_over = self.is_over.load(Ordering::Acquire);
-            if late > LATE_BYTES {
+            if late > MAX_LATE_BYTES {
                 return Ok(());
             }
             let ready = match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], wait.as_ref()) {
@@ -162,7 +162,7 @@ impl<P: Read + AsFd> Pipe<P> {
                 Err(error) => return Err(error.into()),
             };
             if !ready {
-                if is_over || !take(Heard::Nothing) {
+                if is_over || !take(PipeRead::Timeout) {
                     return Ok(());
                 }
                 continue;
@@ -171,7 +171,7 @@ impl<P: Read + AsFd> Pipe<P> {
                 Ok(0) => return Ok(()),
                 Ok(count) => {
                     late += if is_over { count } else { 0 };
-                    if !take(Heard::Bytes(buffer.get(..count).unwrap_or_default())) {
+                    if !take(PipeRead::Bytes(buffer.get(..count).unwrap_or_default())) {
                         return Ok(());
                     }
                 }

@@ -1,30 +1,30 @@
-//! The command of a run: where prompt and inputs stand in it.
+//! Builds the command line of a run from its template.
 
 use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
-use super::call::Call;
+use super::call::AgentCall;
 
 const PROMPT: &[u8] = b"{prompt}";
 const INPUTS: &[u8] = b"{inputs}";
 
-/// A program with its arguments, and what it reads.
+/// A program with arguments and stdin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommandLine {
     pub(super) program: OsString,
     pub(super) arguments: Vec<OsString>,
-    /// What it is to read on its stdin; nothing where the prompt stands among the arguments.
+    /// Text for stdin; `None` if the prompt is among the arguments.
     pub(super) stdin: Option<String>,
 }
 
-/// Puts prompt and inputs where the command has `{prompt}` and `{inputs}`. A word that is `{inputs}` and nothing else becomes
-/// one word for each. Inputs without a place follow the prompt as lines; a prompt without a place goes to the stdin. The first
-/// word, the program, is left as it is. `None` for an empty command.
-pub(super) fn command_line(command: &[OsString], call: &Call) -> Option<CommandLine> {
+/// Fills `{prompt}` and `{inputs}` in the command's arguments. An argument that is exactly `{inputs}` becomes one argument per
+/// input. Without `{inputs}`, inputs are appended to the prompt as lines; without `{prompt}`, the prompt is written to stdin. The
+/// program name is not a template. `None` for an empty command.
+pub(super) fn command_line(command: &[OsString], call: &AgentCall) -> Option<CommandLine> {
     let (program, words) = command.split_first()?;
-    let has = |mark: &[u8]| words.iter().any(|word| find(word.as_bytes(), mark).is_some());
+    let has = |placeholder: &[u8]| words.iter().any(|word| find(word.as_bytes(), placeholder).is_some());
     let (has_prompt, has_inputs) = (has(PROMPT), has(INPUTS));
     let lines = call.inputs.join("\n");
     let prompt = if has_inputs || call.inputs.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn command_line(command: &[OsString], call: &Call) -> Option<CommandL
     Some(CommandLine { program: program.clone(), arguments, stdin })
 }
 
-/// Replaces both marks in one pass: a prompt that holds a mark is no template.
+/// Replaces both placeholders in one pass, so that placeholders in the prompt are not expanded.
 fn fill(word: &[u8], prompt: &[u8], inputs: &[u8]) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), word);
     while let Some((first, _)) = rest.split_first() {
@@ -62,8 +62,8 @@ fn fill(word: &[u8], prompt: &[u8], inputs: &[u8]) -> Vec<u8> {
     out
 }
 
-fn find(text: &[u8], mark: &[u8]) -> Option<usize> {
-    text.windows(mark.len()).position(|window| window == mark)
+fn find(text: &[u8], placeholder: &[u8]) -> Option<usize> {
+    text.windows(placeholder.len()).position(|window| window == placeholder)
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
 
     fn line(words: &[&str], inputs: &[&str]) -> (Vec<String>, Option<String>) {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let call = Call {
+        let call = AgentCall {
             prompt: "do {inputs}".into(),
             inputs: inputs.iter().map(|input| (*input).to_owned()).collect(),
             run_id: "r".into(),

@@ -1,37 +1,37 @@
-//! What a harness itself calls the result of its run, and the text between its lines.
+//! Extracts an agent's answer from its output: the final result of the stream, or the lines that are not JSON.
 
 use subscope_decode::{Decoder, Dialect, Hint, decoder};
 use subscope_model::{Decoded, Fact};
 
-use super::tail::Tail;
+use super::tail::TextTail;
 
-/// Reads a stream a second time, for the one thing of it that no row keeps: the result that it ends with.
-pub(super) struct LastWord {
+/// Decodes a stream a second time for its final result, which is not part of any row.
+pub(super) struct FinalResult {
     decoder: Box<dyn Decoder>,
     text: Option<String>,
 }
 
-impl LastWord {
+impl FinalResult {
     pub(super) fn new(dialect: Dialect) -> Self {
         Self { decoder: decoder(dialect, &Hint::default()), text: None }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let Self { decoder, text } = self;
-        decoder.push(bytes, &mut |decoded| take(decoded, text));
+        decoder.push(bytes, &mut |decoded| take_result(decoded, text));
     }
 
-    /// Returns the last result; for when nothing will follow.
+    /// Flushes the decoder at the end of the stream and returns the last result.
     pub(super) fn end(mut self) -> Option<String> {
         let Self { decoder, text } = &mut self;
-        decoder.flush(&mut |decoded| take(decoded, text));
+        decoder.flush(&mut |decoded| take_result(decoded, text));
         self.text
     }
 }
 
-fn take(decoded: Decoded<'_, '_>, last: &mut Option<String>) {
-    let Decoded::Observation(seen) = decoded else { return };
-    if let Fact::TurnEnd { text: Some(text), .. } = &seen.fact {
+fn take_result(decoded: Decoded<'_, '_>, last: &mut Option<String>) {
+    let Decoded::Observation(observation) = decoded else { return };
+    if let Fact::TurnEnd { text: Some(text), .. } = &observation.fact {
         let text = text.text();
         if !text.trim().is_empty() {
             *last = Some(text.into_owned());
@@ -39,16 +39,16 @@ fn take(decoded: Decoded<'_, '_>, last: &mut Option<String>) {
     }
 }
 
-/// Keeps the lines that are no JSON objects: what a program prints beside its stream.
-pub(super) struct Beside {
-    text: Tail,
+/// Collects output lines that are not JSON objects.
+pub(super) struct NonJsonLines {
+    text: TextTail,
     is_text: bool,
     is_at_start: bool,
 }
 
-impl Beside {
+impl NonJsonLines {
     pub(super) fn new(limit: usize) -> Self {
-        Self { text: Tail::new(limit), is_text: false, is_at_start: true }
+        Self { text: TextTail::new(limit), is_text: false, is_at_start: true }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -76,7 +76,7 @@ mod tests {
     fn result_of_a_stream_is_found_however_it_is_cut() {
         let stream = b"{\"type\":\"assistant\",\"session_id\":\"s\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}}\n{\"type\":\"result\",\"session_id\":\"s\",\"result\":\"done\"}";
         for size in 1..stream.len() {
-            let mut last = LastWord::new(Dialect::ClaudeStream);
+            let mut last = FinalResult::new(Dialect::ClaudeStream);
             stream.chunks(size).for_each(|piece| last.push(piece));
             assert_eq!(last.end().as_deref(), Some("done"), "{size}");
         }
@@ -86,9 +86,9 @@ mod tests {
     fn lines_that_are_no_objects_stand_beside() {
         let text = b"warning\n{\"a\":1}\nmore\n{\"b\":\"\\n\"}\nend";
         for size in 1..text.len() {
-            let mut beside = Beside::new(100);
-            text.chunks(size).for_each(|piece| beside.push(piece));
-            assert_eq!(beside.text(), "warning\nmore\nend", "{size}");
+            let mut non_json_lines = NonJsonLines::new(100);
+            text.chunks(size).for_each(|piece| non_json_lines.push(piece));
+            assert_eq!(non_json_lines.text(), "warning\nmore\nend", "{size}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! An agent command as an MCP tool whose inside is visible.
+//! MCP server that runs an agent command as a tool and publishes what the agent does.
 //!
-//! One call is one run: [`call`] reads its arguments, [`command`] makes the command line, [`run`] starts it, watches over it and
-//! ends it, [`child`] and [`family`] know processes, [`inside`] decodes what it prints and says what of it is published, and
-//! what its answer is. [`progress`] tells the client meanwhile.
+//! One call is one run: [`call`] parses the arguments, [`command`] builds the command line, [`run`] starts, supervises and ends
+//! the run, [`child`] and [`process_group`] manage processes, [`output_reader`] decodes the output into events and the answer,
+//! [`progress`] sends progress notifications.
 
 mod call;
 mod child;
@@ -34,68 +34,68 @@ use subscope_decode::Dialect;
 use subscope_model::Millis;
 use tokio::sync::watch;
 
-use self::{call::Call, run::Said};
-use crate::stdio::{Ends, Gone};
+use self::{call::AgentCall, run::RunAnswer};
+use crate::stdio::{ClientGone, Shutdown};
 
-/// Whether an agent has to call `final_answer`.
+/// Whether an agent must call `final_answer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalAnswer {
-    /// A run without it has failed.
+    /// A run without the call fails.
     Required,
-    /// Where it does not, its last words are the answer.
+    /// Without the call, the last message is the answer.
     Optional,
 }
 
-/// Where this process stands: what whoever started it has told it.
+/// Parent run of this process, as passed by the process that started it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// The run that it is a part of.
+    /// Id of the parent run.
     pub parent_run_id: Option<String>,
-    /// How deep that one stands; 0 where there is none.
+    /// Depth of the parent run; 0 without one.
     pub depth: u32,
 }
 
-/// An agent that is to be a tool.
+/// Configuration of an agent tool.
 #[derive(Debug)]
 pub struct AgentSpec {
-    /// The tool's and the subagent's name.
+    /// Name of the tool and of the subagent.
     pub name: String,
-    /// What the model is told of it.
+    /// Tool description for the model.
     pub description: Option<String>,
-    /// What the command prints; `None` where its output has to tell.
+    /// Dialect of the command's output; `None` to detect it.
     pub dialect: Option<Dialect>,
-    /// How long a run may take.
+    /// Time limit of a run.
     pub timeout: Duration,
-    /// Whether it has to call `final_answer`.
+    /// Whether the agent must call `final_answer`.
     pub final_answer: FinalAnswer,
-    /// The command: a program and its arguments. Not empty.
+    /// Command template: program and arguments. Not empty.
     pub command: Vec<OsString>,
-    /// Where this process stands.
+    /// Parent run of this process.
     pub origin: Origin,
-    /// The working folder of this process, and so of the command.
+    /// Working directory of this process and of the command.
     pub cwd: Option<String>,
-    /// Where events go.
+    /// Publisher of the run's events.
     pub publisher: Publisher,
-    /// Milliseconds since 1970.
+    /// Wall clock: milliseconds since 1970.
     pub now_ms: fn() -> Millis,
-    /// Takes what is to be said to a person; it may hold anything.
+    /// Prints a warning; the text is not sanitised.
     pub warn: fn(&str),
-    /// This program's version.
+    /// Version of this program.
     pub version: &'static str,
 }
 
-/// The server.
+/// An MCP server with one agent tool.
 #[derive(Clone, Debug)]
 pub struct AgentServer {
     spec: Arc<AgentSpec>,
-    runs: Arc<Runs>,
-    gone: Gone,
+    runs: Arc<ActiveRuns>,
+    gone: ClientGone,
 }
 
 impl AgentServer {
-    /// A server for one agent.
-    pub fn new(spec: AgentSpec, gone: Gone) -> Self {
-        Self { spec: Arc::new(spec), runs: Arc::new(Runs::default()), gone }
+    /// Creates a server for one agent.
+    pub fn new(spec: AgentSpec, gone: ClientGone) -> Self {
+        Self { spec: Arc::new(spec), runs: Arc::new(ActiveRuns::default()), gone }
     }
 
     fn tool(&self) -> Tool {
@@ -103,33 +103,33 @@ impl AgentServer {
         let about = self.spec.description.clone().unwrap_or_else(|| {
             format!("Hands a task to the agent `{name}` and returns its final answer when it is done.")
         });
-        // It does whatever its command does.
+        // The command may do anything.
         let annotations = ToolAnnotations::with_title(name.clone()).read_only(false).open_world(true);
         Tool::new_with_raw(name.clone(), Some(about.into()), Arc::new(call::schema()))
             .with_annotations(annotations)
     }
 
-    async fn run(&self, call: Call, context: RequestContext<RoleServer>) -> CallToolResult {
-        let Some(_place) = self.runs.enter(&call.run_id) else {
-            return refusal(&format!(
+    async fn run(&self, call: AgentCall, context: RequestContext<RoleServer>) -> CallToolResult {
+        let Some(_guard) = self.runs.enter(&call.run_id) else {
+            return tool_error(&format!(
                 "runId {:?} belongs to a call that is still running: give each call a runId of its own",
                 call.run_id
             ));
         };
-        let (news, telling) = progress::start(&context);
+        let (progress, notifications) = progress::start(&context);
         let cancelled = context.ct.clone().cancelled_owned();
-        let outcome = run::run(&self.spec, &call, news, cancelled, self.gone.clone()).await;
-        telling.end().await;
+        let outcome = run::run(&self.spec, &call, progress, cancelled, self.gone.clone()).await;
+        notifications.end().await;
         match outcome {
-            Ok(Said::Structured(answer)) => CallToolResult::structured(answer),
-            Ok(Said::Text(text)) => CallToolResult::success(vec![ContentBlock::text(text)]),
-            Err(failure) => refusal(&failure.to_string()),
+            Ok(RunAnswer::Structured(answer)) => CallToolResult::structured(answer),
+            Ok(RunAnswer::Text(text)) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Err(failure) => tool_error(&failure.to_string()),
         }
     }
 }
 
-/// An error that the model reads.
-fn refusal(text: &str) -> CallToolResult {
+/// A tool error for the model.
+fn tool_error(text: &str) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
@@ -160,11 +160,11 @@ impl ServerHandler for AgentServer {
         if request.name != self.spec.name.as_str() {
             return Err(ErrorData::invalid_params(format!("there is no tool {:?}", request.name), None));
         }
-        let call = match Call::read(request.arguments.unwrap_or_default()) {
+        let call = match AgentCall::read(request.arguments.unwrap_or_default()) {
             Ok(call) => call,
-            Err(wrong) => return Ok(refusal(&wrong).into()),
+            Err(wrong) => return Ok(tool_error(&wrong).into()),
         };
-        // On a task of its own: the SDK drops a handler whose client is gone, and a run has to be ended in order.
+        // In its own task: the SDK drops the handler when the client disconnects, but the run must be shut down.
         let server = self.clone();
         let result = tokio::spawn(async move { server.run(call, context).await }).await;
         let result = result.map_err(|_| ErrorData::internal_error("the run broke", None))?;
@@ -172,34 +172,34 @@ impl ServerHandler for AgentServer {
     }
 }
 
-impl Ends for AgentServer {
+impl Shutdown for AgentServer {
     async fn ended(&self) {
         self.runs.ended().await;
     }
 }
 
-/// The runs that are going on.
+/// The running calls.
 #[derive(Debug)]
-struct Runs {
+struct ActiveRuns {
     ids: Mutex<HashSet<String>>,
     count: watch::Sender<usize>,
 }
 
-impl Default for Runs {
+impl Default for ActiveRuns {
     fn default() -> Self {
         Self { ids: Mutex::default(), count: watch::channel(0).0 }
     }
 }
 
-impl Runs {
-    /// Begins a run; `None` where one of that id is going on.
-    fn enter(self: &Arc<Self>, run_id: &str) -> Option<Place> {
+impl ActiveRuns {
+    /// Registers a run; `None` if one with this id is running.
+    fn enter(self: &Arc<Self>, run_id: &str) -> Option<RunGuard> {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         if !ids.insert(run_id.to_owned()) {
             return None;
         }
         self.count.send_replace(ids.len());
-        Some(Place { runs: Arc::clone(self), run_id: run_id.to_owned() })
+        Some(RunGuard { runs: Arc::clone(self), run_id: run_id.to_owned() })
     }
 
     async fn ended(&self) {
@@ -207,13 +207,13 @@ impl Runs {
     }
 }
 
-/// A run's place among those that are going on, until it is dropped.
-struct Place {
-    runs: Arc<Runs>,
+/// Registration of a running call, removed on drop.
+struct RunGuard {
+    runs: Arc<ActiveRuns>,
     run_id: String,
 }
 
-impl Drop for Place {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         let mut ids = self.runs.ids.lock().unwrap_or_else(PoisonError::into_inner);
         ids.remove(&self.run_id);

@@ -1,12 +1,12 @@
-//! What a command prints: folded as every session is, said as events of its run, and its answer.
+//! Turns the output of an agent command into published events and an answer.
 //!
-//! The main thread of what it prints is the run itself. Agents below it (a harness's own subagents, or runs that the command
-//! reports on its stdout) are runs below this one, under the ids that they have there.
+//! The main thread of the output is the run itself. Its subagents (those of the harness, or runs that the command reports on
+//! stdout) are published as runs below this one, under their own ids.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
-use subscope_client::publish::{Event as Posted, EventKind as Kind, TokenUsage};
+use subscope_client::publish::{Event as PublishEvent, EventKind as PublishKind, TokenUsage};
 use subscope_decode::{Dialect, recognise};
 use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
 use subscope_model::{
@@ -14,32 +14,32 @@ use subscope_model::{
 };
 
 use super::{
-    final_answer::{Beside, LastWord},
-    tail::Tail,
+    final_answer::{FinalResult, NonJsonLines},
+    tail::TextTail,
 };
 
-/// How much of the beginning is held back until it tells the dialect; what tells none until then is text.
+/// Most bytes buffered to recognise the dialect; output that is not recognised by then is text.
 const HEAD_BYTES: usize = 64 << 10;
-/// How much of an answer is given back: far more than a model can read.
+/// Longest answer: far more than a model can read.
 const ANSWER_BYTES: usize = 1 << 20;
-/// How much of a payload is published: listeners take events of up to 4 MiB, and spell some characters in six bytes.
+/// Longest published payload: listeners accept events of up to 4 MiB, and JSON escapes some characters with six bytes.
 const PAYLOAD_BYTES: usize = 512 << 10;
-/// The tool by which an agent hands over a structured answer; harnesses put their own words in front of an MCP tool's name.
+/// Tool by which an agent returns a structured answer; harnesses prefix the names of MCP tools.
 const FINAL_ANSWER: &str = "final_answer";
 
-/// The run that is told about.
+/// Identity of a published run.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct RunIdentity {
     pub(super) name: String,
     pub(super) id: String,
     pub(super) parent: Option<String>,
     pub(super) depth: u32,
 }
 
-impl Run {
-    /// Returns an event of this run.
-    pub(super) fn event(&self, kind: Kind, at_ms: Millis) -> Posted {
-        let event = Posted::new(self.name.clone(), self.id.clone(), kind).with_timestamp_ms(at_ms);
+impl RunIdentity {
+    /// Creates an event of this run.
+    pub(super) fn event(&self, kind: PublishKind, at_ms: Millis) -> PublishEvent {
+        let event = PublishEvent::new(self.name.clone(), self.id.clone(), kind).with_timestamp_ms(at_ms);
         let event = event.with_depth(self.depth);
         match &self.parent {
             Some(parent) => event.with_parent_run_id(parent.clone()),
@@ -48,89 +48,89 @@ impl Run {
     }
 }
 
-/// What came of a run, as far as its output tells.
+/// Result of a run according to its output.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// Its last words.
+pub(super) struct OutputResult {
+    /// The answer: final result, last message, or output that is not JSON.
     pub(super) text: String,
-    /// The arguments of its last `final_answer`.
+    /// The arguments of the last `final_answer` call.
     pub(super) final_answer: Option<Value>,
-    /// Why the harness says that it failed.
+    /// Failure reported by the harness.
     pub(super) failure: Option<String>,
-    /// Its own tokens.
+    /// Token usage of the main thread.
     pub(super) usage: Option<TokenUsage>,
-    /// The moment of its last event.
+    /// Time of the last event.
     pub(super) last_ms: Millis,
 }
 
-/// Something to be published, and what is said of it to whoever waits for the answer.
+/// An event to publish, with a progress message for the client.
 #[derive(Debug)]
-pub(super) struct Said {
-    pub(super) event: Posted,
-    pub(super) news: Option<String>,
+pub(super) struct OutputEvent {
+    pub(super) event: PublishEvent,
+    pub(super) progress: Option<String>,
 }
 
-/// Reads the output of one run.
-pub(super) struct Inside {
-    run: Run,
-    reading: Reading,
-    agents: HashMap<AgentId, Run>,
+/// Decodes the output of one run.
+pub(super) struct OutputReader {
+    run: RunIdentity,
+    format: OutputFormat,
+    agents: HashMap<AgentId, RunIdentity>,
     final_answer: Option<Value>,
-    /// The texts of the last message, with its id.
-    words: (Option<String>, Vec<String>),
+    /// Id and texts of the main thread's last message.
+    last_message: (Option<String>, Vec<String>),
     last_ms: Millis,
     now_ms: fn() -> Millis,
-    /// Concluding rests until then, so that it takes a fifth of the time at most, however much there is to conclude from.
-    rests_until: Millis,
+    /// Rows are not derived before this time, so that deriving takes at most a fifth of the time.
+    throttled_until: Millis,
 }
 
-/// How many times as long as it took concluding rests.
-const REST: Millis = 4;
+/// Pause after deriving, as a multiple of its duration.
+const PAUSE_FACTOR: Millis = 4;
 
-/// How the output is read.
-enum Reading {
-    /// Not known yet: all of it so far, and how much of that was looked at.
+/// Decoding state of the output.
+enum OutputFormat {
+    /// Dialect not recognised yet: buffered output, and the number of bytes already inspected.
     Head { head: Vec<u8>, seen: usize, dialect: Option<Dialect> },
-    /// As text.
-    Text(Tail),
-    /// As a harness's stream.
-    Stream(Box<Stream>),
+    /// Plain text.
+    Text(TextTail),
+    /// A harness's stream.
+    Stream(Box<StreamReader>),
 }
 
-struct Stream {
+struct StreamReader {
     fold: Fold,
     events: Events,
     source: SourceId,
-    last_word: LastWord,
-    beside: Beside,
+    final_result: FinalResult,
+    non_json_lines: NonJsonLines,
     prices: PriceTable,
     root: Option<Agent>,
-    /// Whether something was read since it was concluded from.
-    has_news: bool,
+    /// Whether input arrived since rows were last derived.
+    has_input: bool,
 }
 
-impl Inside {
-    /// Reads what a run prints, in a dialect or whatever it turns out to be.
-    pub(super) fn new(run: Run, dialect: Option<Dialect>, now_ms: fn() -> Millis) -> Self {
+impl OutputReader {
+    /// Creates a reader; without a dialect it is detected.
+    pub(super) fn new(run: RunIdentity, dialect: Option<Dialect>, now_ms: fn() -> Millis) -> Self {
         Self {
             run,
-            reading: Reading::Head { head: Vec::new(), seen: 0, dialect },
+            format: OutputFormat::Head { head: Vec::new(), seen: 0, dialect },
             agents: HashMap::new(),
             final_answer: None,
-            words: (None, Vec::new()),
+            last_message: (None, Vec::new()),
             last_ms: now_ms(),
             now_ms,
-            rests_until: Millis::MIN,
+            throttled_until: Millis::MIN,
         }
     }
 
-    /// Takes the next bytes, cut anywhere, and returns what they say, in order.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Said> {
+    /// Decodes the next bytes, split anywhere; returns new events in order.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<OutputEvent> {
         let now = (self.now_ms)();
-        match &mut self.reading {
-            Reading::Text(text) => text.push(bytes),
-            Reading::Stream(stream) => stream.push(bytes, now),
-            Reading::Head { head, seen, dialect } => {
+        match &mut self.format {
+            OutputFormat::Text(text) => text.push(bytes),
+            OutputFormat::Stream(stream) => stream.push(bytes, now),
+            OutputFormat::Head { head, seen, dialect } => {
                 head.extend_from_slice(bytes);
                 let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
                 let lines = head.get(*seen..whole).unwrap_or_default();
@@ -138,158 +138,165 @@ impl Inside {
                 *seen = whole.max(*seen);
                 if found.is_some() || head.len() > HEAD_BYTES {
                     let head = std::mem::take(head);
-                    self.begin(found, &head, now);
+                    self.start_decoding(found, &head, now);
                 }
             }
         }
         self.idle()
     }
 
-    /// Returns what time alone has made ripe, or what was not concluded yet.
-    pub(super) fn idle(&mut self) -> Vec<Said> {
+    /// Returns events caused by pending input or by time alone, unless throttled.
+    pub(super) fn idle(&mut self) -> Vec<OutputEvent> {
         let now = (self.now_ms)();
-        match &self.reading {
-            Reading::Stream(stream) if now >= self.rests_until && (stream.has_news || stream.is_due(now)) => {
-                let said = self.advance(now, false);
+        match &self.format {
+            OutputFormat::Stream(stream)
+                if now >= self.throttled_until && (stream.has_input || stream.is_due(now)) =>
+            {
+                let events = self.advance(now, false);
                 let done = (self.now_ms)();
-                self.rests_until = done + REST * (done - now).max(0);
-                said
+                self.throttled_until = done + PAUSE_FACTOR * (done - now).max(0);
+                events
             }
-            Reading::Stream(_) | Reading::Text(_) | Reading::Head { .. } => Vec::new(),
+            OutputFormat::Stream(_) | OutputFormat::Text(_) | OutputFormat::Head { .. } => Vec::new(),
         }
     }
 
-    /// Returns what is left to say, and what came of it; for when nothing will follow.
-    pub(super) fn end(mut self) -> (Vec<Said>, Seen) {
+    /// Ends the output; returns the remaining events and the result.
+    pub(super) fn end(mut self) -> (Vec<OutputEvent>, OutputResult) {
         let now = (self.now_ms)();
-        if let Reading::Head { head, dialect, .. } = &mut self.reading {
+        if let OutputFormat::Head { head, dialect, .. } = &mut self.format {
             let (head, found) = (std::mem::take(head), *dialect);
-            self.begin(found.or_else(|| recognise(&head)), &head, now);
+            self.start_decoding(found.or_else(|| recognise(&head)), &head, now);
         }
-        if let Reading::Stream(stream) = &mut self.reading {
+        if let OutputFormat::Stream(stream) = &mut self.format {
             stream.fold.receive_at(Some(now));
             stream.fold.flush(stream.source);
         }
-        let said = self.advance(now, true);
-        let Self { reading, final_answer, words, last_ms, .. } = self;
-        let seen = Seen { final_answer, last_ms, ..Seen::default() };
-        let seen = match reading {
-            Reading::Head { .. } => seen,
-            Reading::Text(text) => Seen { text: text.text(), ..seen },
-            Reading::Stream(stream) => stream.seen(words.1, seen),
+        let events = self.advance(now, true);
+        let Self { format, final_answer, last_message, last_ms, .. } = self;
+        let seen = OutputResult { final_answer, last_ms, ..OutputResult::default() };
+        let seen = match format {
+            OutputFormat::Head { .. } => seen,
+            OutputFormat::Text(text) => OutputResult { text: text.text(), ..seen },
+            OutputFormat::Stream(stream) => stream.into_result(last_message.1, seen),
         };
-        (said, seen)
+        (events, seen)
     }
 
-    fn begin(&mut self, dialect: Option<Dialect>, head: &[u8], now: Millis) {
-        self.reading = match dialect {
+    fn start_decoding(&mut self, dialect: Option<Dialect>, head: &[u8], now: Millis) {
+        self.format = match dialect {
             Some(dialect) => {
-                let mut stream = Box::new(Stream::new(dialect));
+                let mut stream = Box::new(StreamReader::new(dialect));
                 stream.push(head, now);
-                Reading::Stream(stream)
+                OutputFormat::Stream(stream)
             }
             None => {
-                let mut text = Tail::new(ANSWER_BYTES);
+                let mut text = TextTail::new(ANSWER_BYTES);
                 text.push(head);
-                Reading::Text(text)
+                OutputFormat::Text(text)
             }
         };
     }
 
-    fn advance(&mut self, now: Millis, has_ended: bool) -> Vec<Said> {
-        let Reading::Stream(stream) = &mut self.reading else { return Vec::new() };
-        let told = stream.advance(now, has_ended);
-        let mut said = Vec::new();
-        for (tree, events) in told {
+    fn advance(&mut self, now: Millis, has_ended: bool) -> Vec<OutputEvent> {
+        let OutputFormat::Stream(stream) = &mut self.format else { return Vec::new() };
+        let updates = stream.advance(now, has_ended);
+        let mut published = Vec::new();
+        for (tree, events) in updates {
             for event in events {
-                said.extend(self.tell(&event, &tree, now));
+                published.extend(self.to_published(&event, &tree, now));
             }
         }
-        said
+        published
     }
 
-    /// Returns what of an event is published; most of a feed has no place on this wire.
-    fn tell(&mut self, event: &Event, tree: &Tree, now: Millis) -> Option<Said> {
+    /// Converts an event for publishing; `None` for kinds that subagent events do not have.
+    fn to_published(&mut self, event: &Event, tree: &Tree, now: Millis) -> Option<OutputEvent> {
         let actor = &event.actor_id.0;
         match event.kind {
             EventKind::AgentRenamed => {
-                // It was published under its first id, and stays that.
+                // Keeps the id under which it was first published.
                 let from = AgentId::from(event.text("from")?);
-                let run = self.run_of(&from, tree);
+                let run = self.identity_of(&from, tree);
                 self.agents.insert(AgentId::from(event.text("to")?), run);
                 return None;
             }
             EventKind::AgentMessage if actor.is_root() => {
-                self.hear(event);
+                self.store_message(event);
                 return None;
             }
             _ => {}
         }
         let kind = match event.kind {
-            EventKind::SubagentStart => Kind::SubagentStart,
-            EventKind::SubagentStop => Kind::SubagentEnd,
-            EventKind::ToolPre => Kind::ToolCall,
-            EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied => Kind::ToolResult,
-            EventKind::Reasoning => Kind::ThoughtTrace,
+            EventKind::SubagentStart => PublishKind::SubagentStart,
+            EventKind::SubagentStop => PublishKind::SubagentEnd,
+            EventKind::ToolPre => PublishKind::ToolCall,
+            EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied => {
+                PublishKind::ToolResult
+            }
+            EventKind::Reasoning => PublishKind::ThoughtTrace,
             _ => return None,
         };
-        let run = self.run_of(actor, tree);
+        let run = self.identity_of(actor, tree);
         let at_ms = event.at_ms.map_or(now, |at| at.min(now)).max(self.last_ms);
         self.last_ms = at_ms;
-        let mut posted = run.event(kind, at_ms);
+        let mut published = run.event(kind, at_ms);
         let row = tree.agents.iter().find(|row| row.id == *actor);
         match kind {
-            Kind::SubagentStart => posted.payload = event.text("prompt").map(|text| cut(text.to_owned())),
-            Kind::SubagentEnd => {
-                posted.payload = ending(event);
-                if event.text("status") == Some(AgentStatus::Stopped.as_str()) {
-                    posted = posted.with_stopped();
-                }
-                posted.token_usage = row.and_then(|row| row.usage).map(tokens);
+            PublishKind::SubagentStart => {
+                published.payload = event.text("prompt").map(|text| truncate_payload(text.to_owned()))
             }
-            Kind::ToolCall => {
+            PublishKind::SubagentEnd => {
+                published.payload = failure_text(event);
+                if event.text("status") == Some(AgentStatus::Stopped.as_str()) {
+                    published = published.with_stopped();
+                }
+                published.token_usage = row.and_then(|row| row.usage).map(tokens);
+            }
+            PublishKind::ToolCall => {
                 let name = event.text("tool_name").unwrap_or_default();
                 if actor.is_root() && is_final_answer(name) {
                     self.final_answer = event.data.get("input").filter(|input| !input.is_null()).cloned();
                 }
-                posted.payload = payload(event.data.get("input"));
-                posted.execution_timeout_seconds = event.data.get("timeout_seconds").and_then(Value::as_u64);
+                published.payload = payload(event.data.get("input"));
+                published.execution_timeout_seconds =
+                    event.data.get("timeout_seconds").and_then(Value::as_u64);
             }
-            Kind::ToolResult => {
-                posted.payload = payload(event.data.get("result").or_else(|| event.data.get("error")));
-                posted.is_error = event.kind != EventKind::ToolPost;
+            PublishKind::ToolResult => {
+                published.payload = payload(event.data.get("result").or_else(|| event.data.get("error")));
+                published.is_error = event.kind != EventKind::ToolPost;
             }
-            Kind::ThoughtTrace => match event.text("text") {
-                Some(text) => posted.payload = Some(cut(text.to_owned())),
-                None => posted.reasoning_type = Some("encrypted".to_owned()),
+            PublishKind::ThoughtTrace => match event.text("text") {
+                Some(text) => published.payload = Some(truncate_payload(text.to_owned())),
+                None => published.reasoning_type = Some("encrypted".to_owned()),
             },
         }
-        if matches!(kind, Kind::ToolCall | Kind::ToolResult) {
-            posted.tool_name = event.text("tool_name").map(str::to_owned);
-            posted.tool_call_id = event.text("tool_use_id").map(str::to_owned);
+        if matches!(kind, PublishKind::ToolCall | PublishKind::ToolResult) {
+            published.tool_name = event.text("tool_name").map(str::to_owned);
+            published.tool_call_id = event.text("tool_use_id").map(str::to_owned);
         }
-        let news = news(event, kind, (!actor.is_root()).then_some(run.name.as_str()));
-        Some(Said { event: posted, news })
+        let progress = progress_message(event, kind, (!actor.is_root()).then_some(run.name.as_str()));
+        Some(OutputEvent { event: published, progress })
     }
 
-    /// Remembers the main thread's words: those of its last message are its answer where nothing else is.
-    fn hear(&mut self, event: &Event) {
+    /// Stores the main thread's last message, the fallback answer.
+    fn store_message(&mut self, event: &Event) {
         let message = event.text("message_id").map(str::to_owned);
-        if message.is_none() || message != self.words.0 {
-            self.words = (message, Vec::new());
+        if message.is_none() || message != self.last_message.0 {
+            self.last_message = (message, Vec::new());
         }
-        self.words.1.extend(event.text("text").map(str::to_owned));
+        self.last_message.1.extend(event.text("text").map(str::to_owned));
     }
 
-    /// Returns the run of an agent: this one's of the main thread, else one below it.
-    fn run_of(&mut self, agent: &AgentId, tree: &Tree) -> Run {
+    /// Returns the run identity of an agent: this run for the main thread, else a run below it.
+    fn identity_of(&mut self, agent: &AgentId, tree: &Tree) -> RunIdentity {
         if agent.is_root() || agent.as_str() == self.run.id {
             return self.run.clone();
         }
         if let Some(known) = self.agents.get(agent) {
             return known.clone();
         }
-        // Up to the first that is known, then down again: a chain may be of any length.
+        // Iterative, since a chain of parents may be of any length: up to the first known run, then down again.
         let mut chain = vec![agent.clone()];
         let mut above = loop {
             let Some(lowest) = chain.last() else { break self.run.clone() };
@@ -307,7 +314,7 @@ impl Inside {
         };
         for id in chain.into_iter().rev() {
             let row = tree.agents.iter().find(|row| row.id == id);
-            let run = Run {
+            let run = RunIdentity {
                 name: row.map_or_else(|| id.to_string(), Agent::title),
                 id: id.to_string(),
                 parent: Some(above.id),
@@ -319,7 +326,7 @@ impl Inside {
     }
 }
 
-impl Stream {
+impl StreamReader {
     fn new(dialect: Dialect) -> Self {
         let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: true });
         let spec = SourceSpec { label: "stdout".to_owned(), dialect: Some(dialect), ..SourceSpec::default() };
@@ -328,31 +335,31 @@ impl Stream {
             fold,
             events: Events::new(),
             source,
-            last_word: LastWord::new(dialect),
-            beside: Beside::new(ANSWER_BYTES),
+            final_result: FinalResult::new(dialect),
+            non_json_lines: NonJsonLines::new(ANSWER_BYTES),
             prices: PriceTable::default(),
             root: None,
-            has_news: false,
+            has_input: false,
         }
     }
 
     fn push(&mut self, bytes: &[u8], now: Millis) {
-        self.has_news = true;
+        self.has_input = true;
         self.fold.receive_at(Some(now));
         self.fold.push(self.source, bytes);
-        self.last_word.push(bytes);
-        self.beside.push(bytes);
+        self.final_result.push(bytes);
+        self.non_json_lines.push(bytes);
     }
 
     fn is_due(&self, now: Millis) -> bool {
         self.fold.sessions().any(|session| self.events.next_due(session).is_some_and(|due| due <= now))
     }
 
-    /// Returns what is new in each session, with its rows.
+    /// Derives each session; returns its tree and new events.
     fn advance(&mut self, at: Millis, has_ended: bool) -> Vec<(Tree, Vec<Event>)> {
-        self.has_news = false;
+        self.has_input = false;
         let sessions: Vec<SessionId> = self.fold.sessions().cloned().collect();
-        let mut told = Vec::new();
+        let mut updates = Vec::new();
         for session in sessions {
             let limits = Limits::default();
             let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.prices, limits };
@@ -361,18 +368,19 @@ impl Stream {
                 if self.fold.has_root(&session) {
                     self.root = tree.agents.iter().find(|row| row.id.is_root()).cloned();
                 }
-                told.push((tree, events.clone()));
+                updates.push((tree, events.clone()));
             }
         }
-        told
+        updates
     }
 
-    fn seen(self, words: Vec<String>, seen: Seen) -> Seen {
+    fn into_result(self, last_message: Vec<String>, partial: OutputResult) -> OutputResult {
         let root = self.root.as_ref();
         let result = root.and_then(|root| root.result.as_ref()).map(Text::to_string);
-        let spoken = Some(words.join("\n")).filter(|words| !words.trim().is_empty());
-        let mut text = Tail::new(ANSWER_BYTES);
-        let answer = self.last_word.end().or(result).or(spoken).unwrap_or_else(|| self.beside.text());
+        let spoken = Some(last_message.join("\n")).filter(|text| !text.trim().is_empty());
+        let mut text = TextTail::new(ANSWER_BYTES);
+        let answer =
+            self.final_result.end().or(result).or(spoken).unwrap_or_else(|| self.non_json_lines.text());
         text.push(answer.as_bytes());
         let failed = root.filter(|root| matches!(root.status, AgentStatus::Failed | AgentStatus::Stopped));
         let failure = failed.map(|root| {
@@ -380,18 +388,23 @@ impl Stream {
                 .as_ref()
                 .map_or_else(|| format!("it ended as {}", root.status.as_str()), Text::to_string)
         });
-        Seen { text: text.text(), failure, usage: root.and_then(|root| root.usage).map(tokens), ..seen }
+        OutputResult {
+            text: text.text(),
+            failure,
+            usage: root.and_then(|root| root.usage).map(tokens),
+            ..partial
+        }
     }
 }
 
-/// How an agent below ended: nothing where all went well.
-fn ending(event: &Event) -> Option<String> {
+/// Status and error of an ended subagent; `None` if it completed.
+fn failure_text(event: &Event) -> Option<String> {
     let status = event.text("status").unwrap_or_default();
     if status == AgentStatus::Completed.as_str() {
         return None;
     }
     let why = event.text("error").or_else(|| event.text("evidence"));
-    Some(cut(why.map_or_else(|| status.to_owned(), |why| format!("{status}: {why}"))))
+    Some(truncate_payload(why.map_or_else(|| status.to_owned(), |why| format!("{status}: {why}"))))
 }
 
 fn is_final_answer(tool: &str) -> bool {
@@ -408,17 +421,17 @@ fn tokens(usage: Usage) -> TokenUsage {
     }
 }
 
-/// A text as it is, other JSON in compact form, nothing of `null`.
+/// A string verbatim, other JSON in compact form, `None` for `null`.
 fn payload(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::Null => None,
-        Value::String(text) => Some(cut(text.clone())),
-        other => Some(cut(other.to_string())),
+        Value::String(text) => Some(truncate_payload(text.clone())),
+        other => Some(truncate_payload(other.to_string())),
     }
 }
 
-/// Cuts what listeners would refuse, and says how much is missing.
-pub(super) fn cut(mut text: String) -> String {
+/// Truncates a text to [`PAYLOAD_BYTES`], which listeners accept, and appends the number of bytes left out.
+pub(super) fn truncate_payload(mut text: String) -> String {
     if text.len() <= PAYLOAD_BYTES {
         return text;
     }
@@ -428,17 +441,17 @@ pub(super) fn cut(mut text: String) -> String {
     text + &format!("… ({left_out} bytes left out)")
 }
 
-/// One line about what happens, for whoever waits.
-fn news(event: &Event, kind: Kind, who: Option<&str>) -> Option<String> {
+/// Progress message of an event.
+fn progress_message(event: &Event, kind: PublishKind, who: Option<&str>) -> Option<String> {
     let what = match kind {
-        Kind::SubagentStart => "starts".to_owned(),
-        Kind::SubagentEnd => "ends".to_owned(),
-        Kind::ThoughtTrace => "thinks".to_owned(),
-        Kind::ToolCall => {
+        PublishKind::SubagentStart => "starts".to_owned(),
+        PublishKind::SubagentEnd => "ends".to_owned(),
+        PublishKind::ThoughtTrace => "thinks".to_owned(),
+        PublishKind::ToolCall => {
             let name = event.text("tool_name").unwrap_or("a tool");
             event.text("detail").map_or_else(|| name.to_owned(), |detail| format!("{name} {detail}"))
         }
-        Kind::ToolResult => return None,
+        PublishKind::ToolResult => return None,
     };
     Some(who.map_or_else(|| what.clone(), |who| format!("{who}: {what}")))
 }

@@ -1,73 +1,74 @@
-//! A process with everything that it has started, and the end of all of them.
+//! Terminates a process and all its descendants.
 //!
-//! A run is a process group of its own. What has left the group (a nested server's runs are groups of their own) is found by
-//! its parents, on Linux, and with it the groups that it leads; elsewhere a nested server ends its own when it is told to.
+//! A run is a process group. On Linux, descendants that left the group (runs of a nested server have their own groups) are
+//! found by their parent ids, and with them the groups that they lead. On other systems a nested server ends its own runs on
+//! SIGTERM.
 
 use std::{collections::HashMap, fs, time::Duration};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use tokio::time;
 
-/// How often is looked whether all are gone.
+/// Poll interval while waiting for processes to exit.
 const POLL: Duration = Duration::from_millis(10);
-/// How long what was killed may take to be gone: nothing can refuse, but a process may stand in a disk's way.
-const LIMIT: Duration = Duration::from_secs(5);
+/// Time limit for killed processes to exit: SIGKILL cannot be refused, but a process may be in uninterruptible I/O.
+const KILL_LIMIT: Duration = Duration::from_secs(5);
 
-/// A process, and when it began: ids are given again.
+/// A process identified by pid and start time, since pids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Member {
+struct ProcessId {
     pid: i32,
-    began: u64,
+    start_time: u64,
 }
 
-/// A line of the table of processes.
+/// Status of a process.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct ProcessStatus {
     parent: i32,
     group: i32,
-    began: u64,
+    start_time: u64,
     is_dead: bool,
 }
 
-type Table = HashMap<i32, Row>;
+type ProcessTable = HashMap<i32, ProcessStatus>;
 
-/// Ends a group's leader, which must not have been waited for, its group and all that descend from it: asks, waits no longer
-/// than `grace`, and kills what is left. Returns when none is left, or none would go.
+/// Terminates a group leader, its group and all descendants: SIGTERM, then SIGKILL after `grace`. Returns when all have exited, or
+/// after [`KILL_LIMIT`]. The leader must not have been reaped.
 pub(super) async fn end(leader: Pid, grace: Duration) {
-    let mut family = Family::of(leader);
-    family.signal(Signal::TERM);
-    if family.is_gone_within(grace).await {
+    let mut tree = ProcessTree::of(leader);
+    tree.signal(Signal::TERM);
+    if tree.has_exited_within(grace).await {
         return;
     }
-    family.grow();
-    family.signal(Signal::KILL);
-    family.is_gone_within(LIMIT).await;
+    tree.rescan();
+    tree.signal(Signal::KILL);
+    tree.has_exited_within(KILL_LIMIT).await;
 }
 
-/// A process and all that descend from it, as far as was seen.
-struct Family {
+/// A process and its descendants, as of the last scans.
+struct ProcessTree {
     leader: Pid,
-    members: Vec<Member>,
-    /// Process groups that one of them leads: whoever is started in them meanwhile belongs to them, too.
+    members: Vec<ProcessId>,
+    /// Process groups led by a member: later processes in them belong to the tree, too.
     groups: Vec<Pid>,
 }
 
-impl Family {
+impl ProcessTree {
     fn of(leader: Pid) -> Self {
-        let mut family = Self { leader, members: Vec::new(), groups: vec![leader] };
-        family.add(descendants(leader, &table()));
-        family
+        let mut tree = Self { leader, members: Vec::new(), groups: vec![leader] };
+        tree.add(descendants(leader, &process_table()));
+        tree
     }
 
-    /// Adds those that its members have started meanwhile.
-    fn grow(&mut self) {
-        let table = table();
+    /// Adds processes started since the last scan.
+    fn rescan(&mut self) {
+        let table = process_table();
         for member in self.members.clone().iter().filter(|member| is_alive(member, &table)) {
             self.add(Pid::from_raw(member.pid).map(|pid| descendants(pid, &table)).unwrap_or_default());
         }
     }
 
-    fn add(&mut self, found: Vec<(Member, i32)>) {
+    fn add(&mut self, found: Vec<(ProcessId, i32)>) {
         for (member, group) in found {
             let led = Pid::from_raw(group).filter(|_| group == member.pid);
             self.groups.extend(led.filter(|group| !self.groups.contains(group)));
@@ -77,48 +78,49 @@ impl Family {
         }
     }
 
-    /// Whether a group is of this family alone: its leader is, and has not made room for a stranger's.
-    fn has_group(&self, group: Pid, table: &Table) -> bool {
+    /// Whether a group id still belongs to this tree: its leader is a member, or has exited and the id was not reused.
+    fn has_group(&self, group: Pid, table: &ProcessTable) -> bool {
         let id = group.as_raw_nonzero().get();
-        // While a group has members, nobody else gets its id.
-        let stranger =
-            table.get(&id).is_some_and(|row| !self.members.contains(&Member { pid: id, began: row.began }));
-        group == self.leader || !stranger
+        // A pid is not reused while a group of this id has members.
+        let is_reused = table
+            .get(&id)
+            .is_some_and(|row| !self.members.contains(&ProcessId { pid: id, start_time: row.start_time }));
+        group == self.leader || !is_reused
     }
 
     fn signal(&self, signal: Signal) {
-        let table = table();
+        let table = process_table();
         for group in self.groups.iter().filter(|group| self.has_group(**group, &table)) {
-            // That one is gone by now is what is wanted.
+            // Fails if the group has exited, which is fine.
             let _ = kill_process_group(*group, signal);
         }
         for member in self.members.iter().filter(|member| is_alive(member, &table)) {
-            // Whoever is of a group was told with it.
+            // Members of a signalled group have received the signal.
             let group = table.get(&member.pid).and_then(|row| Pid::from_raw(row.group));
-            let is_told = group.is_some_and(|group| self.groups.contains(&group));
-            if let Some(pid) = Pid::from_raw(member.pid).filter(|_| !is_told) {
+            let is_signalled = group.is_some_and(|group| self.groups.contains(&group));
+            if let Some(pid) = Pid::from_raw(member.pid).filter(|_| !is_signalled) {
                 let _ = kill_process(pid, signal);
             }
         }
     }
 
-    /// Waits until only the dead are left.
-    async fn is_gone_within(&self, limit: Duration) -> bool {
+    /// Waits until all processes have exited; returns `false` after `limit`.
+    async fn has_exited_within(&self, limit: Duration) -> bool {
         let all_dead = async {
-            while self.is_anybody_alive() {
+            while self.is_any_alive() {
                 time::sleep(POLL).await;
             }
         };
         time::timeout(limit, all_dead).await.is_ok()
     }
 
-    fn is_anybody_alive(&self) -> bool {
-        let table = table();
+    fn is_any_alive(&self) -> bool {
+        let table = process_table();
         if table.is_empty() {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
             return matches!(waitid(WaitId::Pid(self.leader), options), Ok(None));
         }
-        let is_of_a_group = |row: &Row| {
+        let is_of_a_group = |row: &ProcessStatus| {
             let group = Pid::from_raw(row.group).filter(|group| self.groups.contains(group));
             group.is_some_and(|group| self.has_group(group, &table))
         };
@@ -127,46 +129,47 @@ impl Family {
     }
 }
 
-/// Waits, on this thread, until a child has ended. It stays to be waited for, so that its id is not given again before its
-/// group is ended.
+/// Blocks until a child has exited, without reaping it, so that its pid is not reused before its group is terminated.
 pub(super) fn wait(child: Pid) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while waitid(WaitId::Pid(child), options).is_err_and(|error| error == rustix::io::Errno::INTR) {}
 }
 
-fn is_alive(member: &Member, table: &Table) -> bool {
-    table.get(&member.pid).is_some_and(|row| row.began == member.began && !row.is_dead)
+fn is_alive(member: &ProcessId, table: &ProcessTable) -> bool {
+    table.get(&member.pid).is_some_and(|row| row.start_time == member.start_time && !row.is_dead)
 }
 
-/// Returns a process and all that descend from it, each with its group.
-fn descendants(of: Pid, table: &Table) -> Vec<(Member, i32)> {
+/// Returns a process and its descendants, each with its group.
+fn descendants(of: Pid, table: &ProcessTable) -> Vec<(ProcessId, i32)> {
     let mut found = Vec::new();
     let mut next = vec![of.as_raw_nonzero().get()];
     while let Some(pid) = next.pop() {
         if let Some(row) = table.get(&pid) {
-            found.push((Member { pid, began: row.began }, row.group));
+            found.push((ProcessId { pid, start_time: row.start_time }, row.group));
             next.extend(table.iter().filter(|(_, row)| row.parent == pid).map(|(pid, _)| *pid));
         }
     }
     found
 }
 
-/// Returns the table of processes; empty where the system has none to read.
-fn table() -> Table {
+/// Returns all processes from `/proc`; empty on systems without it.
+fn process_table() -> ProcessTable {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter_map(|pid| Some((pid, row(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect()
+    pids.filter_map(|pid| Some((pid, parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
+        .collect()
 }
 
-/// Reads the fields behind the name, which may hold anything. proc(5): state, ppid, pgrp …, starttime is the twentieth.
-fn row(stat: &str) -> Option<Row> {
+/// Parses `/proc/PID/stat`, from behind the name, which may contain any character. proc(5): state, ppid, pgrp …; starttime is
+/// the twentieth of these.
+fn parse_stat(stat: &str) -> Option<ProcessStatus> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
-    Some(Row {
+    Some(ProcessStatus {
         is_dead: matches!(*fields.first()?, "Z" | "X"),
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
-        began: fields.get(19)?.parse().ok()?,
+        start_time: fields.get(19)?.parse().ok()?,
     })
 }
 
@@ -177,14 +180,20 @@ mod tests {
     #[test]
     fn row_is_read_whatever_the_process_is_called() {
         let stat = "7 (a) Z (b c) S 3 5 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
-        let row = row(stat).unwrap();
-        assert_eq!((row.parent, row.group, row.began, row.is_dead), (3, 5, 4711, false));
+        let status = parse_stat(stat).unwrap();
+        assert_eq!((status.parent, status.group, status.start_time, status.is_dead), (3, 5, 4711, false));
     }
 
     #[test]
     fn descendants_are_found_below_descendants() {
-        let row = |parent| Row { parent, group: 1, began: 1, is_dead: false };
-        let table = Table::from([(1, row(0)), (2, row(1)), (3, row(2)), (4, row(1)), (5, row(9))]);
+        let status = |parent| ProcessStatus { parent, group: 1, start_time: 1, is_dead: false };
+        let table = ProcessTable::from([
+            (1, status(0)),
+            (2, status(1)),
+            (3, status(2)),
+            (4, status(1)),
+            (5, status(9)),
+        ]);
         let mut pids: Vec<i32> = descendants(Pid::from_raw(1).unwrap(), &table)
             .into_iter()
             .map(|(member, _)| member.pid)

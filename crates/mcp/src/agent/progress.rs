@@ -1,4 +1,4 @@
-//! What the client is told while a run goes on, where it asked for that.
+//! MCP progress notifications of a run, if the client requested them.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use rmcp::{RoleServer, model::ProgressNotificationParam, service::RequestContext
 use subscope_render::{Charset, safe};
 use tokio::{sync::watch, task::JoinHandle, time};
 
-/// The shortest time between two notifications: of what happens in between the last is told.
-const PACE: Duration = Duration::from_millis(200);
-/// How often is told that a run still goes on when nothing happens, so that no client takes it for dead.
-const BEAT: Duration = Duration::from_secs(10);
-/// How much of what happens is told.
-const MESSAGE_CHARS: usize = 200;
+/// Shortest time between two notifications; of several messages in between, the last is sent.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval of notifications without news, so that clients do not time out.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Most characters of a message.
+const MAX_MESSAGE_CHARS: usize = 200;
 
-/// Takes what happens; told to nobody where nobody asked.
-pub(super) type News = watch::Sender<String>;
+/// Sender of progress messages; ignored if the client requested no progress.
+pub(super) type ProgressSender = watch::Sender<String>;
 
-/// Tells a call's client, until it is ended.
-pub(super) struct Telling(Option<JoinHandle<()>>);
+/// The task that sends a call's notifications.
+pub(super) struct ProgressTask(Option<JoinHandle<()>>);
 
-impl Telling {
-    /// Ends it; when this returns nothing more is told. Behind its answer a call has no progress.
+impl ProgressTask {
+    /// Stops the task. MCP forbids progress after the response: none is sent once this returns.
     pub(super) async fn end(self) {
         if let Some(task) = self.0 {
             task.abort();
@@ -29,23 +29,23 @@ impl Telling {
     }
 }
 
-/// Begins to tell a call's client what is sent.
-pub(super) fn start(context: &RequestContext<RoleServer>) -> (News, Telling) {
-    let (news, mut heard) = watch::channel(String::new());
-    let Some(token) = context.meta.get_progress_token() else { return (news, Telling(None)) };
+/// Starts the notifications of a call.
+pub(super) fn start(context: &RequestContext<RoleServer>) -> (ProgressSender, ProgressTask) {
+    let (progress, mut messages) = watch::channel(String::new());
+    let Some(token) = context.meta.get_progress_token() else { return (progress, ProgressTask(None)) };
     let peer = context.peer.clone();
     let task = tokio::spawn(async move {
         let mut count = 0_u32;
         let mut silent = Duration::ZERO;
         loop {
-            let message = match time::timeout(BEAT, heard.changed()).await {
+            let message = match time::timeout(KEEPALIVE_INTERVAL, messages.changed()).await {
                 Ok(Ok(())) => {
                     silent = Duration::ZERO;
-                    line(&heard.borrow_and_update())
+                    sanitise(&messages.borrow_and_update())
                 }
                 Ok(Err(_)) => return,
                 Err(_) => {
-                    silent += BEAT;
+                    silent += KEEPALIVE_INTERVAL;
                     format!("still at work, nothing new for {} s", silent.as_secs())
                 }
             };
@@ -55,17 +55,17 @@ pub(super) fn start(context: &RequestContext<RoleServer>) -> (News, Telling) {
             if peer.notify_progress(progress).await.is_err() {
                 return;
             }
-            time::sleep(PACE).await;
+            time::sleep(MIN_INTERVAL).await;
         }
     });
-    (news, Telling(Some(task)))
+    (progress, ProgressTask(Some(task)))
 }
 
-/// An agent's words as one harmless, short line.
-fn line(text: &str) -> String {
+/// Sanitises a text to one line of at most [`MAX_MESSAGE_CHARS`].
+fn sanitise(text: &str) -> String {
     let safe = safe::line(text, Charset::Unicode);
-    if safe.chars().count() <= MESSAGE_CHARS {
+    if safe.chars().count() <= MAX_MESSAGE_CHARS {
         return safe;
     }
-    safe.chars().take(MESSAGE_CHARS - 1).chain(['…']).collect()
+    safe.chars().take(MAX_MESSAGE_CHARS - 1).chain(['…']).collect()
 }

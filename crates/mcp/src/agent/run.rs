@@ -1,8 +1,8 @@
-//! One run from its start to its end.
+//! Supervises one run from start to end.
 //!
-//! Its start is published before anything is started. Then a thread reads what the child prints, folds it and publishes what
-//! it says, while this task waits for whatever ends the run first: the child itself, its client, the limit, or a listener
-//! that does not take an event. In every case all its processes have ended before its ending is published.
+//! The start event is published before the child is started. A thread then decodes the child's output and publishes its events,
+//! while this task waits for the first of: exit of the child, cancellation or disconnect of the client, time limit, a failed
+//! publish. In every case all processes have ended before the end event is published.
 
 use std::{
     fmt::Write as _, future, io, os::unix::process::ExitStatusExt, pin::Pin, process::ExitStatus, sync::Arc,
@@ -10,43 +10,43 @@ use std::{
 };
 
 use serde_json::Value;
-use subscope_client::publish::{EventKind as Kind, PublishError, Published, Publisher};
+use subscope_client::publish::{EventKind as PublishKind, PublishError, Published, Publisher};
 use subscope_render::{Charset, safe};
 use tokio::{task::JoinError, time};
 
 use super::{
     AgentSpec, FinalAnswer,
-    call::Call,
-    child::{Heard, Passed, Pipe, Running},
+    call::AgentCall,
+    child::{ChildContext, ChildProcess, Pipe, PipeRead},
     command::command_line,
-    output_reader::{Inside, Run, Said as Told, Seen, cut},
-    progress::News,
+    output_reader::{OutputEvent, OutputReader, OutputResult, RunIdentity, truncate_payload},
+    progress::ProgressSender,
 };
-use crate::stdio::{Gone, gone};
+use crate::stdio::{ClientGone, client_gone};
 
-/// How long processes may take to end by themselves once they are asked to: a nested server ends its own meanwhile.
+/// Time between SIGTERM and SIGKILL: a nested server ends its own runs meanwhile.
 const GRACE: Duration = Duration::from_secs(2);
-/// The same where the client is gone: it kills this process soon.
+/// The same after the client has disconnected: it will kill this process soon.
 const SHORT_GRACE: Duration = Duration::from_millis(250);
-/// How long what is left of a run, once its command has ended, may go on saying something.
+/// How long output of descendants is read after the command has exited.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How much of its last words is told of a run that failed.
-const SAID_CHARS: usize = 2_000;
-/// How many lines of stderr.
-const STDERR_LINES: usize = 20;
+/// Most characters quoted of a failed run's output.
+const QUOTED_CHARS: usize = 2_000;
+/// Most lines quoted of a failed run's stderr.
+const QUOTED_STDERR_LINES: usize = 20;
 
-/// A run's answer.
+/// The answer of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
-    /// The arguments of its `final_answer`.
+pub(super) enum RunAnswer {
+    /// The arguments of the `final_answer` call.
     Structured(Value),
-    /// Its last words.
+    /// The final text.
     Text(String),
 }
 
-/// Why a run has no answer, for the model that asked.
+/// Error of a run, for the calling model.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum RunFailure {
     #[error("the agent was not run: {0}")]
     NotStarted(String),
     #[error("the agent's run was aborted: {0}")]
@@ -61,58 +61,62 @@ pub(super) enum Failure {
     NoAnswer(String),
 }
 
-/// What ended a run from outside.
+/// External reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+enum Interruption {
     Cancelled,
     Gone,
     TimedOut,
 }
 
-/// What the reading thread comes back with: what could not be published, and what was seen.
-type Read = (Option<PublishError>, Seen);
+/// Result of the reading thread: the publish error, if any, and the result of the output.
+type ReadResult = (Option<PublishError>, OutputResult);
 
-/// Runs an agent.
+/// Runs an agent and publishes its events.
+///
+/// # Errors
+/// The run could not be started, failed, was ended from outside, could not be published, or gave no required answer.
 pub(super) async fn run(
     spec: &Arc<AgentSpec>,
-    call: &Call,
-    news: News,
+    call: &AgentCall,
+    progress: ProgressSender,
     cancelled: impl Future<Output = ()>,
-    mut client: Gone,
-) -> Result<Said, Failure> {
-    let run = Run {
+    mut client: ClientGone,
+) -> Result<RunAnswer, RunFailure> {
+    let run = RunIdentity {
         name: spec.name.clone(),
         id: call.run_id.clone(),
         parent: spec.origin.parent_run_id.clone(),
         depth: spec.origin.depth.saturating_add(1),
     };
     let began_ms = (spec.now_ms)();
-    let mut start = run.event(Kind::SubagentStart, began_ms).with_payload(cut(call.prompt.clone()));
+    let mut start =
+        run.event(PublishKind::SubagentStart, began_ms).with_payload(truncate_payload(call.prompt.clone()));
     start.cwd = spec.cwd.clone();
     let publisher = spec.publisher.clone();
     let started = tokio::task::spawn_blocking(move || publisher.publish(&start)).await;
-    match started.map_err(|_| Failure::NotStarted("its start could not be published".to_owned()))? {
+    match started.map_err(|_| RunFailure::NotStarted("its start could not be published".to_owned()))? {
         Ok(published) => warn(spec, &published),
-        Err(error) => return Err(Failure::NotStarted(line(&error.to_string()))),
+        Err(error) => return Err(RunFailure::NotStarted(sanitise(&error.to_string()))),
     }
     tokio::pin!(cancelled);
-    // Telling its start takes seconds where nobody answers.
+    // Publishing the start takes seconds if no listener answers: the client may have cancelled meanwhile.
     let is_cut = tokio::select! {
         biased;
-        () = gone(&mut client) => true,
+        () = client_gone(&mut client) => true,
         () = &mut cancelled => true,
         () = future::ready(()) => false,
     };
-    let nothing = Seen { last_ms: began_ms, ..Seen::default() };
-    let (outcome, seen) =
-        match is_cut.then_some(Failure::Cancelled).map_or_else(|| start_child(spec, call, &run), Err) {
-            Ok(child) => watch(spec, child, &run, news, cancelled, &mut client).await,
+    let nothing = OutputResult { last_ms: began_ms, ..OutputResult::default() };
+    let (outcome, result) =
+        match is_cut.then_some(RunFailure::Cancelled).map_or_else(|| start_child(spec, call, &run), Err) {
+            Ok(child) => watch(spec, child, &run, progress, cancelled, &mut client).await,
             Err(failure) => (Err(failure), nothing),
         };
-    let mut end = run.event(Kind::SubagentEnd, (spec.now_ms)().max(seen.last_ms));
-    end.payload = outcome.as_ref().err().map(|failure| cut(failure.to_string()));
-    end.token_usage = seen.usage;
-    if matches!(outcome, Err(Failure::Cancelled)) {
+    let mut end = run.event(PublishKind::SubagentEnd, (spec.now_ms)().max(result.last_ms));
+    end.payload = outcome.as_ref().err().map(|failure| truncate_payload(failure.to_string()));
+    end.token_usage = result.usage;
+    if matches!(outcome, Err(RunFailure::Cancelled)) {
         end = end.with_stopped();
     }
     let publisher = spec.publisher.clone();
@@ -124,36 +128,37 @@ pub(super) async fn run(
     outcome
 }
 
-fn start_child(spec: &AgentSpec, call: &Call, run: &Run) -> Result<Running, Failure> {
-    let missing = || Failure::NotStarted("there is no command".to_owned());
+fn start_child(spec: &AgentSpec, call: &AgentCall, run: &RunIdentity) -> Result<ChildProcess, RunFailure> {
+    let missing = || RunFailure::NotStarted("there is no command".to_owned());
     let line = command_line(&spec.command, call).ok_or_else(missing)?;
     let program = line.program.to_string_lossy().into_owned();
-    let passed = Passed { run_id: &run.id, depth: run.depth };
-    let refused = |error| Failure::NotStarted(format!("cannot start {}: {error}", self::line(&program)));
-    Running::start(line, &passed).map_err(refused)
+    let context = ChildContext { run_id: &run.id, depth: run.depth };
+    let refused = |error| RunFailure::NotStarted(format!("cannot start {}: {error}", sanitise(&program)));
+    ChildProcess::start(line, &context).map_err(refused)
 }
 
-/// Waits for the end of a run, and returns its outcome and what was seen of it.
+/// Waits for the end of a run; returns its outcome and the result of its output.
 async fn watch(
     spec: &Arc<AgentSpec>,
-    mut child: Running,
-    run: &Run,
-    news: News,
+    mut child: ChildProcess,
+    run: &RunIdentity,
+    progress: ProgressSender,
     mut cancelled: Pin<&mut impl Future<Output = ()>>,
-    client: &mut Gone,
-) -> (Result<Said, Failure>, Seen) {
-    let inside = Inside::new(run.clone(), spec.dialect, spec.now_ms);
-    let reader = Reader { inside, publisher: spec.publisher.clone(), spec: Arc::clone(spec), news };
+    client: &mut ClientGone,
+) -> (Result<RunAnswer, RunFailure>, OutputResult) {
+    let output = OutputReader::new(run.clone(), spec.dialect, spec.now_ms);
+    let reader =
+        OutputPublisher { output, publisher: spec.publisher.clone(), spec: Arc::clone(spec), progress };
     let stdout = child.stdout.take();
     let mut reading = tokio::task::spawn_blocking(move || reader.read(stdout));
     let mut read = None;
     let limit = time::sleep(spec.timeout);
     tokio::pin!(limit);
-    let cut = loop {
+    let interruption = loop {
         tokio::select! {
             biased;
-            () = gone(client) => break Some(Cut::Gone),
-            () = cancelled.as_mut() => break Some(Cut::Cancelled),
+            () = client_gone(client) => break Some(Interruption::Gone),
+            () = cancelled.as_mut() => break Some(Interruption::Cancelled),
             _ = &mut child.ended => break None,
             done = &mut reading, if read.is_none() => {
                 let failed = has_failed(&done);
@@ -162,17 +167,17 @@ async fn watch(
                     break None;
                 }
             }
-            () = &mut limit => break Some(Cut::TimedOut),
+            () = &mut limit => break Some(Interruption::TimedOut),
         }
     };
-    if cut.is_some() || read.as_ref().is_some_and(has_failed) {
-        child.end(if cut == Some(Cut::Gone) { SHORT_GRACE } else { GRACE }).await;
+    if interruption.is_some() || read.as_ref().is_some_and(has_failed) {
+        child.end(if interruption == Some(Interruption::Gone) { SHORT_GRACE } else { GRACE }).await;
     }
-    child.is_over();
+    child.stop_waiting();
     if read.is_none() {
         read = time::timeout(DRAIN, &mut reading).await.ok();
     }
-    // What it has started and left behind is nobody's any more.
+    // Terminate descendants that outlived the command.
     child.end(SHORT_GRACE).await;
     let read = match read {
         Some(read) => read,
@@ -181,76 +186,78 @@ async fn watch(
     let reaped = tokio::task::spawn_blocking(move || child.reap()).await;
     let (status, stderr) = reaped.unwrap_or_else(|_| (Err(io::ErrorKind::Other.into()), String::new()));
     match read {
-        Err(_) => (Err(Failure::Failed("what it printed could not be read".to_owned())), Seen::default()),
-        Ok((Some(error), seen)) => (Err(Failure::Unpublished(line(&error.to_string()))), seen),
-        Ok((None, seen)) => (conclude(spec, cut, status, &stderr, &seen), seen),
+        Err(_) => {
+            (Err(RunFailure::Failed("what it printed could not be read".to_owned())), OutputResult::default())
+        }
+        Ok((Some(error), result)) => (Err(RunFailure::Unpublished(sanitise(&error.to_string()))), result),
+        Ok((None, result)) => (outcome_of(spec, interruption, status, &stderr, &result), result),
     }
 }
 
-/// What comes of a run of which everything was published.
-fn conclude(
+/// Determines the outcome of a run whose events were all published.
+fn outcome_of(
     spec: &AgentSpec,
-    cut: Option<Cut>,
+    interruption: Option<Interruption>,
     status: io::Result<ExitStatus>,
     stderr: &str,
-    seen: &Seen,
-) -> Result<Said, Failure> {
-    match cut {
-        Some(Cut::Cancelled | Cut::Gone) => return Err(Failure::Cancelled),
-        Some(Cut::TimedOut) => {
-            return Err(Failure::TimedOut(show(spec.timeout), told(stderr, seen)));
+    result: &OutputResult,
+) -> Result<RunAnswer, RunFailure> {
+    match interruption {
+        Some(Interruption::Cancelled | Interruption::Gone) => return Err(RunFailure::Cancelled),
+        Some(Interruption::TimedOut) => {
+            return Err(RunFailure::TimedOut(format_limit(spec.timeout), quote_output(stderr, result)));
         }
         None => {}
     }
-    let status = status.map_err(|error| Failure::Failed(error.to_string()))?;
+    let status = status.map_err(|error| RunFailure::Failed(error.to_string()))?;
     if !status.success() {
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("exit code {code}"),
             (None, Some(signal)) => format!("ended by signal {signal}"),
             (None, None) => "ended".to_owned(),
         };
-        return Err(Failure::Failed(how + &told(stderr, seen)));
+        return Err(RunFailure::Failed(how + &quote_output(stderr, result)));
     }
-    if let Some(why) = &seen.failure {
-        return Err(Failure::Failed(line(why) + &told(stderr, seen)));
+    if let Some(why) = &result.failure {
+        return Err(RunFailure::Failed(sanitise(why) + &quote_output(stderr, result)));
     }
-    match (&seen.final_answer, spec.final_answer) {
-        (Some(answer), _) => Ok(Said::Structured(answer.clone())),
-        (None, FinalAnswer::Required) => Err(Failure::NoAnswer(told(stderr, seen))),
-        (None, FinalAnswer::Optional) => Ok(Said::Text(seen.text.clone())),
+    match (&result.final_answer, spec.final_answer) {
+        (Some(answer), _) => Ok(RunAnswer::Structured(answer.clone())),
+        (None, FinalAnswer::Required) => Err(RunFailure::NoAnswer(quote_output(stderr, result))),
+        (None, FinalAnswer::Optional) => Ok(RunAnswer::Text(result.text.clone())),
     }
 }
 
-/// The last that was said, on stderr and otherwise; made harmless, and short.
-fn told(stderr: &str, seen: &Seen) -> String {
+/// Quotes the end of stderr and of the output, sanitised and bounded.
+fn quote_output(stderr: &str, result: &OutputResult) -> String {
     let mut out = String::new();
     let stderr = safe::lines(stderr, Charset::Unicode);
     let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = lines.get(lines.len().saturating_sub(STDERR_LINES)..).unwrap_or_default();
+    let last = lines.get(lines.len().saturating_sub(QUOTED_STDERR_LINES)..).unwrap_or_default();
     if !last.is_empty() {
-        // Writing into a String has no way to fail.
+        // Writing to a String cannot fail.
         let _ = write!(out, "\nThe last on its stderr:\n{}", end_of(&last.join("\n")));
     }
-    let said = safe::lines(&seen.text, Charset::Unicode);
-    if !said.trim().is_empty() {
-        let _ = write!(out, "\nIt said last:\n{}", end_of(said.trim()));
+    let text = safe::lines(&result.text, Charset::Unicode);
+    if !text.trim().is_empty() {
+        let _ = write!(out, "\nIt said last:\n{}", end_of(text.trim()));
     }
     out
 }
 
 fn end_of(text: &str) -> String {
     let count = text.chars().count();
-    if count <= SAID_CHARS {
+    if count <= QUOTED_CHARS {
         return text.to_owned();
     }
-    format!("…{}", text.chars().skip(count - SAID_CHARS).collect::<String>())
+    format!("…{}", text.chars().skip(count - QUOTED_CHARS).collect::<String>())
 }
 
-fn line(text: &str) -> String {
+fn sanitise(text: &str) -> String {
     safe::line(text, Charset::Unicode)
 }
 
-fn show(span: Duration) -> String {
+fn format_limit(span: Duration) -> String {
     if span.as_secs() == 0 { format!("{} ms", span.as_millis()) } else { format!("{} s", span.as_secs()) }
 }
 
@@ -260,51 +267,51 @@ fn warn(spec: &AgentSpec, published: &Published) {
     }
 }
 
-/// Reads what a child prints, and publishes what it says.
-struct Reader {
-    inside: Inside,
+/// Reads the child's stdout and publishes its events.
+struct OutputPublisher {
+    output: OutputReader,
     publisher: Publisher,
     spec: Arc<AgentSpec>,
-    news: News,
+    progress: ProgressSender,
 }
 
-impl Reader {
-    fn read(mut self, stdout: Option<Pipe<std::process::ChildStdout>>) -> Read {
+impl OutputPublisher {
+    fn read(mut self, stdout: Option<Pipe<std::process::ChildStdout>>) -> ReadResult {
         let mut failed = None;
         if let Some(mut stdout) = stdout {
-            // A pipe that cannot be read any more is at its end.
-            let _ = stdout.read_all(&mut |heard| {
-                let said = match heard {
-                    Heard::Bytes(bytes) => self.inside.push(bytes),
-                    Heard::Nothing => self.inside.idle(),
+            // A read error counts as end of file.
+            let _ = stdout.read_all(&mut |read| {
+                let events = match read {
+                    PipeRead::Bytes(bytes) => self.output.push(bytes),
+                    PipeRead::Timeout => self.output.idle(),
                 };
-                failed = publish(&self.publisher, &self.spec, &self.news, said).err();
+                failed = publish(&self.publisher, &self.spec, &self.progress, events).err();
                 failed.is_none()
             });
         }
-        let (said, seen) = self.inside.end();
+        let (events, result) = self.output.end();
         if failed.is_none() {
-            failed = publish(&self.publisher, &self.spec, &self.news, said).err();
+            failed = publish(&self.publisher, &self.spec, &self.progress, events).err();
         }
-        (failed, seen)
+        (failed, result)
     }
 }
 
-/// Whether reading ended before what it read.
-fn has_failed(read: &Result<Read, JoinError>) -> bool {
+/// Whether the reading thread failed to publish, or panicked.
+fn has_failed(read: &Result<ReadResult, JoinError>) -> bool {
     !matches!(read, Ok((None, _)))
 }
 
 fn publish(
     publisher: &Publisher,
     spec: &AgentSpec,
-    news: &News,
-    said: Vec<Told>,
+    progress: &ProgressSender,
+    events: Vec<OutputEvent>,
 ) -> Result<(), PublishError> {
-    for told in said {
-        warn(spec, &publisher.publish(&told.event)?);
-        if let Some(message) = told.news {
-            news.send_replace(message);
+    for event in events {
+        warn(spec, &publisher.publish(&event.event)?);
+        if let Some(message) = event.progress {
+            progress.send_replace(message);
         }
     }
     Ok(())

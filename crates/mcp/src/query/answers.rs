@@ -1,30 +1,30 @@
-//! One function for each tool: from arguments to a bounded answer.
+//! The query tools, a function each: from arguments to a bounded answer.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use subscope_model::{AGENT_SCHEMA, Agent, Event, HITS_SCHEMA, SESSIONS_SCHEMA, SessionId, Tree};
 
 use super::{
-    Answer, Ask, Question, arguments, ask, bound,
-    scope::{Scope, Sessions},
+    Answer, Question, QuestionSender, arguments, ask, bound,
+    scope::{Scope, VisibleSessions},
     tools,
 };
 
-/// How many characters of a title, of a text in a tree, of a text of one agent, of a text in an event are given.
+/// Most characters of a title, of a text in a tree, of a text of one agent, of a text in an event.
 const TITLE_CHARS: usize = 300;
-const GLANCE_CHARS: usize = 400;
-const WHOLE_CHARS: usize = 8_000;
+const SUMMARY_CHARS: usize = 400;
+const DETAIL_CHARS: usize = 8_000;
 const EVENT_CHARS: usize = 1_000;
-/// How many passages are looked at to find those of the project.
-const SEARCHED: usize = 1_000;
-/// How many of the project's sessions are then searched one by one.
-const SEARCHED_SESSIONS: usize = 50;
+/// Most passages fetched to find those of the project.
+const MAX_HITS: usize = 1_000;
+/// Most sessions of the project searched one by one.
+const MAX_SEARCHED_SESSIONS: usize = 50;
 
-/// Answers a call; `None` where there is no such tool.
+/// Answers a call; `None` for an unknown tool.
 pub(super) async fn answer(
     tool: &str,
     arguments: &JsonObject,
-    to: &Ask,
+    to: &QuestionSender,
     scope: &Scope,
 ) -> Option<Result<Value, String>> {
     Some(match tool {
@@ -37,17 +37,17 @@ pub(super) async fn answer(
     })
 }
 
-async fn list_sessions(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+async fn list_sessions(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
     let limit = arguments::limit(arguments, tools::SESSIONS)?;
     let only_live = arguments::flag(arguments, "live")?;
     let after = arguments::text(arguments, "after")?;
-    let sessions = Sessions::list(to, scope, only_live).await?;
+    let sessions = VisibleSessions::list(to, scope, only_live).await?;
     let mut rows = sessions.rows.as_slice();
     if let Some(after) = after {
         let (at, id) = after.split_once('~').ok_or("after is no `next` of a page")?;
         let at = at.parse().map_err(|_| "after is no `next` of a page")?;
         let behind = rows.iter().position(|row| row.is_behind(at, &SessionId::from(id)));
-        rows = behind.and_then(|place| rows.get(place..)).unwrap_or_default();
+        rows = behind.and_then(|offset| rows.get(offset..)).unwrap_or_default();
     }
     let mut left_out = 0;
     let entries: Vec<Value> = rows
@@ -55,7 +55,7 @@ async fn list_sessions(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Resul
         .take(limit + 1)
         .map(|row| {
             let mut row = json!(row);
-            bound::cut_field(&mut row, "title", TITLE_CHARS, &mut left_out);
+            bound::truncate_field(&mut row, "title", TITLE_CHARS, &mut left_out);
             row
         })
         .collect();
@@ -70,24 +70,24 @@ async fn list_sessions(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Resul
     Ok(answer)
 }
 
-async fn get_tree(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+async fn get_tree(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
     let limit = arguments::limit(arguments, tools::AGENTS)?;
-    let place = arguments::place(arguments)?;
+    let offset = arguments::offset(arguments)?;
     let mut tree = find_tree(arguments::required(arguments, "session")?, to, scope).await?;
     if let Some(word) = arguments::text(arguments, "agent")? {
-        keep_below(&mut tree, word)?;
+        keep_subtree(&mut tree, word)?;
     }
     let (mut left_out, mut calls) = (0, 0);
     let total = tree.agents.len();
     let agents: Vec<Value> = tree
         .agents
         .iter()
-        .skip(place)
+        .skip(offset)
         .take(limit + 1)
         .map(|agent| {
             let mut row = json!(agent);
             for field in ["prompt", "result", "error", "description"] {
-                bound::cut_field(&mut row, field, GLANCE_CHARS, &mut left_out);
+                bound::truncate_field(&mut row, field, SUMMARY_CHARS, &mut left_out);
             }
             calls += agent.tools.len() as u64;
             row["tools"] = json!([]);
@@ -95,11 +95,11 @@ async fn get_tree(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Val
         })
         .collect();
     let (agents, has_more) = bound::page(agents, limit);
-    let next = has_more.then(|| (place + agents.len()).to_string());
-    let rest = total.saturating_sub(place + agents.len()) as u64;
+    let next = has_more.then(|| (offset + agents.len()).to_string());
+    let rest = total.saturating_sub(offset + agents.len()) as u64;
     let problems = tree.problems.len() as u64;
     let mut session = json!(tree.session);
-    bound::cut_field(&mut session, "title", TITLE_CHARS, &mut left_out);
+    bound::truncate_field(&mut session, "title", TITLE_CHARS, &mut left_out);
     let mut answer = json!({
         "schema": &*tree.schema, "session": session, "agents": agents, "summary": tree.summary, "problems": [], "next": next,
     });
@@ -110,9 +110,9 @@ async fn get_tree(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Val
     Ok(answer)
 }
 
-async fn get_agent(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+async fn get_agent(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
     let limit = arguments::limit(arguments, tools::CALLS)?;
-    let place = arguments::place(arguments)?;
+    let offset = arguments::offset(arguments)?;
     let word = arguments::required(arguments, "agent")?;
     let tree = match arguments::text(arguments, "session")? {
         Some(session) => find_tree(session, to, scope).await?,
@@ -124,38 +124,38 @@ async fn get_agent(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Va
     let calls: Vec<Value> = agent
         .tools
         .iter()
-        .skip(place)
+        .skip(offset)
         .take(limit + 1)
         .map(|call| {
             let mut call = json!(call);
-            bound::cut_texts(&mut call, GLANCE_CHARS, &mut left_out);
+            bound::truncate_texts(&mut call, SUMMARY_CHARS, &mut left_out);
             call
         })
         .collect();
     let (calls, has_more) = bound::page(calls, limit);
-    let next = has_more.then(|| (place + calls.len()).to_string());
-    let rest = agent.tools.len().saturating_sub(place + calls.len()) as u64;
+    let next = has_more.then(|| (offset + calls.len()).to_string());
+    let rest = agent.tools.len().saturating_sub(offset + calls.len()) as u64;
     let mut row = json!(agent);
     for field in ["prompt", "result", "error", "description"] {
-        bound::cut_field(&mut row, field, WHOLE_CHARS, &mut left_out);
+        bound::truncate_field(&mut row, field, DETAIL_CHARS, &mut left_out);
     }
     row["tools"] = Value::Array(calls);
     let mut session = json!(tree.session);
-    bound::cut_field(&mut session, "title", TITLE_CHARS, &mut left_out);
+    bound::truncate_field(&mut session, "title", TITLE_CHARS, &mut left_out);
     let mut answer = json!({ "schema": AGENT_SCHEMA, "session": session, "agent": row, "next": next });
     note(&mut answer, &[("characters", left_out), ("tool_calls_behind", rest)]);
     Ok(answer)
 }
 
-async fn search(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
     let limit = arguments::limit(arguments, tools::HITS)?;
     let terms = arguments::terms(arguments::required(arguments, "query")?);
     if terms.is_empty() {
         return Err("there is no word in the query".to_owned());
     }
-    let sessions = Sessions::list(to, scope, false).await?;
+    let sessions = VisibleSessions::list(to, scope, false).await?;
     let only = arguments::text(arguments, "session")?.map(|word| sessions.find(word)).transpose()?;
-    let look = async |session: Option<SessionId>, limit| match ask(
+    let search_in = async |session: Option<SessionId>, limit| match ask(
         to,
         Question::Search { terms: terms.clone(), session, limit },
     )
@@ -168,16 +168,16 @@ async fn search(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value
     };
     let wanted = limit + 1;
     let mut hits = match &only {
-        Some(session) => look(Some(session.clone()), wanted).await?,
+        Some(session) => search_in(Some(session.clone()), wanted).await?,
         None => {
-            let mut all = look(None, SEARCHED).await?;
-            let is_full = all.len() == SEARCHED;
+            let mut all = search_in(None, MAX_HITS).await?;
+            let is_full = all.len() == MAX_HITS;
             all.retain(|hit| sessions.has(&hit.session_id));
             if is_full && all.len() < wanted {
-                // Others' sessions have so many of them that ours were not reached.
+                // Hits of other projects filled the page: search the project's sessions one by one.
                 all.clear();
-                for row in sessions.rows.iter().take(SEARCHED_SESSIONS) {
-                    all.extend(look(Some(row.id.clone()), wanted).await?);
+                for row in sessions.rows.iter().take(MAX_SEARCHED_SESSIONS) {
+                    all.extend(search_in(Some(row.id.clone()), wanted).await?);
                     if all.len() >= wanted {
                         break;
                     }
@@ -193,7 +193,7 @@ async fn search(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value
         .iter()
         .map(|hit| {
             let mut hit = json!(hit);
-            bound::cut_texts(&mut hit, GLANCE_CHARS, &mut left_out);
+            bound::truncate_texts(&mut hit, SUMMARY_CHARS, &mut left_out);
             hit
         })
         .collect();
@@ -203,12 +203,12 @@ async fn search(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value
     Ok(answer)
 }
 
-async fn get_events(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<Value, String> {
+async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
     let limit = arguments::limit(arguments, tools::EVENTS)?;
-    let place = arguments::place(arguments)? as u64;
+    let offset = arguments::offset(arguments)? as u64;
     let kinds = arguments::texts(arguments, "kinds")?;
     let agent = arguments::text(arguments, "agent")?;
-    let sessions = Sessions::list(to, scope, false).await?;
+    let sessions = VisibleSessions::list(to, scope, false).await?;
     let session = sessions.find(arguments::required(arguments, "session")?)?;
     let Answer::Events(events) = ask(to, Question::Events(session)).await? else {
         return Err("events were asked for".to_owned());
@@ -230,12 +230,12 @@ async fn get_events(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<V
     let wanted = events.iter().filter(is_wanted);
     let total = wanted.clone().count();
     let behind: Vec<Value> = wanted
-        .filter(|event| event.seq > place)
+        .filter(|event| event.seq > offset)
         .take(limit + 1)
         .map(|event| {
             let mut event = json!(event);
             if let Some(data) = event.get_mut("data") {
-                bound::cut_texts(data, EVENT_CHARS, &mut left_out);
+                bound::truncate_texts(data, EVENT_CHARS, &mut left_out);
             }
             event
         })
@@ -248,17 +248,17 @@ async fn get_events(arguments: &JsonObject, to: &Ask, scope: &Scope) -> Result<V
     Ok(answer)
 }
 
-/// The tree of a session that is there for the asker.
-async fn find_tree(word: &str, to: &Ask, scope: &Scope) -> Result<Tree, String> {
-    let sessions = Sessions::list(to, scope, false).await?;
+/// Returns the tree of a session in scope.
+async fn find_tree(word: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, String> {
+    let sessions = VisibleSessions::list(to, scope, false).await?;
     let session = sessions.find(word)?;
     tree(session, to).await?.ok_or_else(|| format!("no session {word:?} is found; list_sessions lists them"))
 }
 
-/// The tree of the newest session of the asker's that has such an agent.
-async fn find_tree_of(agent: &str, to: &Ask, scope: &Scope) -> Result<Tree, String> {
-    let sessions = Sessions::list(to, scope, false).await?;
-    for row in sessions.rows.iter().filter(|row| row.agents > 0).take(SEARCHED_SESSIONS) {
+/// Returns the tree of the newest session in scope that has an agent with this id or id prefix.
+async fn find_tree_of(agent: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, String> {
+    let sessions = VisibleSessions::list(to, scope, false).await?;
+    for row in sessions.rows.iter().filter(|row| row.agents > 0).take(MAX_SEARCHED_SESSIONS) {
         if let Some(tree) = tree(row.id.clone(), to).await?
             && tree.agents.iter().any(|row| !row.id.is_root() && row.id.starts_with(agent))
         {
@@ -268,14 +268,14 @@ async fn find_tree_of(agent: &str, to: &Ask, scope: &Scope) -> Result<Tree, Stri
     Err(format!("no agent {agent:?} is found; name its session, too"))
 }
 
-async fn tree(session: SessionId, to: &Ask) -> Result<Option<Tree>, String> {
+async fn tree(session: SessionId, to: &QuestionSender) -> Result<Option<Tree>, String> {
     match ask(to, Question::Tree(session)).await? {
         Answer::Tree(tree) => Ok(tree.map(|tree| *tree)),
         Answer::Sessions(_) | Answer::Hits(_) | Answer::Events(_) => Err("a tree was asked for".to_owned()),
     }
 }
 
-/// Finds the one agent of that id, or of which it is the beginning.
+/// Finds an agent by id or unambiguous id prefix.
 fn find_agent<'t>(tree: &'t Tree, word: &str) -> Result<&'t Agent, String> {
     if let Some(agent) = tree.agents.iter().find(|agent| agent.id.as_str() == word) {
         return Ok(agent);
@@ -290,8 +290,8 @@ fn find_agent<'t>(tree: &'t Tree, word: &str) -> Result<&'t Agent, String> {
     }
 }
 
-/// Keeps an agent and those below it: in pre-order they stand together.
-fn keep_below(tree: &mut Tree, word: &str) -> Result<(), String> {
+/// Keeps only the subtree of an agent, which is contiguous in pre-order.
+fn keep_subtree(tree: &mut Tree, word: &str) -> Result<(), String> {
     let id = find_agent(tree, word)?.id.clone();
     let Some(start) = tree.agents.iter().position(|row| row.id == id) else { return Ok(()) };
     let depth = tree.agents.get(start).map_or(0, |row| row.depth);

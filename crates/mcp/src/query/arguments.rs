@@ -1,9 +1,9 @@
-//! Arguments of a call, read leniently where that loses nothing; an error says what is wrong with which.
+//! Parses tool arguments, leniently where unambiguous. Errors name the invalid argument.
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
-/// The text of that name; `None` where it is missing or blank.
+/// Returns a string argument, trimmed; `None` if missing or blank.
 pub(super) fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, String> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -12,12 +12,12 @@ pub(super) fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&
     }
 }
 
-/// The text of that name, which has to be there.
+/// Returns a required string argument.
 pub(super) fn required<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a str, String> {
     text(arguments, name)?.ok_or_else(|| format!("{name} is missing"))
 }
 
-/// How many entries are asked for.
+/// Returns the `limit` argument, or the default; larger values are clamped.
 pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Result<usize, String> {
     let wrong = || format!("limit has to be a number from 1 to {most}");
     match arguments.get("limit") {
@@ -30,7 +30,7 @@ pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Re
     }
 }
 
-/// Whether something is asked for.
+/// Returns a boolean argument; `false` if missing.
 pub(super) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, String> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(false),
@@ -39,7 +39,7 @@ pub(super) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, String> {
     }
 }
 
-/// The texts of that name; `None` where there are none.
+/// Returns an array of strings; `None` if missing or empty.
 pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<Vec<&'a str>>, String> {
     let wrong = || format!("{name} has to be an array of strings");
     match arguments.get(name) {
@@ -52,19 +52,19 @@ pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<
     }
 }
 
-/// The place behind which a page begins, as a number.
-pub(super) fn place(arguments: &JsonObject) -> Result<usize, String> {
-    // Models write a number where they were shown one.
+/// Returns the page offset of the `after` argument; 0 if missing.
+pub(super) fn offset(arguments: &JsonObject) -> Result<usize, String> {
+    // Models may pass the number instead of the string.
     if let Some(number) = arguments.get("after").and_then(Value::as_u64) {
         return Ok(usize::try_from(number).unwrap_or(usize::MAX));
     }
     match text(arguments, "after")? {
         None => Ok(0),
-        Some(place) => place.parse().map_err(|_| "after is no `next` of a page".to_owned()),
+        Some(offset) => offset.parse().map_err(|_| "after is no `next` of a page".to_owned()),
     }
 }
 
-/// Cuts a query into words and quoted phrases.
+/// Splits a query into words and quoted phrases.
 pub(super) fn terms(query: &str) -> Vec<String> {
     let pieces = query.split('"').enumerate();
     let terms = pieces.flat_map(|(number, piece)| match number % 2 {
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(required(arguments, "session"), Err("session has to be a string".to_owned()));
         assert_eq!(required(arguments, "agent"), Err("agent is missing".to_owned()));
         assert_eq!(texts(arguments, "kinds"), Err("kinds has to be an array of strings".to_owned()));
-        assert_eq!(place(arguments), Err("after is no `next` of a page".to_owned()));
+        assert_eq!(offset(arguments), Err("after is no `next` of a page".to_owned()));
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! Bounds of an answer: how long its texts may be, how much of a list fits, and what is said of the rest.
+//! Bounds answers: truncates texts, pages lists, and counts what is left out.
 
 use serde_json::{Map, Value};
 use subscope_render::safe;
 
-/// How much JSON an answer has at most, but for its last entry: about 15,000 tokens, so that no client cuts it.
+/// Most JSON bytes of an answer's list; a first entry may exceed it. About 15,000 tokens, so that no client truncates it.
 pub(super) const ANSWER_BYTES: usize = 60_000;
 
-/// Cuts every text below a value to so many characters, and counts what is missing.
-pub(super) fn cut_texts(value: &mut Value, chars: usize, left_out: &mut u64) {
-    // A stack of its own: a hostile payload may be nested deeper than ours.
+/// Truncates every string in a value to `chars` characters; adds the number of missing ones to `left_out`.
+pub(super) fn truncate_texts(value: &mut Value, chars: usize, left_out: &mut u64) {
+    // Not recursive: a hostile payload may be nested deeper than the call stack.
     let mut next = vec![value];
     while let Some(value) = next.pop() {
         match value {
-            Value::String(text) => cut(text, chars, left_out),
+            Value::String(text) => truncate(text, chars, left_out),
             Value::Array(items) => next.extend(items),
             Value::Object(fields) => next.extend(fields.values_mut()),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -20,14 +20,14 @@ pub(super) fn cut_texts(value: &mut Value, chars: usize, left_out: &mut u64) {
     }
 }
 
-/// Cuts the text of a field.
-pub(super) fn cut_field(object: &mut Value, field: &str, chars: usize, left_out: &mut u64) {
+/// Truncates a string field.
+pub(super) fn truncate_field(object: &mut Value, field: &str, chars: usize, left_out: &mut u64) {
     if let Some(Value::String(text)) = object.get_mut(field) {
-        cut(text, chars, left_out);
+        truncate(text, chars, left_out);
     }
 }
 
-fn cut(text: &mut String, chars: usize, left_out: &mut u64) {
+fn truncate(text: &mut String, chars: usize, left_out: &mut u64) {
     let Some((end, _)) = text.char_indices().nth(chars) else { return };
     let missing = text.get(end..).map_or(0, |rest| rest.chars().count());
     *left_out += missing as u64;
@@ -35,7 +35,7 @@ fn cut(text: &mut String, chars: usize, left_out: &mut u64) {
     text.push_str(&format!("… ({missing} more characters)"));
 }
 
-/// Takes entries until there are as many as wanted, or an answer is full; at least one. Returns them, and whether there are more.
+/// Takes entries up to `limit` or [`ANSWER_BYTES`], at least one. Returns them, and whether there are more.
 pub(super) fn page(entries: impl IntoIterator<Item = Value>, limit: usize) -> (Vec<Value>, bool) {
     let (mut taken, mut bytes) = (Vec::new(), 0);
     for entry in entries {
@@ -49,7 +49,7 @@ pub(super) fn page(entries: impl IntoIterator<Item = Value>, limit: usize) -> (V
     (taken, false)
 }
 
-/// Says in an answer what of it is left out, where anything is.
+/// Adds a `left_out` object with counts above zero.
 pub(super) fn note(answer: &mut Map<String, Value>, left_out: &[(&str, u64)]) {
     let counts: Map<String, Value> = left_out
         .iter()
@@ -61,8 +61,8 @@ pub(super) fn note(answer: &mut Map<String, Value>, left_out: &[(&str, u64)]) {
     }
 }
 
-/// Returns a value as JSON that acts on no terminal: what would is spelled as `\u` and a number, which means the same.
-pub(super) fn harmless(value: &Value) -> String {
+/// Serialises a value as JSON with control and invisible characters escaped (`\u…`), so that it is safe on a terminal.
+pub(super) fn to_safe_json(value: &Value) -> String {
     let json = value.to_string();
     let mut out = String::with_capacity(json.len());
     for character in json.chars() {
@@ -88,7 +88,7 @@ mod tests {
     fn texts_are_cut_everywhere_and_what_is_missing_is_said() {
         let mut value = json!({"a": ["äöü12", 1, {"b": "ok"}]});
         let mut left_out = 0;
-        cut_texts(&mut value, 3, &mut left_out);
+        truncate_texts(&mut value, 3, &mut left_out);
         assert_eq!(value, json!({"a": ["äöü… (2 more characters)", 1, {"b": "ok"}]}));
         assert_eq!(left_out, 2);
     }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_acts_on_a_terminal_is_spelled_and_means_the_same() {
         let value = json!({"text": "a\u{1b}[2J\u{202e}b\u{e0041}日"});
-        let text = harmless(&value);
+        let text = to_safe_json(&value);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
         assert!(text.contains("\\u202e") && text.contains('日') && !text.contains('\u{202e}'), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Which sessions may be asked about: one that may not is treated as one that is not there.
+//! Visibility of sessions: one out of scope is treated as unknown.
 
 use std::{
     collections::HashMap,
@@ -8,23 +8,22 @@ use std::{
 
 use subscope_model::{SessionId, SessionRow};
 
-use super::{Answer, Ask, Question, ask};
+use super::{Answer, Question, QuestionSender, ask};
 
-/// How many of the newest sessions are looked at. Older ones are nobody's subagents any more; without a bound each question
-/// would list years.
-const SCANNED: usize = 5_000;
+/// Most sessions listed, newest first. Bounds the cost of a call; older sessions do not matter to a running agent.
+const MAX_SESSIONS: usize = 5_000;
 
-/// Which sessions are there for the asker.
+/// Filter of visible sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// The folder of the project; `None` for all sessions.
+    /// Directory of the project; `None` for all sessions.
     project: Option<PathBuf>,
 }
 
 impl Scope {
-    /// Only sessions that were started in this folder or below it.
+    /// Only sessions started in this directory or below it.
     pub fn project(folder: &Path) -> Self {
-        Self { project: Some(resolved(folder)) }
+        Self { project: Some(resolve(folder)) }
     }
 
     /// All sessions of this machine.
@@ -32,17 +31,17 @@ impl Scope {
         Self { project: None }
     }
 
-    /// Whether a session that was started there is in scope; of one of which that is not known, it is not.
-    fn holds(&self, cwd: Option<&str>) -> bool {
+    /// Whether a session started in `cwd` is in scope; a session with an unknown directory is not.
+    fn contains(&self, cwd: Option<&str>) -> bool {
         let Some(project) = &self.project else { return true };
-        // Of a relative folder nobody knows where it is.
+        // A relative directory cannot be resolved.
         let Some(cwd) = cwd.map(Path::new).filter(|cwd| cwd.is_absolute()) else { return false };
-        resolved(cwd).starts_with(project)
+        resolve(cwd).starts_with(project)
     }
 }
 
-/// The folder behind links; one that is gone as it is written, without `.` and `..`.
-fn resolved(folder: &Path) -> PathBuf {
+/// Resolves symbolic links; of a directory that does not exist, only `.` and `..`.
+fn resolve(folder: &Path) -> PathBuf {
     if let Ok(real) = fs::canonicalize(folder) {
         return real;
     }
@@ -59,31 +58,31 @@ fn resolved(folder: &Path) -> PathBuf {
     plain
 }
 
-/// The sessions that are there for the asker.
+/// The visible sessions.
 #[derive(Debug)]
-pub(super) struct Sessions {
-    /// The newest first.
+pub(super) struct VisibleSessions {
+    /// Rows, newest first.
     pub(super) rows: Vec<SessionRow>,
-    /// Whether older ones were not looked at.
+    /// Whether there are older sessions beyond [`MAX_SESSIONS`].
     pub(super) is_cut: bool,
 }
 
-impl Sessions {
-    /// Lists them.
-    pub(super) async fn list(to: &Ask, scope: &Scope, only_live: bool) -> Result<Self, String> {
-        let answer = ask(to, Question::Sessions { limit: SCANNED, only_live }).await?;
+impl VisibleSessions {
+    /// Lists the visible sessions.
+    pub(super) async fn list(to: &QuestionSender, scope: &Scope, only_live: bool) -> Result<Self, String> {
+        let answer = ask(to, Question::Sessions { limit: MAX_SESSIONS, only_live }).await?;
         let Answer::Sessions(page) = answer else { return Err("sessions were asked for".to_owned()) };
         let is_cut = page.next.is_some();
         let mut rows = page.sessions;
-        let mut known: HashMap<Option<String>, bool> = HashMap::new();
+        let mut checked: HashMap<Option<String>, bool> = HashMap::new();
         rows.retain(|row| {
             let cwd = row.cwd.as_deref();
-            *known.entry(cwd.map(str::to_owned)).or_insert_with(|| scope.holds(cwd))
+            *checked.entry(cwd.map(str::to_owned)).or_insert_with(|| scope.contains(cwd))
         });
         Ok(Self { rows, is_cut })
     }
 
-    /// Finds the one session of that id, of which it is the beginning, or the newest.
+    /// Finds a session by id, unambiguous id prefix, or `last` for the newest.
     pub(super) fn find(&self, word: &str) -> Result<SessionId, String> {
         let unknown = || format!("no session {word:?} is found; list_sessions lists them");
         if word == "last" {
@@ -125,8 +124,8 @@ mod tests {
             (Some(""), false),
             (None, false),
         ] {
-            assert_eq!(scope.holds(cwd), expected, "{cwd:?}");
-            assert!(Scope::everything().holds(cwd));
+            assert_eq!(scope.contains(cwd), expected, "{cwd:?}");
+            assert!(Scope::everything().contains(cwd));
         }
     }
 }

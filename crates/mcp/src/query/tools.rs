@@ -1,25 +1,25 @@
-//! The tools as the model sees them.
+//! Tool definitions as presented to the model.
 
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// The names of the tools.
+/// Tool names.
 pub(super) const LIST_SESSIONS: &str = "list_sessions";
 pub(super) const GET_TREE: &str = "get_tree";
 pub(super) const GET_AGENT: &str = "get_agent";
 pub(super) const SEARCH: &str = "search";
 pub(super) const GET_EVENTS: &str = "get_events";
 
-/// How many entries a page has and may be asked for, by tool.
+/// Default and largest page size, by tool.
 pub(super) const SESSIONS: (usize, usize) = (20, 100);
 pub(super) const AGENTS: (usize, usize) = (50, 200);
 pub(super) const CALLS: (usize, usize) = (50, 200);
 pub(super) const HITS: (usize, usize) = (20, 50);
 pub(super) const EVENTS: (usize, usize) = (50, 200);
 
-/// Returns all of them.
+/// Returns all tools.
 pub(super) fn all() -> Vec<Tool> {
     let session = || {
         text(

@@ -1,23 +1,23 @@
-//! What streams become, cut anywhere.
+//! Tests of the reader with input split anywhere.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::*;
 
-fn run() -> Run {
-    Run { name: "worker".into(), id: "r".into(), parent: None, depth: 1 }
+fn run() -> RunIdentity {
+    RunIdentity { name: "worker".into(), id: "r".into(), parent: None, depth: 1 }
 }
 
-/// Reads a text cut in pieces, and returns what is published of it, and what came of it.
-fn read(text: &str, size: usize) -> (Vec<String>, Seen) {
-    let mut inside = Inside::new(run(), None, || 1_000);
+/// Feeds a text in chunks; returns the published events and the result.
+fn read(text: &str, size: usize) -> (Vec<String>, OutputResult) {
+    let mut output = OutputReader::new(run(), None, || 1_000);
     let mut said = Vec::new();
     for piece in text.as_bytes().chunks(size) {
-        said.extend(inside.push(piece));
+        said.extend(output.push(piece));
     }
-    let (last, seen) = inside.end();
+    let (last, seen) = output.end();
     said.extend(last);
-    let word = |said: Said| format!("{} {}", said.event.kind, said.event.payload.unwrap_or_default());
+    let word = |said: OutputEvent| format!("{} {}", said.event.kind, said.event.payload.unwrap_or_default());
     (said.into_iter().map(word).collect(), seen)
 }
 
@@ -46,19 +46,19 @@ fn stream_says_the_same_however_it_is_cut() {
 #[test]
 fn nothing_is_lost_where_concluding_is_slow() {
     static CLOCK: AtomicI64 = AtomicI64::new(0);
-    // Concluding once takes as long as reading many lines.
-    let mut inside = Inside::new(run(), None, || CLOCK.fetch_add(50, Ordering::Relaxed));
+    // Deriving once takes as long as reading many lines.
+    let mut output = OutputReader::new(run(), None, || CLOCK.fetch_add(50, Ordering::Relaxed));
     let (mut pushed, mut said) = (Vec::new(), Vec::new());
     for place in 0..200 {
         let line = format!(
             "{{\"type\":\"assistant\",\"session_id\":\"s\",\"message\":{{\"id\":\"m{place}\",\"content\":[{{\"type\":\"tool_use\",\"id\":\"t{place}\",\"name\":\"Read\",\"input\":{{}}}}]}}}}\n"
         );
-        let now = inside.push(line.as_bytes());
+        let now = output.push(line.as_bytes());
         pushed.push(now.len());
         said.extend(now);
     }
     assert!(pushed.iter().filter(|count| **count == 0).count() >= 100, "{pushed:?}");
-    said.extend(inside.end().0);
+    said.extend(output.end().0);
     let ids: Vec<String> = said.into_iter().filter_map(|said| said.event.tool_call_id).collect();
     assert_eq!(ids, (0..200).map(|place| format!("t{place}")).collect::<Vec<_>>());
 }
@@ -86,7 +86,7 @@ fn text_stays_text_and_a_long_one_keeps_its_end() {
 #[test]
 fn payload_that_listeners_would_refuse_is_cut() {
     let long = "ü".repeat(PAYLOAD_BYTES);
-    let cut = cut(long);
+    let cut = truncate_payload(long);
     assert!(
         cut.len() < PAYLOAD_BYTES + 100 && cut.ends_with(&format!("({PAYLOAD_BYTES} bytes left out)")),
         "{}",
