@@ -1,4 +1,4 @@
-//! What an event costs an agent that nobody watches: made and published where no address is set. Budget: 1 µs (issue 4).
+//! Cost of creating and publishing an event while no address is set. Budget: 1 µs (issue 4).
 //!
 //! `cargo bench -p subscope-client --bench publish`
 
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use subscope_client::publish::{Event, EventKind, Publisher};
 use subscope_testkit::figures::{self, Row, now};
 
-/// What an event may cost.
+/// Time budget of an event.
 const BUDGET_NS: f64 = 1000.0;
 const ROUNDS: usize = 21;
 const EVENTS: u32 = 100_000;
@@ -37,13 +37,13 @@ fn main() {
     println!("{}", row("published", &|| drop(black_box(publisher.publish(&kept)))).markdown());
 }
 
-/// An event as a tool call makes it.
+/// A typical tool call event.
 fn full_event() -> Event {
     let event = Event::new(black_box("worker"), black_box("run-1"), EventKind::ToolCall);
     event.with_tool("Read", "call-1").with_payload(black_box("{\"path\":\"a.rs\"}"))
 }
 
-/// Nanoseconds that it takes, once.
+/// Mean nanoseconds of `work` over [`EVENTS`] calls.
 fn round(work: &dyn Fn()) -> f64 {
     let began = now();
     (0..EVENTS).for_each(|_| work());

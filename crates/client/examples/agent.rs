@@ -1,4 +1,4 @@
-//! An agent that publishes what its subagents do: one for each file that it is given, which counts the lines.
+//! Example agent that publishes its subagents' events: one subagent per file argument, which counts the lines.
 //!
 //! ```sh
 //! subscope serve &
@@ -14,16 +14,16 @@ use serde_json::json;
 use subscope_client::publish::{Event, EventKind, PublishError, Publisher};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Where no address is set, nothing is published, and that costs nothing.
+    // Without an address nothing is published.
     let publisher = Publisher::from_env()?;
     for path in std::env::args().skip(1) {
-        // An event that cannot be delivered ends its run, and here the agent, too.
+        // An undeliverable event aborts its run, and here the agent, too.
         count_lines(&publisher, &path)?;
     }
     Ok(())
 }
 
-/// A subagent with one tool. Its run is aborted where an event of it cannot be delivered.
+/// A subagent with one tool. An undeliverable event aborts its run.
 pub(crate) fn count_lines(publisher: &Publisher, path: &str) -> Result<(), PublishError> {
     let run = format!("counter-{}-{path}", std::process::id());
     let event = |kind| Event::new("counter", run.as_str(), kind);
@@ -41,7 +41,7 @@ pub(crate) fn count_lines(publisher: &Publisher, path: &str) -> Result<(), Publi
         .publish(&tool(EventKind::ToolResult).with_payload(result.as_str()).with_is_error(read.is_err()))?;
     let end = event(EventKind::SubagentEnd);
     let end = if read.is_err() { end.with_payload(result) } else { end };
-    // An ending that cannot be delivered aborts nothing.
+    // An undeliverable end event is only a warning.
     if let Some(warning) = publisher.publish(&end)?.warning() {
         eprintln!("warning: {warning}");
     }

@@ -1,4 +1,4 @@
-//! Questions to a hub, one at a time over a connection that is kept.
+//! Client of the hub's HTTP API: one request at a time over a keep-alive connection.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use subscope_model::{
 };
 
 use crate::{
-    connection::{Address, Connection, PATIENCE},
+    connection::{Address, Connection, RESPONSE_TIMEOUT},
     error::ClientError,
-    http::{Body, Head, escape},
+    http::{BodyFraming, ResponseHead, escape},
 };
 
-/// Where a hub says how it is.
+/// Health route.
 const HEALTH: &str = "/healthz";
 
-/// Which sessions are asked for.
+/// Filter and page of a session list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionQuery {
-    /// At most so many; the hub's own limit where none is given.
+    /// Page size; `None` for the hub's default.
     pub limit: Option<usize>,
-    /// Behind the page whose `next` this is.
+    /// `next` of the previous page.
     pub after: Option<String>,
-    /// Only those of which something has not ended.
+    /// Only live sessions.
     pub only_live: bool,
 }
 
-/// Asks a hub.
+/// A client of the hub's HTTP API.
 pub struct Client {
     pub(crate) address: Address,
-    /// Kept between questions, so that the next need not connect.
+    /// Keep-alive connection for the next request.
     pub(crate) connection: Option<Connection>,
 }
 
@@ -45,18 +45,18 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Where nobody listens, or it is not known who.
+    /// Nothing listens at the address, or the socket's directory is writable by others.
     pub fn connect(address: Address) -> Result<Self, ClientError> {
-        let connection = Some(Connection::open(&address, PATIENCE)?);
+        let connection = Some(Connection::open(&address, RESPONSE_TIMEOUT)?);
         Ok(Self { address, connection })
     }
 
-    /// Connects to a hub and asks how it is. Later answers may take longer than `limit`: a hub that shows a sign of life within
-    /// it is waited for.
+    /// Connects to a hub and requests its health within `limit`. Later requests have the longer default timeout.
     ///
     /// # Errors
     ///
-    /// Where nobody listens, or it is not known who; [`ClientError::Unresponsive`] where the hub does not answer within `limit`.
+    /// Nothing listens at the address, or the socket's directory is writable by others; [`ClientError::Unresponsive`] if the hub does
+    /// not answer within `limit`.
     pub fn greet(address: Address, limit: Duration) -> Result<(Self, Health), ClientError> {
         let connection = Connection::open(&address, limit)?;
         let pid = connection.peer_pid();
@@ -67,22 +67,22 @@ impl Client {
         })?;
         let health = serde_json::from_slice(&answer).map_err(ClientError::Garbled)?;
         if let Some(connection) = &client.connection {
-            connection.set_patience(PATIENCE)?;
+            connection.set_timeout(RESPONSE_TIMEOUT)?;
         }
         Ok((client, health))
     }
 
-    /// Where it asks.
+    /// The hub's address.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Asks how the hub is.
+    /// Requests the hub's health.
     pub fn health(&mut self) -> Result<Health, ClientError> {
         self.get(HEALTH)
     }
 
-    /// Asks for a page of sessions, the newest first.
+    /// Requests a page of sessions, newest first.
     pub fn sessions(&mut self, query: &SessionQuery) -> Result<SessionPage, ClientError> {
         let limit = query.limit.map(|limit| limit.to_string());
         self.get(&with_query(
@@ -95,29 +95,29 @@ impl Client {
         ))
     }
 
-    /// Asks for a session's tree; `None` where there is no such session.
+    /// Requests a session's tree; `None` for an unknown session.
     pub fn tree(&mut self, session: &SessionId) -> Result<Option<Tree>, ClientError> {
-        known(self.get(&format!("/api/v1/sessions/{}/tree", escape(session))))
+        none_if_missing(self.get(&format!("/api/v1/sessions/{}/tree", escape(session))))
     }
 
-    /// Asks for an agent, in one session or in whichever has one of that id; `None` where none has.
+    /// Requests an agent by id, in one session or in any; `None` if there is none.
     pub fn agent(
         &mut self,
         session: Option<&SessionId>,
         agent: &AgentId,
     ) -> Result<Option<OneAgent>, ClientError> {
         let path = format!("/api/v1/agents/{}", escape(agent));
-        known(self.get(&with_query(&path, &[("session", session.map(SessionId::as_str))])))
+        none_if_missing(self.get(&with_query(&path, &[("session", session.map(SessionId::as_str))])))
     }
 
-    /// Asks which ids begin so, at most `limit` sessions' and as many subagents'.
+    /// Requests ids with a prefix: at most `limit` sessions and as many subagents.
     pub fn names(&mut self, prefix: &str, limit: usize) -> Result<Names, ClientError> {
         let limit = limit.to_string();
         self.get(&with_query("/api/v1/names", &[("prefix", Some(prefix)), ("limit", Some(&limit))]))
     }
 
-    /// Asks for the newest passages that have all these words; one of several words is a phrase, one that ends in `*`
-    /// stands for all that begin so. `None` where the hub has no full text.
+    /// Searches for the newest passages that contain all terms. A term of several words is a phrase; a term ending in `*` is a
+    /// prefix. `None` if the hub has no full-text index.
     pub fn search(
         &mut self,
         terms: &[String],
@@ -132,32 +132,32 @@ impl Client {
         let limit = limit.to_string();
         let parts =
             [("q", Some(&*query)), ("session", session.map(SessionId::as_str)), ("limit", Some(&*limit))];
-        known(self.get(&with_query("/api/v1/search", &parts)))
+        none_if_missing(self.get(&with_query("/api/v1/search", &parts)))
     }
 
-    /// Asks for figures over everything.
+    /// Requests totals over all sessions.
     pub fn stats(&mut self) -> Result<Stats, ClientError> {
         self.get("/api/v1/stats")
     }
 
-    /// Asks how everything that is at work stands, or one session; of one that is not known it counts none.
+    /// Requests counts of live agents, of all sessions or of one; zero for an unknown session.
     pub fn status(&mut self, session: Option<&SessionId>) -> Result<Status, ClientError> {
         self.get(&with_query("/api/v1/status", &[("session", session.map(SessionId::as_str))]))
     }
 
-    /// Orders that one subagent at work stop; session and agent may be beginnings of ids. It answers once the order is kept.
+    /// Orders a live subagent to stop; session and agent may be id prefixes. Returns once the order is stored.
     pub fn stop(&mut self, session: Option<&str>, agent: &str) -> Result<Ordered, ClientError> {
         let path = format!("/api/v1/agents/{}/stop", escape(agent));
         let answer = self.post(&with_query(&path, &[("session", session)]), b"{}")?;
         serde_json::from_slice(&answer).map_err(ClientError::Garbled)
     }
 
-    /// Asks the hub to finish what it has begun, to take nothing more, and to leave. It answers before it does.
+    /// Asks the hub to drain: finish pending work, accept nothing new, and exit. Returns before it has exited.
     pub fn drain(&mut self) -> Result<(), ClientError> {
         self.post("/api/v1/drain", b"{}").map(drop)
     }
 
-    /// Asks for an address at which one browser is shown the page.
+    /// Requests a one-time URL of the web page.
     pub fn page(&mut self) -> Result<String, ClientError> {
         #[derive(serde::Deserialize)]
         struct Page {
@@ -167,22 +167,22 @@ impl Client {
         serde_json::from_slice::<Page>(&answer).map(|page| page.url).map_err(ClientError::Garbled)
     }
 
-    /// Asks something by its path.
+    /// Sends a GET request and parses the JSON response.
     pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
-        let kept = self.connection.take().map(|connection| self.exchange(connection, "GET", path, None));
-        // A hub closes what is idle: whether it did is known only now. Asking twice is harmless.
-        let body = match kept.filter(|answer| !answer.as_ref().is_err_and(ClientError::is_closed)) {
-            None => self.exchange(Connection::open(&self.address, PATIENCE)?, "GET", path, None)?,
+        let reused = self.connection.take().map(|connection| self.exchange(connection, "GET", path, None));
+        // The hub may have closed the idle connection, which shows only now. Repeating a GET is harmless.
+        let body = match reused.filter(|answer| !answer.as_ref().is_err_and(ClientError::is_closed)) {
+            None => self.exchange(Connection::open(&self.address, RESPONSE_TIMEOUT)?, "GET", path, None)?,
             Some(answer) => answer?,
         };
         serde_json::from_slice(&body).map_err(ClientError::Garbled)
     }
 
-    /// Posts JSON and returns the answer's body. It is sent once, over a connection of its own: whether an answer that does
-    /// not come means that it was not taken, only the caller can know.
+    /// Posts JSON and returns the response body. Sent once, over a new connection: without a response, the caller has to find out
+    /// whether the hub has processed it.
     pub fn post(&mut self, path: &str, json: &[u8]) -> Result<Vec<u8>, ClientError> {
         self.connection = None;
-        self.exchange(Connection::open(&self.address, PATIENCE)?, "POST", path, Some(json))
+        self.exchange(Connection::open(&self.address, RESPONSE_TIMEOUT)?, "POST", path, Some(json))
     }
 
     fn exchange(
@@ -207,29 +207,29 @@ impl Client {
     ) -> Result<Vec<u8>, ClientError> {
         let head = connection.ask(method, path, headers, body)?;
         let answer = connection.read_body(head.body)?;
-        if head.is_kept {
+        if head.is_reusable {
             self.connection = Some(connection);
         }
-        if matches!(head.status, 200..300) { Ok(answer) } else { Err(refused(head.status, &answer)) }
+        if matches!(head.status, 200..300) { Ok(answer) } else { Err(refused_error(head.status, &answer)) }
     }
 
-    /// Opens the live feed over a connection of its own, behind a place where one is given.
-    pub(crate) fn open_live(&self, after: Option<u64>) -> Result<(Connection, Body), ClientError> {
-        let mut connection = Connection::open(&self.address, PATIENCE)?;
+    /// Opens the live feed over its own connection, after a position if one is given.
+    pub(crate) fn open_live(&self, after: Option<u64>) -> Result<(Connection, BodyFraming), ClientError> {
+        let mut connection = Connection::open(&self.address, RESPONSE_TIMEOUT)?;
         let after = after.map(|after| after.to_string());
-        let place = after.as_deref().map(|after| ("last-event-id", after));
-        let head: Head =
-            connection.ask("GET", "/api/v1/live", &place.into_iter().collect::<Vec<_>>(), None)?;
+        let position = after.as_deref().map(|after| ("last-event-id", after));
+        let head: ResponseHead =
+            connection.ask("GET", "/api/v1/live", &position.into_iter().collect::<Vec<_>>(), None)?;
         if head.status != 200 {
             let answer = connection.read_body(head.body)?;
-            return Err(refused(head.status, &answer));
+            return Err(refused_error(head.status, &answer));
         }
         Ok((connection, head.body))
     }
 }
 
-/// What is refused as missing is none.
-fn known<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+/// Maps 404 to `None`.
+fn none_if_missing<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.is_missing() => Ok(None),
@@ -237,13 +237,13 @@ fn known<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     }
 }
 
-fn refused(status: u16, answer: &[u8]) -> ClientError {
+fn refused_error(status: u16, answer: &[u8]) -> ClientError {
     #[derive(serde::Deserialize)]
-    struct Said {
+    struct ErrorBody {
         error: String,
     }
-    let said = serde_json::from_slice::<Said>(answer).map(|said| said.error);
-    ClientError::Refused { status, message: said.unwrap_or_default() }
+    let body = serde_json::from_slice::<ErrorBody>(answer).map(|body| body.error);
+    ClientError::Refused { status, message: body.unwrap_or_default() }
 }
 
 fn with_query(path: &str, parts: &[(&str, Option<&str>)]) -> String {

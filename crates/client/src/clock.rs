@@ -1,10 +1,10 @@
-//! The clock of a program that publishes: when an event happened, and how long its delivery may take.
+//! Clock of the publisher: event timestamps and delivery deadlines.
 //!
-//! `client` is embedded by other programs and links no hub, so that it cannot use the hub's clock. Nothing else here reads one.
+//! `client` is embedded in other programs and does not link the hub's clock. No other module of it reads a clock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Returns nanoseconds since 1970. Steps when somebody sets the clock.
+/// Returns the wall clock in nanoseconds since 1970; not monotonic.
 #[expect(
     clippy::disallowed_methods,
     reason = "an event is stamped where it happens, and no hub is linked here"
@@ -14,12 +14,12 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A moment at which patience ends, however many steps wait for it.
+/// A deadline shared by several blocking steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    /// Returns the moment that long from now.
+    /// Returns the deadline `limit` from now.
     #[expect(
         clippy::disallowed_methods,
         reason = "sockets take a limit for each read; the limit here is on all of them"
@@ -28,10 +28,10 @@ impl Deadline {
         Self(Instant::now() + limit)
     }
 
-    /// Returns what is left until then; `None` when it is over.
+    /// Returns the remaining time; `None` once less than 1 ms is left.
     #[expect(clippy::disallowed_methods, reason = "as above")]
     pub(crate) fn left(self) -> Option<Duration> {
-        // What is less than the finest limit of a socket would mean none at all.
+        // A socket timeout below its resolution would be rounded to 0: no timeout.
         self.0.checked_duration_since(Instant::now()).filter(|left| *left >= Duration::from_millis(1))
     }
 }

@@ -1,4 +1,4 @@
-//! A connection to a hub: where it is, whom to trust there, bytes to and fro.
+//! Connection to a hub over its Unix socket or TCP, with timeouts and a check of the socket's directory.
 
 use std::{
     fmt, fs,
@@ -14,27 +14,26 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use crate::{
     clock::Deadline,
     error::ClientError,
-    http::{self, Body, Head},
+    http::{self, BodyFraming, ResponseHead},
 };
 
-/// How long a hub may take to connect over TCP: it is on this machine.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How often a socket whose queue of connections is full is tried again.
-const QUEUE_FULL: Duration = Duration::from_millis(2);
-/// How long a hub may take to take a request, and until the next piece of its answer: far more than it needs, so that only one
-/// that hangs is given up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// What is read at once.
+/// TCP connect timeout: the hub is on this machine.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Retry interval while the socket's accept queue is full.
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+/// Timeout of each write and of each read of a response: far more than a hub needs unless it hangs.
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Read buffer.
 const CHUNK_BYTES: usize = 64 << 10;
-/// The longest answer: the rows of a session of any real size, many times over.
-const ANSWER_BYTES: usize = 512 << 20;
+/// Longest response: many times the tree of the largest real session.
+const MAX_RESPONSE_BYTES: usize = 512 << 20;
 
-/// Where a hub is reached.
+/// Address of a hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Its Unix socket.
+    /// Path of its Unix socket.
     Socket(PathBuf),
-    /// An address on the loopback.
+    /// A loopback address.
     Tcp(SocketAddr),
 }
 
@@ -47,14 +46,14 @@ impl fmt::Display for Address {
     }
 }
 
-enum Stream {
+enum HubStream {
     Socket(UnixStream),
     Tcp(TcpStream),
 }
 
-impl Stream {
+impl HubStream {
     fn set_read_timeout(&self, limit: Duration) -> io::Result<()> {
-        // None at all would be an error.
+        // A timeout of zero is an error.
         let limit = Some(limit.max(Duration::from_millis(1)));
         match self {
             Self::Socket(stream) => stream.set_read_timeout(limit),
@@ -84,36 +83,36 @@ impl Stream {
     }
 }
 
-/// What a wait for bytes gave.
+/// Outcome of a read with timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// Some came.
+pub(crate) enum ReadOutcome {
+    /// Bytes were read.
     Bytes,
-    /// None came in time.
-    Nothing,
-    /// None will come any more.
+    /// Timed out.
+    Timeout,
+    /// End of the body or connection.
     End,
 }
 
 /// An open connection.
 pub(crate) struct Connection {
-    stream: Stream,
+    stream: HubStream,
     host: String,
-    /// What was read and not taken yet.
+    /// Bytes read but not consumed.
     bytes: Vec<u8>,
 }
 
 impl Connection {
-    /// Connects. `patience` limits the wait for room in a socket's queue, for each write and for each piece of an answer.
-    pub(crate) fn open(address: &Address, patience: Duration) -> Result<Self, ClientError> {
+    /// Connects. `timeout` limits the wait for the accept queue, each write and each read.
+    pub(crate) fn open(address: &Address, timeout: Duration) -> Result<Self, ClientError> {
         let unreachable = |source| ClientError::Unreachable { address: address.clone(), source };
         let stream = match address {
             Address::Socket(path) => {
-                if !is_private(path).map_err(unreachable)? {
+                if !is_directory_private(path).map_err(unreachable)? {
                     return Err(ClientError::Untrusted(path.clone()));
                 }
-                let connected = connect_socket(path, patience);
-                Stream::Socket(connected.map_err(|source| match source.kind() {
+                let connected = connect_socket(path, timeout);
+                HubStream::Socket(connected.map_err(|source| match source.kind() {
                     io::ErrorKind::TimedOut => {
                         ClientError::Unresponsive { address: address.clone(), pid: None }
                     }
@@ -121,10 +120,10 @@ impl Connection {
                 })?)
             }
             Address::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, CONNECT).map_err(unreachable)?;
-                // Questions are short and answered before the next.
+                let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT).map_err(unreachable)?;
+                // Requests are small and not pipelined: Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
-                Stream::Tcp(stream)
+                HubStream::Tcp(stream)
             }
         };
         let host = match address {
@@ -132,38 +131,38 @@ impl Connection {
             Address::Tcp(address) => address.to_string(),
         };
         let connection = Self { stream, host, bytes: Vec::new() };
-        connection.set_patience(patience)?;
+        connection.set_timeout(timeout)?;
         Ok(connection)
     }
 
-    /// Limits each write and the wait for each piece of an answer.
-    pub(crate) fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        self.stream.set_write_timeout(patience)?;
-        self.stream.set_read_timeout(patience)
+    /// Sets the timeout of each write and read.
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        self.stream.set_write_timeout(timeout)?;
+        self.stream.set_read_timeout(timeout)
     }
 
-    /// The process that listens at the other end; `None` where the system does not say.
+    /// Process id of the hub; `None` over TCP or if the system does not report it.
     pub(crate) fn peer_pid(&self) -> Option<u32> {
         match &self.stream {
             #[cfg(target_os = "linux")]
-            Stream::Socket(stream) => {
+            HubStream::Socket(stream) => {
                 let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
                 u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
             }
             #[cfg(not(target_os = "linux"))]
-            Stream::Socket(_) => None,
-            Stream::Tcp(_) => None,
+            HubStream::Socket(_) => None,
+            HubStream::Tcp(_) => None,
         }
     }
 
-    /// Sends a request and returns the head of its answer.
+    /// Sends a request and returns the response head.
     pub(crate) fn ask(
         &mut self,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
-    ) -> io::Result<Head> {
+    ) -> io::Result<ResponseHead> {
         let mut all = vec![("host", self.host.as_str())];
         all.extend_from_slice(headers);
         let request = http::request(method, path, &all, body);
@@ -172,70 +171,70 @@ impl Connection {
             if let Some(head) = http::take_head(&mut self.bytes)? {
                 return Ok(head);
             }
-            self.hear_some()?;
+            self.read_more()?;
         }
     }
 
     /// Reads a body to its end.
-    pub(crate) fn read_body(&mut self, mut body: Body) -> io::Result<Vec<u8>> {
+    pub(crate) fn read_body(&mut self, mut body: BodyFraming) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
         while !body.take(&mut self.bytes, &mut all)? {
-            if all.len() > ANSWER_BYTES {
+            if all.len() > MAX_RESPONSE_BYTES {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer without an end"));
             }
-            match self.hear()? {
-                Heard::Bytes => {}
-                Heard::End if body == Body::ToTheEnd => break,
-                Heard::End => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Heard::Nothing => return Err(io::ErrorKind::TimedOut.into()),
+            match self.read_some()? {
+                ReadOutcome::Bytes => {}
+                ReadOutcome::End if body == BodyFraming::UntilClose => break,
+                ReadOutcome::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                ReadOutcome::Timeout => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
         Ok(all)
     }
 
-    /// Waits for more of a body, no longer than that, and takes what came of it.
-    pub(crate) fn hear_body(
+    /// Appends the next available part of a body to `out`, waiting at most `wait`.
+    pub(crate) fn read_body_part(
         &mut self,
-        body: &mut Body,
+        body: &mut BodyFraming,
         out: &mut Vec<u8>,
         wait: Duration,
-    ) -> io::Result<Heard> {
+    ) -> io::Result<ReadOutcome> {
         let had = out.len();
         if body.take(&mut self.bytes, out)? {
-            return Ok(Heard::End);
+            return Ok(ReadOutcome::End);
         }
         if out.len() > had {
-            return Ok(Heard::Bytes);
+            return Ok(ReadOutcome::Bytes);
         }
-        // What is left is the beginning of something: more of it has to come.
+        // Buffered bytes are an incomplete chunk header: read more.
         self.stream.set_read_timeout(wait)?;
-        match self.hear()? {
-            Heard::Bytes => {}
+        match self.read_some()? {
+            ReadOutcome::Bytes => {}
             other => return Ok(other),
         }
-        Ok(if body.take(&mut self.bytes, out)? { Heard::End } else { Heard::Bytes })
+        Ok(if body.take(&mut self.bytes, out)? { ReadOutcome::End } else { ReadOutcome::Bytes })
     }
 
-    fn hear_some(&mut self) -> io::Result<()> {
-        match self.hear()? {
-            Heard::Bytes => Ok(()),
-            Heard::Nothing => Err(io::ErrorKind::TimedOut.into()),
-            Heard::End => Err(io::ErrorKind::UnexpectedEof.into()),
+    fn read_more(&mut self) -> io::Result<()> {
+        match self.read_some()? {
+            ReadOutcome::Bytes => Ok(()),
+            ReadOutcome::Timeout => Err(io::ErrorKind::TimedOut.into()),
+            ReadOutcome::End => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
-    fn hear(&mut self) -> io::Result<Heard> {
+    fn read_some(&mut self) -> io::Result<ReadOutcome> {
         let mut chunk = [0; CHUNK_BYTES];
         loop {
             match self.stream.read(&mut chunk) {
-                Ok(0) => return Ok(Heard::End),
+                Ok(0) => return Ok(ReadOutcome::End),
                 Ok(count) => {
                     self.bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
-                    return Ok(Heard::Bytes);
+                    return Ok(ReadOutcome::Bytes);
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted => {}
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Ok(Heard::Nothing),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Ok(ReadOutcome::Timeout),
                     _ => return Err(error),
                 },
             }
@@ -243,11 +242,11 @@ impl Connection {
     }
 }
 
-/// Connects to a Unix socket. Waits no longer than `limit` for room in its queue of connections, which fills up where the
-/// process that listens is stopped.
+/// Connects to a Unix socket. Waits at most `limit` for room in its accept queue, which fills up while the listening process is
+/// stopped.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::TimedOut`] where there was no room.
+/// Error of the system call; [`io::ErrorKind::TimedOut`] if the queue stayed full.
 pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let deadline = Deadline::after(limit);
     let address = SocketAddrUnix::new(path)?;
@@ -257,10 +256,10 @@ pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<UnixStream> {
         match connect(&stream, &address) {
             Ok(()) => break,
             Err(rustix::io::Errno::INTR) => {}
-            // A full queue gives nothing to wait with.
+            // poll(2) cannot wait for room in the queue.
             Err(rustix::io::Errno::AGAIN) => {
                 let left = deadline.left().ok_or(io::ErrorKind::TimedOut)?;
-                std::thread::sleep(QUEUE_FULL.min(left));
+                std::thread::sleep(RETRY_INTERVAL.min(left));
             }
             Err(error) => return Err(error.into()),
         }
@@ -269,8 +268,8 @@ pub fn connect_socket(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Whether nobody else can have put the socket there.
-fn is_private(socket: &Path) -> io::Result<bool> {
+/// Whether other users cannot replace the socket: its directory is not writable by group or others.
+fn is_directory_private(socket: &Path) -> io::Result<bool> {
     let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(fs::metadata(folder)?.permissions().mode() & 0o022 == 0)
 }

@@ -1,64 +1,64 @@
-//! Why a hub did not answer.
+//! Errors of the hub client.
 
 use std::{io, path::PathBuf};
 
 use crate::connection::Address;
 
-/// Why a hub did not answer, or not as hoped.
+/// Error of a request to a hub.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// Nothing listens at the address.
     #[error("no hub answers on {address}")]
     Unreachable {
-        /// Where.
+        /// The hub's address.
         address: Address,
-        /// Why.
+        /// The connect error.
         #[source]
         source: io::Error,
     },
-    /// Other users may write to the socket's folder: what answers there may be anybody.
+    /// Other users can write to the socket's directory, so the listener may be an impostor.
     #[error("others may write to the folder of {}: who answers there is not known", .0.display())]
     Untrusted(PathBuf),
-    /// It accepts connections and does not answer: its process is stopped, blocked or overloaded.
+    /// The hub accepts connections but does not answer: it is stopped, blocked or overloaded.
     #[error("the hub{} accepts connections on {address} but does not answer", .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Unresponsive {
-        /// Where.
+        /// The hub's address.
         address: Address,
-        /// Its process, where the system names it.
+        /// The hub's process id, if known.
         pid: Option<u32>,
     },
-    /// The connection broke, or nothing came for too long.
+    /// The connection broke or timed out.
     #[error("the connection to the hub broke")]
     Broken(#[from] io::Error),
-    /// It answered that it does not do that.
+    /// The hub answered with an error status.
     #[error("the hub answers {status}: {message}")]
     Refused {
-        /// The status of HTTP.
+        /// HTTP status.
         status: u16,
-        /// Its words.
+        /// The hub's message; may be empty.
         message: String,
     },
-    /// It answered something else than what was asked for.
+    /// The response is not the expected JSON.
     #[error("the hub's answer is not understood")]
     Garbled(#[source] serde_json::Error),
-    /// Whoever was to connect could not, for a reason of its own.
+    /// Error of a connect function, see [`crate::ConnectFn`].
     #[error("{0}")]
     Other(String),
 }
 
 impl ClientError {
-    /// Whether what was asked for is not there.
+    /// Whether the status is 404.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Refused { status: 404, .. })
     }
 
-    /// Whether nothing came, or nothing was taken, for too long.
+    /// Whether a read or write timed out.
     pub(crate) fn is_timeout(&self) -> bool {
         let is_late = |kind| matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
         matches!(self, Self::Broken(error) if is_late(error.kind()))
     }
 
-    /// Whether the other side has closed the connection.
+    /// Whether the connection broke other than by a timeout.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Broken(_)) && !self.is_timeout()
     }

@@ -1,46 +1,46 @@
-//! Whether a program and a hub of another version can talk to each other.
+//! Version compatibility of a client and a hub.
 
 use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL};
 
-/// The version of whoever asks.
+/// Version and protocols of the client program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own<'v> {
-    /// `major.minor.patch`; what follows a `-` or `+` does not count.
+    /// `major.minor.patch`; a suffix after `-` or `+` is ignored.
     pub version: &'v str,
-    /// The newest protocol that it speaks.
+    /// Newest supported protocol.
     pub protocol: u32,
-    /// The oldest.
+    /// Oldest supported protocol.
     pub oldest_protocol: u32,
 }
 
 impl<'v> Own<'v> {
-    /// That version, with the protocols of this library.
+    /// Creates it from a version, with this library's protocols.
     pub fn of(version: &'v str) -> Self {
         Self { version, protocol: PROTOCOL, oldest_protocol: OLDEST_PROTOCOL }
     }
 }
 
-/// How a hub and whoever asks it fit.
+/// Compatibility of a hub with a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// Whether the hub is of an older version than whoever asks: it may be asked to leave.
+    /// Whether the hub's version is older than the client's: the client may ask it to drain.
     pub is_older: bool,
-    /// Whether they have a protocol in common.
+    /// Whether they support a common protocol.
     pub can_talk: bool,
 }
 
 impl Fit {
-    /// Compares.
+    /// Compares a client with a hub.
     pub fn of(own: Own<'_>, hub: &Health) -> Self {
         Self {
-            is_older: numbers(&hub.version) < numbers(own.version),
+            is_older: parse_version(&hub.version) < parse_version(own.version),
             can_talk: own.oldest_protocol <= hub.protocol && hub.oldest_protocol <= own.protocol,
         }
     }
 }
 
-/// What cannot be read counts as older than everything.
-fn numbers(version: &str) -> [u64; 3] {
+/// Parses a version; unreadable parts are 0, older than any release.
+fn parse_version(version: &str) -> [u64; 3] {
     let core = version.split(['-', '+']).next().unwrap_or_default();
     let mut parts = core.split('.').map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| parts.next().unwrap_or(0))

@@ -1,46 +1,46 @@
-//! HTTP/1.1 (RFC 9112) as far as a hub speaks it: one request, its answer's head, and a body that comes in pieces.
+//! Minimal HTTP/1.1 client (RFC 9112): builds a request, parses a response head, decodes a body incrementally.
 
 use std::io;
 
-/// The greatest head of an answer.
-pub(crate) const HEAD_BYTES: usize = 64 << 10;
+/// Longest response head, and longest chunk header line.
+pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// The head of an answer.
+/// A response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ResponseHead {
     pub(crate) status: u16,
-    pub(crate) body: Body,
-    /// Whether the connection stays open.
-    pub(crate) is_kept: bool,
+    pub(crate) body: BodyFraming,
+    /// Whether the connection can be reused.
+    pub(crate) is_reusable: bool,
 }
 
-/// How much of a body is still to come.
+/// Framing of a body, and how much of it is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
-    /// So many bytes.
+pub(crate) enum BodyFraming {
+    /// Bytes left of `content-length`.
     Length(u64),
-    /// Chunks: this is where in them.
-    Chunked(Chunk),
-    /// All until the connection ends.
-    ToTheEnd,
+    /// Chunked transfer coding, with its parser state.
+    Chunked(ChunkState),
+    /// Until the connection closes.
+    UntilClose,
 }
 
-/// A place in a body of chunks.
+/// Parser state of a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chunk {
-    /// In front of a size.
+pub(crate) enum ChunkState {
+    /// Before a chunk size line.
     Size,
-    /// So many bytes are left of one.
+    /// Bytes left of a chunk.
     Data(u64),
-    /// Behind one, in front of its line end.
+    /// Before the line end of a chunk.
     End,
-    /// In the lines behind the last one.
+    /// In the trailer section.
     Trailer,
-    /// All is read.
-    Over,
+    /// Complete.
+    Complete,
 }
 
-/// Returns a request's head and body in one piece.
+/// Serialises a request.
 pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\n");
     for (name, value) in headers {
@@ -55,10 +55,10 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     bytes
 }
 
-/// Takes a head off the front of what was read; `None` where it is not whole yet.
-pub(crate) fn take_head(bytes: &mut Vec<u8>) -> io::Result<Option<Head>> {
+/// Removes a response head from the front of `bytes`; `None` if it is incomplete.
+pub(crate) fn take_head(bytes: &mut Vec<u8>) -> io::Result<Option<ResponseHead>> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
-        if bytes.len() > HEAD_BYTES {
+        if bytes.len() > MAX_HEAD_BYTES {
             return Err(invalid("a head without an end"));
         }
         return Ok(None);
@@ -70,45 +70,46 @@ pub(crate) fn take_head(bytes: &mut Vec<u8>) -> io::Result<Option<Head>> {
     Ok(Some(head))
 }
 
-fn parse(head: &str) -> io::Result<Head> {
+fn parse(head: &str) -> io::Result<ResponseHead> {
     let mut lines = head.split("\r\n");
     let mut status = lines.next().unwrap_or_default().split(' ');
-    let is_kept = match status.next() {
+    let is_reusable = match status.next() {
         Some("HTTP/1.1") => true,
         Some("HTTP/1.0") => false,
         _ => return Err(invalid("no HTTP")),
     };
     let status = status.next().and_then(|word| word.parse().ok()).ok_or_else(|| invalid("no status"))?;
-    let mut head = Head { status, body: Body::ToTheEnd, is_kept };
+    let mut head = ResponseHead { status, body: BodyFraming::UntilClose, is_reusable };
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
         if is("transfer-encoding") {
-            head.body = Body::Chunked(Chunk::Size);
-        } else if is("content-length") && head.body == Body::ToTheEnd {
-            // RFC 9112, 6.3: chunks override a length.
-            head.body = Body::Length(value.parse().map_err(|_| invalid("a length that is no number"))?);
+            head.body = BodyFraming::Chunked(ChunkState::Size);
+        } else if is("content-length") && head.body == BodyFraming::UntilClose {
+            // RFC 9112, 6.3: transfer-encoding overrides content-length.
+            head.body =
+                BodyFraming::Length(value.parse().map_err(|_| invalid("a length that is no number"))?);
         } else if is("connection") && value.eq_ignore_ascii_case("close") {
-            head.is_kept = false;
+            head.is_reusable = false;
         }
     }
     if matches!(status, 204 | 304) {
-        head.body = Body::Length(0);
+        head.body = BodyFraming::Length(0);
     }
-    head.is_kept &= head.body != Body::ToTheEnd;
+    head.is_reusable &= head.body != BodyFraming::UntilClose;
     Ok(head)
 }
 
-impl Body {
-    /// Moves what belongs to the body from what was read to `out`. Returns whether it is whole.
+impl BodyFraming {
+    /// Moves body bytes from `bytes` to `out`. Returns whether the body is complete.
     pub(crate) fn take(&mut self, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
         match self {
-            Self::ToTheEnd => {
+            Self::UntilClose => {
                 out.append(bytes);
                 Ok(false)
             }
             Self::Length(left) => {
-                *left -= shift(*left, bytes, out);
+                *left -= move_bytes(*left, bytes, out);
                 Ok(*left == 0)
             }
             Self::Chunked(chunk) => chunk.take(bytes, out),
@@ -116,13 +117,13 @@ impl Body {
     }
 }
 
-impl Chunk {
+impl ChunkState {
     fn take(&mut self, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             match self {
-                Self::Over => return Ok(true),
+                Self::Complete => return Ok(true),
                 Self::Data(left) => {
-                    *left -= shift(*left, bytes, out);
+                    *left -= move_bytes(*left, bytes, out);
                     if *left > 0 {
                         return Ok(false);
                     }
@@ -142,7 +143,7 @@ impl Chunk {
                 },
                 Self::Trailer => match take_line(bytes)?.as_deref() {
                     None => return Ok(false),
-                    Some("") => *self = Self::Over,
+                    Some("") => *self = Self::Complete,
                     Some(_) => {}
                 },
             }
@@ -150,8 +151,8 @@ impl Chunk {
     }
 }
 
-/// Moves at most so many bytes, and says how many.
-fn shift(most: u64, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> u64 {
+/// Moves at most `most` bytes; returns how many.
+fn move_bytes(most: u64, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> u64 {
     let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
     out.extend(bytes.drain(..count));
     count as u64
@@ -159,7 +160,7 @@ fn shift(most: u64, bytes: &mut Vec<u8>, out: &mut Vec<u8>) -> u64 {
 
 fn take_line(bytes: &mut Vec<u8>) -> io::Result<Option<String>> {
     let Some(end) = bytes.windows(2).position(|window| window == b"\r\n") else {
-        return if bytes.len() > HEAD_BYTES { Err(invalid("a line without an end")) } else { Ok(None) };
+        return if bytes.len() > MAX_HEAD_BYTES { Err(invalid("a line without an end")) } else { Ok(None) };
     };
     let line = String::from_utf8(bytes.drain(..end + 2).take(end).collect());
     line.map(Some).map_err(|_| invalid("a line that is no text"))
@@ -169,7 +170,7 @@ fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Spells a text so that it can stand in a path or a query.
+/// Percent-encodes a text for a path segment or query value.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -193,7 +194,7 @@ mod tests {
             if head.is_none() {
                 head = take_head(&mut bytes).ok()?;
             }
-            if let Some(Head { body: framing, .. }) = &mut head {
+            if let Some(ResponseHead { body: framing, .. }) = &mut head {
                 is_whole = is_whole || framing.take(&mut bytes, &mut body).ok()?;
             }
         }
@@ -239,11 +240,11 @@ mod tests {
 
     #[test]
     fn connections_stay_unless_something_says_otherwise() {
-        let is_kept = |head: &str| parse(head).unwrap().is_kept;
-        assert!(is_kept("HTTP/1.1 200 OK\r\ncontent-length: 2"));
-        assert!(!is_kept("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close"));
-        assert!(!is_kept("HTTP/1.0 200 OK\r\ncontent-length: 2"));
-        assert!(!is_kept("HTTP/1.1 200 OK"));
+        let is_reusable = |head: &str| parse(head).unwrap().is_reusable;
+        assert!(is_reusable("HTTP/1.1 200 OK\r\ncontent-length: 2"));
+        assert!(!is_reusable("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close"));
+        assert!(!is_reusable("HTTP/1.0 200 OK\r\ncontent-length: 2"));
+        assert!(!is_reusable("HTTP/1.1 200 OK"));
     }
 
     #[test]

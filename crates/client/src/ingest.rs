@@ -1,19 +1,19 @@
-//! Handing lines over, to be kept.
+//! Posts lines to the hub's ingest route.
 
 use crate::{
     client::Client,
-    connection::{Connection, PATIENCE},
+    connection::{Connection, RESPONSE_TIMEOUT},
     error::ClientError,
     http::escape,
 };
 
 impl Client {
-    /// Hands over whole lines of a dialect, in order within their source; it answers once they are kept. `delivery` names
-    /// them: what comes again with the same name is taken once, so that whoever gets no answer can hand it over again.
+    /// Ingests complete lines of a dialect; lines of a source must be posted in order. Returns once they are stored. `delivery` is
+    /// an idempotency key: a batch posted again under the same key is stored once, so a caller without a response can retry.
     ///
     /// # Errors
     ///
-    /// Where the hub is gone or does not keep it.
+    /// The hub cannot be reached or has not stored the lines.
     pub fn hand_over(
         &mut self,
         dialect: &str,
@@ -23,13 +23,13 @@ impl Client {
     ) -> Result<(), ClientError> {
         let path = format!("/api/v1/ingest/{}?source={}", escape(dialect), escape(source));
         let headers = [("content-type", "application/x-ndjson"), ("x-subscope-delivery", delivery)];
-        let kept = self.connection.take();
+        let reused = self.connection.take();
         let sent =
-            kept.map(|connection| self.exchange_with(connection, "POST", &path, &headers, Some(lines)));
-        // A hub closes what is idle: whether it did is known only now. Its name makes a second time harmless.
+            reused.map(|connection| self.exchange_with(connection, "POST", &path, &headers, Some(lines)));
+        // The hub may have closed the idle connection, which shows only now. The delivery key makes a retry harmless.
         match sent.filter(|answer| !answer.as_ref().is_err_and(ClientError::is_closed)) {
             None => {
-                let connection = Connection::open(&self.address, PATIENCE)?;
+                let connection = Connection::open(&self.address, RESPONSE_TIMEOUT)?;
                 self.exchange_with(connection, "POST", &path, &headers, Some(lines)).map(drop)
             }
             Some(answer) => answer.map(drop),

@@ -1,14 +1,13 @@
-//! A hub for whoever asks it: questions and a live feed, over its Unix socket or loopback TCP.
+//! Client library of the hub: queries and live feed, over its Unix socket or loopback TCP.
 //!
-//! [`Client`] asks: one connection that is kept open, one question at a time. [`Live`] follows: a [`subscope_model::Feed`] that
-//! survives the death of the hub, since it connects again and goes on behind the last place it read. [`Fit`] says whether two
-//! versions can talk to each other.
+//! [`Client`] sends one request at a time over a keep-alive connection. [`LiveFeed`] is a [`subscope_model::Feed`] that survives
+//! a restart of the hub: it reconnects and resumes after the last position read. [`Fit`] checks version compatibility.
 //!
-//! [`publish`] is the other direction: an agent tells what its subagents do, to whoever listens on this machine.
+//! [`publish`] lets an agent post its subagents' events to a listener on this machine.
 //!
-//! It is made to be embedded: the standard library, system calls by `rustix`, JSON and the model, no runtime, no thread.
+//! Made to be embedded: depends on the standard library, `rustix`, JSON and the model; no async runtime, no threads.
 //!
-//! Absent on purpose: starting a hub (whoever connects is asked for a [`Client`] and may start one), the store, rules.
+//! It does not start hubs: [`LiveFeed`] gets its [`Client`]s from a [`ConnectFn`], which may.
 
 mod client;
 mod clock;
@@ -25,4 +24,4 @@ pub use client::{Client, SessionQuery};
 pub use connection::{Address, connect_socket};
 pub use error::ClientError;
 pub use fit::{Fit, Own};
-pub use live_feed::{Connect, LiveFeed};
+pub use live_feed::{ConnectFn, LiveFeed};

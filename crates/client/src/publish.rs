@@ -1,4 +1,4 @@
-//! Publishing what an agent's subagents do, for whoever shows it: any Rust agent can embed this.
+//! Publishes events of an agent's subagents; can be embedded in any Rust agent.
 //!
 //! ```no_run
 //! use subscope_client::publish::{Event, EventKind, Publisher};
@@ -17,26 +17,26 @@
 //!     Ok(())
 //! }
 //!
-//! // `CPE_SUBAGENT_LOGGING_ADDRESS` says where; where it is not set, nothing is published and nothing is lost by it.
+//! // `CPE_SUBAGENT_LOGGING_ADDRESS` is the listener's address; if it is not set, publishing does nothing.
 //! let publisher = Publisher::from_env()?;
 //! investigate(&publisher)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Fail fast.** Who watches a subagent relies on seeing all of it. So an event that cannot be delivered within 5 s is an error
-//! that ends the subagent's run: pass it on with `?`. Later events of that run fail at once; other runs of the same
-//! publisher go on. Only the ending of a run is not worth an error: [`Published::warning`] has what went wrong.
-//! [`OnFailure::Spool`] keeps events elsewhere instead.
+//! **Fail fast.** Observers rely on complete runs. An event that cannot be delivered within 5 s is therefore an error that must
+//! abort the subagent's run: propagate it with `?`. Later events of that run fail at once; other runs of the same publisher
+//! continue. An undeliverable end event is no error: see [`Published::warning`]. [`OnFailure::Spool`] stores events for later
+//! delivery instead.
 //!
-//! Each event is one post, not gathered with others; events of one run are delivered one after the other, in the order in
-//! which [`Publisher::publish`] is called. Every call blocks until its event is kept.
+//! Each event is one POST, without batching. Events of a run are delivered one after the other in the order of the calls of
+//! [`Publisher::publish`]. Each call blocks until the listener has stored its event.
 
 mod address;
 mod compact;
 mod error;
 mod event;
-mod lanes;
 mod post;
+mod run_sequencer;
 
 use std::{env, fmt, io, sync::Arc};
 
@@ -45,29 +45,28 @@ pub use compact::compact;
 pub use error::{Cause, EventName, PublishError};
 pub use event::{EVENT_BYTES, Event, EventKind, TokenUsage};
 
-use address::Target;
-use lanes::{Course, Lanes};
+use address::ListenerAddress;
 use post::Poster;
+use run_sequencer::{RunDelivery, RunSequencer};
 
-/// The variable that says where events are posted; children inherit it.
+/// Environment variable with the listener's address; inherited by child processes.
 pub const ADDRESS_VARIABLE: &str = "CPE_SUBAGENT_LOGGING_ADDRESS";
 
-/// Keeps one event, a line of JSON, for later delivery.
+/// Stores one event, a line of JSON, for later delivery.
 pub type Keep = dyn Fn(&[u8]) -> io::Result<()> + Send + Sync;
 
-/// What becomes of a run of which an event cannot be delivered.
+/// Handling of events that cannot be delivered.
 #[derive(Clone, Default)]
 pub enum OnFailure {
-    /// Its publishing fails, and whoever runs it is to abort it.
+    /// Publishing fails, and the caller is to abort the run.
     #[default]
     Abort,
-    /// It goes on: this event and all behind it are given to something that keeps them and delivers them later. What cannot be
-    /// kept either aborts the run.
+    /// The run continues: this and all its later events are spooled with the function. If that fails, the run is aborted.
     Spool(Arc<Keep>),
 }
 
 impl OnFailure {
-    /// Returns the way out that keeps events with a function of yours.
+    /// Creates [`OnFailure::Spool`] from a function.
     pub fn spool(keep: impl Fn(&[u8]) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self::Spool(Arc::new(keep))
     }
@@ -82,21 +81,21 @@ impl fmt::Debug for OnFailure {
     }
 }
 
-/// What became of an event.
+/// Outcome of a published event.
 #[derive(Debug)]
 pub enum Published {
-    /// Nobody wants to know of it: no address is set.
+    /// Not sent: no address is set.
     Off,
-    /// It was delivered.
+    /// Delivered.
     Delivered,
-    /// It was spooled. The error is there for the first of its run: the others follow that one without being tried.
+    /// Spooled. The error is set for the first spooled event of a run; later ones are spooled without an attempt to deliver.
     Spooled(Option<PublishError>),
-    /// It told an ending and could not be delivered, which aborts nothing.
+    /// An end event could not be delivered, which aborts nothing.
     Undelivered(PublishError),
 }
 
 impl Published {
-    /// Returns what a person should be told.
+    /// Returns the error to show to the user, if any.
     pub fn warning(&self) -> Option<&PublishError> {
         match self {
             Self::Off | Self::Delivered => None,
@@ -106,25 +105,25 @@ impl Published {
     }
 }
 
-/// Posts events of subagents. Cheap to clone; clones share connections and the order of events.
+/// Posts events of subagents. Cheap to clone; clones share connections and event order.
 #[derive(Clone, Debug, Default)]
 pub struct Publisher {
-    on: Option<Arc<On>>,
+    active: Option<Arc<ActivePublisher>>,
     on_failure: OnFailure,
 }
 
 #[derive(Debug)]
-struct On {
+struct ActivePublisher {
     poster: Poster,
-    lanes: Lanes,
+    run_sequencer: RunSequencer,
 }
 
 impl Publisher {
-    /// Returns a publisher to where [`ADDRESS_VARIABLE`] says; where it is not set or empty, [`Publisher::off`].
+    /// Creates a publisher for the address in [`ADDRESS_VARIABLE`]; [`Publisher::off`] if it is unset or empty.
     ///
     /// # Errors
     ///
-    /// Where it says something that is no address of this machine.
+    /// The variable is not UTF-8 or not an address of this machine.
     pub fn from_env() -> Result<Self, PublishError> {
         match env::var(ADDRESS_VARIABLE) {
             Ok(address) if !address.is_empty() => Self::to(&address),
@@ -133,58 +132,58 @@ impl Publisher {
         }
     }
 
-    /// Returns a publisher to an address such as `http://127.0.0.1:7337`. Nothing is connected yet.
+    /// Creates a publisher for an address such as `http://127.0.0.1:7337`, without connecting.
     ///
     /// # Errors
     ///
-    /// Where the address is not `http://`, or of another machine.
+    /// The address is not `http://`, or not of this machine.
     pub fn to(address: &str) -> Result<Self, PublishError> {
-        let target = Target::parse(address)
+        let target = ListenerAddress::parse(address)
             .map_err(|cause| PublishError::Address { address: address.to_owned(), cause })?;
-        let on = On { poster: Poster::new(target), lanes: Lanes::default() };
-        Ok(Self { on: Some(Arc::new(on)), on_failure: OnFailure::Abort })
+        let active = ActivePublisher { poster: Poster::new(target), run_sequencer: RunSequencer::default() };
+        Ok(Self { active: Some(Arc::new(active)), on_failure: OnFailure::Abort })
     }
 
-    /// Returns a publisher that does nothing.
+    /// Creates a publisher that does nothing.
     pub fn off() -> Self {
         Self::default()
     }
 
-    /// Says what becomes of a run of which an event cannot be delivered.
+    /// Sets the handling of events that cannot be delivered.
     #[must_use]
     pub fn with_on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Whether anything is published at all.
+    /// Whether an address is set.
     pub fn is_on(&self) -> bool {
-        self.on.is_some()
+        self.active.is_some()
     }
 
-    /// Delivers an event: returns when it is kept by whoever listens.
+    /// Delivers an event; returns once the listener has stored it.
     ///
-    /// Waits for earlier events of its run, and then no longer than 5 s. Any status of success is one. A payload that makes it
-    /// longer than [`EVENT_BYTES`] is cut, and says at its end by how much.
+    /// Waits for earlier events of its run, and then at most 5 s. Any 2xx status is success. A payload that makes the event longer
+    /// than [`EVENT_BYTES`] is truncated and ends with the number of bytes cut.
     ///
     /// # Errors
     ///
-    /// Where it cannot be delivered, and neither tells an ending nor is spooled: then its run is to be aborted. Later events of
-    /// the run fail without being tried, but for its ending, which is tried once more.
+    /// The event could not be delivered, is no end event, and was not spooled: abort its run. Later events of the run fail without an
+    /// attempt, except the end event, which is tried.
     pub fn publish(&self, event: &Event) -> Result<Published, PublishError> {
-        let Some(on) = &self.on else { return Ok(Published::Off) };
+        let Some(active) = &self.active else { return Ok(Published::Off) };
         let is_last = event.kind == EventKind::SubagentEnd;
         let error = |cause| PublishError::Undelivered {
             event: Box::new(EventName::of(event)),
-            address: on.poster.target().to_string(),
+            address: active.poster.address().to_string(),
             cause,
         };
-        on.lanes.in_turn(&event.subagent_run_id, is_last, |course| {
+        active.run_sequencer.with_run(&event.subagent_run_id, is_last, |delivery| {
             let body = event.to_wire();
-            let cause = match course {
-                Course::Aborted(why) if !is_last => return Err(error(Cause::Aborted(why.clone()))),
-                Course::Spooled => None,
-                Course::Aborted(_) | Course::Delivered => match on.poster.post(&body) {
+            let cause = match delivery {
+                RunDelivery::Aborted(why) if !is_last => return Err(error(Cause::Aborted(why.clone()))),
+                RunDelivery::Spooled => None,
+                RunDelivery::Aborted(_) | RunDelivery::Delivered => match active.poster.post(&body) {
                     Ok(()) => return Ok(Published::Delivered),
                     Err(cause) => Some(cause),
                 },
@@ -192,7 +191,7 @@ impl Publisher {
             let cause = match (&self.on_failure, cause) {
                 (OnFailure::Spool(keep), cause) => match keep(&body) {
                     Ok(()) => {
-                        *course = Course::Spooled;
+                        *delivery = RunDelivery::Spooled;
                         return Ok(Published::Spooled(cause.map(error)));
                     }
                     Err(spool) => {
@@ -204,14 +203,14 @@ impl Publisher {
                     }
                 },
                 (OnFailure::Abort, Some(cause)) => cause,
-                // Of clones with different ways, another one spools this run.
+                // A clone with `OnFailure::Spool` has spooled an event of this run.
                 (OnFailure::Abort, None) => Cause::Aborted("an event before it was spooled".to_owned()),
             };
             let error = error(cause);
             if is_last {
                 return Ok(Published::Undelivered(error));
             }
-            *course = Course::Aborted(error.to_string());
+            *delivery = RunDelivery::Aborted(error.to_string());
             Err(error)
         })
     }

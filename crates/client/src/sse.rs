@@ -1,62 +1,66 @@
-//! Server-sent events (WHATWG HTML, "Parsing an event stream"), as they come in pieces.
+//! Incremental parser of server-sent events (WHATWG HTML, "Parsing an event stream").
 
-/// The longest message: the rows of a session of any real size, many times over.
-const MESSAGE_BYTES: usize = 256 << 20;
+/// Longest message: many times the tree of the largest real session.
+const MAX_MESSAGE_BYTES: usize = 256 << 20;
 
-/// One message.
+/// A server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Message {
-    /// The place to return to, where it sets one.
+pub(crate) struct SseMessage {
+    /// Position to resume from (`last-event-id`), if set.
     pub(crate) id: Option<String>,
-    /// Its name; empty where it has none.
+    /// Event name; empty if none.
     pub(crate) event: String,
-    /// Its lines of data, joined.
+    /// Data lines, joined with line feeds.
     pub(crate) data: String,
 }
 
-/// Cuts a stream into messages. A message without data is one here: a hub sets places with them.
+/// Splits a stream into messages. Unlike in the standard, messages without data are delivered: a hub uses them to set positions.
 #[derive(Debug, Default)]
-pub(crate) struct Messages {
-    /// What was read and is no whole line yet.
-    rest: Vec<u8>,
-    /// How much of that is known to hold no line end.
-    seen: usize,
-    message: Message,
-    is_begun: bool,
+pub(crate) struct SseParser {
+    /// Incomplete line at the end of the input.
+    buffer: Vec<u8>,
+    /// Length of its prefix already searched for a line end.
+    scanned: usize,
+    message: SseMessage,
+    has_fields: bool,
     bytes: usize,
 }
 
-/// A message longer than any.
+/// The message is longer than [`MAX_MESSAGE_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) struct MessageTooLong;
 
-impl Messages {
-    /// Takes the next bytes and gives the messages that they complete.
-    pub(crate) fn push(&mut self, bytes: &[u8], each: &mut dyn FnMut(Message)) -> Result<(), TooLong> {
-        self.rest.extend_from_slice(bytes);
+impl SseParser {
+    /// Parses the next bytes and passes completed messages to `each`.
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        each: &mut dyn FnMut(SseMessage),
+    ) -> Result<(), MessageTooLong> {
+        self.buffer.extend_from_slice(bytes);
         let mut start = 0;
-        while let Some(end) = self.rest.iter().skip(self.seen).position(|byte| *byte == b'\n') {
-            let end = self.seen + end;
-            let line = self.rest.get(start..end).unwrap_or_default();
+        while let Some(end) = self.buffer.iter().skip(self.scanned).position(|byte| *byte == b'\n') {
+            let end = self.scanned + end;
+            let line = self.buffer.get(start..end).unwrap_or_default();
             let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
             self.bytes += line.len();
-            (start, self.seen) = (end + 1, end + 1);
-            self.take(&line, each);
-            if self.bytes > MESSAGE_BYTES {
-                return Err(TooLong);
+            (start, self.scanned) = (end + 1, end + 1);
+            self.take_line(&line, each);
+            if self.bytes > MAX_MESSAGE_BYTES {
+                return Err(MessageTooLong);
             }
         }
-        self.rest.drain(..start);
-        self.seen = self.rest.len();
-        if self.rest.len() > MESSAGE_BYTES { Err(TooLong) } else { Ok(()) }
+        self.buffer.drain(..start);
+        self.scanned = self.buffer.len();
+        if self.buffer.len() > MAX_MESSAGE_BYTES { Err(MessageTooLong) } else { Ok(()) }
     }
 
-    fn take(&mut self, line: &str, each: &mut dyn FnMut(Message)) {
+    fn take_line(&mut self, line: &str, each: &mut dyn FnMut(SseMessage)) {
         if line.is_empty() {
             self.bytes = 0;
             let mut message = std::mem::take(&mut self.message);
-            if std::mem::take(&mut self.is_begun) {
-                // Each line of data ends in a line end, the last one's is none of it.
+            if std::mem::take(&mut self.has_fields) {
+                // Each data line was appended with a line feed; the last one does not belong to the data.
                 message.data.pop();
                 each(message);
             }
@@ -71,10 +75,10 @@ impl Messages {
                 self.message.data += value;
                 self.message.data.push('\n');
             }
-            // Comments keep a connection alive; what is not known is to be passed over.
+            // Comments are keep-alives; unknown fields are ignored, as the standard requires.
             _ => return,
         }
-        self.is_begun = true;
+        self.has_fields = true;
     }
 }
 
@@ -83,9 +87,9 @@ mod tests {
     use super::*;
 
     fn messages(text: &str, size: usize) -> Vec<(Option<String>, String, String)> {
-        let (mut parser, mut all) = (Messages::default(), Vec::new());
+        let (mut parser, mut all) = (SseParser::default(), Vec::new());
         for piece in text.as_bytes().chunks(size) {
-            let mut take = |Message { id, event, data }: Message| all.push((id, event, data));
+            let mut take = |SseMessage { id, event, data }: SseMessage| all.push((id, event, data));
             parser.push(piece, &mut take).unwrap();
         }
         all
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn message_without_an_end_is_given_up() {
-        let mut parser = Messages::default();
+        let mut parser = SseParser::default();
         let piece = vec![b'x'; 64 << 20];
         let outcomes: Vec<bool> = (0..5).map(|_| parser.push(&piece, &mut |_| {}).is_ok()).collect();
         assert_eq!(outcomes, [true, true, true, true, false]);

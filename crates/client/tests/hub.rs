@@ -1,4 +1,4 @@
-//! The client against a real hub, over both of its doors, and against what only looks like one.
+//! Tests of the client with a real hub, over Unix socket and TCP, and with fake servers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use subscope_hub::clock;
 use subscope_model::{Agent, AgentId, EventKind, Feed, FeedItem, HubMode, SessionId, Text, Update};
 use subscope_server::Patience;
 
-/// Hands over a call of the root.
+/// Ingests a tool call of the root agent.
 fn call(client: &mut Client, session: &str, id: &str) {
     let body = format!(
         r#"{{"session_id":"{session}","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"{id}","tool_input":{{"file_path":"/x"}}}}"#
@@ -47,7 +47,7 @@ fn questions_are_answered_over_both_doors() {
         assert_eq!(Fit::of(Own::of(VERSION), &health), Fit { is_older: false, can_talk: true });
         call(&mut client, "a-1", "t1");
         call(&mut client, "a-2", "t1");
-        // An id that means something in a path is one like any other.
+        // Ids may contain characters that are special in a path.
         begin_agent(&mut client, "run 1");
         let strange = SessionId::from("s/ü");
         let tree = client.tree(&strange).unwrap().unwrap();
@@ -90,7 +90,7 @@ fn connection_that_the_hub_closed_is_opened_again() {
     }
 }
 
-/// What a reader of a feed knows.
+/// State of a feed reader.
 #[derive(Default)]
 struct Reader {
     rows: BTreeMap<AgentId, Agent>,
@@ -102,7 +102,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads until this holds.
+    /// Reads the feed until a condition holds.
     fn until(&mut self, feed: &mut dyn Feed, is_it: impl Fn(&Self) -> bool) {
         let began = clock::tick();
         while !is_it(self) {
@@ -153,7 +153,7 @@ fn feed_has_snapshots_then_changes_and_is_the_tree() {
     call(&mut client, "s/ü", "t1");
     reader.until(&mut feed, |reader| reader.calls == ["t1"] && reader.rows.len() == 2);
     let tree = feed.tree(&SessionId::from("s/ü")).unwrap();
-    // Heartbeats come meanwhile, and are no events of a session.
+    // Heartbeats arrive meanwhile; they are not events of a session.
     std::thread::sleep(Duration::from_millis(200));
     reader.until(&mut feed, |reader| {
         reader.rows == tree.agents.iter().map(|row| (row.id.clone(), row.clone())).collect()
@@ -183,7 +183,7 @@ fn feed_goes_on_with_the_next_hub_without_gap_or_repeat() {
             wanted.push(id);
         }
         drop(client);
-        // It leaves with some of what it knows untold.
+        // The hub exits before it has sent all updates.
         let told = wanted.len() - 4;
         reader.until(&mut feed, |reader| reader.calls.len() >= told);
         drop(hub.lock().unwrap().take());
@@ -234,7 +234,7 @@ fn hub_that_is_asked_to_leave_leaves() {
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(running);
-    // What it was told is there for the next.
+    // Ingested input is available to the next hub.
     let running = Running::start(folder.path(), Patience::default());
     assert!(running.client().tree(&SessionId::from("s")).unwrap().is_some());
 }
@@ -246,7 +246,7 @@ fn nobody_somebody_else_and_nonsense_are_told_apart() {
     let connect = || Client::connect(Address::Socket(socket.clone()));
     assert!(matches!(connect(), Err(ClientError::Unreachable { .. })));
     let listener = UnixListener::bind(&socket).unwrap();
-    // What breaks off is asked again, over another connection.
+    // A request on a broken connection is repeated over a new one.
     let answers: [(&[u8], usize); 6] = [
         (b"", 2),
         (b"SSH-2.0-x\r\n\r\n", 2),
@@ -272,7 +272,7 @@ fn nobody_somebody_else_and_nonsense_are_told_apart() {
         Err(ClientError::Refused { status: 503, message }) => assert_eq!(message, "busy"),
         other => panic!("{other:?}"),
     }
-    // One that tells nothing of itself is older than everything, and speaks nothing that is known.
+    // A hub without version and protocol counts as older than any, with no common protocol.
     let health = connect().unwrap().health().unwrap();
     assert_eq!(Fit::of(Own::of("0.0.1"), &health), Fit { is_older: true, can_talk: false });
     answering.join().unwrap();
@@ -287,7 +287,7 @@ fn feed_is_read_however_it_is_cut() {
     let listener = UnixListener::bind(&socket).unwrap();
     let messages = [": hi\n\n", "event: missed\ndata: {\"count\":7}\n\n", "event: caught-up\ndata: {}\n\n"];
     let serving = std::thread::spawn(move || {
-        // One connection for questions, one for the feed.
+        // One connection for queries, one for the feed.
         let (_questions, _) = listener.accept().unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         assert!(stream.read(&mut [0; 4096]).unwrap() > 0);

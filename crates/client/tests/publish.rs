@@ -1,4 +1,4 @@
-//! The publisher against a real hub, and against servers that refuse, hang, close and die.
+//! Tests of the publisher with a real hub, and with servers that refuse, hang, close or die.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,12 +48,12 @@ fn cause(error: PublishError) -> Cause {
     }
 }
 
-/// A port on which nobody listens.
+/// A port without a listener.
 fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Reads one request; returns its body, or `None` when the connection ends.
+/// Reads one request; returns its body, or `None` at the end of the connection.
 fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     let (mut length, mut line) = (0, String::new());
     loop {
@@ -73,28 +73,28 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     Some(String::from_utf8(body).unwrap())
 }
 
-/// What a made-up server does with a request.
+/// Response behaviour of a fake server.
 #[derive(Clone, Copy, PartialEq)]
-enum Does {
+enum FakeResponse {
     Answers(&'static str),
-    /// Answers and closes without having said that it will.
+    /// Answers and closes without `connection: close`.
     AnswersAndCloses(&'static str),
-    /// Reads and closes.
+    /// Reads the request and closes.
     Closes,
     Hangs,
 }
 
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
-/// A server that does as the `n`th connection and the request on it say; it keeps the bodies that it has read.
-struct MadeUp {
+/// A fake server whose behaviour depends on the number of the connection and of its request; it records request bodies.
+struct FakeServer {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
 }
 
-impl MadeUp {
-    fn start(does: impl Fn(usize, &str) -> Does + Send + Sync + 'static) -> Self {
+impl FakeServer {
+    fn start(does: impl Fn(usize, &str) -> FakeResponse + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (bodies, connections) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
@@ -110,13 +110,13 @@ impl MadeUp {
                         let does = does(number, &body);
                         kept.lock().unwrap().push(body);
                         match does {
-                            Does::Answers(answer) => answers.write_all(answer.as_bytes()).unwrap(),
-                            Does::AnswersAndCloses(answer) => {
+                            FakeResponse::Answers(answer) => answers.write_all(answer.as_bytes()).unwrap(),
+                            FakeResponse::AnswersAndCloses(answer) => {
                                 answers.write_all(answer.as_bytes()).unwrap();
                                 return;
                             }
-                            Does::Closes => return,
-                            Does::Hangs => thread::sleep(Duration::from_secs(60)),
+                            FakeResponse::Closes => return,
+                            FakeResponse::Hangs => thread::sleep(Duration::from_secs(60)),
                         }
                     }
                 });
@@ -146,7 +146,7 @@ fn life_of_a_subagent_becomes_its_tree_on_one_connection() {
         event("lead", EventKind::SubagentEnd),
     ] {
         assert!(matches!(publisher.publish(&event), Ok(Published::Delivered)), "{event:?}");
-        // What comes twice is kept once.
+        // An event posted twice is stored once.
         assert!(matches!(publisher.publish(&event), Ok(Published::Delivered)), "{event:?}");
     }
     let tree = running.client().tree(&"events:lead".into()).unwrap().unwrap();
@@ -164,20 +164,20 @@ fn life_of_a_subagent_becomes_its_tree_on_one_connection() {
 
 #[test]
 fn connection_is_kept_and_connected_anew_where_the_server_closed_it() {
-    // The second connection is closed behind each answer, unannounced.
-    let server = MadeUp::start(|number, _| match number {
-        0 => Does::Answers(YES),
-        _ => Does::AnswersAndCloses(YES),
+    // A second connection would be closed after each response: the assertion shows that none is opened.
+    let server = FakeServer::start(|number, _| match number {
+        0 => FakeResponse::Answers(YES),
+        _ => FakeResponse::AnswersAndCloses(YES),
     });
     let publisher = to(server.address);
     for id in 0..20 {
         publisher.publish(&call("r", &id.to_string())).unwrap();
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
-    // One that is closed while the event is on its way: the same event comes again, under the same id.
-    let server = MadeUp::start(|number, body| match number {
-        0 if body.contains("\"1\"") => Does::Closes,
-        _ => Does::Answers(YES),
+    // Closed while the event is in flight: it is posted again under the same id.
+    let server = FakeServer::start(|number, body| match number {
+        0 if body.contains("\"1\"") => FakeResponse::Closes,
+        _ => FakeResponse::Answers(YES),
     });
     let publisher = to(server.address);
     for id in 0..3 {
@@ -192,9 +192,9 @@ fn connection_is_kept_and_connected_anew_where_the_server_closed_it() {
 
 #[test]
 fn every_status_of_success_is_one_and_every_other_names_itself() {
-    let server = MadeUp::start(|_, body| {
+    let server = FakeServer::start(|_, body| {
         let status = |word: &str| body.contains(&format!("\"{word}\""));
-        Does::Answers(match () {
+        FakeResponse::Answers(match () {
             () if status("200") => "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
             () if status("201") => {
                 "HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
@@ -252,8 +252,9 @@ fn dead_address_aborts_the_run_and_only_warns_at_its_end() {
 
 #[test]
 fn server_that_hangs_is_given_up_and_who_waits_in_the_run_fails_with_it() {
-    let server =
-        MadeUp::start(|_, body| if body.contains("slow") { Does::Hangs } else { Does::Answers(YES) });
+    let server = FakeServer::start(|_, body| {
+        if body.contains("slow") { FakeResponse::Hangs } else { FakeResponse::Answers(YES) }
+    });
     let publisher = to(server.address);
     let (slow, other) = (publisher.clone(), publisher.clone());
     let (begun, has_begun) = sync_channel(2);
@@ -268,7 +269,7 @@ fn server_that_hangs_is_given_up_and_who_waits_in_the_run_fails_with_it() {
         .collect();
     has_begun.recv().unwrap();
     has_begun.recv().unwrap();
-    // A sibling goes on meanwhile.
+    // Another run continues meanwhile.
     for id in 0..50 {
         other.publish(&call("sibling", &id.to_string())).unwrap();
     }
@@ -284,7 +285,7 @@ fn bytes_that_trickle_do_not_prolong_the_limit() {
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // Ends when the publisher has gone; far more bytes than fit into the limit.
+        // Ends when the publisher disconnects; far more bytes than can be sent within the limit.
         while stream.write_all(b"H").is_ok() {
             thread::sleep(Duration::from_millis(100));
         }
@@ -305,7 +306,7 @@ fn server_that_dies_ends_the_run_under_way_and_others_go_on_with_the_next() {
     let error = publisher.publish(&call("first", "t1")).unwrap_err();
     assert!(error.to_string().starts_with("tool_call Read (t1) of run first (worker)"), "{error}");
     assert!(matches!(cause(error), Cause::Connect(_)));
-    // Whoever listens there next gets what the other run says.
+    // A new listener on the port gets the other run's events.
     let next = Running::start_at(folder.path(), Patience::default(), address);
     publisher.publish(&call("second", "t2")).unwrap();
     assert!(matches!(cause(publisher.publish(&call("first", "t3")).unwrap_err()), Cause::Aborted(_)));
@@ -316,11 +317,11 @@ fn server_that_dies_ends_the_run_under_way_and_others_go_on_with_the_next() {
 
 #[test]
 fn spooled_run_stays_spooled_in_order_and_what_cannot_be_spooled_aborts() {
-    let server = MadeUp::start(|_, body| {
+    let server = FakeServer::start(|_, body| {
         if body.contains("\"bad\"") {
-            Does::Answers("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n")
+            FakeResponse::Answers("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n")
         } else {
-            Does::Answers(YES)
+            FakeResponse::Answers(YES)
         }
     });
     let kept = Arc::new(Mutex::new(Vec::new()));
@@ -366,7 +367,7 @@ fn nothing_is_published_where_no_address_is_set() {
 
 #[test]
 fn address_is_what_the_variable_says() {
-    // Asked in processes of their own: variables are those of a whole process.
+    // In child processes, since environment variables are process-wide.
     const EXPECTED: &str = "SUBSCOPE_TEST_EXPECTED";
     if let Ok(expected) = std::env::var(EXPECTED) {
         let told = match Publisher::from_env() {
@@ -395,7 +396,7 @@ fn address_is_what_the_variable_says() {
 
 #[test]
 fn events_of_one_run_come_in_the_order_in_which_they_are_published() {
-    let server = MadeUp::start(|_, _| Does::Answers(YES));
+    let server = FakeServer::start(|_, _| FakeResponse::Answers(YES));
     let publisher = to(server.address);
     thread::scope(|scope| {
         for run in 0..8 {

@@ -1,42 +1,42 @@
-//! Where events are posted: an address of this machine, and no other.
+//! Parses the listener's address; only loopback addresses are allowed.
 
 use std::{
     fmt,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
 };
 
-/// What an address is followed by.
+/// Route appended to the address.
 const ROUTE: &str = "/subagent-events";
-/// What HTTP takes where an address names none.
-const PORT: u16 = 80;
+/// Default port of HTTP.
+const DEFAULT_PORT: u16 = 80;
 
-/// Why nothing can be posted to an address.
+/// Error of an address.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It is of another protocol, or of none.
+    /// The scheme is not `http://`.
     #[error("it does not begin with http://")]
     NotHttp,
-    /// Events say what an agent reads and writes: they leave the machine for nobody.
+    /// The host is not the loopback: events contain what an agent reads and writes, and must not leave the machine.
     #[error("its host is not this machine: only 127.0.0.1, [::1] and localhost are")]
     NotLoopback,
-    /// Something of it cannot be read.
+    /// A part is invalid: host, port or path.
     #[error("its {0} cannot be read")]
     Unreadable(&'static str),
 }
 
-/// Where events are posted.
+/// A parsed listener address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    /// Where to connect, tried in this order; never empty, all on the loopback.
+pub(super) struct ListenerAddress {
+    /// Loopback addresses to try, in this order; not empty.
     pub(super) sockets: Vec<SocketAddr>,
-    /// The header `host`.
+    /// Value of the `host` header.
     pub(super) host: String,
-    /// The path of the request.
+    /// Request path.
     pub(super) path: String,
 }
 
-impl Target {
-    /// Reads an address: `http://`, a host of this machine, a port, and a path in front of the route where there is one.
+impl ListenerAddress {
+    /// Parses `http://HOST[:PORT][/PATH]`; the path is a prefix of the route, or includes it.
     pub(super) fn parse(address: &str) -> Result<Self, AddressError> {
         let rest = match address.get(..7) {
             Some(scheme) if scheme.eq_ignore_ascii_case("http://") => address.get(7..).unwrap_or_default(),
@@ -46,7 +46,7 @@ impl Target {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
-        // Whatever stands in a request's head: no blank, no line end, nothing that a server would cut off.
+        // The path is copied into the request head: no blanks, no line ends, no query or fragment.
         if !path.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#')) {
             return Err(AddressError::Unreadable("path"));
         }
@@ -62,16 +62,16 @@ fn sockets(authority: &str) -> Result<Vec<SocketAddr>, AddressError> {
     }
     let bare = authority.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(authority);
     if let Ok(ip) = bare.parse::<IpAddr>() {
-        return only_loopback(vec![SocketAddr::new(ip, PORT)]);
+        return only_loopback(vec![SocketAddr::new(ip, DEFAULT_PORT)]);
     }
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) => (host, port.parse().map_err(|_| AddressError::Unreadable("port"))?),
-        None => (authority, PORT),
+        None => (authority, DEFAULT_PORT),
     };
     if host.is_empty() {
         return Err(AddressError::Unreadable("host"));
     }
-    // No other name is looked up: asking would tell others, too.
+    // No other name is resolved: a DNS query would leak it.
     if !host.eq_ignore_ascii_case("localhost") {
         return Err(AddressError::NotLoopback);
     }
@@ -85,7 +85,7 @@ fn only_loopback(mut sockets: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Addres
     if sockets.is_empty() { Err(AddressError::NotLoopback) } else { Ok(sockets) }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for ListenerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "http://{}{}", self.host, self.path)
     }
@@ -105,11 +105,14 @@ mod tests {
             ("http://127.0.0.1", "http://127.0.0.1/subagent-events"),
             ("http://localhost:9/subagent-events", "http://localhost:9/subagent-events"),
         ] {
-            let target = Target::parse(address).unwrap();
+            let target = ListenerAddress::parse(address).unwrap();
             assert_eq!(target.to_string(), shown);
             assert!(target.sockets.iter().all(|socket| socket.ip().is_loopback()), "{target:?}");
         }
-        assert_eq!(Target::parse("http://127.0.0.1").unwrap().sockets, ["127.0.0.1:80".parse().unwrap()]);
+        assert_eq!(
+            ListenerAddress::parse("http://127.0.0.1").unwrap().sockets,
+            ["127.0.0.1:80".parse().unwrap()]
+        );
     }
 
     #[test]
@@ -129,7 +132,7 @@ mod tests {
             ("http://127.0.0.1:1/a?b", AddressError::Unreadable("path")),
             ("http://127.0.0.1:1/a\r\nx: y", AddressError::Unreadable("path")),
         ] {
-            assert_eq!(Target::parse(address), Err(expected), "{address}");
+            assert_eq!(ListenerAddress::parse(address), Err(expected), "{address}");
         }
     }
 }

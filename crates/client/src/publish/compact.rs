@@ -1,6 +1,6 @@
-//! JSON without the blanks between its parts. Numbers, keys and their order stay as they were written.
+//! Compacts JSON text: removes whitespace outside strings; numbers, keys and their order stay as written.
 
-/// Returns a JSON text without blanks outside of its strings, as payloads are on the wire. What is no JSON is not noticed.
+/// Removes whitespace outside strings, the form of payloads on the wire. Invalid JSON is not detected.
 pub fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut is_text, mut is_escaped) = (false, false);

@@ -1,40 +1,40 @@
-//! Why an event could not be published.
+//! Errors of publishing.
 
 use std::{env, fmt, io, time::Duration};
 
 use super::{AddressError, Event, EventKind};
 
-/// An event could not be published; its run is to be aborted, unless it has ended anyway.
+/// An event could not be published; abort its run unless it has ended.
 ///
-/// The text names the event and the cause, on one line. Names and messages in it are whoever's they are: they may hold control
-/// characters.
+/// The message names the event and the cause on one line. It quotes names and messages of agents and listeners unsanitised: they
+/// may contain control characters.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The address is none that events can be posted to.
+    /// The address is invalid.
     #[error("nothing can be posted to {address:?}: {cause}")]
     Address {
-        /// As it was given.
+        /// The address as given.
         address: String,
-        /// What is wrong with it.
+        /// The reason.
         cause: AddressError,
     },
-    /// The variable that names the address is no text.
+    /// The environment variable is not UTF-8.
     #[error("{0} is no text")]
     Variable(&'static str),
     /// An event could not be delivered.
     #[error("{event} could not be delivered to {address}: {cause}")]
     Undelivered {
-        /// Which.
+        /// The event.
         event: Box<EventName>,
-        /// Where to.
+        /// The listener's address.
         address: String,
-        /// Why.
+        /// The reason.
         cause: Cause,
     },
 }
 
 impl PublishError {
-    /// The event that could not be delivered.
+    /// The undelivered event, if the error is about one.
     pub fn event(&self) -> Option<&EventName> {
         match self {
             Self::Undelivered { event, .. } => Some(event),
@@ -49,18 +49,18 @@ impl From<env::VarError> for PublishError {
     }
 }
 
-/// Which event: what an error names it by.
+/// Identification of an event in error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventName {
-    /// What it tells.
+    /// The event's kind.
     pub kind: EventKind,
-    /// Of which run.
+    /// The subagent's run.
     pub run_id: String,
-    /// What the subagent is called.
+    /// The subagent's name.
     pub subagent_name: String,
-    /// Of which tool.
+    /// The tool, if any.
     pub tool_name: Option<String>,
-    /// Of which call.
+    /// The tool call, if any.
     pub tool_call_id: Option<String>,
 }
 
@@ -89,35 +89,35 @@ impl fmt::Display for EventName {
     }
 }
 
-/// Why an event was not delivered.
+/// Reason that an event was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// Nobody takes connections there.
+    /// Connecting failed.
     #[error("cannot connect: {0}")]
     Connect(io::Error),
-    /// It took too long to connect, to send and to be answered, all together.
+    /// Connecting, sending and the response together took longer than this.
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// The connection ended before the answer.
+    /// The connection broke before the response.
     #[error("the connection broke: {0}")]
     Broken(io::Error),
-    /// It was answered with another status than success.
+    /// The response has another status than 2xx.
     #[error("the answer is {status}{}{message}", if message.is_empty() { "" } else { ": " })]
     Status {
-        /// The status of HTTP.
+        /// HTTP status.
         status: u16,
-        /// The first of its words.
+        /// Beginning of the response's message.
         message: String,
     },
-    /// Its run was aborted by an event before it.
+    /// An earlier event has aborted the run; its error.
     #[error("its run is aborted, since {0}")]
     Aborted(String),
-    /// It could not be spooled either.
+    /// Neither delivered nor spooled.
     #[error("{undelivered}; and it cannot be spooled: {spool}")]
     NotSpooled {
-        /// Why it was not delivered.
+        /// Reason that it was not delivered.
         undelivered: String,
-        /// Why it was not spooled.
+        /// Error of spooling.
         spool: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! One event of an agent about one of its subagents, and its shape on the wire (requirement 4.1).
+//! Subagent event and its JSON on the wire (requirement 4.1).
 
 use std::{
     collections::hash_map::RandomState,
@@ -17,36 +17,36 @@ use subscope_model::{Millis, iso8601, parse_rfc3339};
 use super::compact::compact;
 use crate::clock;
 
-/// The longest event that a hub takes, as JSON.
+/// Longest JSON event that a hub accepts, in bytes.
 pub const EVENT_BYTES: usize = 4 << 20;
-/// Room for what says how much of a payload was cut.
-const MARK_BYTES: usize = 64;
+/// Room for the note on a truncated payload.
+const NOTE_BYTES: usize = 64;
 
-/// Room for the longest id that is made here.
+/// Length of the longest generated id.
 const ID_BYTES: usize = 16 + 1 + 16 + 1 + 16;
 
-/// What of a subagent an event tells.
+/// Kind of a subagent event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// It begins; the payload is its prompt.
+    /// The subagent starts; the payload is its prompt.
     SubagentStart,
-    /// It has ended; a payload says by which error.
+    /// The subagent has ended; a payload is its error.
     SubagentEnd,
-    /// It calls a tool; the payload is the arguments.
+    /// The subagent calls a tool; the payload is the arguments.
     ToolCall,
-    /// A tool has answered; the payload is the result.
+    /// A tool has returned; the payload is the result.
     ToolResult,
-    /// It thinks; the payload is the text.
+    /// Reasoning; the payload is the text.
     ThoughtTrace,
 }
 
 impl EventKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::SubagentStart, Self::SubagentEnd, Self::ToolCall, Self::ToolResult, Self::ThoughtTrace];
 
-    /// Returns the word of the wire.
+    /// Returns the name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SubagentStart => "subagent_start",
@@ -64,88 +64,88 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// Tokens of a response of the model. What is not known stays out.
+/// Token usage of a model response; unknown counts are omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenUsage {
-    /// Read anew.
+    /// Uncached input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Written.
+    /// Output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
-    /// All of them, where the agent counts them itself.
+    /// Total, if the agent reports one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
-    /// Read from the cache.
+    /// Tokens read from the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u64>,
-    /// Written to the cache.
+    /// Tokens written to the cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
 }
 
-/// One event. [`Event::new`] sets what every event needs; the rest is optional and left out where it is not set.
+/// A subagent event. [`Event::new`] sets the required fields; the others are optional and omitted if not set.
 ///
-/// As JSON it has the names of the wire (`subagentRunId`), in one line. It is read from the same, where a payload may be any
-/// JSON and the time epoch milliseconds, too.
+/// Serialises to one line of camel-case JSON (`subagentRunId`). When parsed, the payload may also be any JSON, and the timestamp
+/// epoch milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// What the subagent is called; several may be called the same.
+    /// The subagent's name; need not be unique.
     pub subagent_name: String,
-    /// Its one run, from its start to its end. Not blank.
+    /// Id of the subagent's run, unique from start to end. Not blank.
     #[serde(alias = "subagentRunID")]
     pub subagent_run_id: String,
-    /// When it happened: milliseconds since 1970; RFC 3339 on the wire.
+    /// Time in milliseconds since 1970; RFC 3339 on the wire.
     #[serde(rename = "timestamp", serialize_with = "write_time", deserialize_with = "read_time")]
     pub timestamp_ms: Millis,
-    /// What happened.
+    /// Kind of the event.
     #[serde(rename = "type")]
     pub kind: EventKind,
-    /// The tool that is called or has answered.
+    /// Name of the tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tool_name: Option<String>,
-    /// Joins a call and its result.
+    /// Id that joins a tool call and its result.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "toolCallID")]
     pub tool_call_id: Option<String>,
     /// Prompt, arguments, result, thought or error: text, or JSON in compact form.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "read_payload")]
     pub payload: Option<String>,
-    /// How long the tool may run.
+    /// Time limit of the tool.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub execution_timeout_seconds: Option<u64>,
-    /// `encrypted` where the thought cannot be read.
+    /// `encrypted` if the reasoning text is not available.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reasoning_type: Option<String>,
-    /// Tokens of the response that this event comes from.
+    /// Token usage of the model response that caused this event.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub token_usage: Option<TokenUsage>,
-    /// The run of whoever started this subagent; the root's where there is none.
+    /// Run id of the parent subagent; `None` below the root.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent_run_id: Option<String>,
-    /// How deep it stands: 1 below the root.
+    /// Depth of the subagent: 1 below the root.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub depth: Option<u32>,
-    /// The session in which it is to stand.
+    /// Id of the session that the run belongs to.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session_id: Option<String>,
-    /// The working folder of whoever publishes: by it the session is known to be of a project.
+    /// Working directory of the publisher, which assigns the session to a project.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cwd: Option<String>,
-    /// How it ended, where that is neither success nor failure: `stopped`.
+    /// `stopped` if the run ended neither in success nor in failure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<String>,
     /// Whether the tool failed.
     #[serde(skip_serializing_if = "is_false", default, deserialize_with = "read_flag")]
     pub is_error: bool,
-    /// Names this event for ever: what is posted again under the same id counts once.
+    /// Unique id of the event: an event posted again under the same id counts once.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub event_id: Option<String>,
 }
 
 impl Event {
-    /// Returns an event that happens now, with an id that no other event has.
+    /// Creates an event with the current time and a unique id.
     pub fn new(
         subagent_name: impl Into<String>,
         subagent_run_id: impl Into<String>,
@@ -169,18 +169,18 @@ impl Event {
             cwd: None,
             status: None,
             is_error: false,
-            event_id: Some(fresh_id(now_ns)),
+            event_id: Some(generate_id(now_ns)),
         }
     }
 
-    /// Sets when it happened: milliseconds since 1970.
+    /// Sets the time, in milliseconds since 1970.
     #[must_use]
     pub fn with_timestamp_ms(mut self, at_ms: Millis) -> Self {
         self.timestamp_ms = at_ms;
         self
     }
 
-    /// Names the tool and the call, which joins the call with its result.
+    /// Sets the tool's name and the call id, which joins call and result.
     #[must_use]
     pub fn with_tool(mut self, name: impl Into<String>, call_id: impl Into<String>) -> Self {
         self.tool_name = Some(name.into());
@@ -188,91 +188,90 @@ impl Event {
         self
     }
 
-    /// Sets the payload: text, or JSON that is compact already.
+    /// Sets the payload: text, or compact JSON.
     #[must_use]
     pub fn with_payload(mut self, payload: impl Into<String>) -> Self {
         self.payload = Some(payload.into());
         self
     }
 
-    /// Sets a payload of JSON, written in compact form.
+    /// Sets a JSON payload.
     #[must_use]
     pub fn with_json(self, payload: &serde_json::Value) -> Self {
         self.with_payload(payload.to_string())
     }
 
-    /// Says how long the tool may run.
+    /// Sets the time limit of the tool.
     #[must_use]
     pub fn with_execution_timeout_seconds(mut self, seconds: u64) -> Self {
         self.execution_timeout_seconds = Some(seconds);
         self
     }
 
-    /// Says of which kind a thought is; `encrypted` for what cannot be read.
+    /// Sets the kind of reasoning; `encrypted` if its text is not available.
     #[must_use]
     pub fn with_reasoning_type(mut self, kind: impl Into<String>) -> Self {
         self.reasoning_type = Some(kind.into());
         self
     }
 
-    /// Sets the tokens of the response that it comes from.
+    /// Sets the token usage of the model response that caused this event.
     #[must_use]
     pub fn with_token_usage(mut self, usage: TokenUsage) -> Self {
         self.token_usage = Some(usage);
         self
     }
 
-    /// Names the run that started this one.
+    /// Sets the parent run.
     #[must_use]
     pub fn with_parent_run_id(mut self, run: impl Into<String>) -> Self {
         self.parent_run_id = Some(run.into());
         self
     }
 
-    /// Says how deep the subagent stands: 1 below the root.
+    /// Sets the depth: 1 below the root.
     #[must_use]
     pub fn with_depth(mut self, depth: u32) -> Self {
         self.depth = Some(depth);
         self
     }
 
-    /// Names the session in which the subagent is to stand.
+    /// Sets the session.
     #[must_use]
     pub fn with_session_id(mut self, session: impl Into<String>) -> Self {
         self.session_id = Some(session.into());
         self
     }
 
-    /// Names the working folder of whoever publishes.
+    /// Sets the publisher's working directory.
     #[must_use]
     pub fn with_cwd(mut self, folder: impl Into<String>) -> Self {
         self.cwd = Some(folder.into());
         self
     }
 
-    /// Says of an ending that somebody brought it about. Readers that do not know of that take it for a failure where it has a
-    /// payload.
+    /// Marks an end event as stopped from outside. Readers without support for this treat an end event with a payload as a failure.
     #[must_use]
     pub fn with_stopped(mut self) -> Self {
         self.status = Some("stopped".to_owned());
         self
     }
 
-    /// Says whether the tool failed.
+    /// Sets whether the tool failed.
     #[must_use]
     pub fn with_is_error(mut self, is_error: bool) -> Self {
         self.is_error = is_error;
         self
     }
 
-    /// Replaces the id that [`Event::new`] gave it.
+    /// Replaces the generated id.
     #[must_use]
     pub fn with_event_id(mut self, id: impl Into<String>) -> Self {
         self.event_id = Some(id.into());
         self
     }
 
-    /// Returns it whole as one line of JSON, without a line end.
+    /// Serialises to one line of JSON without a line end, not truncated.
     pub fn to_json(&self) -> Vec<u8> {
         #[expect(clippy::expect_used, reason = "strings and numbers always have a JSON")]
         serde_json::to_vec(self).expect("an event is strings and numbers")
@@ -280,13 +279,13 @@ impl Event {
 }
 
 impl Event {
-    /// Returns it as it is posted: [`Event::to_json`] with its payload cut so far that a hub takes it. A tool's huge result is no
-    /// reason to abort a run. What is too long without its payload stays so, and is refused.
+    /// Serialises for posting: like [`Event::to_json`], with the payload truncated so that a hub accepts the event, since a huge tool
+    /// result is no reason to abort a run. An event too long without its payload is left as it is, and will be refused.
     pub(super) fn to_wire(&self) -> Vec<u8> {
         let json = self.to_json();
         let Some(payload) = self.payload.as_deref().filter(|_| json.len() > EVENT_BYTES) else { return json };
         let rest = json.len() - payload.chars().map(json_bytes).sum::<usize>();
-        let Some(room) = EVENT_BYTES.checked_sub(rest + MARK_BYTES) else { return json };
+        let Some(room) = EVENT_BYTES.checked_sub(rest + NOTE_BYTES) else { return json };
         let mut used = 0;
         let fits = |character: &char| {
             used += json_bytes(*character);
@@ -298,7 +297,7 @@ impl Event {
     }
 }
 
-/// How many bytes a character takes in a text of JSON, as serde_json spells it.
+/// Length of a character in a JSON string as serde_json escapes it.
 fn json_bytes(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -311,7 +310,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// RFC 3339 is what every implementor of this wire reads; epoch milliseconds only some.
+/// Writes RFC 3339, which all implementations of this wire format read; only some read epoch milliseconds.
 fn write_time<S: Serializer>(at_ms: &Millis, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&iso8601(*at_ms))
 }
@@ -336,7 +335,7 @@ fn read_flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     Ok(Option::<bool>::deserialize(from)?.unwrap_or_default())
 }
 
-/// A text stays what it is; other JSON becomes its compact text.
+/// Reads a string verbatim, other JSON as compact text.
 fn read_payload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let Some(raw) = Option::<Box<RawValue>>::deserialize(from)? else { return Ok(None) };
     if raw.get().starts_with('"') {
@@ -345,12 +344,12 @@ fn read_payload<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D:
     Ok(Some(compact(raw.get())))
 }
 
-/// An id from a seed of the operating system, made once in a process, a count, and the time: a process that is forked has the
-/// seed and the count of the one before.
-fn fresh_id(now_ns: u64) -> String {
+/// Generates an id from a random seed per process, the time and a counter. The time is needed because a forked process inherits seed
+/// and counter.
+fn generate_id(now_ns: u64) -> String {
     static SEED: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    // The standard library seeds its hashers from the operating system.
+    // RandomState is seeded by the operating system.
     let seed = SEED.get_or_init(|| RandomState::new().build_hasher().finish());
     let mut id = String::with_capacity(ID_BYTES);
     // Writing to a String cannot fail.
@@ -430,7 +429,7 @@ mod tests {
             [every.repeat(200), "\"".repeat(EVENT_BYTES), "\u{1}\u{10ffff}".repeat(EVENT_BYTES / 4)]
         {
             let wire = event(payload.clone()).to_wire();
-            assert!(wire.len() <= EVENT_BYTES && wire.len() > EVENT_BYTES - 2 * MARK_BYTES, "{}", wire.len());
+            assert!(wire.len() <= EVENT_BYTES && wire.len() > EVENT_BYTES - 2 * NOTE_BYTES, "{}", wire.len());
             let told = serde_json::from_slice::<Event>(&wire).unwrap().payload.unwrap();
             let (kept, mark) = told.rsplit_once("\n... (").unwrap();
             assert!(payload.starts_with(kept));
@@ -444,7 +443,7 @@ mod tests {
 
     #[test]
     fn ids_are_never_given_twice() {
-        let ids: std::collections::HashSet<_> = (0..1000).map(|_| fresh_id(1)).collect();
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| generate_id(1)).collect();
         assert_eq!(ids.len(), 1000);
         assert!(EventKind::ALL.iter().all(|kind| serde_json::to_value(kind).unwrap() == kind.as_str()));
     }

@@ -1,4 +1,4 @@
-//! Posting: connections that are kept, and one limit on everything that a post waits for.
+//! Posts events over pooled keep-alive connections, with one deadline per post.
 
 use std::{
     io::{self, Read, Write},
@@ -7,158 +7,164 @@ use std::{
     time::Duration,
 };
 
-use super::{Cause, address::Target};
+use super::{Cause, address::ListenerAddress};
 use crate::{
     clock::Deadline,
-    http::{self, Head},
+    http::{self, ResponseHead},
 };
 
-/// How long connecting, sending and the answer may take together (requirement 4.3).
-const LIMIT: Duration = Duration::from_secs(5);
-/// How many connections wait for their next event. More runs at once than that connect anew, which costs less than a server's
-/// patience with connections that say nothing.
-const KEPT: usize = 16;
-/// What is read at once: an answer is a line or two.
+/// Time limit of connecting, sending and the response together (requirement 4.3).
+const POST_LIMIT: Duration = Duration::from_secs(5);
+/// Most idle connections in the pool. Further concurrent runs reconnect, which is cheaper than idle connections at the server.
+const MAX_IDLE: usize = 16;
+/// Read buffer: a response is a line or two.
 const CHUNK_BYTES: usize = 4 << 10;
-/// The longest answer that is read to its end; behind a longer one the connection is given up.
-const ANSWER_BYTES: usize = 64 << 10;
-/// How much of a refusal's words an error repeats.
+/// Longest response body read; after a longer one the connection is closed.
+const MAX_BODY_BYTES: usize = 64 << 10;
+/// Most characters of a response's message in an error.
 const MESSAGE_CHARS: usize = 200;
 
-/// Posts events to one target, on as many connections as there are posts at once.
+/// Posts events to one address, on a connection per concurrent post.
 #[derive(Debug)]
 pub(super) struct Poster {
-    target: Target,
-    kept: Mutex<Vec<TcpStream>>,
+    address: ListenerAddress,
+    idle: Mutex<Vec<TcpStream>>,
 }
 
-/// How a post on one connection went wrong.
-struct Failure {
+/// Failure of a post on one connection.
+struct PostFailure {
     cause: Cause,
-    /// Whether the connection ended before anything of an answer.
+    /// Whether the connection closed before the first byte of a response.
     is_unanswered: bool,
 }
 
-impl Failure {
+impl PostFailure {
     fn of(cause: Cause) -> Self {
         Self { cause, is_unanswered: false }
     }
 }
 
 impl Poster {
-    pub(super) fn new(target: Target) -> Self {
-        Self { target, kept: Mutex::new(Vec::new()) }
+    pub(super) fn new(address: ListenerAddress) -> Self {
+        Self { address, idle: Mutex::new(Vec::new()) }
     }
 
-    pub(super) fn target(&self) -> &Target {
-        &self.target
+    pub(super) fn address(&self) -> &ListenerAddress {
+        &self.address
     }
 
-    /// Posts one event and waits until it is taken.
+    /// Posts one event and waits for the response.
     pub(super) fn post(&self, event: &[u8]) -> Result<(), Cause> {
-        let deadline = Deadline::after(LIMIT);
-        let headers = [("host", self.target.host.as_str()), ("content-type", "application/json")];
-        let request = http::request("POST", &self.target.path, &headers, Some(event));
-        if let Some(stream) = self.take_kept() {
-            match self.ask(stream, &request, deadline) {
-                // The server closed it while the event was on its way. Should it have taken the event first, it knows the
-                // event's id.
-                Err(Failure { is_unanswered: true, .. }) => {}
+        let deadline = Deadline::after(POST_LIMIT);
+        let headers = [("host", self.address.host.as_str()), ("content-type", "application/json")];
+        let request = http::request("POST", &self.address.path, &headers, Some(event));
+        if let Some(stream) = self.take_idle() {
+            match self.send_request(stream, &request, deadline) {
+                // The server closed the idle connection meanwhile: retry. If it did process the event, the event id makes the
+                // retry harmless.
+                Err(PostFailure { is_unanswered: true, .. }) => {}
                 answered => return answered.map_err(|failure| failure.cause),
             }
         }
         let stream = self.connect(deadline)?;
-        self.ask(stream, &request, deadline).map_err(|failure| failure.cause)
+        self.send_request(stream, &request, deadline).map_err(|failure| failure.cause)
     }
 
-    /// Takes a kept connection that the server has not closed.
-    fn take_kept(&self) -> Option<TcpStream> {
+    /// Takes an idle connection that the server has not closed.
+    fn take_idle(&self) -> Option<TcpStream> {
         loop {
-            // The last used first: the others may then be closed for want of use.
-            let stream = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+            // Last in, first out, so that surplus connections idle out.
+            let stream = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
             if is_open(&stream) {
                 return Some(stream);
             }
         }
     }
 
-    fn keep(&self, stream: TcpStream) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT {
-            kept.push(stream);
+    fn put_idle(&self, stream: TcpStream) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MAX_IDLE {
+            idle.push(stream);
         }
     }
 
     fn connect(&self, deadline: Deadline) -> Result<TcpStream, Cause> {
-        let mut failed = Cause::TimedOut(LIMIT);
-        for socket in &self.target.sockets {
-            let Some(left) = deadline.left() else { return Err(Cause::TimedOut(LIMIT)) };
+        let mut failed = Cause::TimedOut(POST_LIMIT);
+        for socket in &self.address.sockets {
+            let Some(left) = deadline.left() else { return Err(Cause::TimedOut(POST_LIMIT)) };
             match TcpStream::connect_timeout(socket, left) {
                 Ok(stream) => {
-                    // An event is one packet, and is waited for.
+                    // Each event is one write followed by a wait: Nagle's algorithm would only delay it.
                     let _ = stream.set_nodelay(true);
                     return Ok(stream);
                 }
-                Err(error) if is_timeout(&error) => return Err(Cause::TimedOut(LIMIT)),
+                Err(error) if is_timeout(&error) => return Err(Cause::TimedOut(POST_LIMIT)),
                 Err(error) => failed = Cause::Connect(error),
             }
         }
         Err(failed)
     }
 
-    fn ask(&self, mut stream: TcpStream, request: &[u8], deadline: Deadline) -> Result<(), Failure> {
-        let broken = |error| Failure { cause: Cause::Broken(error), is_unanswered: true };
-        // A server may answer and close before it has read everything: its answer counts, not that the rest was not sent.
+    fn send_request(
+        &self,
+        mut stream: TcpStream,
+        request: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), PostFailure> {
+        let broken = |error| PostFailure { cause: Cause::Broken(error), is_unanswered: true };
+        // A server may respond and close before it has read everything: then the response counts, not the write error.
         let sent = send(&mut stream, request, deadline);
-        if let Err(Failed::Late) = sent {
-            return Err(Failure::of(Cause::TimedOut(LIMIT)));
+        if let Err(IoFailure::DeadlinePassed) = sent {
+            return Err(PostFailure::of(Cause::TimedOut(POST_LIMIT)));
         }
         let mut bytes = Vec::new();
         let head = loop {
             match http::take_head(&mut bytes) {
-                // An announcement; the answer follows.
-                Ok(Some(Head { status: 100..=199, .. })) => continue,
+                // Informational; the final response follows.
+                Ok(Some(ResponseHead { status: 100..=199, .. })) => continue,
                 Ok(Some(head)) => break head,
                 Ok(None) => {}
-                Err(error) => return Err(Failure::of(Cause::Broken(error))),
+                Err(error) => return Err(PostFailure::of(Cause::Broken(error))),
             }
             let is_unanswered = bytes.is_empty();
-            match (hear(&mut stream, &mut bytes, deadline), &sent) {
+            match (read_more(&mut stream, &mut bytes, deadline), &sent) {
                 (Ok(()), _) => {}
-                (Err(Failed::Late), _) => return Err(Failure::of(Cause::TimedOut(LIMIT))),
-                (Err(Failed::Broken(error)), _) => {
-                    return Err(Failure { is_unanswered, ..broken(error) });
+                (Err(IoFailure::DeadlinePassed), _) => {
+                    return Err(PostFailure::of(Cause::TimedOut(POST_LIMIT)));
+                }
+                (Err(IoFailure::Broken(error)), _) => {
+                    return Err(PostFailure { is_unanswered, ..broken(error) });
                 }
             }
         };
         let (body, is_whole) = read_body(&mut stream, head, bytes, deadline);
         if (200..300).contains(&head.status) {
-            if is_whole && head.is_kept && sent.is_ok() {
-                self.keep(stream);
+            if is_whole && head.is_reusable && sent.is_ok() {
+                self.put_idle(stream);
             }
             return Ok(());
         }
-        let message = message(&body);
-        Err(Failure::of(Cause::Status { status: head.status, message }))
+        let message = error_message(&body);
+        Err(PostFailure::of(Cause::Status { status: head.status, message }))
     }
 }
 
-/// Whether the other side has neither closed a connection nor said anything on it that nobody asked for.
+/// Whether an idle connection is open, without unexpected data.
 fn is_open(stream: &TcpStream) -> bool {
     let mut byte = [0];
     if stream.set_nonblocking(true).is_err() {
         return false;
     }
-    let heard = stream.peek(&mut byte);
+    let peeked = stream.peek(&mut byte);
     stream.set_nonblocking(false).is_ok()
-        && matches!(heard, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        && matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Why bytes did not come or go.
-enum Failed {
-    /// The time is over.
-    Late,
-    /// The connection is.
+/// Failure of a read or write.
+enum IoFailure {
+    /// The deadline has passed.
+    DeadlinePassed,
+    /// The connection broke.
     Broken(io::Error),
 }
 
@@ -166,66 +172,71 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Repeats a read or write until it did something, and no longer than there is time.
-fn patiently(
+/// Retries a read or write until it makes progress or the deadline passes.
+fn retry_until_deadline(
     mut step: impl FnMut(Duration) -> io::Result<usize>,
     deadline: Deadline,
-) -> Result<usize, Failed> {
+) -> Result<usize, IoFailure> {
     loop {
-        match step(deadline.left().ok_or(Failed::Late)?) {
-            Ok(0) => return Err(Failed::Broken(io::ErrorKind::UnexpectedEof.into())),
+        match step(deadline.left().ok_or(IoFailure::DeadlinePassed)?) {
+            Ok(0) => return Err(IoFailure::Broken(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => return Ok(count),
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Failed::Broken(error)),
+            Err(error) => return Err(IoFailure::Broken(error)),
         }
     }
 }
 
-fn send(stream: &mut TcpStream, mut bytes: &[u8], deadline: Deadline) -> Result<(), Failed> {
+fn send(stream: &mut TcpStream, mut bytes: &[u8], deadline: Deadline) -> Result<(), IoFailure> {
     while !bytes.is_empty() {
         let write = |left| {
             stream.set_write_timeout(Some(left))?;
             stream.write(bytes)
         };
-        let count = patiently(write, deadline)?;
+        let count = retry_until_deadline(write, deadline)?;
         bytes = bytes.get(count..).unwrap_or_default();
     }
     Ok(())
 }
 
-fn hear(stream: &mut TcpStream, bytes: &mut Vec<u8>, deadline: Deadline) -> Result<(), Failed> {
+fn read_more(stream: &mut TcpStream, bytes: &mut Vec<u8>, deadline: Deadline) -> Result<(), IoFailure> {
     let mut chunk = [0; CHUNK_BYTES];
     let read = |left| {
         stream.set_read_timeout(Some(left))?;
         stream.read(&mut chunk)
     };
-    let count = patiently(read, deadline)?;
+    let count = retry_until_deadline(read, deadline)?;
     bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
     Ok(())
 }
 
-/// Reads an answer's body, and says whether it is whole with nothing behind it, so that more can be asked on its connection.
-fn read_body(stream: &mut TcpStream, head: Head, mut bytes: Vec<u8>, deadline: Deadline) -> (Vec<u8>, bool) {
+/// Reads a response body; also returns whether it is complete with no bytes behind it, so that the connection can be reused.
+fn read_body(
+    stream: &mut TcpStream,
+    head: ResponseHead,
+    mut bytes: Vec<u8>,
+    deadline: Deadline,
+) -> (Vec<u8>, bool) {
     let (mut framing, mut body) = (head.body, Vec::new());
-    while body.len() <= ANSWER_BYTES {
+    while body.len() <= MAX_BODY_BYTES {
         match framing.take(&mut bytes, &mut body) {
             Ok(true) => return (body, bytes.is_empty()),
             Ok(false) => {}
             Err(_) => break,
         }
-        if hear(stream, &mut bytes, deadline).is_err() {
+        if read_more(stream, &mut bytes, deadline).is_err() {
             break;
         }
     }
     (body, false)
 }
 
-/// Returns what a refusal says, on one line: its `error`, as a hub writes it, else the front of its text.
-fn message(body: &[u8]) -> String {
+/// Returns the message of an error response on one line: the `error` field of JSON, else the beginning of the body.
+fn error_message(body: &[u8]) -> String {
     let json = serde_json::from_slice::<serde_json::Value>(body).ok();
-    let said = json.as_ref().and_then(|json| json.get("error")?.as_str());
-    let text = match said {
-        Some(said) => said.to_owned(),
+    let error = json.as_ref().and_then(|json| json.get("error")?.as_str());
+    let text = match error {
+        Some(error) => error.to_owned(),
         None => String::from_utf8_lossy(body).into_owned(),
     };
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! A hub with its server, for the tests of the client.
+//! Test fixture: a hub with its HTTP server.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "each test program uses its own part of this module")]
 
@@ -18,11 +18,11 @@ use subscope_store::{Access, Sqlite};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
-/// Far more than any wait of these tests takes.
+/// Timeout of waits in tests.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const VERSION: &str = "0.3.0";
 
-/// A hub with its server; ends when dropped.
+/// A hub with its HTTP server; shut down on drop.
 pub(crate) struct Running {
     pub(crate) socket: PathBuf,
     pub(crate) tcp: SocketAddr,
@@ -31,12 +31,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts one over what is kept in a folder.
+    /// Starts a hub on a state directory.
     pub(crate) fn start(folder: &Path, patience: Patience) -> Self {
         Self::start_at(folder, patience, SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
-    /// The same on an address.
+    /// Starts a hub on a state directory and a TCP address.
     pub(crate) fn start_at(folder: &Path, patience: Patience, listen: SocketAddr) -> Self {
         let socket = folder.join("hub.sock");
         let store = Sqlite::open(folder, Access::Write, "1", 1_000).unwrap();
