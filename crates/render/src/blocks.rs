@@ -1,13 +1,11 @@
-//! Events as printed blocks: what `watch` and `run` write while agents work.
+//! Renders events as text blocks, the live output of `watch` and `run`.
 //!
-//! Flow: [`Blocks::block`] takes one event and gives the whole text for it, to be written in one write, so
-//! that agents that work at the same time interleave by block and never inside one. `concise` has a line an
-//! event, `verbose` a header and a fenced payload.
+//! Flow: [`Blocks::block`] returns the whole text of an event, to be written in one write, so that concurrent agents interleave
+//! by block. `concise` prints a line per event, `verbose` a header and a fenced payload.
 //!
-//! A subagent's final message is its result and is shown by its parent's tool result. It is known as final
-//! only when the agent stops, so the last message of each subagent is held back until its next event. The
-//! report of a background agent is in no tool result: its message is printed.
-//! Pitfall: after the last event [`Blocks::finish`] has to be asked for what is still held.
+//! A subagent's final message is its result, which its parent's tool result shows. A message is known to be final only when the
+//! agent stops, so the last message of each subagent is delayed until its next event. The result of a background agent is in no
+//! tool result: its message is printed. Pitfall: after the last event, [`Blocks::finish`] returns the delayed messages.
 
 mod concise;
 mod payload;
@@ -22,69 +20,69 @@ use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, SessionId, Text};
 
 use crate::style::Style;
-pub use payload::{detail, fence, first_line, laid_out, truncate_lines, whole};
+pub use payload::{detail, fence, first_line, full_text, pretty_json, truncate_lines};
 
-/// Open calls that are remembered for their spans. A call that never ends is forgotten when this many newer
-/// ones are open; it then only lacks a span that its source did not give either.
-const REMEMBERED_CALLS: usize = 4096;
+/// Most open calls stored, to compute their durations. The oldest is dropped first; its end is then printed without a duration,
+/// unless the event has one.
+const MAX_OPEN_CALLS: usize = 4096;
 
-/// The tool whose call and result carry a subagent's final output.
+/// Tool by which a subagent returns its final output.
 const FINAL_ANSWER: &str = "final_answer";
 
-/// How blocks look.
+/// Options of event blocks.
 #[derive(Clone, Debug)]
 pub struct BlockOptions {
-    /// Whether payloads are printed whole in fences; else one line an event.
+    /// Print whole payloads in fences instead of one line per event.
     pub verbose: bool,
-    /// Whether results longer than 20 lines are printed to their end.
+    /// Do not truncate results to 20 lines.
     pub full: bool,
-    /// How it looks.
+    /// Style of the output.
     pub style: Style,
-    /// Tools beside `execute_go_code` whose argument is code and whose result is its output.
+    /// Further tools like `execute_go_code`, whose argument is code and whose result is its output.
     pub code_tools: Vec<String>,
-    /// Minutes east of UTC of the clock times shown.
+    /// Time zone of displayed times, in minutes east of UTC.
     pub offset_minutes: i32,
 }
 
-/// Prints events; holds what one event needs to know of earlier ones.
+/// Renders events; stores open calls and delayed messages between them.
 #[derive(Debug)]
 pub struct Blocks {
     options: BlockOptions,
     calls: HashMap<(SessionId, Text), OpenCall>,
     order: VecDeque<(SessionId, Text)>,
-    agents: HashMap<(SessionId, AgentId), Spoken>,
+    agents: HashMap<(SessionId, AgentId), MessageState>,
 }
 
-/// What is remembered of a subagent and its words.
+/// Message state of a subagent.
 #[derive(Debug, Default)]
-struct Spoken {
-    /// Its last message, as long as nothing of it came after.
-    held: Option<Held>,
-    /// The hash of what it reported when it stopped: the same message may come after the stop.
+struct MessageState {
+    /// Its last message, until its next event.
+    delayed: Option<DelayedMessage>,
+    /// Hash of its result when it stopped: the same message may arrive after the stop.
     reported: Option<u64>,
-    /// Whether its starter goes on without it, so that no tool result shows its report.
+    /// Whether it runs in the background, so that no tool result shows its result.
     is_background: bool,
 }
 
-/// What is remembered of a call until its end.
+/// A call that has not ended.
 #[derive(Clone, Debug, Default)]
 struct OpenCall {
     at_ms: Option<Millis>,
     tool: String,
-    /// Whether it started a subagent, whose report is then its result.
+    /// Whether it started a subagent.
     is_spawn: bool,
 }
 
 #[derive(Debug)]
-struct Held {
+struct DelayedMessage {
     text_hash: u64,
     block: String,
-    /// The place in the order of held messages.
+    /// Sequence number of the event, the order of delayed messages.
     seq: u64,
 }
 
-/// What a printer of one look needs beside the event.
-struct Scene<'a> {
+/// Context for rendering one event.
+struct RenderContext<'a> {
     options: &'a BlockOptions,
     names: &'a dyn Fn(&AgentId) -> Option<String>,
     /// The call that the event ends.
@@ -92,37 +90,37 @@ struct Scene<'a> {
 }
 
 impl Blocks {
-    /// Returns a printer that has seen nothing.
+    /// Creates a renderer.
     pub fn new(options: BlockOptions) -> Self {
         Self { options, calls: HashMap::new(), order: VecDeque::new(), agents: HashMap::new() }
     }
 
-    /// Returns the text for an event, ending in a newline, to be written in one write; `None` where it prints
-    /// nothing. A message that was held back may come before it. `names` gives the name of a subagent as
-    /// people know it; its id is shown where it gives none.
+    /// Returns the text of an event, ending in a newline, to be written in one write; `None` if it prints nothing. A delayed message
+    /// may precede it. `names` returns the display name of a subagent; without one its id is shown.
     pub fn block(&mut self, event: &Event, names: &dyn Fn(&AgentId) -> Option<String>) -> Option<String> {
         let actor = self.subject(event);
         let mut out = String::new();
         if event.kind == EventKind::AgentRenamed {
             self.rename(event);
-        } else if let Some(held) = self.agents.get_mut(&actor).and_then(|agent| agent.release(event)) {
-            out.push_str(&held.block);
+        } else if let Some(delayed) = self.agents.get_mut(&actor).and_then(|agent| agent.take_delayed(event))
+        {
+            out.push_str(&delayed.block);
         }
         if event.kind == EventKind::SubagentStart {
             let is_background = event.data.get("background").and_then(Value::as_bool) == Some(true);
-            self.agents.insert(actor.clone(), Spoken { is_background, ..Spoken::default() });
+            self.agents.insert(actor.clone(), MessageState { is_background, ..MessageState::default() });
         } else if event.kind == EventKind::SubagentStop {
             let report = event.text("result").map(|report| hash(report.trim()));
             let agent = self.agents.entry(actor.clone()).or_default();
             agent.reported = report.filter(|_| !agent.is_background);
         }
-        let call = self.follow_call(event);
+        let call = self.track_call(event);
         let block = self.print(event, names, call);
         if event.kind == EventKind::AgentMessage && !actor.1.is_root() {
             let text_hash = hash(event.text("text").unwrap_or_default().trim());
             let agent = self.agents.entry(actor).or_default();
             if agent.reported != Some(text_hash) {
-                agent.held = block.map(|block| Held { text_hash, block, seq: event.seq });
+                agent.delayed = block.map(|block| DelayedMessage { text_hash, block, seq: event.seq });
             }
         } else {
             out.extend(block);
@@ -130,15 +128,16 @@ impl Blocks {
         (!out.is_empty()).then_some(out)
     }
 
-    /// Returns what is still held back, in the order it came, once no more events are to come.
+    /// Returns the delayed messages in order of arrival, after the last event.
     pub fn finish(&mut self) -> Option<String> {
-        let mut held: Vec<Held> = self.agents.values_mut().filter_map(|agent| agent.held.take()).collect();
-        held.sort_by_key(|held| held.seq);
-        let out: String = held.into_iter().map(|held| held.block).collect();
+        let mut delayed: Vec<DelayedMessage> =
+            self.agents.values_mut().filter_map(|agent| agent.delayed.take()).collect();
+        delayed.sort_by_key(|delayed| delayed.seq);
+        let out: String = delayed.into_iter().map(|delayed| delayed.block).collect();
         (!out.is_empty()).then_some(out)
     }
 
-    /// Returns whom an event is about: starts and stops name their agent in their data.
+    /// Returns the agent that an event is about: starts and stops name it in their data.
     fn subject(&self, event: &Event) -> (SessionId, AgentId) {
         let agent = match event.kind {
             EventKind::SubagentStart | EventKind::SubagentStop => event.text("agent_id").map(AgentId::from),
@@ -155,8 +154,8 @@ impl Blocks {
         }
     }
 
-    /// Remembers calls that begin and returns the one that ends with this event.
-    fn follow_call(&mut self, event: &Event) -> Option<OpenCall> {
+    /// Stores a starting call, or removes and returns the call that this event ends.
+    fn track_call(&mut self, event: &Event) -> Option<OpenCall> {
         let key = |field: &str| event.text(field).map(|id| (event.session_id.clone(), Text::from(id)));
         match event.kind {
             EventKind::ToolPre => {
@@ -183,12 +182,12 @@ impl Blocks {
     }
 
     fn forget_old_calls(&mut self) {
-        while self.calls.len() > REMEMBERED_CALLS {
+        while self.calls.len() > MAX_OPEN_CALLS {
             let Some(oldest) = self.order.pop_front() else { return };
             self.calls.remove(&oldest);
         }
-        // Ended calls leave their place in the order; it is swept when they are the most of it.
-        if self.order.len() > REMEMBERED_CALLS * 2 {
+        // Ended calls stay in the queue until most of it is stale.
+        if self.order.len() > MAX_OPEN_CALLS * 2 {
             self.order.retain(|key| self.calls.contains_key(key));
         }
     }
@@ -199,34 +198,37 @@ impl Blocks {
         names: &dyn Fn(&AgentId) -> Option<String>,
         call: Option<OpenCall>,
     ) -> Option<String> {
-        let scene = Scene { options: &self.options, names, call };
-        // A failed final answer is no final output: it is shown.
+        let context = RenderContext { options: &self.options, names, call };
+        // A failed call of it is shown.
         if matches!(event.kind, EventKind::ToolPre | EventKind::ToolPost)
-            && is_final_answer(scene.tool(event))
+            && is_final_answer(context.tool(event))
         {
             return None;
         }
-        if self.options.verbose { verbose::block(event, &scene) } else { concise::block(event, &scene) }
+        if self.options.verbose { verbose::block(event, &context) } else { concise::block(event, &context) }
     }
 }
 
-impl Spoken {
-    /// Takes the held message if this event of the agent shows it; drops it if it was the agent's report.
-    fn release(&mut self, event: &Event) -> Option<Held> {
+impl MessageState {
+    /// Takes the delayed message if this event shows that it is not final; drops it if it is the agent's result.
+    fn take_delayed(&mut self, event: &Event) -> Option<DelayedMessage> {
         if event.kind == EventKind::SubagentStop {
             let report = event.text("result").map(|report| hash(report.trim()));
-            return self.held.take().filter(|held| self.is_background || report != Some(held.text_hash));
+            return self
+                .delayed
+                .take()
+                .filter(|delayed| self.is_background || report != Some(delayed.text_hash));
         }
-        if is_own_step(event.kind) { self.held.take() } else { None }
+        if is_own_step(event.kind) { self.delayed.take() } else { None }
     }
 }
 
-impl Scene<'_> {
+impl RenderContext<'_> {
     fn style(&self) -> &Style {
         &self.options.style
     }
 
-    /// Returns an agent's name, safe and cut to `width`; nothing for the root.
+    /// Returns an agent's name, sanitised and truncated; empty for the root.
     fn name_of(&self, agent: &AgentId, width: usize) -> String {
         if agent.is_root() {
             return String::new();
@@ -237,13 +239,13 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns the name of who did it, with `~` where that is a guess.
+    /// Returns the actor's name, with `~` if the attribution is a guess.
     fn actor(&self, event: &Event, width: usize) -> String {
         let name = self.name_of(&event.actor_id.0, width);
         if event.basis.is_guess() { format!("~{name}") } else { name }
     }
 
-    /// Returns the name of the agent that a start or stop is about, from its data where nobody knows it yet.
+    /// Returns the name of the agent that a start or stop is about, from the event's data if it has no display name yet.
     fn subject(&self, event: &Event, width: usize) -> String {
         let id = event.text("agent_id").map_or_else(|| event.actor_id.0.clone(), AgentId::from);
         if let Some(name) = (self.names)(&id).filter(|name| !name.is_empty()) {
@@ -257,23 +259,23 @@ impl Scene<'_> {
         self.style().one_line(&known, width)
     }
 
-    /// Returns the event's tool, else that of the call it ends.
+    /// Returns the event's tool name, else that of the call it ends.
     fn tool<'e>(&'e self, event: &'e Event) -> &'e str {
         let of_call = || self.call.as_ref().map(|call| call.tool.as_str()).filter(|tool| !tool.is_empty());
         event.text("tool_name").or_else(of_call).unwrap_or("tool")
     }
 
-    /// Returns how long the call took that the event ends.
+    /// Returns the duration of the call that the event ends.
     fn span_ms(&self, event: &Event) -> Option<i64> {
-        let told = event.data.get("duration_ms").and_then(Value::as_i64);
-        told.or_else(|| Some(event.at_ms?.saturating_sub(self.call.as_ref()?.at_ms?)))
+        let known = event.data.get("duration_ms").and_then(Value::as_i64);
+        known.or_else(|| Some(event.at_ms?.saturating_sub(self.call.as_ref()?.at_ms?)))
     }
 
     fn is_code(&self, tool: &str) -> bool {
         tool == "execute_go_code" || self.options.code_tools.iter().any(|known| known == tool)
     }
 
-    /// Returns how a started agent was started: `haiku, by main`.
+    /// Describes the start of an agent: `haiku, by main`.
     fn start_facts(&self, event: &Event) -> String {
         let mut facts = Vec::new();
         if let Some(model) = event.text("model") {
@@ -289,7 +291,7 @@ impl Scene<'_> {
         facts.join(", ")
     }
 
-    /// Returns what an ended agent took: `21s, 4 tools, 17k tokens, $0.02`; only what is known.
+    /// Describes the usage of an ended agent, as far as known: `21s, 4 tools, 17k tokens, $0.02`.
     fn stop_facts(&self, event: &Event) -> String {
         let number = |field: &str| event.data.get(field).and_then(Value::as_i64);
         let mut facts = Vec::new();
@@ -305,7 +307,7 @@ impl Scene<'_> {
         facts.join(", ")
     }
 
-    /// Returns what a stalled agent waits for and since when: `waits for the model since 3m 0s`.
+    /// Describes a stall: `waits for the model since 3m 0s`.
     fn stall_facts(&self, event: &Event) -> String {
         let since = event.data.get("since_ms").and_then(Value::as_i64).zip(event.at_ms);
         let since = since
@@ -329,8 +331,7 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Whether an event shows that its agent went on, so that its last message was not its final one. Figures
-/// and signs of life come after a final message too.
+/// Whether an event proves that its agent continued after its last message. Usage and heartbeats may follow a final message.
 fn is_own_step(kind: EventKind) -> bool {
     match kind {
         EventKind::ToolPre

@@ -1,13 +1,14 @@
-//! The figures of one session by type of agent, by tool and by model.
+//! Statistics of one session by agent type, tool and model.
 
 use std::collections::HashMap;
 
 use subscope_model::{Agent, Stats, StatsRow, Text, ToolStatus, Tree};
 
-/// Returns a session's figures, each list with the greatest first. `sessions` is 0, since there is but one. Agents of which
-/// all that is known is a copy of another session's count nowhere.
+/// Computes a session's statistics, each list in descending order. `sessions` is 0. Agents copied from another session are not
+/// counted.
 pub fn breakdown(tree: &Tree) -> Stats {
-    let (mut by_type, mut by_tool, mut by_model) = (Rows::default(), Rows::default(), Rows::default());
+    let (mut by_type, mut by_tool, mut by_model) =
+        (StatsRows::default(), StatsRows::default(), StatsRows::default());
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
         let kind = if agent.id.is_root() { Some("main") } else { agent.agent_type.as_deref() };
         add_agent(by_type.row(kind.unwrap_or("unknown")), agent);
@@ -43,11 +44,11 @@ fn add_agent(row: &mut StatsRow, agent: &Agent) {
 
 /// Rows by name.
 #[derive(Default)]
-struct Rows {
+struct StatsRows {
     by_name: HashMap<Text, StatsRow>,
 }
 
-impl Rows {
+impl StatsRows {
     fn row(&mut self, name: &str) -> &mut StatsRow {
         let name = Text::from(name);
         self.by_name.entry(name.clone()).or_insert_with(|| StatsRow { name, ..StatsRow::default() })

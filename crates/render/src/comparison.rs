@@ -1,53 +1,53 @@
-//! Two sessions side by side: figures with their differences, agents by pairs, tools.
+//! Renders a comparison of two sessions: figures with differences, paired agents, tools.
 
 use subscope_model::{AgentPair, AgentStatus, Calls, Compared, Comparison, Likeness, Side, ToolPair, Usage};
 
 use crate::{
-    style::{Ink, Line, Style},
+    style::{Ink, Style, StyledLine},
     table::SHORT_ID,
     text,
 };
 
-/// Columns of a figure of one session, and of the difference.
-const FIGURE: usize = 14;
-/// Columns of one session's agent: icon and time, tools, tokens, cost.
+/// Columns of a figure or difference.
+const FIGURE_WIDTH: usize = 14;
+/// Columns of an agent's cells: icon and time, tools, tokens, cost.
 const CELLS: [usize; 4] = [10, 6, 7, 8];
-/// From which width on the cost is shown.
+/// From this width on, the cost is shown.
 const WITH_COST: usize = 96;
-/// Columns of the names in front, at least and at most.
+/// Least and most columns of names.
 const NAME: std::ops::RangeInclusive<usize> = 20..=70;
 
-/// Returns the comparison as a table: what both sessions are, figures with `B − A`, agents, tools. A pair that rests on a guess is
-/// marked `~`, what no source tells `—`.
+/// Renders the comparison as tables: sessions, figures with `B - A`, agents, tools. `~` marks a guessed pair, `—` an unknown
+/// value.
 pub fn render_comparison(comparison: &Comparison, style: &Style) -> String {
     let mut out = String::new();
-    let name = style.width.saturating_sub(3 * FIGURE).clamp(*NAME.start(), 30);
+    let name = style.width.saturating_sub(3 * FIGURE_WIDTH).clamp(*NAME.start(), 30);
     figures(&mut out, comparison, name, style);
     agents(&mut out, &comparison.agents, style);
     tools(&mut out, &comparison.tools, name, style);
     out
 }
 
-/// A line of figures: its name, both values, and the difference where it is one.
-struct Figure {
+/// A table row: name, both values, and their difference if numeric.
+struct ComparisonRow {
     name: &'static str,
     values: [(Option<Ink>, String); 2],
     difference: String,
 }
 
-impl Figure {
+impl ComparisonRow {
     fn words(name: &'static str, values: [String; 2]) -> Self {
         Self { name, values: values.map(|value| (None, value)), difference: String::new() }
     }
 
-    /// Counts; nothing where both are 0 and the figure says so only by being there.
+    /// A row of counts.
     fn counts(name: &'static str, values: [u32; 2]) -> Self {
         let [a, b] = values.map(i64::from);
         let difference = signed(b - a, |span| span.to_string());
         Self { difference, ..Self::words(name, values.map(|count| count.to_string())) }
     }
 
-    /// Amounts that may be unknown.
+    /// A row of amounts that may be unknown.
     fn amounts(
         name: &'static str,
         values: [Option<i64>; 2],
@@ -55,18 +55,18 @@ impl Figure {
         say: impl Fn(usize, i64) -> String,
     ) -> Self {
         let unknown = style.glyphs().unknown;
-        let told = |at: usize, value: Option<i64>| value.map_or_else(|| unknown.to_owned(), |it| say(at, it));
+        let text = |at: usize, value: Option<i64>| value.map_or_else(|| unknown.to_owned(), |it| say(at, it));
         let [a, b] = values;
         let difference = match (a, b) {
-            // What the difference of a lower bound is is not known; its sign and size are shown as those of the bounds.
+            // With lower bounds the true difference is unknown: that of the bounds is shown.
             (Some(a), Some(b)) => signed(b.saturating_sub(a), |span| say(2, span)),
             _ => String::new(),
         };
-        Self { difference, ..Self::words(name, [told(0, a), told(1, b)]) }
+        Self { difference, ..Self::words(name, [text(0, a), text(1, b)]) }
     }
 }
 
-/// Says a difference with its sign; nothing where there is none.
+/// Formats a difference with its sign; empty for 0.
 fn signed(span: i64, say: impl Fn(i64) -> String) -> String {
     match span {
         0 => String::new(),
@@ -77,14 +77,14 @@ fn signed(span: i64, say: impl Fn(i64) -> String) -> String {
 
 fn figures(out: &mut String, comparison: &Comparison, name: usize, style: &Style) {
     let sides = [&comparison.a, &comparison.b];
-    let ends = [name + FIGURE, name + 2 * FIGURE, name + 3 * FIGURE];
-    let mut head = Line::default();
+    let ends = [name + FIGURE_WIDTH, name + 2 * FIGURE_WIDTH, name + 3 * FIGURE_WIDTH];
+    let mut head = StyledLine::default();
     for (end, word) in ends.into_iter().zip(["A", "B", "B - A"]) {
         head.end_at(end, Some(Ink::Done), word);
     }
     head.write(out, style);
     for figure in both(sides, style) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(&text::pad(figure.name, name));
         for (end, (ink, value)) in ends.into_iter().zip(figure.values) {
             line.end_at(end, ink, &value);
@@ -94,25 +94,25 @@ fn figures(out: &mut String, comparison: &Comparison, name: usize, style: &Style
     }
 }
 
-/// All figures of both.
-fn both(sides: [&Side; 2], style: &Style) -> Vec<Figure> {
+/// All figures of both sessions.
+fn both(sides: [&Side; 2], style: &Style) -> Vec<ComparisonRow> {
     let unknown = || style.glyphs().unknown.to_owned();
-    let word = |word: Option<&str>| word.map_or_else(unknown, |word| style.one_line(word, FIGURE - 1));
+    let word = |word: Option<&str>| word.map_or_else(unknown, |word| style.one_line(word, FIGURE_WIDTH - 1));
     let short = |side: &Side| {
         let head: String = side.session.id.chars().take(SHORT_ID).collect();
         style.one_line(&head, SHORT_ID)
     };
     let mut all = vec![
-        Figure::words("session", sides.map(short)),
-        Figure::words("version", sides.map(|side| word(side.session.harness_version.as_deref()))),
-        Figure {
+        ComparisonRow::words("session", sides.map(short)),
+        ComparisonRow::words("version", sides.map(|side| word(side.session.harness_version.as_deref()))),
+        ComparisonRow {
             name: "main",
             values: sides
                 .map(|side| (side.status.map(Ink::of_status), word(side.status.map(AgentStatus::as_str)))),
             difference: String::new(),
         },
     ];
-    let count = |name, of: fn(&Side) -> u32| Figure::counts(name, sides.map(of));
+    let count = |name, of: fn(&Side) -> u32| ComparisonRow::counts(name, sides.map(of));
     let mut counts = vec![
         count("agents", |side| side.summary.agents),
         count("  running", |side| side.summary.running + side.summary.pending),
@@ -125,7 +125,7 @@ fn both(sides: [&Side; 2], style: &Style) -> Vec<Figure> {
         count("  errors", |side| side.summary.tool_errors),
         count("  denied", |side| side.summary.tools_denied),
     ];
-    // A part that neither has is no news.
+    // Sub-counts that are 0 in both are omitted.
     counts.retain(|figure| !figure.name.starts_with(' ') || figure.values.iter().any(|(_, it)| it != "0"));
     all.extend(counts);
     let usages = sides.map(|side| side.summary.usage);
@@ -133,7 +133,7 @@ fn both(sides: [&Side; 2], style: &Style) -> Vec<Figure> {
     let tokens = |name, of: fn(&Usage) -> u64| {
         let floors = usages.map(|usage| usage.is_some_and(|usage| usage.floor));
         let values = usages.map(|usage| usage.map(|usage| i64::try_from(of(&usage)).unwrap_or(i64::MAX)));
-        Figure::amounts(name, values, style, |at, count| {
+        ComparisonRow::amounts(name, values, style, |at, count| {
             style.tokens(count.unsigned_abs(), is_floor(at, floors))
         })
     };
@@ -141,9 +141,11 @@ fn both(sides: [&Side; 2], style: &Style) -> Vec<Figure> {
     all.push(tokens("  out", |usage| usage.output_tokens));
     let floors = sides.map(|side| side.summary.cost_floor);
     let costs = sides.map(|side| side.summary.cost_micro_usd);
-    all.push(Figure::amounts("cost", costs, style, |at, cost| style.money(cost, is_floor(at, floors))));
+    all.push(ComparisonRow::amounts("cost", costs, style, |at, cost| {
+        style.money(cost, is_floor(at, floors))
+    }));
     let time = |name, of: fn(&Side) -> Option<i64>| {
-        Figure::amounts(name, sides.map(of), style, |_, span| text::duration(Some(span)))
+        ComparisonRow::amounts(name, sides.map(of), style, |_, span| text::duration(Some(span)))
     };
     all.push(time("wall time", |side| side.summary.wall_ms));
     all.push(time("agent time", |side| side.summary.agent_ms));
@@ -155,7 +157,7 @@ fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
     let side: usize = cells.iter().sum();
     let name = style.width.saturating_sub(2 * side).clamp(*NAME.start(), *NAME.end());
     out.push('\n');
-    let mut head = Line::default();
+    let mut head = StyledLine::default();
     head.paint(Ink::Done, &text::pad("agents", name));
     for at in 0..2 {
         let mut end = name + at * side;
@@ -170,7 +172,7 @@ fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
         let Some(one) = pair.a.as_ref().or(pair.b.as_ref()) else { continue };
         let mark = if pair.likeness == Some(Likeness::Type) { "~" } else { "" };
         let indent = " ".repeat((pair.depth as usize * 2).min(name / 2));
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(&indent);
         let room = name - 1 - indent.len();
         line.push(&text::pad(&style.one_line(&format!("{mark}{}", one.title), room), room + 1));
@@ -181,8 +183,8 @@ fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
     }
 }
 
-/// Writes what is told of one session's agent.
-fn cell(line: &mut Line, compared: Option<&Compared>, from: usize, cells: &[usize], style: &Style) {
+/// Writes the cells of one agent.
+fn cell(line: &mut StyledLine, compared: Option<&Compared>, from: usize, cells: &[usize], style: &Style) {
     let glyphs = style.glyphs();
     let Some(agent) = compared else {
         return line.end_at(from + CELLS[0], Some(Ink::Done), glyphs.unknown);
@@ -205,9 +207,9 @@ fn tools(out: &mut String, tools: &[ToolPair], name: usize, style: &Style) {
     if tools.is_empty() {
         return;
     }
-    let ends = [name + FIGURE, name + 2 * FIGURE, name + 3 * FIGURE];
+    let ends = [name + FIGURE_WIDTH, name + 2 * FIGURE_WIDTH, name + 3 * FIGURE_WIDTH];
     out.push('\n');
-    let mut head = Line::default();
+    let mut head = StyledLine::default();
     head.paint(Ink::Done, "tools");
     for (end, word) in ends.into_iter().zip(["A", "B", "B - A"]) {
         head.end_at(end, Some(Ink::Done), word);
@@ -220,7 +222,7 @@ fn tools(out: &mut String, tools: &[ToolPair], name: usize, style: &Style) {
         format!("{}{}", bad.collect::<String>(), calls.calls)
     };
     for tool in tools {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(&text::pad(&style.one_line(&tool.name, name - 1), name));
         for (end, calls) in ends.into_iter().zip([&tool.a, &tool.b]) {
             let ink = (calls.errors > 0).then_some(Ink::Failed);

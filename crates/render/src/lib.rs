@@ -1,7 +1,7 @@
-//! Rows and events as terminal text: trees, blocks, summaries, and the small words they are made of.
+//! Renders rows and events as terminal text: trees, event blocks, tables, summaries, timelines.
 //!
-//! Pure functions: no clock, no file, no terminal is read here. `now`, width, colour and the offset from UTC
-//! are inputs. Every text that comes from an agent goes through [`safe`] before it is printed.
+//! Pure functions: no clock, file or terminal is read. `now`, width, colour and UTC offset are inputs. All text of agents is
+//! sanitised by [`safe`].
 
 pub mod blocks;
 pub mod breakdown;
@@ -20,7 +20,7 @@ mod sample;
 
 pub use blocks::{BlockOptions, Blocks};
 pub use comparison::render_comparison;
-pub use rows::{Row, chosen_rows, rows};
+pub use rows::{TreeRow, chosen_rows, rows};
 pub use style::{Charset, Ink, Style};
 pub use summary::render_summary;
 pub use timeline::{Timeline, timeline};

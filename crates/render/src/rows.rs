@@ -1,38 +1,37 @@
-//! The rows of a tree: order, depth and guides, computed once for every face that draws them.
+//! Rows of a drawn tree: order, depth and guides, shared by all user interfaces.
 //!
-//! Pre-order and depth are all that is used, in two passes without recursion: a chain of any depth and a
-//! tree of any breadth take linear time.
+//! Derived from pre-order and depth in two passes without recursion: linear time for any depth and breadth.
 
 use subscope_model::{Agent, AgentId, Tree};
 
 use crate::{style::Glyphs, text};
 
-/// Levels whose guides a row remembers; deeper ones are never drawn, see [`Row::lead`].
+/// Levels stored in a row's guide bits; deeper ones are never drawn, see [`Row::lead`].
 const GUIDE_LEVELS: usize = 63;
 
-/// Levels that the number of a depth that is not drawn takes the place of.
+/// Levels replaced by the number of a depth that is not drawn.
 const DEEP_LEVELS: usize = 3;
 
-/// One agent's place in the drawn tree.
+/// An agent's position in the drawn tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct TreeRow {
     /// The agent's index in [`Tree::agents`].
     pub agent: usize,
     /// Levels below the first row.
     pub depth: usize,
-    /// Whether no sibling comes after it.
+    /// Whether it is the last of its siblings.
     pub is_last: bool,
-    /// Whether a child comes below it.
+    /// Whether it has children.
     pub has_children: bool,
-    /// How many agents below it are hidden.
+    /// Number of agents hidden below it.
     pub folded: usize,
-    /// Bit n: the ancestor at depth n has siblings still to come.
+    /// Bit n: the ancestor at depth n has later siblings.
     guides: u64,
 }
 
-/// Returns the rows of the whole tree, or of one agent and everything below it (none where that agent does
-/// not exist). A depth that its neighbours make impossible is put right.
-pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<Row> {
+/// Returns the rows of the whole tree, or of an agent's subtree (empty if the agent does not exist). Impossible depths are
+/// clamped.
+pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<TreeRow> {
     let first = match under {
         None => 0,
         Some(id) => match tree.agents.iter().position(|agent| agent.id == *id) {
@@ -40,7 +39,7 @@ pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<Row> {
             None => return Vec::new(),
         },
     };
-    let mut rows: Vec<Row> = Vec::with_capacity(tree.agents.len() - first.min(tree.agents.len()));
+    let mut rows: Vec<TreeRow> = Vec::with_capacity(tree.agents.len() - first.min(tree.agents.len()));
     let base = tree.agents.get(first).map_or(0, |agent| agent.depth);
     for (agent, row) in tree.agents.iter().enumerate().skip(first) {
         let depth = match rows.last() {
@@ -48,29 +47,29 @@ pub fn rows(tree: &Tree, under: Option<&AgentId>) -> Vec<Row> {
             Some(_) if under.is_some() && row.depth <= base => break,
             Some(above) => (row.depth.saturating_sub(base) as usize).clamp(1, above.depth + 1),
         };
-        rows.push(Row::new(agent, depth));
+        rows.push(TreeRow::new(agent, depth));
     }
     link(&mut rows);
     rows
 }
 
-/// Returns the rows of agents in this pre-order of [`Tree::agents`]' indices: those that are shown with all above them, and
-/// none below one that is folded.
+/// Returns the rows of shown agents and their ancestors, without those below folded agents. `order` is a pre-order of indices of
+/// [`Tree::agents`].
 pub fn chosen_rows(
     tree: &Tree,
     order: &[usize],
     is_shown: &dyn Fn(&Agent) -> bool,
     is_folded: &dyn Fn(&Agent) -> bool,
-) -> Vec<Row> {
-    let mut all: Vec<Row> = Vec::with_capacity(order.len());
+) -> Vec<TreeRow> {
+    let mut all: Vec<TreeRow> = Vec::with_capacity(order.len());
     for at in order {
         let Some(agent) = tree.agents.get(*at) else { continue };
         let depth = all.last().map_or(0, |above| (agent.depth as usize).clamp(1, above.depth + 1));
-        all.push(Row::new(*at, depth));
+        all.push(TreeRow::new(*at, depth));
     }
-    // From the last row up: whoever has somebody below it that is shown, is shown.
+    // From the last row up: an ancestor of a shown agent is shown.
     let mut needed_above = 0;
-    let mut kept: Vec<Row> = Vec::with_capacity(all.len());
+    let mut kept: Vec<TreeRow> = Vec::with_capacity(all.len());
     for row in all.into_iter().rev() {
         let is_needed = row.depth < needed_above;
         if is_needed || is_shown(&tree.agents[row.agent]) {
@@ -78,7 +77,7 @@ pub fn chosen_rows(
             kept.push(row);
         }
     }
-    let mut rows: Vec<Row> = Vec::with_capacity(kept.len());
+    let mut rows: Vec<TreeRow> = Vec::with_capacity(kept.len());
     let mut folded: Option<usize> = None;
     for row in kept.into_iter().rev() {
         match (folded, rows.last_mut()) {
@@ -93,9 +92,9 @@ pub fn chosen_rows(
     rows
 }
 
-/// Says of each row what its neighbours tell: whether it is the last of its siblings, and which guides pass it.
-fn link(rows: &mut [Row]) {
-    // From the last row up: what comes below a row is known when it is reached.
+/// Computes `is_last`, `has_children` and the guides of each row.
+fn link(rows: &mut [TreeRow]) {
+    // From the last row up, so that later rows are known.
     let (mut open, mut guides): (Vec<bool>, u64) = (Vec::new(), 0);
     for row in rows.iter_mut().rev() {
         row.has_children = open.len() > row.depth + 1;
@@ -110,23 +109,23 @@ fn link(rows: &mut [Row]) {
     }
 }
 
-/// Returns how many levels are drawn at a width: a third of it, so that text remains.
+/// Returns the number of levels drawn at a width: two columns each, at most a third of the width.
 pub fn drawn_levels(width: usize) -> usize {
     (width / 6).clamp(DEEP_LEVELS + 2, 24)
 }
 
-impl Row {
+impl TreeRow {
     fn new(agent: usize, depth: usize) -> Self {
         Self { agent, depth, is_last: true, has_children: false, folded: 0, guides: 0 }
     }
 
-    /// Puts the row at the left, as if nothing stood above or below it.
+    /// Makes the row a root without children, for flat lists.
     pub fn stand_alone(&mut self) {
         *self = Self::new(self.agent, 0);
     }
 
-    /// Returns what stands before the agent's icon: two columns a level, up to `levels`. A deeper row shows
-    /// its depth as a number (`⋯12`) in place of the innermost guides.
+    /// Returns the guides before the agent's icon: two columns per level, up to `levels`. A deeper row shows its depth as a number
+    /// (`⋯12`) in place of the innermost guides.
     pub fn lead(&self, levels: usize, glyphs: &Glyphs) -> String {
         if self.depth == 0 {
             return String::new();
@@ -140,8 +139,7 @@ impl Row {
         lead
     }
 
-    /// Returns what stands before a line of details below the agent's row; such a line begins under the
-    /// agent's first word.
+    /// Returns the guides of a detail line below the agent's row, aligned with the agent's first word.
     pub fn lead_below(&self, levels: usize, glyphs: &Glyphs) -> String {
         let pipe = |shown: bool| if shown { glyphs.pipe } else { "  " };
         let mut lead = self.outer_guides(levels, glyphs);

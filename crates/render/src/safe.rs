@@ -1,29 +1,27 @@
-//! Terminal safety: text of agents is made harmless by making what is dangerous in it visible.
+//! Sanitises agents' text for terminals: replaces dangerous characters with visible ones.
 //!
-//! Control characters (ESC, OSC, NUL, DEL, C1), bidirectional marks, zero-width and tag characters, and line
-//! separators never pass through; an image of them does (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`).
-//! Nothing is dropped, so what an agent tried stays readable.
+//! Control characters (ESC, OSC, NUL, DEL, C1), bidirectional marks, zero-width and tag characters, and line separators are
+//! replaced (`␛`, `⟨U+202E⟩`, in ASCII `<ESC>`, `<U+202E>`). Nothing is dropped, so an attack stays readable.
 
 use unicode_width::UnicodeWidthChar;
 
 use crate::style::Charset;
 
-/// How many zero-width characters may follow one another. Real scripts stack two or three marks; a pile of
-/// thousands on one letter paints over other lines and has no width that could be cut.
+/// Most zero-width characters in a row. Real scripts stack two or three marks; thousands on one letter paint over other lines and
+/// have no width by which they could be truncated.
 const MAX_STACKED_MARKS: usize = 8;
 
 /// Columns between tab stops in multi-line text.
 const TAB_STOP: usize = 4;
 
-/// The names of the C0 controls, for ASCII.
+/// Names of the C0 controls, for ASCII output.
 const CONTROL_NAMES: [&str; 32] = [
     "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "TAB", "LF", "VT", "FF", "CR", "SO", "SI",
     "DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS",
     "US",
 ];
 
-/// Returns the text as one safe line: each run of blanks, tabs and line ends is one space, none stands at
-/// either end, and every dangerous character is visible.
+/// Sanitises a text to one line: collapses blanks, tabs and line ends to one space, trims, and replaces dangerous characters.
 pub fn line(text: &str, charset: Charset) -> String {
     let mut out = Visible::new(text.len(), charset);
     let mut gap = false;
@@ -40,8 +38,7 @@ pub fn line(text: &str, charset: Charset) -> String {
     out.text
 }
 
-/// Returns the text as safe lines: `\n` stays, `\r\n` becomes `\n`, a tab becomes spaces up to the next stop,
-/// and every dangerous character is visible.
+/// Sanitises a multi-line text: keeps `\n`, converts `\r\n` to `\n` and tabs to spaces, and replaces dangerous characters.
 pub fn lines(text: &str, charset: Charset) -> String {
     let mut out = Visible::new(text.len(), charset);
     let mut column = 0;
@@ -68,7 +65,7 @@ pub fn lines(text: &str, charset: Charset) -> String {
     out.text
 }
 
-/// Collects characters, dangerous ones as their images.
+/// Collects characters, replacing dangerous ones.
 struct Visible {
     text: String,
     charset: Charset,
@@ -106,9 +103,8 @@ impl Visible {
     }
 }
 
-/// Whether a character acts on a terminal or on its reader without being seen: the controls, the line
-/// separators, and the default-ignorable characters of Unicode (`DerivedCoreProperties.txt`), but for the two
-/// variation selectors (U+FE0E, U+FE0F) that ordinary emoji carry.
+/// Whether a character is invisible but affects a terminal or its reader: controls, line separators, and the default-ignorable
+/// characters of Unicode (`DerivedCoreProperties.txt`), except the variation selectors U+FE0E and U+FE0F of ordinary emoji.
 pub fn is_hidden(character: char) -> bool {
     if character.is_control() {
         return true;

@@ -1,22 +1,22 @@
-//! Trees made by hand for the tests of this crate.
+//! Handmade trees for unit tests.
 
 use subscope_model::{
     Agent, AgentId, AgentStatus, Basis, Flag, Liveness, LivenessKind, Millis, Problem, Session, SessionId,
     Subtree, Summary, TREE_SCHEMA, ToolCall, ToolStatus, Tree, Usage,
 };
 
-/// When the sample session began: 2026-11-21T12:39:00Z.
+/// Start of the sample session: 2026-11-21T12:39:00Z.
 pub(crate) const START: Millis = 1_795_264_740_000;
 
-/// The time it is in the sample: 2 m 14 s later.
+/// Current time in the sample: 2 m 14 s later.
 pub(crate) const NOW: Millis = START + 134_000;
 
-/// An agent of which nothing is known but that it ended.
+/// A completed agent without further data.
 pub(crate) fn agent(id: &str, depth: u32) -> Agent {
     Agent::unknown(AgentId::from(id), depth, AgentStatus::Completed)
 }
 
-/// A tree whose agents have these depths and nothing else.
+/// A tree of completed agents with these depths.
 pub(crate) fn tree_of_depths(depths: &[u32]) -> Tree {
     let id = |at: usize| if at == 0 { "root".to_owned() } else { format!("agent-{at}") };
     let agents = depths.iter().enumerate().map(|(at, depth)| agent(&id(at), *depth)).collect();
@@ -43,7 +43,7 @@ fn tree(agents: Vec<Agent>) -> Tree {
     }
 }
 
-/// A call, its start in milliseconds after that of the session, and its span if it ended.
+/// A call; start in milliseconds after the session's, duration if it has ended.
 pub(crate) fn call(
     name: &str,
     detail: &str,
@@ -75,7 +75,7 @@ fn live(kind: LivenessKind, name: Option<&str>, for_ms: i64) -> Option<Liveness>
     })
 }
 
-/// An agent with the figures that the sample's rows differ in.
+/// An agent with the fields that differ between the sample's rows.
 fn row(
     id: &str,
     depth: u32,
@@ -100,8 +100,8 @@ fn row(
     }
 }
 
-/// A live session with every kind of row: running, asking, stalled, failed, stopped, lost, nested, orphan,
-/// guessed, wide and hostile.
+/// A live session with every kind of row: running, waiting for permission, stalled, failed, stopped, lost, nested, orphan, guessed,
+/// wide and hostile.
 pub(crate) fn session() -> Tree {
     use AgentStatus::{Failed, Lost, Stopped};
     use ToolStatus::{Denied, Error, Ok, Open};

@@ -1,50 +1,49 @@
-//! How output looks: colours that mean a state and nothing else, the two sets of glyphs, and lines that are
-//! cut before they are painted.
+//! Style of output: colours by status, two glyph sets, and lines truncated by display width.
 
 use subscope_model::{Agent, AgentStatus, Flag, LivenessKind};
 
 use crate::text;
 
-/// How output is to look.
+/// Style options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether colours are used. Text reads the same without them.
+    /// Use colours. The text is the same without them.
     pub color: bool,
-    /// Whether everything this crate draws itself is ASCII.
+    /// Draw only ASCII, apart from agents' text.
     pub ascii: bool,
     /// Columns of the terminal.
     pub width: usize,
 }
 
 impl Style {
-    /// Returns the set of glyphs in use.
+    /// Returns the character set.
     pub fn charset(&self) -> Charset {
         if self.ascii { Charset::Ascii } else { Charset::Unicode }
     }
 
-    /// Returns the glyphs in use.
+    /// Returns the glyphs of the character set.
     pub fn glyphs(&self) -> &'static Glyphs {
         self.charset().glyphs()
     }
 
-    /// Returns an agent's text as one safe line of at most `width` columns.
+    /// Sanitises an agent's text to one line of at most `width` columns.
     pub fn one_line(&self, text: &str, width: usize) -> String {
         text::one_line(text, width, self.charset())
     }
 
-    /// Returns a figure of money; `≥` before a floor.
+    /// Formats an amount of money; `≥` marks a lower bound.
     pub fn money(&self, micro_usd: i64, floor: bool) -> String {
         let amount = text::money(micro_usd, floor);
         if self.ascii { amount.replace('≥', self.glyphs().floor) } else { amount }
     }
 
-    /// Returns a figure of tokens; `≥` before a floor.
+    /// Formats a token count; `≥` marks a lower bound.
     pub fn tokens(&self, count: u64, floor: bool) -> String {
         format!("{}{}", if floor { self.glyphs().floor } else { "" }, text::tokens(count))
     }
 }
 
-/// The set of characters for what this crate draws itself. Letters of agents' text stay as they are in both.
+/// Character set of this crate's own symbols. Agents' text keeps its letters in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
     /// Box drawing, arrows, symbols.
@@ -68,51 +67,51 @@ impl Charset {
 pub struct Glyphs {
     /// A running agent.
     pub running: &'static str,
-    /// A completed agent, a call that went well.
+    /// A completed agent, a successful call.
     pub completed: &'static str,
-    /// A failed agent, a call that failed.
+    /// A failed agent or call.
     pub failed: &'static str,
     /// A stopped agent.
     pub stopped: &'static str,
-    /// A lost agent, a call whose end was never seen.
+    /// A lost agent, a call without an end.
     pub lost: &'static str,
     /// Any other agent.
     pub other: &'static str,
     /// A denied call.
     pub denied: &'static str,
-    /// Something going on.
+    /// A current activity.
     pub current: &'static str,
-    /// An agent starts.
+    /// The start of an agent.
     pub start: &'static str,
-    /// A call goes out.
+    /// A tool call.
     pub call: &'static str,
-    /// A result comes back.
+    /// A tool result.
     pub result: &'static str,
-    /// Somebody says something.
+    /// A message.
     pub says: &'static str,
-    /// Before and after an agent's own words.
+    /// Opening and closing quotation mark.
     pub quotes: [&'static str; 2],
-    /// Between parts of a line.
+    /// Separator of parts of a line.
     pub dot: &'static str,
-    /// Text was cut.
+    /// Truncated text.
     pub ellipsis: &'static str,
-    /// A figure is a lower bound.
+    /// A lower bound.
     pub floor: &'static str,
-    /// A figure is unknown.
+    /// An unknown value.
     pub unknown: &'static str,
-    /// Times, as in 3.2×.
+    /// Multiplication sign, as in 3.2×.
     pub times: &'static str,
-    /// Before a depth that is not drawn.
+    /// Before the number of a depth that is not drawn.
     pub deep: &'static str,
-    /// A guide to a row that has siblings below.
+    /// Guide to a row with later siblings.
     pub branch: &'static str,
-    /// A guide to the last of its siblings.
+    /// Guide to the last sibling.
     pub corner: &'static str,
-    /// A guide that passes by.
+    /// Guide past a row.
     pub pipe: &'static str,
 }
 
-/// What terminals with Unicode get.
+/// Glyphs of [`Charset::Unicode`].
 static UNICODE: Glyphs = Glyphs {
     running: "◐",
     completed: "✓",
@@ -138,7 +137,7 @@ static UNICODE: Glyphs = Glyphs {
     pipe: "│ ",
 };
 
-/// What all others get.
+/// Glyphs of [`Charset::Ascii`].
 static ASCII: Glyphs = Glyphs {
     running: "*",
     completed: "+",
@@ -178,25 +177,25 @@ impl Glyphs {
     }
 }
 
-/// A colour, named by the state it means. Closed: no other SGR sequence is ever written.
+/// A colour, named by the status it means. No other SGR sequence is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// At work: cyan.
+    /// Running: cyan.
     Running,
-    /// Over and no longer of interest: dim.
+    /// Ended, secondary: dim.
     Done,
     /// Failed: red.
     Failed,
-    /// Stalled, lost, or in trouble: amber.
+    /// Stalled, lost or flagged: amber.
     Stalled,
-    /// Waits for a person: magenta.
+    /// Waiting for a person: magenta.
     Waiting,
-    /// What the rest is about, in no state: bold.
+    /// Emphasis without a status: bold.
     Strong,
 }
 
 impl Ink {
-    /// Returns the colour of an agent's state.
+    /// Returns the colour of an agent's status, flags and liveness.
     pub fn of(agent: &Agent) -> Self {
         let asks = agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
         match agent.status {
@@ -228,14 +227,14 @@ impl Ink {
     }
 }
 
-/// A line in the making: parts with their colours. Its parts have to be safe already.
+/// A line of coloured parts. The parts must be sanitised.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct StyledLine {
     parts: Vec<(Option<Ink>, String)>,
     width: usize,
 }
 
-impl Line {
+impl StyledLine {
     /// Appends text without a colour.
     pub fn push(&mut self, text: &str) {
         self.add(None, text);
@@ -258,24 +257,24 @@ impl Line {
         }
     }
 
-    /// Appends spaces so that the next text ends `columns` from the line's begin.
+    /// Appends a text right-aligned to end at column `columns`.
     pub fn end_at(&mut self, columns: usize, ink: Option<Ink>, text: &str) {
         let spaces = columns.saturating_sub(self.width + text::width(text));
         self.push(&" ".repeat(spaces));
         self.add(ink, text);
     }
 
-    /// Returns how many columns the line takes.
+    /// Returns the display width in columns.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Returns its parts in order, each with its colour, if any.
+    /// Returns the parts in order with their colours.
     pub fn parts(&self) -> impl Iterator<Item = (Option<Ink>, &str)> {
         self.parts.iter().map(|(ink, part)| (*ink, part.as_str()))
     }
 
-    /// Returns the line, cut with `mark` where it is wider than `room` columns.
+    /// Truncates the line to `room` columns, ending in `mark` if it was wider.
     #[must_use]
     pub fn fit(self, mut room: usize, mark: &str) -> Self {
         if self.width <= room {
@@ -283,7 +282,7 @@ impl Line {
         }
         let mut line = Self::default();
         for (ink, part) in self.parts {
-            // One column more than there is for a part that is followed by others: then the cut is marked.
+            // The mark is appended before truncating, so that a cut between two parts is marked, too.
             let columns = text::width(&part);
             let keeps = columns + text::width(mark) <= room;
             line.add(
@@ -298,7 +297,7 @@ impl Line {
         line
     }
 
-    /// Writes the line, cut to the style's width, without trailing blanks, and its newline.
+    /// Writes the line, truncated to the style's width, without trailing blanks, and a newline.
     pub fn write(self, out: &mut String, style: &Style) {
         let start = out.len();
         for (ink, part) in self.fit(style.width, style.glyphs().ellipsis).parts {
@@ -317,7 +316,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    fn written(line: Line, color: bool, width: usize) -> String {
+    fn written(line: StyledLine, color: bool, width: usize) -> String {
         let mut out = String::new();
         line.write(&mut out, &Style { color, ascii: false, width });
         out
@@ -325,7 +324,7 @@ mod tests {
 
     #[test]
     fn write_line_cuts_by_width_and_not_by_colour() {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.paint(Ink::Failed, "ab");
         line.push("cdef ");
         assert_eq!(written(line.clone(), false, 80), "abcdef\n");

@@ -1,41 +1,41 @@
-//! The figures of a whole session, and what of its sources could not be understood.
+//! Renders a session's totals and problems.
 
 use subscope_model::{AgentStatus, MicroUsd, Problem, Summary, Tree, Usage};
 
 use crate::{
-    rows::Row,
-    style::{Ink, Line, Style},
+    rows::TreeRow,
+    style::{Ink, Style, StyledLine},
     text,
 };
 
-/// How many problems are shown; the rest are counted.
+/// Most problems listed; the rest are counted.
 const SHOWN_PROBLEMS: usize = 3;
 
-/// Columns of the names in front.
+/// Columns of the names.
 const NAME_WIDTH: usize = 10;
 
-/// Returns the figures of the session, each line ending in a newline: subagents by state, tools, tokens and
-/// cost, times, then the first problems.
+/// Renders the session's totals, each line ending in a newline: subagents by status, tools, tokens and cost, times, then the first
+/// problems.
 pub fn render_summary(tree: &Tree, style: &Style) -> String {
-    written(summary_lines(tree, style), style)
+    join_lines(summary_lines(tree, style), style)
 }
 
-/// Returns the figures of the session as lines.
-pub fn summary_lines(tree: &Tree, style: &Style) -> Vec<Line> {
+/// Renders the session's totals as lines.
+pub fn summary_lines(tree: &Tree, style: &Style) -> Vec<StyledLine> {
     let mut out = Vec::new();
     write_figures(&mut out, &tree.summary, style);
     write_problems(&mut out, &tree.problems, style);
     out
 }
 
-fn written(lines: Vec<Line>, style: &Style) -> String {
+fn join_lines(lines: Vec<StyledLine>, style: &Style) -> String {
     let mut out = String::new();
     lines.into_iter().for_each(|line| line.write(&mut out, style));
     out
 }
 
-/// Returns the figures of one agent and everything below it. Problems belong to the session and are left out.
-pub(crate) fn of_rows(tree: &Tree, rows: &[Row], top: usize, style: &Style) -> String {
+/// Renders the totals of an agent's subtree, without problems, which belong to the session.
+pub(crate) fn of_rows(tree: &Tree, rows: &[TreeRow], top: usize, style: &Style) -> String {
     let mut summary = Summary::default();
     for row in rows {
         let agent = &tree.agents[row.agent];
@@ -64,10 +64,10 @@ pub(crate) fn of_rows(tree: &Tree, rows: &[Row], top: usize, style: &Style) -> S
     summary.agent_ms = subtree.agent_ms;
     let mut out = Vec::new();
     write_figures(&mut out, &summary, style);
-    written(out, style)
+    join_lines(out, style)
 }
 
-fn write_figures(out: &mut Vec<Line>, summary: &Summary, style: &Style) {
+fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, style: &Style) {
     let states = [
         (summary.running, AgentStatus::Running),
         (summary.pending, AgentStatus::Pending),
@@ -97,9 +97,9 @@ fn write_figures(out: &mut Vec<Line>, summary: &Summary, style: &Style) {
     write_parts(out, "time", times(summary, style), style);
 }
 
-type Part = (Option<Ink>, String);
+type StyledPart = (Option<Ink>, String);
 
-fn spent(summary: &Summary, style: &Style) -> Vec<Part> {
+fn spent(summary: &Summary, style: &Style) -> Vec<StyledPart> {
     let usage = |usage: Usage| style.tokens(usage.total_tokens, usage.floor);
     let money = |cost: MicroUsd| style.money(cost, summary.cost_floor);
     let mut parts = Vec::new();
@@ -114,13 +114,13 @@ fn spent(summary: &Summary, style: &Style) -> Vec<Part> {
     parts
 }
 
-fn times(summary: &Summary, style: &Style) -> Vec<Part> {
+fn times(summary: &Summary, style: &Style) -> Vec<StyledPart> {
     let mut parts = Vec::new();
     parts.extend(summary.wall_ms.map(|wall| (None, format!("wall {}", text::duration(Some(wall))))));
     parts.extend(summary.agent_ms.map(|sum| (None, format!("agents {}", text::duration(Some(sum))))));
     if let (Some(wall @ 1..), Some(sum @ 1..)) = (summary.wall_ms, summary.agent_ms) {
         let tenths = sum.saturating_mul(10) / wall;
-        // Agents that ran one after the other need no figure.
+        // Not shown for sequential agents.
         if tenths > 10 {
             parts.push((None, format!("parallel {}.{}{}", tenths / 10, tenths % 10, style.glyphs().times)));
         }
@@ -132,10 +132,10 @@ fn count(count: u32, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Writes parts after their name, on as many lines as they need; nothing where there are none.
-fn write_parts(out: &mut Vec<Line>, name: &str, parts: Vec<Part>, style: &Style) {
+/// Appends a name and parts, wrapped to the width; nothing without parts.
+fn write_parts(out: &mut Vec<StyledLine>, name: &str, parts: Vec<StyledPart>, style: &Style) {
     let dot = format!(" {} ", style.glyphs().dot);
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     for (at, (ink, part)) in parts.into_iter().enumerate() {
         let needed = text::width(&dot) + text::width(&part);
         if at == 0 {
@@ -153,18 +153,18 @@ fn write_parts(out: &mut Vec<Line>, name: &str, parts: Vec<Part>, style: &Style)
     }
 }
 
-fn write_problems(out: &mut Vec<Line>, problems: &[Problem], style: &Style) {
+fn write_problems(out: &mut Vec<StyledLine>, problems: &[Problem], style: &Style) {
     if problems.is_empty() {
         return;
     }
     for (at, problem) in problems.iter().take(SHOWN_PROBLEMS).enumerate() {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(&text::pad(if at == 0 { "problems" } else { "" }, NAME_WIDTH));
         line.paint(Ink::Stalled, &style.one_line(&format!("{}: {}", problem.at, problem.what), style.width));
         out.push(line);
     }
     if let more @ 1.. = problems.len().saturating_sub(SHOWN_PROBLEMS) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(&text::pad("", NAME_WIDTH));
         line.paint(Ink::Stalled, &format!("and {more} more of {}", problems.len()));
         out.push(line);

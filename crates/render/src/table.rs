@@ -1,24 +1,24 @@
-//! What is shown of many sessions: the list, the figures, and what a search found.
+//! Tables over many sessions: list, statistics, status line, search hits.
 
 use subscope_model::{AgentStatus, Millis, SessionRow, SessionStatus, Stats, StatsRow, Status};
 
 use crate::{
-    style::{Ink, Line, Style},
+    style::{Ink, Style, StyledLine},
     text,
 };
 
-/// Columns of the short id in front of a session's line: enough to tell sessions apart, and to be typed.
+/// Characters of a short session id: enough to be unique in practice, and to be typed.
 pub const SHORT_ID: usize = 8;
 
-/// The figures that follow a title: their heads, columns, and from which width on they are shown.
+/// Columns after a title: heading, width, and least terminal width.
 const FIGURES: [(&str, usize, usize); 5] =
     [("ago", 7, 0), ("agents", 9, 0), ("tools", 7, 76), ("tokens", 8, 0), ("cost", 9, 66)];
-/// The title's columns where the width is unlimited or very small.
+/// Least and most columns of the title.
 const TITLE: std::ops::RangeInclusive<usize> = 16..=100;
-/// How many rows of each kind figures show.
+/// Most rows of a statistics section.
 const TOP: usize = 12;
 
-/// Returns one line for each session, under a head; nothing for none. The place of a session is the last part of its
+/// Renders one line per session under a heading; empty without sessions. Titles are prefixed with the last component of the
 /// working directory.
 pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> String {
     let mut out = String::new();
@@ -37,7 +37,7 @@ pub fn render_sessions(rows: &[SessionRow], now: Millis, style: &Style) -> Strin
             Some(*sum)
         })
         .collect();
-    let mut head = Line::default();
+    let mut head = StyledLine::default();
     head.paint(Ink::Done, &text::pad(&format!("  {}", text::pad("id", SHORT_ID)), 3 + SHORT_ID));
     head.paint(Ink::Done, "session");
     let heads = FIGURES.iter().zip(&shown).filter(|(_, is_shown)| **is_shown).map(|((word, ..), _)| *word);
@@ -57,14 +57,14 @@ fn line(
     title: usize,
     (columns, shown): (&[usize], &[bool]),
     style: &Style,
-) -> Line {
+) -> StyledLine {
     let glyphs = style.glyphs();
     let (icon, ink) = match row.status {
         SessionStatus::Live => (glyphs.icon(AgentStatus::Running), Ink::Running),
-        // That a session is over says nothing of how: its agents do.
+        // An ended session has no outcome of its own.
         SessionStatus::Ended => (glyphs.dot, Ink::Done),
     };
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     line.paint(ink, icon);
     line.push(" ");
     line.paint(Ink::Done, &text::pad(&short_id(&row.id, style), SHORT_ID));
@@ -101,14 +101,13 @@ fn line(
     line
 }
 
-/// The first characters of an id, made safe; they are what people type.
+/// Sanitised short id.
 fn short_id(id: &str, style: &Style) -> String {
     let head: String = id.chars().take(SHORT_ID).collect();
     style.one_line(&head, SHORT_ID)
 }
 
-/// Returns one line without a line end for a prompt or a status line: how many subagents are at work, what they wait for from
-/// people or in vain, and what it cost so far.
+/// Renders a status line without a line end: counts of running, waiting, stalled and stopping subagents, and the cost so far.
 pub fn render_status(status: &Status, style: &Style) -> String {
     let glyphs = style.glyphs();
     let mut parts = vec![match status.running {
@@ -116,15 +115,15 @@ pub fn render_status(status: &Status, style: &Style) -> String {
         1 => format!("{}1 agent", glyphs.current),
         count => format!("{}{count} agents", glyphs.current),
     }];
-    let mut tell = |count: u64, since: Option<Millis>, one: &str, several: &str| {
+    let mut push_count = |count: u64, since: Option<Millis>, one: &str, several: &str| {
         if let Some(first) = since.filter(|_| count > 0) {
             let words = if count == 1 { one } else { several };
             parts.push(format!("{count} {words} {}", ago(status.at_ms - first)));
         }
     };
     let (waiting, since) = (status.waiting_for_permission, status.waiting_since_ms);
-    tell(waiting, since, "waits for permission", "wait for permission");
-    tell(status.stalled, status.stalled_since_ms, "stalled", "stalled");
+    push_count(waiting, since, "waits for permission", "wait for permission");
+    push_count(status.stalled, status.stalled_since_ms, "stalled", "stalled");
     match status.stopping {
         0 => {}
         count => parts.push(format!("{count} stopping")),
@@ -133,7 +132,7 @@ pub fn render_status(status: &Status, style: &Style) -> String {
     parts.join(&format!(" {} ", glyphs.dot))
 }
 
-/// Returns how long ago something was, in one unit: `5s`, `12m`, `3h`, `9d`.
+/// Formats an age in one unit: `5s`, `12m`, `3h`, `9d`.
 pub fn ago(span_ms: i64) -> String {
     let seconds = span_ms.max(0) / 1000;
     match seconds {
@@ -144,7 +143,7 @@ pub fn ago(span_ms: i64) -> String {
     }
 }
 
-/// Returns figures over everything: by type of agent, tool, model and day.
+/// Renders statistics over all sessions: total, by agent type, tool, model and day.
 pub fn render_stats(stats: &Stats, style: &Style) -> String {
     let mut lines = Vec::new();
     section(&mut lines, "everything", std::slice::from_ref(&stats.total), style);
@@ -155,8 +154,8 @@ pub fn render_stats(stats: &Stats, style: &Style) -> String {
     out
 }
 
-/// Returns figures by type of agent, tool and model as lines.
-pub fn stats_lines(stats: &Stats, style: &Style) -> Vec<Line> {
+/// Renders statistics by agent type, tool and model as lines.
+pub fn stats_lines(stats: &Stats, style: &Style) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     section(&mut lines, "agents by type", &stats.by_type, style);
     section(&mut lines, "tools", &stats.by_tool, style);
@@ -164,7 +163,7 @@ pub fn stats_lines(stats: &Stats, style: &Style) -> Vec<Line> {
     lines
 }
 
-/// A sum of times in its greatest unit: nobody adds up seconds of a year.
+/// Formats a sum of durations in its largest unit.
 fn span(ms: u64) -> String {
     match ms {
         0..60_000 => text::duration(i64::try_from(ms).ok()),
@@ -173,7 +172,7 @@ fn span(ms: u64) -> String {
     }
 }
 
-/// The figures of a section: their heads, columns, and how much they matter, the least first to go.
+/// Columns of a section: heading, width, and priority; the lowest is hidden first.
 const COLUMNS: [(&str, usize, usize); 7] = [
     ("sessions", 8, 1),
     ("agents", 8, 4),
@@ -183,11 +182,11 @@ const COLUMNS: [(&str, usize, usize); 7] = [
     ("tokens", 8, 5),
     ("cost", 11, 7),
 ];
-/// Columns of the names where there is room for all figures, and where there is not.
+/// Most and least columns of the names.
 const NAME: usize = 30;
 const LEAST_NAME: usize = 20;
 
-/// Which figures of a section have room, and how wide its names are.
+/// Returns the visible columns of a section and the width of its names.
 fn layout(rows: &[StatsRow], width: usize) -> ([bool; 7], usize) {
     let mut shown = [true; 7];
     shown[0] = rows.iter().any(|row| row.sessions > 0);
@@ -202,15 +201,15 @@ fn layout(rows: &[StatsRow], width: usize) -> ([bool; 7], usize) {
     (shown, width.saturating_sub(used(&shown)).clamp(LEAST_NAME, NAME))
 }
 
-fn section(out: &mut Vec<Line>, title: &str, rows: &[StatsRow], style: &Style) {
+fn section(out: &mut Vec<StyledLine>, title: &str, rows: &[StatsRow], style: &Style) {
     if rows.is_empty() {
         return;
     }
     if !out.is_empty() {
-        out.push(Line::default());
+        out.push(StyledLine::default());
     }
     let (shown, name) = layout(rows, style.width);
-    let mut put = |mut line: Line, cells: [(String, Option<Ink>); 7]| {
+    let mut put = |mut line: StyledLine, cells: [(String, Option<Ink>); 7]| {
         let mut end = name;
         for ((at, (_, width, _)), (word, ink)) in COLUMNS.iter().enumerate().zip(cells) {
             if shown[at] {
@@ -220,17 +219,17 @@ fn section(out: &mut Vec<Line>, title: &str, rows: &[StatsRow], style: &Style) {
         }
         out.push(line);
     };
-    let mut head = Line::default();
+    let mut head = StyledLine::default();
     head.push(title);
     put(head, COLUMNS.map(|(word, ..)| (word.to_owned(), Some(Ink::Done))));
     for row in rows.iter().take(TOP) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push("  ");
         line.push(&style.one_line(&row.name, name - 4));
         put(line, cells(row, style));
     }
     if rows.len() > TOP {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.paint(Ink::Done, &format!("  {} more", rows.len() - TOP));
         out.push(line);
     }
@@ -252,33 +251,33 @@ fn cells(row: &StatsRow, style: &Style) -> [(String, Option<Ink>); 7] {
     ]
 }
 
-/// A passage that was found, ready to be shown.
+/// A search hit to display.
 #[derive(Clone, Debug)]
 pub struct Found<'a> {
     /// The session's id.
     pub session: &'a str,
-    /// The agent for people: type and description, or its id.
+    /// The agent's display name: type and description, or id.
     pub agent: &'a str,
-    /// What the passage is.
+    /// The kind of the passage.
     pub kind: &'a str,
-    /// How long ago, where it is known.
+    /// Age, if known.
     pub age_ms: Option<i64>,
-    /// A few words around the first hit, in one line.
+    /// Text around the first hit, in one line.
     pub snippet: &'a str,
 }
 
-/// Returns two lines for each hit: where it was said, and what.
+/// Renders two lines per hit: origin, and snippet.
 pub fn render_hits(hits: &[Found<'_>], style: &Style) -> String {
     let mut out = String::new();
     for hit in hits {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.paint(Ink::Done, &short_id(hit.session, style));
         line.push("  ");
         line.paint(Ink::Running, &style.one_line(hit.agent, 60));
         let age = hit.age_ms.map_or(String::new(), |age| format!("  {} ago", ago(age)));
         line.paint(Ink::Done, &format!("  {}{age}", hit.kind));
         line.write(&mut out, style);
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push("    ");
         line.push(&style.one_line(hit.snippet, style.width.saturating_sub(4)));
         line.write(&mut out, style);

@@ -1,6 +1,6 @@
-//! The small words every face shares: durations, figures, clock times, and text cut by display width.
+//! Formats durations, token counts, money and clock times; truncates and wraps text by display width.
 //!
-//! Figures of tokens are cut, not rounded, so that a `≥` before one stays true.
+//! Token counts are rounded down, so that a `≥` before one stays true.
 
 use subscope_model::{MicroUsd, Millis};
 use unicode_segmentation::UnicodeSegmentation;
@@ -8,8 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::{safe, style::Charset};
 
-/// Returns a span of time for people: nothing for `None`, `999ms`, `59s`, `1m 30s`, `1h 1m 1s`. A negative
-/// span, as clocks that disagree give, is `0ms`.
+/// Formats a duration: `999ms`, `59s`, `1m 30s`, `1h 1m 1s`; empty for `None`. A negative one (clock skew) is `0ms`.
 pub fn duration(span_ms: Option<i64>) -> String {
     let Some(span_ms) = span_ms.map(|span| span.max(0)) else { return String::new() };
     let seconds = span_ms / 1000;
@@ -22,13 +21,13 @@ pub fn duration(span_ms: Option<i64>) -> String {
     }
 }
 
-/// Returns the time of day as `HH:MM:SS`, that many minutes east of UTC.
+/// Formats the time of day as `HH:MM:SS` in a time zone `offset_minutes` east of UTC.
 pub fn clock(at_ms: Millis, offset_minutes: i32) -> String {
     let seconds = at_ms.div_euclid(1000).saturating_add(i64::from(offset_minutes) * 60).rem_euclid(86_400);
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Returns a count of tokens in at most five characters: `999`, `1.2k`, `17k`, `1.2M`, `3G`.
+/// Formats a token count: `999`, `1.2k`, `17k`, `1.2M`, `3G`.
 pub fn tokens(count: u64) -> String {
     let (unit, letter) = match count {
         0..1_000 => return count.to_string(),
@@ -40,8 +39,8 @@ pub fn tokens(count: u64) -> String {
     if whole < 10 && tenth > 0 { format!("{whole}.{tenth}{letter}") } else { format!("{whole}{letter}") }
 }
 
-/// Returns money as `$0.92`; below a cent with as many places as its first digit needs (`$0.002`). A floor
-/// gets `≥` and is cut instead of rounded.
+/// Formats money as `$0.92`; below a cent with as many decimals as the first digit needs (`$0.002`). A lower bound gets `≥` and is
+/// rounded down.
 pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
     let amount = micro_usd.unsigned_abs();
     let places: usize = match amount {
@@ -63,18 +62,17 @@ pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
     format!("{mark}{sign}${}.{:0places$}", cut / scale, cut % scale)
 }
 
-/// Returns how many columns the text takes on a terminal.
+/// Returns the display width of a text in terminal columns.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.graphemes(true).map(UnicodeWidthStr::width).sum() }
 }
 
-/// Returns the text, cut with `…` where it is wider than `width` columns. Never wider, and never cuts inside
-/// a character that people see as one.
+/// Truncates a text to `width` columns, ending in `…` if it was wider. Grapheme clusters are not split.
 pub fn truncate(text: &str, width: usize) -> String {
     truncate_with(text, width, "…")
 }
 
-/// Does what [`truncate`] does, with another mark (`...`).
+/// Like [`truncate`], with another mark (`...`).
 pub fn truncate_with(text: &str, width: usize, mark: &str) -> String {
     let mark: String = mark.chars().take(width).collect();
     let room = width.saturating_sub(self::width(&mark));
@@ -91,9 +89,9 @@ pub fn truncate_with(text: &str, width: usize, mark: &str) -> String {
     text.to_owned()
 }
 
-/// Returns the text as one safe line of at most `width` columns. Reads no more of it than that needs.
+/// Sanitises a text to one line of at most `width` columns. Processes only the needed prefix.
 pub fn one_line(text: &str, width: usize, charset: Charset) -> String {
-    // Each column can hold one character and the few marks that `safe` lets stack on it.
+    // A column holds at most one character and the stacked marks that `safe` allows: 40 bytes.
     let bound = width.saturating_mul(40).saturating_add(64);
     let text = text.trim_start();
     let mut end = text.len().min(bound);
@@ -108,14 +106,14 @@ pub fn one_line(text: &str, width: usize, charset: Charset) -> String {
     truncate_with(&line, width, mark)
 }
 
-/// Returns the text followed by spaces up to `width` columns.
+/// Pads a text with spaces to `width` columns.
 pub fn pad(text: &str, width: usize) -> String {
     let spaces = width.saturating_sub(self::width(text));
     format!("{text}{:spaces$}", "")
 }
 
-/// Breaks text into lines of at most `width` columns (at least 1): at spaces where it can, else between
-/// characters. Line ends and the blanks that a line begins with stay. The text has to be safe already.
+/// Wraps a sanitised text into lines of at most `width` columns (at least 2): at word boundaries, else between grapheme clusters.
+/// Line ends and leading blanks are preserved.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(2);
     let mut out = Vec::new();
@@ -150,8 +148,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     out
 }
 
-/// Splits a line where it may be broken: at white space, and between words of scripts that write none. Punctuation stays with
-/// its word: `--detail`, `src/main.rs`.
+/// Splits a line at its break opportunities: white space, and word boundaries of scripts that write no spaces. Punctuation stays
+/// with its word: `--detail`, `src/main.rs`.
 fn unbroken(line: &str) -> impl Iterator<Item = &str> {
     let is_word = |text: &str| text.chars().all(char::is_alphanumeric);
     let is_blank = |text: &str| text.chars().all(char::is_whitespace);
@@ -172,7 +170,7 @@ fn unbroken(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns what people see as one character, in its parts where it is wider than a whole line.
+/// Yields a grapheme cluster, split into characters if it is wider than a line.
 fn fitting(grapheme: &str, width: usize) -> impl Iterator<Item = &str> {
     let is_whole = UnicodeWidthStr::width(grapheme) <= width;
     let mut ends = grapheme.char_indices().map(|(at, character)| at + character.len_utf8());

@@ -1,143 +1,143 @@
-//! A session against the wall clock: one lane an agent, in it what the agent did and what it waited for, and the critical
-//! path. The rows of the waterfall that terminal and page draw.
+//! Timeline (waterfall) of a session: one lane of spans per agent, and the critical path. Drawn by terminal UI and page.
 //!
-//! Only what rows tell is here. Between two calls an agent waits for the model, since each of its steps is a call or an
-//! answer; of permissions and retries that are over, rows tell nothing, so only those of now are shown.
+//! Computed from rows alone. Time between two calls counts as waiting for the model, since each step is a call or a response.
+//! Rows do not record past permission waits and retries, so only current ones are shown.
 
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use subscope_model::{Agent, AgentId, LivenessKind, Millis, Text, ToolCall, ToolStatus, ToolUseId, Tree};
 
-/// A session against the wall clock.
+/// The timeline of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// When the first agent began.
+    /// Start of the first agent.
     pub start_ms: Millis,
-    /// When the last thing happened; the moment asked for, while an agent runs. Never before the start.
+    /// End of the last agent, or `now` while an agent runs. Never before the start.
     pub end_ms: Millis,
-    /// One for each agent, in the order of the tree.
+    /// One lane per agent, in tree order.
     pub lanes: Vec<Lane>,
-    /// What the run's length rests on, from its begin to its end, without overlaps.
+    /// Critical path in chronological order, without overlaps.
     pub critical_path: Vec<Step>,
 }
 
-/// What one agent did.
+/// The spans of one agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     /// The agent.
     pub agent_id: AgentId,
     /// Its depth in the tree.
     pub depth: u32,
-    /// By begin; calls that were made together overlap.
+    /// Sorted by start; parallel calls overlap.
     pub spans: Vec<Span>,
 }
 
-/// What somebody did, or waited for, for some time.
+/// A call, or a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// What it is.
+    /// The kind of the span.
     pub kind: SpanKind,
-    /// Its begin.
+    /// Start.
     pub from_ms: Millis,
-    /// Its end; never before its begin.
+    /// End; never before the start.
     pub to_ms: Millis,
-    /// The tool, or what is waited for.
+    /// The tool, or the cause of a wait.
     pub name: Option<Text>,
-    /// How the call stands or ended; `None` for what is no call.
+    /// Status of the call; `None` for a wait.
     pub status: Option<ToolStatus>,
-    /// The call.
+    /// Id of the call.
     pub call_id: Option<ToolUseId>,
-    /// Whether that it is this agent's rests on a guess, or it is inferred from silence.
+    /// Whether the attribution to the agent is a guess, or the wait is inferred from silence.
     pub is_guess: bool,
 }
 
-/// What fills a span.
+/// Kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SpanKind {
-    /// A call of a tool.
+    /// A tool call.
     Tool,
     /// A call that started a subagent.
     Children,
-    /// No call is open: the model answers, or thinks.
+    /// No open call: waiting for the model.
     Model,
-    /// A person is asked.
+    /// Waiting for a permission.
     Permission,
-    /// The API failed and is asked again.
+    /// Retrying a failed API request.
     Retry,
 }
 
-/// A part of the critical path.
+/// A step of the critical path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Whose time it is.
+    /// The agent.
     pub agent_id: AgentId,
-    /// Its begin.
+    /// Start.
     pub from_ms: Millis,
-    /// Its end.
+    /// End.
     pub to_ms: Millis,
 }
 
-/// Returns a tree against the wall clock; `None` where nothing in it has a time. What runs goes on until `now`, where one
-/// is given, else until its agent was last heard of.
+/// Computes the timeline of a tree; `None` if nothing in it has a time. Running agents extend to `now` if given, else to their
+/// last event.
 pub fn timeline(tree: &Tree, now: Option<Millis>) -> Option<Timeline> {
-    let stretches: Vec<Vec<[Millis; 2]>> = tree.agents.iter().map(|agent| stretches(agent, now)).collect();
-    let all = || stretches.iter().flatten();
+    let active_intervals: Vec<Vec<[Millis; 2]>> =
+        tree.agents.iter().map(|agent| active_intervals(agent, now)).collect();
+    let all = || active_intervals.iter().flatten();
     let start_ms = all().map(|[from, _]| *from).min()?;
     let end_ms = all().map(|[_, to]| *to).max()?;
     let starters: HashSet<&ToolUseId> =
         tree.agents.iter().filter_map(|agent| agent.spawned_by.as_ref()).collect();
-    let lanes = tree.agents.iter().zip(&stretches).map(|(agent, stretches)| Lane {
+    let lanes = tree.agents.iter().zip(&active_intervals).map(|(agent, active_intervals)| Lane {
         agent_id: agent.id.clone(),
         depth: agent.depth,
-        spans: spans(agent, stretches, &starters),
+        spans: spans(agent, active_intervals, &starters),
     });
     Some(Timeline {
         start_ms,
         end_ms,
         lanes: lanes.collect(),
-        critical_path: critical_path(tree, &stretches),
+        critical_path: critical_path(tree, &active_intervals),
     })
 }
 
-/// When an agent was at work, in order and without overlaps.
-fn stretches(agent: &Agent, now: Option<Millis>) -> Vec<[Millis; 2]> {
-    let mut stretches: Vec<[Millis; 2]> = agent.intervals.clone();
-    if stretches.is_empty()
+/// An agent's active intervals, in order and without overlaps.
+fn active_intervals(agent: &Agent, now: Option<Millis>) -> Vec<[Millis; 2]> {
+    let mut active_intervals: Vec<[Millis; 2]> = agent.intervals.clone();
+    if active_intervals.is_empty()
         && let Some(start) = agent.started_at_ms
     {
-        stretches.push([start, agent.ended_at_ms.or(agent.last_event_at_ms).unwrap_or(start)]);
+        active_intervals.push([start, agent.ended_at_ms.or(agent.last_event_at_ms).unwrap_or(start)]);
     }
-    if let (Some(now), Some(last)) = (now.filter(|_| agent.is_at_work()), stretches.last_mut()) {
+    if let (Some(now), Some(last)) = (now.filter(|_| agent.is_at_work()), active_intervals.last_mut()) {
         last[1] = last[1].max(now);
     }
-    stretches.sort_unstable();
+    active_intervals.sort_unstable();
     let mut end = Millis::MIN;
-    for stretch in &mut stretches {
-        stretch[0] = stretch[0].max(end);
-        stretch[1] = stretch[1].max(stretch[0]);
-        end = stretch[1];
+    for interval in &mut active_intervals {
+        interval[0] = interval[0].max(end);
+        interval[1] = interval[1].max(interval[0]);
+        end = interval[1];
     }
-    stretches
+    active_intervals
 }
 
-/// What fills an agent's lane: its calls, what it waits for now, and the model's time between them.
-fn spans(agent: &Agent, stretches: &[[Millis; 2]], starters: &HashSet<&ToolUseId>) -> Vec<Span> {
-    let Some([_, end]) = stretches.last().copied() else { return Vec::new() };
+/// An agent's spans: calls, the current wait, and model time between them.
+fn spans(agent: &Agent, active_intervals: &[[Millis; 2]], starters: &HashSet<&ToolUseId>) -> Vec<Span> {
+    let Some([_, end]) = active_intervals.last().copied() else { return Vec::new() };
     let wait = wait_of(agent, end);
     let mut spans: Vec<Span> =
         agent.tools.iter().filter_map(|call| call_span(call, end, wait.as_ref(), starters)).collect();
     spans.extend(wait);
     spans.sort_by_key(|span| (span.from_ms, span.to_ms));
-    let gaps = gaps(stretches, &spans);
+    let gaps = gaps(active_intervals, &spans);
     spans.extend(gaps);
-    // A stable sort: what begins together stays in the order of the calls.
+    // Stable: spans with the same start stay in call order.
     spans.sort_by_key(|span| span.from_ms);
     spans
 }
 
-/// What a live agent waits for since a known moment, other than the model, a tool or its children.
+/// The current permission wait or retry of a live agent, if its start is known.
 fn wait_of(agent: &Agent, end: Millis) -> Option<Span> {
     let live = agent.liveness.as_ref().filter(|_| agent.status.is_live())?;
     let kind = match live.kind {
@@ -159,10 +159,10 @@ fn call_span(
     starters: &HashSet<&ToolUseId>,
 ) -> Option<Span> {
     let from_ms = call.started_at_ms?;
-    // A call waits for a permission from some moment on: until then it is drawn as a call.
-    let asks =
+    // An open call that waits for permission ends where the wait begins.
+    let permission_wait =
         wait.filter(|wait| wait.kind == SpanKind::Permission && wait.name.as_ref() == Some(&call.name));
-    let open_until = asks.map_or(end, |wait| wait.from_ms);
+    let open_until = permission_wait.map_or(end, |wait| wait.from_ms);
     let is_start = call.id.as_ref().is_some_and(|id| starters.contains(id));
     Some(Span {
         kind: if is_start { SpanKind::Children } else { SpanKind::Tool },
@@ -175,11 +175,11 @@ fn call_span(
     })
 }
 
-/// The parts of the stretches that no span covers. Both come by begin.
-fn gaps(stretches: &[[Millis; 2]], spans: &[Span]) -> Vec<Span> {
+/// Model spans for the parts of the active intervals that no span covers. Both inputs are sorted by start.
+fn gaps(active_intervals: &[[Millis; 2]], spans: &[Span]) -> Vec<Span> {
     let mut gaps = Vec::new();
     let mut spans = spans.iter().peekable();
-    // How far the spans that were passed reach: calls that were made together end in any order.
+    // Latest end of the spans passed: parallel calls end in any order.
     let mut covered = Millis::MIN;
     let mut gap = |from_ms: Millis, to_ms: Millis| {
         if from_ms < to_ms {
@@ -187,7 +187,7 @@ fn gaps(stretches: &[[Millis; 2]], spans: &[Span]) -> Vec<Span> {
             gaps.push(Span { kind: SpanKind::Model, from_ms, to_ms, name, status, call_id, is_guess: false });
         }
     };
-    for [from, to] in stretches {
+    for [from, to] in active_intervals {
         let mut at = covered.max(*from);
         while let Some(span) = spans.next_if(|span| span.from_ms < *to) {
             gap(at, span.from_ms);
@@ -200,27 +200,27 @@ fn gaps(stretches: &[[Millis; 2]], spans: &[Span]) -> Vec<Span> {
     gaps
 }
 
-/// One stretch of a subagent, as a step of whoever started it.
-struct Stage {
+/// An active interval of a subagent, seen from its parent.
+struct ChildInterval {
     agent: usize,
     from_ms: Millis,
     to_ms: Millis,
 }
 
-/// Walks back from the end of the run: whoever works is on the path until one of its subagents had ended, then that one is,
-/// until it began. Subagents that ended while another was on the path held nobody up.
-fn critical_path(tree: &Tree, stretches: &[Vec<[Millis; 2]>]) -> Vec<Step> {
-    let mut stages = stages_below(tree, stretches);
-    let all = || stretches.iter().flatten();
+/// Computes the critical path backwards from the end: an agent is on the path back to the end of its last subagent, then that
+/// subagent back to its start, and so on. Subagents that ended while another was on the path delayed nothing.
+fn critical_path(tree: &Tree, active_intervals: &[Vec<[Millis; 2]>]) -> Vec<Step> {
+    let mut children = child_intervals(tree, active_intervals);
+    let all = || active_intervals.iter().flatten();
     let (Some(begin), Some(end)) = (all().map(|[from, _]| *from).min(), all().map(|[_, to]| *to).max())
     else {
         return Vec::new();
     };
     let mut path: Vec<Step> = Vec::new();
-    // An agent is on the path only while it is at work: the root sleeps between two prompts, and may have ended before what
-    // it left behind in the background.
+    // Only an agent's active intervals are on the path: the root is idle between prompts, and may end before its background
+    // agents.
     let mut step = |agent: usize, from_ms: Millis, to_ms: Millis| {
-        let own = &stretches[agent];
+        let own = &active_intervals[agent];
         let first = own.partition_point(|[_, to]| *to <= from_ms);
         let last = own.partition_point(|[from, _]| *from < to_ms);
         for [from, to] in own.get(first..last).unwrap_or_default().iter().rev() {
@@ -228,24 +228,24 @@ fn critical_path(tree: &Tree, stretches: &[Vec<[Millis; 2]>]) -> Vec<Step> {
             path.push(Step { agent_id, from_ms: from_ms.max(*from), to_ms: to_ms.min(*to) });
         }
     };
-    // Whoever started whom, down to who is on the path, with the moments at which each began.
+    // Stack of agents from the root to the current one, each with the start of its interval.
     let mut open: Vec<(usize, Millis)> = vec![(0, begin)];
     let mut at = end;
     while let Some((agent, began)) = open.last().copied() {
         let next = loop {
-            match stages[agent].last() {
+            match children[agent].last() {
                 None => break None,
-                Some(stage) if stage.to_ms <= at && stage.from_ms >= began => break stages[agent].pop(),
-                Some(stage) if stage.to_ms > at => stages[agent].pop(),
-                // It belongs to an earlier stretch of the agent.
+                Some(child) if child.to_ms <= at && child.from_ms >= began => break children[agent].pop(),
+                Some(child) if child.to_ms > at => children[agent].pop(),
+                // Belongs to an earlier interval of the agent.
                 Some(_) => break None,
             };
         };
-        let until = next.as_ref().map_or(began, |stage| stage.to_ms);
+        let until = next.as_ref().map_or(began, |child| child.to_ms);
         step(agent, until, at);
         at = until;
         match next {
-            Some(stage) => open.push((stage.agent, stage.from_ms)),
+            Some(child) => open.push((child.agent, child.from_ms)),
             None => drop(open.pop()),
         }
     }
@@ -253,20 +253,24 @@ fn critical_path(tree: &Tree, stretches: &[Vec<[Millis; 2]>]) -> Vec<Step> {
     path
 }
 
-/// For each agent the stretches of those that it started, by end; of equal ends the one that began first is last.
-fn stages_below(tree: &Tree, stretches: &[Vec<[Millis; 2]>]) -> Vec<Vec<Stage>> {
+/// For each agent the intervals of its children, sorted by end; of equal ends the one with the earliest start is last.
+fn child_intervals(tree: &Tree, active_intervals: &[Vec<[Millis; 2]>]) -> Vec<Vec<ChildInterval>> {
     let places: HashMap<&AgentId, usize> =
         tree.agents.iter().enumerate().map(|(at, agent)| (&agent.id, at)).collect();
-    let mut below: Vec<Vec<Stage>> = tree.agents.iter().map(|_| Vec::new()).collect();
+    let mut below: Vec<Vec<ChildInterval>> = tree.agents.iter().map(|_| Vec::new()).collect();
     for (at, agent) in tree.agents.iter().enumerate() {
         let parent = agent.parent_id.as_ref().and_then(|id| places.get(id)).copied();
-        // Rows are in pre-order: a parent that comes later is none, and would make a circle.
+        // Rows are in pre-order: a later parent is invalid and could form a cycle.
         let Some(parent) = parent.filter(|parent| *parent < at) else { continue };
-        let own = stretches[at].iter().map(|[from, to]| Stage { agent: at, from_ms: *from, to_ms: *to });
+        let own = active_intervals[at].iter().map(|[from, to]| ChildInterval {
+            agent: at,
+            from_ms: *from,
+            to_ms: *to,
+        });
         below[parent].extend(own);
     }
-    for stages in &mut below {
-        stages.sort_by_key(|stage| (stage.to_ms, std::cmp::Reverse(stage.from_ms)));
+    for children in &mut below {
+        children.sort_by_key(|child| (child.to_ms, std::cmp::Reverse(child.from_ms)));
     }
     below
 }

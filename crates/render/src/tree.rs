@@ -1,8 +1,7 @@
-//! The tree of a session as text, in four levels of detail.
+//! Renders a session's agent tree as text, in four levels of detail.
 //!
-//! One line an agent, its figures in columns that line up over all rows; below it, by level of detail, what
-//! it does, what it called, what it said. `~` marks what rests on a guess, `≥` a lower bound, `—` what no
-//! source tells.
+//! One line per agent with aligned columns; below it, by level of detail, activity, calls, task and result. `~` marks a guess, `≥`
+//! a lower bound, `—` an unknown value.
 
 mod columns;
 mod details;
@@ -20,17 +19,17 @@ use self::{
     details::Details,
 };
 use crate::{
-    rows::{Row, drawn_levels, rows},
-    style::{Ink, Line, Style},
+    rows::{TreeRow, drawn_levels, rows},
+    style::{Ink, Style, StyledLine},
     summary, text,
 };
 
-/// How much the tree shows. The words of the setting `subagent_tracing_detail`.
+/// Level of detail; the values of the setting `subagent_tracing_detail`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// Nothing.
     Off,
-    /// One line an agent.
+    /// One line per agent.
     Minimal,
     /// Also the current or last call, and one line of the result or error.
     Moderate,
@@ -38,19 +37,19 @@ pub enum Detail {
     Full,
 }
 
-/// A word that is no level of detail.
+/// An unknown level of detail.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown level of detail {word:?}: allowed are off, minimal, moderate, full")]
 pub struct DetailError {
-    /// The word.
+    /// The word given.
     pub word: String,
 }
 
 impl Detail {
-    /// Every level, from least to most.
+    /// All levels, from least to most.
     pub const ALL: [Self; 4] = [Self::Off, Self::Minimal, Self::Moderate, Self::Full];
 
-    /// Returns the word of the setting.
+    /// Returns the value as written in the settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -70,27 +69,27 @@ impl FromStr for Detail {
     }
 }
 
-/// What of a tree is shown, and how.
+/// Options of a rendered tree.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
-    /// How much.
+    /// Level of detail.
     pub detail: Detail,
-    /// How it looks.
+    /// Style of the output.
     pub style: Style,
-    /// The time it is; `None` shows running agents as of when they were last heard of.
+    /// Current time; `None` shows running agents as of their last event.
     pub now: Option<Millis>,
-    /// Only this agent and what is below it.
+    /// Render only this agent's subtree.
     pub agent: Option<AgentId>,
-    /// Minutes east of UTC of the clock times shown.
+    /// Time zone of displayed times, in minutes east of UTC.
     pub offset_minutes: i32,
-    /// Whether every agent begins at the left, without guides.
+    /// Render a flat list without guides.
     pub flat: bool,
-    /// Of each agent only so many of its latest calls, and as many lines of a text; all where it is `None`.
+    /// Most calls (the latest) and most lines of a text shown per agent; `None` for all.
     pub most: Option<usize>,
 }
 
-/// Returns the tree as text; each line ends in a newline. Nothing for [`Detail::Off`]; one line that says so
-/// where the agent asked for does not exist.
+/// Renders the tree and a summary; each line ends in a newline. Empty for [`Detail::Off`]; one line of error if the requested
+/// agent does not exist.
 pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     let style = &options.style;
     if options.detail == Detail::Off {
@@ -98,15 +97,15 @@ pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     }
     let mut rows = rows(tree, options.agent.as_ref());
     if options.flat {
-        rows.iter_mut().for_each(Row::stand_alone);
+        rows.iter_mut().for_each(TreeRow::stand_alone);
     }
     if let (true, Some(id)) = (rows.is_empty(), &options.agent) {
         return format!("no agent {} in this session\n", style.one_line(id, 60));
     }
-    let picture = Picture::new(tree, &rows, options);
+    let renderer = TreeRenderer::new(tree, &rows, options);
     let mut out = String::new();
-    picture.head().write(&mut out, style);
-    for line in (0..rows.len()).flat_map(|at| picture.lines(at)) {
+    renderer.head().write(&mut out, style);
+    for line in (0..rows.len()).flat_map(|at| renderer.lines(at)) {
         line.write(&mut out, style);
     }
     out.push('\n');
@@ -119,8 +118,7 @@ pub fn render_tree(tree: &Tree, options: &TreeOptions) -> String {
     out
 }
 
-/// Returns the title of a panel with these agents: `Agent Tree (3 active)`, or `Agent Tree (5)` where none is.
-/// Roots are not counted.
+/// Returns the panel title of these agents, without roots: `Agent Tree (3 active)`, or `Agent Tree (5)` if none is active.
 pub fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     let (mut all, mut active) = (0, 0);
     for agent in agents.filter(|agent| !agent.id.is_root()) {
@@ -130,10 +128,10 @@ pub fn panel_title<'a>(agents: impl Iterator<Item = &'a Agent>) -> String {
     if active > 0 { format!("Agent Tree ({active} active)") } else { format!("Agent Tree ({all})") }
 }
 
-/// A tree that is laid out, and drawn row by row: a face that shows a part of it draws that part only.
-pub struct Picture<'a> {
+/// A laid-out tree, rendered row by row, so that a user interface can render only the visible part.
+pub struct TreeRenderer<'a> {
     tree: &'a Tree,
-    rows: &'a [Row],
+    rows: &'a [TreeRow],
     options: &'a TreeOptions,
     labels: Vec<Label>,
     cells: Vec<Cells>,
@@ -141,9 +139,9 @@ pub struct Picture<'a> {
     levels: usize,
 }
 
-impl<'a> Picture<'a> {
-    /// Lays out these rows of the tree: figures line up over all of them.
-    pub fn new(tree: &'a Tree, rows: &'a [Row], options: &'a TreeOptions) -> Self {
+impl<'a> TreeRenderer<'a> {
+    /// Lays out rows of a tree; columns are aligned over all of them.
+    pub fn new(tree: &'a Tree, rows: &'a [TreeRow], options: &'a TreeOptions) -> Self {
         let levels = drawn_levels(options.style.width);
         let (mut labels, mut cells) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         for row in rows {
@@ -157,16 +155,16 @@ impl<'a> Picture<'a> {
         Self { tree, rows, options, labels, cells, layout, levels }
     }
 
-    /// Returns the line above the rows: how many agents there are, and what the figures are called.
-    pub fn head(&self) -> Line {
-        let mut title = Line::default();
+    /// Renders the heading: panel title and column names.
+    pub fn head(&self) -> StyledLine {
+        let mut title = StyledLine::default();
         title.push(&panel_title(self.rows.iter().map(|row| &self.tree.agents[row.agent])));
         self.layout.header(&mut title);
         title
     }
 
-    /// Returns the lines of one row by its place: its own, then its details. None where there is no such row.
-    pub fn lines(&self, at: usize) -> Vec<Line> {
+    /// Renders a row by index: its own line, then its details. Empty for an index out of range.
+    pub fn lines(&self, at: usize) -> Vec<StyledLine> {
         let Some(row) = self.rows.get(at) else { return Vec::new() };
         let agent = &self.tree.agents[row.agent];
         let mut lines = vec![self.row(agent, row, &self.labels[at], &self.cells[at])];
@@ -175,11 +173,11 @@ impl<'a> Picture<'a> {
         lines
     }
 
-    fn row(&self, agent: &Agent, row: &Row, label: &Label, cells: &Cells) -> Line {
+    fn row(&self, agent: &Agent, row: &TreeRow, label: &Label, cells: &Cells) -> StyledLine {
         let style = &self.options.style;
         let ink = Ink::of(agent);
         let is_over = (ink == Ink::Done).then_some(ink);
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(&row.lead(self.levels, style.glyphs()));
         line.paint(ink, style.glyphs().icon(agent.status));
         line.push(" ");
@@ -190,28 +188,28 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// The words of an agent's row.
+/// The text of an agent's row.
 struct Label {
-    /// `[type]`, the root's `main`.
+    /// `[type]`; `main` for the root.
     tag: String,
-    /// What it was asked to do.
+    /// Description of the task.
     description: String,
-    /// Flags that ask somebody to look.
+    /// Flags that mean trouble.
     troubles: String,
     /// The other flags.
     notes: String,
-    /// What it does, where that has no line of its own.
+    /// Current activity, if it has no line of its own.
     activity: Option<(Ink, String)>,
 }
 
-/// An activity with less room is left out of a row.
+/// Least columns of an activity; with less room it is omitted.
 const LEAST_ACTIVITY: usize = 14;
 
-/// A description is cut down to this before what follows it is.
+/// Least columns of a description before the parts after it are truncated.
 const LEAST_DESCRIPTION: usize = 16;
 
 impl Label {
-    fn of(tree: &Tree, agent: &Agent, row: &Row, options: &TreeOptions) -> Self {
+    fn of(tree: &Tree, agent: &Agent, row: &TreeRow, options: &TreeOptions) -> Self {
         let style = &options.style;
         let clean = |text: &str| style.one_line(text, style.width);
         let (tag, description) = if agent.id.is_root() {
@@ -231,12 +229,12 @@ impl Label {
             None => clean(&agent.id),
             Some(description) => description,
         };
-        // Troubles are shouted, the rest is said.
+        // Troubles are marked with `!`, other flags with a dot.
         let mut troubles: Vec<&str> =
             agent.flags.iter().filter(|flag| is_trouble(**flag)).map(|flag| flag.as_str()).collect();
         let asks = agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
         if asks && agent.status.is_live() && options.detail == Detail::Minimal {
-            // The activity may have no room; that somebody is waited for has to be seen.
+            // The activity may be omitted for lack of room; a permission request must be visible.
             troubles.insert(0, "permission");
         }
         let folded = format!("{} folded", row.folded);
@@ -268,11 +266,11 @@ impl Label {
             + gap
     }
 
-    /// Appends the words within `room` columns. Troubles come first, then a few words of the description.
-    fn fit(&self, line: &mut Line, room: usize, ink: Ink, style: &Style) {
+    /// Appends the text within `room` columns. Troubles take precedence, then the start of the description.
+    fn fit(&self, line: &mut StyledLine, room: usize, ink: Ink, style: &Style) {
         let over = (ink == Ink::Done).then_some(ink);
         let mark = style.glyphs().ellipsis;
-        // Only in a row that shows its activity do the troubles begin with the permission.
+        // The troubles begin with the permission only in a row with an activity.
         let asks = ink == Ink::Waiting && self.activity.is_some();
         let end = line.width() + room;
         let tag = style.one_line(&self.tag, room.saturating_sub(LEAST_DESCRIPTION).max(room / 2));
@@ -287,7 +285,7 @@ impl Label {
             over,
             &style.one_line(&self.description, room.saturating_sub(tail).max(LEAST_DESCRIPTION).min(room)),
         );
-        let cut = |line: &mut Line, ink: Option<Ink>, words: &str| {
+        let cut = |line: &mut StyledLine, ink: Option<Ink>, words: &str| {
             line.add(ink, &text::truncate_with(words, end.saturating_sub(line.width()), mark));
         };
         cut(line, Some(if asks { ink } else { Ink::Stalled }), &self.troubles);
@@ -301,7 +299,7 @@ impl Label {
     }
 }
 
-/// Whether a flag asks somebody to look.
+/// Whether a flag means trouble.
 fn is_trouble(flag: Flag) -> bool {
     match flag {
         Flag::Stalled | Flag::Looping | Flag::Failing | Flag::Colliding => true,

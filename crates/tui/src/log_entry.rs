@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, Text};
-use subscope_render::blocks::{detail as detail_of, first_line, laid_out, whole};
+use subscope_render::blocks::{detail as detail_of, first_line, full_text, pretty_json};
 
 /// Most bytes stored of one text: more than a screen. The full text can be opened in an editor.
 const MAX_BYTES: usize = 4 << 10;
@@ -90,12 +90,12 @@ fn summary_and_body(event: &Event) -> Option<(String, String)> {
         }
         EventKind::ToolPost => {
             let output = event.data.get("report").or_else(|| event.data.get("result"));
-            (join(&tool(), &first_line(output)), whole(output))
+            (join(&tool(), &first_line(output)), full_text(output))
         }
         EventKind::ToolFailure => {
             let error = event.data.get("error").filter(|error| or_none(error).is_some());
             let error = error.or_else(|| event.data.get("result"));
-            (join(&tool(), &first_line(error)), whole(error))
+            (join(&tool(), &first_line(error)), full_text(error))
         }
         EventKind::PermissionRequest => (format!("waits for permission: {}", tool()), String::new()),
         EventKind::PermissionDenied => (format!("{} denied", tool()), String::new()),
@@ -111,7 +111,7 @@ fn summary_and_body(event: &Event) -> Option<(String, String)> {
         EventKind::SubagentStart => ("started".into(), own("prompt")),
         EventKind::SubagentStop => {
             let error = first_line(event.data.get("error"));
-            (join(event.text("status").unwrap_or("ended"), &error), whole(event.data.get("result")))
+            (join(event.text("status").unwrap_or("ended"), &error), full_text(event.data.get("result")))
         }
         EventKind::Stall => (format!("stalled: waits for {}", own("waiting_for")), String::new()),
         EventKind::Problem => (format!("problem at {}: {}", own("at"), own("what")), String::new()),
@@ -150,7 +150,7 @@ fn arguments(input: Option<&Value>) -> String {
     let Some(input) = input.filter(|input| !input.is_null()) else { return String::new() };
     match input.get("command").and_then(Value::as_str) {
         Some(command) => command.to_owned(),
-        None => laid_out(input).unwrap_or_else(str::to_owned),
+        None => pretty_json(input).unwrap_or_else(str::to_owned),
     }
 }
 
@@ -194,36 +194,36 @@ mod tests {
     fn call_keeps_its_tool_what_it_works_on_and_its_arguments() {
         let input = serde_json::json!({"command": "npm test\nnpm run lint"});
         let data = serde_json::json!({"tool_use_id": "t1", "tool_name": "Bash", "input": input});
-        let moment = LogEntry::of(&event(EventKind::ToolPre, data)).unwrap();
-        assert_eq!(&*moment.words, "Bash npm test\nnpm run lint");
-        assert_eq!(moment.body.as_deref(), Some("npm test\nnpm run lint"));
-        assert!(moment.is_guess && moment.call.as_deref() == Some("t1"));
+        let entry = LogEntry::of(&event(EventKind::ToolPre, data)).unwrap();
+        assert_eq!(&*entry.words, "Bash npm test\nnpm run lint");
+        assert_eq!(entry.body.as_deref(), Some("npm test\nnpm run lint"));
+        assert!(entry.is_guess && entry.call.as_deref() == Some("t1"));
     }
 
     #[test]
     fn long_texts_are_cut_between_characters_and_counted() {
         let text = "é".repeat(MAX_BYTES);
         let data = serde_json::json!({ "text": text });
-        let moment = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
-        assert_eq!(moment.body.map(|body| body.len()), Some(MAX_BYTES));
-        assert_eq!(moment.cut_bytes, MAX_BYTES);
+        let entry = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
+        assert_eq!(entry.body.map(|body| body.len()), Some(MAX_BYTES));
+        assert_eq!(entry.cut_bytes, MAX_BYTES);
     }
 
     #[test]
     fn ends_are_about_the_agent_that_ended_and_figures_are_nothing_to_show() {
         let data = serde_json::json!({"agent_id": "a9", "status": "failed", "error": "no\nway"});
-        let moment = LogEntry::of(&event(EventKind::SubagentStop, data)).unwrap();
-        assert_eq!((&*moment.agent, &*moment.words), ("a9", "failed no"));
+        let entry = LogEntry::of(&event(EventKind::SubagentStop, data)).unwrap();
+        assert_eq!((&*entry.agent, &*entry.words), ("a9", "failed no"));
         assert_eq!(LogEntry::of(&event(EventKind::Usage, Value::Null)), None);
     }
 
     #[test]
     fn text_is_found_in_any_case() {
         let data = serde_json::json!({"text": "The Überblick of Races"});
-        let moment = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
+        let entry = LogEntry::of(&event(EventKind::AgentMessage, data)).unwrap();
         for (word, is_in) in [("races", true), ("überblick", true), ("agent.mess", true), ("racing", false)]
         {
-            assert_eq!(moment.has(word), is_in, "{word}");
+            assert_eq!(entry.has(word), is_in, "{word}");
         }
     }
 }

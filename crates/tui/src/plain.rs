@@ -57,12 +57,8 @@ impl Plain {
             Update::Missed(count) => self.line(now_ms, &format!("{count} events were not told")),
             Update::CaughtUp => {
                 self.is_caught_up = true;
-                let live: usize = self
-                    .rows
-                    .values()
-                    .flat_map(HashMap::values)
-                    .filter(|printed| printed.is_at_work)
-                    .count();
+                let live: usize =
+                    self.rows.values().flat_map(HashMap::values).filter(|printed| printed.is_at_work).count();
                 self.line(now_ms, &format!("{} sessions, {live} agents at work", self.rows.len()))
             }
             Update::Event(_) => String::new(),
@@ -97,7 +93,12 @@ impl Plain {
 
     fn printed(&self, agent: &Agent) -> PrintedAgent {
         let wait = activity(agent, None, &self.style).map(|(_, words)| words);
-        PrintedAgent { status: agent.status, is_at_work: agent.is_at_work(), flags: agent.flags.clone(), wait }
+        PrintedAgent {
+            status: agent.status,
+            is_at_work: agent.is_at_work(),
+            flags: agent.flags.clone(),
+            wait,
+        }
     }
 }
 
@@ -114,7 +115,9 @@ fn describe_changes(agent: &Agent, before: Option<&PrintedAgent>, now: &PrintedA
         let facts = match now.status {
             AgentStatus::Pending | AgentStatus::Running if before.is_none() => "started".to_owned(),
             AgentStatus::Pending | AgentStatus::Running => "goes on".to_owned(),
-            _ => ended(agent),
+            AgentStatus::Completed | AgentStatus::Failed | AgentStatus::Stopped | AgentStatus::Lost => {
+                ended(agent)
+            }
         };
         words.push(facts);
     }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentId, Found, Millis, SessionId, Text, Tree};
-use subscope_render::{Detail, Ink, Row, Timeline};
+use subscope_render::{Detail, Ink, Timeline, TreeRow};
 
 use self::{
     alerts::AlertLog,
@@ -58,7 +58,7 @@ pub struct UiState {
     /// The filter of agents.
     pub filter: Filter,
     /// Rows of the displayed tree, after sorting, filtering and folding.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TreeRow>,
     /// Scroll positions and the feed's filters.
     pub reading: ReadingState,
     /// State of the timeline view.

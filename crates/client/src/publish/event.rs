@@ -430,8 +430,8 @@ mod tests {
         {
             let wire = event(payload.clone()).to_wire();
             assert!(wire.len() <= EVENT_BYTES && wire.len() > EVENT_BYTES - 2 * NOTE_BYTES, "{}", wire.len());
-            let told = serde_json::from_slice::<Event>(&wire).unwrap().payload.unwrap();
-            let (kept, mark) = told.rsplit_once("\n... (").unwrap();
+            let cut_payload = serde_json::from_slice::<Event>(&wire).unwrap().payload.unwrap();
+            let (kept, mark) = cut_payload.rsplit_once("\n... (").unwrap();
             assert!(payload.starts_with(kept));
             assert_eq!(mark, format!("{} bytes cut)", payload.len() - kept.len()));
         }

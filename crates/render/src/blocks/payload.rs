@@ -1,20 +1,19 @@
-//! Payloads for people: JSON laid out, code as code, results as their text, in fences that nothing inside
-//! can close.
+//! Formats payloads: indented JSON, code, and result text, in fences that their content cannot close.
 
 use serde_json::{Map, Value};
 
 use crate::{safe, style::Charset};
 
-/// Lines of a result that are shown without `full`.
+/// Most lines of a result without `full`.
 const RESULT_LINES: usize = 20;
 
-/// What stands in place of cut lines.
+/// Replaces truncated lines.
 const TRUNCATED: &str = "... (truncated)";
 
-/// Arguments that hold code, in order of preference.
+/// Names of arguments that contain code, in order of preference.
 const CODE_FIELDS: [&str; 4] = ["code", "source", "script", "command"];
 
-/// Arguments that say best what a call works on; the first two kinds are paths and cut to their base name.
+/// Arguments that summarise a call, in order of preference; paths (`true`) are reduced to their base name.
 const DETAIL_FIELDS: [(&str, bool); 10] = [
     ("file_path", true),
     ("notebook_path", true),
@@ -28,10 +27,10 @@ const DETAIL_FIELDS: [(&str, bool); 10] = [
     ("prompt", false),
 ];
 
-/// Characters of an argument in a concise line.
+/// Most characters of an argument in a concise line.
 const DETAIL_LENGTH: usize = 40;
 
-/// Returns the first `lines` lines and `... (truncated)`, or the text unchanged if it has no more.
+/// Truncates a text to `lines` lines and `... (truncated)`.
 pub fn truncate_lines(text: &str, lines: usize) -> String {
     match text.match_indices('\n').nth(lines.saturating_sub(1)) {
         Some((at, _)) if lines > 0 && at + 1 < text.len() => format!("{}\n{TRUNCATED}", &text[..at]),
@@ -39,8 +38,7 @@ pub fn truncate_lines(text: &str, lines: usize) -> String {
     }
 }
 
-/// Returns the text in a fence of backticks, one longer than the longest run inside and at least three,
-/// without a newline at the end. The text has to be safe already.
+/// Wraps a sanitised text in a fence of backticks, longer than the longest run inside and at least three; no trailing newline.
 pub fn fence(text: &str, language: &str) -> String {
     let (mut longest, mut run) = (0, 0);
     for character in text.chars() {
@@ -52,18 +50,18 @@ pub fn fence(text: &str, language: &str) -> String {
     format!("{marks}{language}\n{text}{end}{marks}")
 }
 
-/// Returns a call's arguments in a fence: as JSON laid out, raw where they are none.
+/// Formats a call's arguments in a fence: indented JSON, or raw text.
 pub(super) fn arguments(input: Option<&Value>, charset: Charset) -> String {
     match input {
         None | Some(Value::Null) => fence("{}", "json"),
-        Some(value) => match laid_out(value) {
+        Some(value) => match pretty_json(value) {
             Ok(json) => fence(&safe::lines(&json, charset), "json"),
             Err(raw) => fence(&safe::lines(raw, charset), ""),
         },
     }
 }
 
-/// Returns a code tool's arguments: the code in a fence of its language, other arguments as JSON before it.
+/// Formats a code tool's arguments: other arguments as JSON, then the code in a fence of its language.
 pub(super) fn code(tool: &str, input: Option<&Value>, charset: Charset) -> String {
     let parsed;
     let object = match input {
@@ -91,7 +89,7 @@ pub(super) fn code(tool: &str, input: Option<&Value>, charset: Charset) -> Strin
     if rest.is_empty() { code } else { format!("{}\n{code}", arguments(Some(&Value::Object(rest)), charset)) }
 }
 
-/// Returns the word after a fence's marks; nothing that could be more than a word.
+/// Returns the language of a fence; only a short alphanumeric word is accepted.
 fn language<'a>(tool: &str, named: Option<&'a str>) -> &'a str {
     match named {
         Some(word) if word.len() <= 20 && word.bytes().all(|byte| byte.is_ascii_alphanumeric()) => word,
@@ -100,11 +98,11 @@ fn language<'a>(tool: &str, named: Option<&'a str>) -> &'a str {
     }
 }
 
-/// Returns a result in a fence, cut to 20 lines unless `full`.
+/// Formats a result in a fence, truncated to 20 lines unless `full`.
 pub(super) fn result(value: Option<&Value>, full: bool, charset: Charset) -> String {
     let (text, language) = match value {
         None | Some(Value::Null) => (String::new(), ""),
-        Some(value) => match (text_of(value), laid_out(value)) {
+        Some(value) => match (text_of(value), pretty_json(value)) {
             (Some(text), _) => (text, ""),
             (None, Ok(json)) => (json, "json"),
             (None, Err(raw)) => (raw.to_owned(), ""),
@@ -115,14 +113,14 @@ pub(super) fn result(value: Option<&Value>, full: bool, charset: Charset) -> Str
     fence(&text, language)
 }
 
-/// Returns the first line of a result or error that is not blank.
+/// Returns the first non-blank line of a result or error.
 pub fn first_line(value: Option<&Value>) -> String {
-    let text = whole(value);
+    let text = full_text(value);
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
-/// Returns a result's text, JSON as it is where it holds none.
-pub fn whole(value: Option<&Value>) -> String {
+/// Returns the text of a result, or its JSON.
+pub fn full_text(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -130,7 +128,7 @@ pub fn whole(value: Option<&Value>) -> String {
     }
 }
 
-/// Returns what a call works on, in a few words.
+/// Summarises a call's arguments by the most telling one.
 pub fn detail(input: Option<&Value>) -> Option<String> {
     let input = input?.as_object()?;
     let (text, is_path) =
@@ -139,9 +137,8 @@ pub fn detail(input: Option<&Value>) -> Option<String> {
     Some(text.chars().take(DETAIL_LENGTH).collect())
 }
 
-/// Returns JSON laid out, also where it comes as text; `Err` with the text where that is no JSON object or
-/// list.
-pub fn laid_out(value: &Value) -> Result<String, &str> {
+/// Formats JSON with indentation, also if encoded as a string. Returns a string that is no JSON object or array as `Err`.
+pub fn pretty_json(value: &Value) -> Result<String, &str> {
     let parsed;
     let value = match value {
         Value::String(text) => match serde_json::from_str::<Value>(text) {
@@ -156,7 +153,7 @@ pub fn laid_out(value: &Value) -> Result<String, &str> {
     Ok(serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
-/// Returns the text of a list of content blocks, as results of tools come; blocks of other kinds by name.
+/// Joins the texts of a list of content blocks (tool results); other block types as `[type]`.
 fn text_of(value: &Value) -> Option<String> {
     let blocks = value.as_array().filter(|blocks| !blocks.is_empty())?;
     let mut texts = Vec::with_capacity(blocks.len());

@@ -1,4 +1,4 @@
-//! Blocks in both looks, and what must never happen in them.
+//! Snapshots of concise and verbose blocks, and properties of both.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -46,7 +46,7 @@ fn one(verbose: bool, kind: EventKind, actor: &str, data: Value) -> Option<Strin
     blocks(verbose).block(&event(kind, actor, 0, data), &names)
 }
 
-/// A short session with everything that prints.
+/// A short session with every kind of printed event.
 fn session() -> Vec<Event> {
     use EventKind::*;
     let four =
@@ -269,8 +269,8 @@ fn results_over_twenty_lines_are_cut_unless_full() {
     assert!(cut.contains("line 20\n... (truncated)\n```") && !cut.contains("line 21"), "{cut}");
     let mut full = blocks(true);
     full.options.full = true;
-    let whole = full.block(&event(EventKind::ToolPost, "a70", 0, data), &names).unwrap();
-    assert!(whole.contains("line 21") && !whole.contains("truncated"), "{whole}");
+    let full_text = full.block(&event(EventKind::ToolPost, "a70", 0, data), &names).unwrap();
+    assert!(full_text.contains("line 21") && !full_text.contains("truncated"), "{full_text}");
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn calls_that_never_end_are_forgotten_in_time() {
             blocks.block(&event(EventKind::ToolPost, "a70", at, json!({"tool_use_id": id})), &names);
         }
     }
-    assert!(blocks.calls.len() <= REMEMBERED_CALLS && blocks.order.len() <= REMEMBERED_CALLS * 2);
+    assert!(blocks.calls.len() <= MAX_OPEN_CALLS && blocks.order.len() <= MAX_OPEN_CALLS * 2);
     assert!(blocks.calls.contains_key(&(SessionId::from("s"), "t19999".into())));
 }
 

@@ -1,4 +1,4 @@
-//! Waterfalls of hand-made trees, and what must hold for each recording.
+//! Timelines of handmade trees, and properties for each recording.
 
 use subscope_model::AgentStatus;
 use subscope_testkit::{
@@ -11,7 +11,7 @@ use crate::sample;
 
 const START: Millis = sample::START;
 
-/// An agent that worked from one second to another.
+/// An agent active between two times, in seconds.
 fn agent(id: &str, parent: Option<&str>, depth: u32, from: i64, to: i64) -> Agent {
     Agent {
         parent_id: parent.map(AgentId::from),
@@ -28,7 +28,7 @@ fn of(recording: &Recording) -> Tree {
     folding::tree(&parts_of(recording, &[Telling::Transcript]))
 }
 
-/// The path as `agent from-to`, in seconds.
+/// The critical path as `agent from-to`, in seconds.
 fn path(tree: &Tree) -> Vec<String> {
     let seconds = |at: Millis| (at - START) / 1000;
     let steps = timeline(tree, None).unwrap().critical_path;
@@ -69,7 +69,7 @@ fn path_leaves_out_the_time_between_two_prompts() {
 }
 
 #[test]
-fn path_takes_the_right_stretch_of_an_agent_that_was_woken() {
+fn path_takes_the_right_interval_of_an_agent_that_was_woken() {
     let mut woken = agent("a", Some("root"), 1, 1, 3);
     woken.intervals.push([START + 6_000, START + 8_000]);
     let child = agent("b", Some("a"), 2, 2, 3);
@@ -147,7 +147,7 @@ fn recordings_fill_their_lanes_and_have_one_unbroken_path() {
             assert_eq!(calls, timed, "{what} {}", agent.id);
             assert!(lane.spans.is_sorted_by_key(|span| span.from_ms), "{what} {}", agent.id);
             let covered: i64 = union(lane.spans.iter().map(|span| [span.from_ms, span.to_ms]));
-            let worked: i64 = stretches(agent, None).iter().map(|[from, to]| to - from).sum();
+            let worked: i64 = active_intervals(agent, None).iter().map(|[from, to]| to - from).sum();
             assert!(covered >= worked, "{what} {}: {covered} of {worked} ms", agent.id);
         }
         let path = &drawn.critical_path;
@@ -178,7 +178,7 @@ fn path_of_nested_agents_is_as_recorded() {
     insta::assert_snapshot!(steps.join("\n"));
 }
 
-/// How much time some spans cover together.
+/// Total time covered by spans.
 fn union(spans: impl Iterator<Item = [Millis; 2]>) -> i64 {
     let (mut end, mut sum) = (Millis::MIN, 0);
     for [from, to] in spans {

@@ -1,14 +1,14 @@
-//! The figures beside the tree: what they say, how wide they are, and which of them a width has room for.
+//! Columns next to the tree: content, width, and which of them fit.
 
 use subscope_model::{Agent, Millis};
 
 use super::TreeOptions;
 use crate::{
-    style::{Ink, Line, Style},
+    style::{Ink, Style, StyledLine},
     text,
 };
 
-/// A figure.
+/// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Time,
@@ -18,7 +18,7 @@ enum Column {
     Cost,
 }
 
-/// As they stand, from left to right.
+/// Columns from left to right, with headings.
 const ORDER: [(Column, &str); 5] = [
     (Column::Time, "time"),
     (Column::Model, "model"),
@@ -27,22 +27,22 @@ const ORDER: [(Column, &str); 5] = [
     (Column::Cost, "cost"),
 ];
 
-/// As they are given room, the first one first.
+/// Columns by priority for room.
 const IMPORTANCE: [Column; 5] = [Column::Time, Column::Cost, Column::Tokens, Column::Tools, Column::Model];
 
-/// Columns of text that a further figure has to leave; a type and a few words of the task.
+/// Least width left for the tree by a further column: a type and a few words of the task.
 const LEAST_LEFT: usize = 44;
 
-/// Below this width there is no room for figures at all.
+/// Least width left for the tree by the time column.
 const LEAST_WIDTH: usize = 30;
 
-/// The widest a model's name gets.
+/// Most columns of a model name.
 const MODEL_WIDTH: usize = 14;
 
-/// Blanks between figures.
+/// Blanks between columns.
 const GAP: usize = 2;
 
-/// The figures of one agent.
+/// The cells of one agent.
 pub(super) struct Cells([String; 5]);
 
 impl Cells {
@@ -66,16 +66,16 @@ impl Cells {
     }
 }
 
-/// Returns how long the agent was at work; one that still is goes on until `now`.
+/// Returns the agent's working time; a running one's extends to `now`.
 pub(super) fn elapsed(agent: &Agent, now: Option<Millis>) -> Option<i64> {
     let Some(now) = now.filter(|_| agent.is_at_work()) else { return agent.wall_ms };
     match (agent.wall_ms, agent.intervals.last()) {
-        (Some(wall), Some([_, heard])) => Some(wall.saturating_add(now.saturating_sub(*heard).max(0))),
+        (Some(wall), Some([_, last])) => Some(wall.saturating_add(now.saturating_sub(*last).max(0))),
         _ => agent.started_at_ms.map(|start| now.saturating_sub(start)).or(agent.wall_ms),
     }
 }
 
-/// Returns a model's name without what all have in common: `claude-` and the date of its release.
+/// Shortens a model name: removes `claude-` and the release date.
 pub fn short_model(model: &str) -> &str {
     let short = model.strip_prefix("claude-").unwrap_or(model);
     match short.rsplit_once(['-', '@']) {
@@ -84,16 +84,16 @@ pub fn short_model(model: &str) -> &str {
     }
 }
 
-/// Which figures are shown, how wide, and how much is left for the tree itself.
+/// Visible columns, their widths, and the width left for the tree.
 pub(super) struct Layout {
-    /// Columns for guides, icon and words.
+    /// Width of guides, icon and text.
     pub(super) left: usize,
-    /// For each figure in order its width; `None` where it is not shown.
+    /// Width of each column; `None` if hidden.
     widths: [Option<usize>; 5],
 }
 
 impl Layout {
-    /// Lays out the figures of all rows beside words of at most `widest` columns.
+    /// Lays out the columns of all rows; `widest` is the width of the widest tree text.
     pub(super) fn of(cells: &[Cells], widest: usize, style: &Style) -> Self {
         let mut widths = [None; 5];
         let mut left = style.width;
@@ -109,12 +109,12 @@ impl Layout {
             left -= GAP + width;
             widths[at] = Some(width);
         }
-        // Figures stand near their words rather than at the far edge of a wide terminal.
+        // On a wide terminal the columns stay near the text.
         Self { left: left.min(widest.max(LEAST_LEFT)), widths }
     }
 
-    /// Appends the names of the figures.
-    pub(super) fn header(&self, line: &mut Line) {
+    /// Appends the headings.
+    pub(super) fn header(&self, line: &mut StyledLine) {
         let mut end = self.left;
         for (width, (_, name)) in self.widths.iter().zip(ORDER) {
             if let Some(width) = width {
@@ -124,8 +124,8 @@ impl Layout {
         }
     }
 
-    /// Appends the figures of one row.
-    pub(super) fn write(&self, line: &mut Line, cells: &Cells, ink: Option<Ink>) {
+    /// Appends the cells of a row.
+    pub(super) fn write(&self, line: &mut StyledLine, cells: &Cells, ink: Option<Ink>) {
         let mut end = self.left;
         for (width, cell) in self.widths.iter().zip(&cells.0) {
             if let Some(width) = width {
@@ -135,8 +135,8 @@ impl Layout {
         }
     }
 
-    /// Appends a span under the column of times, where that is shown.
-    pub(super) fn write_time(&self, line: &mut Line, ink: Option<Ink>, span: &str) {
+    /// Appends a duration in the time column, if visible.
+    pub(super) fn write_time(&self, line: &mut StyledLine, ink: Option<Ink>, span: &str) {
         if let Some(width) = self.widths[0] {
             line.end_at(self.left + GAP + width, ink, span);
         }

@@ -1,21 +1,21 @@
-//! What stands below an agent's row: what it does or waits for, its calls, its task, its result.
+//! Detail lines below an agent's row: activity, calls, task, result.
 
 use subscope_model::{Agent, AgentStatus, LivenessKind, Millis, ToolCall, ToolStatus};
 
 use super::{Detail, TreeOptions, columns::Layout};
 use crate::{
-    rows::Row,
+    rows::TreeRow,
     safe,
-    style::{Ink, Line, Style},
+    style::{Ink, Style, StyledLine},
     text,
 };
 
-/// The widest a tool's name and what it works on get in a line with other things.
+/// Most columns of a tool name with its detail.
 const WORDS_WIDTH: usize = 60;
 
-/// Returns what a live agent does or waits for, and since when, with its colour: `Read server.js · 3s`,
-/// `waits for permission Bash · 40s`, `waits for the model · 31s · retry 4/10: overloaded`. `~` comes before
-/// what is inferred or rests on a guess. `None` for an agent that has ended or of which nothing is known.
+/// Describes the activity of a live agent with its duration and colour: `Read server.js · 3s`, `waits for permission Bash · 40s`,
+/// `waits for the model · 31s · retry 4/10: overloaded`. `~` marks an inferred or guessed one. `None` for an ended agent or an
+/// unknown activity.
 pub fn activity(agent: &Agent, now: Option<Millis>, style: &Style) -> Option<(Ink, String)> {
     let live = agent.liveness.as_ref().filter(|_| agent.status.is_live())?;
     let dot = style.glyphs().dot;
@@ -55,7 +55,7 @@ pub fn activity(agent: &Agent, now: Option<Millis>, style: &Style) -> Option<(In
     Some((Ink::of(agent), if is_guess { format!("~{words}") } else { words }))
 }
 
-/// Returns a call as its tool's name and what it works on: `Read server.js`.
+/// Describes a call by tool name and detail: `Read server.js`.
 pub fn tool_words(call: &ToolCall, style: &Style) -> String {
     let words = match &call.detail {
         Some(detail) => format!("{} {detail}", call.name),
@@ -64,18 +64,18 @@ pub fn tool_words(call: &ToolCall, style: &Style) -> String {
     style.one_line(&words, WORDS_WIDTH)
 }
 
-/// The lines below one agent's row.
+/// Renders the detail lines of one agent.
 pub(super) struct Details<'a> {
     pub(super) agent: &'a Agent,
-    pub(super) row: &'a Row,
+    pub(super) row: &'a TreeRow,
     pub(super) levels: usize,
     pub(super) layout: &'a Layout,
     pub(super) options: &'a TreeOptions,
 }
 
 impl Details<'_> {
-    /// Writes the lines that the level of detail asks for.
-    pub(super) fn write(&self, out: &mut Vec<Line>) {
+    /// Appends the lines of the level of detail.
+    pub(super) fn write(&self, out: &mut Vec<StyledLine>) {
         match self.options.detail {
             Detail::Off | Detail::Minimal => {}
             Detail::Moderate => {
@@ -96,7 +96,7 @@ impl Details<'_> {
                 for call in self.agent.tools.iter().skip(earlier) {
                     self.write_call(out, call);
                 }
-                // An open call stands in the list already.
+                // An open call is listed already.
                 let is_listed = self.agent.tools.iter().any(|call| call.status == ToolStatus::Open);
                 let runs_tool =
                     self.agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Tool);
@@ -112,13 +112,13 @@ impl Details<'_> {
         }
     }
 
-    fn line(&self) -> Line {
-        let mut line = Line::default();
+    fn line(&self) -> StyledLine {
+        let mut line = StyledLine::default();
         line.push(&self.row.lead_below(self.levels, self.options.style.glyphs()));
         line
     }
 
-    /// The colour of everything about an agent that is done.
+    /// The colour of all text of an ended agent.
     fn over(&self) -> Option<Ink> {
         Some(Ink::of(self.agent)).filter(|ink| *ink == Ink::Done)
     }
@@ -127,7 +127,7 @@ impl Details<'_> {
         self.options.style.width.saturating_sub(self.line().width())
     }
 
-    fn write_activity(&self, out: &mut Vec<Line>) -> bool {
+    fn write_activity(&self, out: &mut Vec<StyledLine>) -> bool {
         let style = &self.options.style;
         let Some((ink, words)) = activity(self.agent, self.options.now, style) else { return false };
         let mut line = self.line();
@@ -136,7 +136,7 @@ impl Details<'_> {
         true
     }
 
-    fn write_last_call(&self, out: &mut Vec<Line>) {
+    fn write_last_call(&self, out: &mut Vec<StyledLine>) {
         let style = &self.options.style;
         let Some(call) = self.agent.tools.last() else { return };
         let (mark, ink) = call_mark(self.agent, call, style);
@@ -146,7 +146,7 @@ impl Details<'_> {
         out.push(line);
     }
 
-    fn write_call(&self, out: &mut Vec<Line>, call: &ToolCall) {
+    fn write_call(&self, out: &mut Vec<StyledLine>, call: &ToolCall) {
         let style = &self.options.style;
         let (mark, ink) = call_mark(self.agent, call, style);
         let mut line = self.line();
@@ -167,8 +167,8 @@ impl Details<'_> {
         out.push(line);
     }
 
-    /// Writes one line on how the agent ended: its error, why it counts as ended, or what it reported.
-    fn write_ending(&self, out: &mut Vec<Line>) {
+    /// Appends one line about the agent's end: error, evidence, or result.
+    fn write_ending(&self, out: &mut Vec<StyledLine>) {
         let style = &self.options.style;
         let agent = self.agent;
         let (ink, words) = match (agent.status, &agent.error, &agent.evidence, &agent.result) {
@@ -190,7 +190,7 @@ impl Details<'_> {
         out.push(line);
     }
 
-    fn write_facts(&self, out: &mut Vec<Line>) {
+    fn write_facts(&self, out: &mut Vec<StyledLine>) {
         let style = &self.options.style;
         let agent = self.agent;
         let mut facts = vec![format!("id {}", style.one_line(&agent.id, WORDS_WIDTH))];
@@ -205,8 +205,8 @@ impl Details<'_> {
         out.push(line);
     }
 
-    /// Writes a whole text under its name, wrapped and indented.
-    fn write_text(&self, out: &mut Vec<Line>, name: &str, ink: Option<Ink>, body: &str) {
+    /// Appends a text with a label, wrapped and indented.
+    fn write_text(&self, out: &mut Vec<StyledLine>, name: &str, ink: Option<Ink>, body: &str) {
         let style = &self.options.style;
         let ink = ink.or(self.over());
         let body = safe::lines(body.trim(), style.charset());
@@ -226,14 +226,14 @@ impl Details<'_> {
         }
     }
 
-    fn write_left_out(&self, out: &mut Vec<Line>, what: &str) {
+    fn write_left_out(&self, out: &mut Vec<StyledLine>, what: &str) {
         let mut line = self.line();
         line.paint(Ink::Done, &format!("{} {what}", self.options.style.glyphs().ellipsis));
         out.push(line);
     }
 }
 
-/// Returns the mark of a call. One that is open can end only while its agent lives.
+/// Returns icon and colour of a call. An open call of an ended agent counts as lost.
 fn call_mark(agent: &Agent, call: &ToolCall, style: &Style) -> (&'static str, Ink) {
     let glyphs = style.glyphs();
     match call.status {

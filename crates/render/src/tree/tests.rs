@@ -1,4 +1,4 @@
-//! Trees as pictures at the widths and in the looks that people have, and what must hold at any width.
+//! Snapshots of trees at common widths and styles, and properties that hold at any width.
 
 use subscope_model::{AgentStatus, Basis, LivenessKind, ToolStatus};
 

@@ -94,7 +94,12 @@ pub fn raised_alerts(tree: &Tree, before: Option<&Agent>, now: &Agent, awake_ms:
         AgentStatus::Completed if was_live && (now.id.is_root() || now.background) => {
             alerts.push(alert("has finished", Ink::Done));
         }
-        _ => {}
+        AgentStatus::Pending
+        | AgentStatus::Running
+        | AgentStatus::Completed
+        | AgentStatus::Failed
+        | AgentStatus::Stopped
+        | AgentStatus::Lost => {}
     }
     if super::trees::waits_for_permission(now) && !before.is_some_and(super::trees::waits_for_permission) {
         alerts.push(alert("waits for your permission", Ink::Waiting));

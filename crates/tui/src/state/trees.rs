@@ -11,7 +11,8 @@ const MAX_QUERIED: usize = 12;
 #[derive(Debug, Default)]
 pub struct Trees {
     all: HashMap<SessionId, CachedTree>,
-    uses: u64,
+    /// Counter of insertions.
+    inserted: u64,
 }
 
 #[derive(Debug)]
@@ -19,7 +20,7 @@ struct CachedTree {
     tree: Tree,
     /// Whether the feed keeps it up to date.
     is_subscribed: bool,
-    used: u64,
+    inserted_at: u64,
 }
 
 impl Trees {
@@ -51,15 +52,16 @@ impl Trees {
         self.insert(tree, false);
         let queried = || self.all.iter().filter(|(_, cached)| !cached.is_subscribed);
         if queried().count() > MAX_QUERIED
-            && let Some(oldest) = queried().min_by_key(|(_, cached)| cached.used).map(|(id, _)| id.clone())
+            && let Some(oldest) =
+                queried().min_by_key(|(_, cached)| cached.inserted_at).map(|(id, _)| id.clone())
         {
             self.all.remove(&oldest);
         }
     }
 
     fn insert(&mut self, tree: Tree, is_subscribed: bool) {
-        self.uses += 1;
-        let cached = CachedTree { is_subscribed, used: self.uses, tree };
+        self.inserted += 1;
+        let cached = CachedTree { is_subscribed, inserted_at: self.inserted, tree };
         self.all.insert(cached.tree.session.id.clone(), cached);
     }
 

@@ -1,7 +1,7 @@
 //! Search, jumps, and actions on the selection: stop, open, copy.
 
 use subscope_model::{Agent, AgentId, Tree};
-use subscope_render::{Detail, Ink, Row, Style, TreeOptions, render_tree};
+use subscope_render::{Detail, Ink, Style, TreeOptions, TreeRow, render_tree};
 
 use super::{Effect, ask, navigation, schedule_load, show_notice};
 use crate::{
@@ -35,7 +35,7 @@ pub(super) fn search_or_jump(state: &mut UiState, action: Action) {
 }
 
 /// Returns the agents of `rows` that contain a text, which must be lower case.
-pub(super) fn hits(tree: &Tree, rows: &[Row], text: &str) -> Vec<AgentId> {
+pub(super) fn hits(tree: &Tree, rows: &[TreeRow], text: &str) -> Vec<AgentId> {
     if text.is_empty() {
         return Vec::new();
     }

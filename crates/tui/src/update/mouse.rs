@@ -37,7 +37,11 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
         MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
             let panel = mouse_targets().find_map(|(_, target)| match target {
                 MouseTarget::Panel(panel) => Some(*panel),
-                _ => None,
+                MouseTarget::Session(_)
+                | MouseTarget::Agent(_)
+                | MouseTarget::Event(..)
+                | MouseTarget::View(_)
+                | MouseTarget::Slider => None,
             });
             let Some(panel) = panel else { return Vec::new() };
             let before = std::mem::replace(&mut state.panel, panel);

@@ -4,7 +4,7 @@ mod body;
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentStatus, Tree, Usage};
-use subscope_render::{Detail, Ink, activity, short_model, style::Line, text};
+use subscope_render::{Detail, Ink, activity, short_model, style::StyledLine, text};
 
 pub(super) use self::body::event_symbol;
 use super::{
@@ -38,8 +38,8 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     body::draw(state, agent, body, canvas);
 }
 
-fn title_of(state: &UiState, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> Line {
-    let mut line = Line::default();
+fn title_of(state: &UiState, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> StyledLine {
+    let mut line = StyledLine::default();
     let room = usize::from(width).saturating_sub(30).max(16);
     let has_focus = state.panel == Panel::Detail;
     line.paint(Ink::of(agent), canvas.glyphs().icon(agent.status));
@@ -50,8 +50,8 @@ fn title_of(state: &UiState, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> 
 }
 
 /// Status, model and start time, for the right end of the title.
-fn status_summary(state: &UiState, agent: &Agent, canvas: &Canvas<'_>) -> Line {
-    let mut line = Line::default();
+fn status_summary(state: &UiState, agent: &Agent, canvas: &Canvas<'_>) -> StyledLine {
+    let mut line = StyledLine::default();
     let mut parts = vec![(Some(Ink::of(agent)), agent.status.as_str().to_owned())];
     if let Some(model) = &agent.model {
         parts.push((Some(Ink::Done), canvas.style.one_line(short_model(model), 14)));
@@ -64,17 +64,23 @@ fn status_summary(state: &UiState, agent: &Agent, canvas: &Canvas<'_>) -> Line {
 }
 
 /// Activity, flags, totals, children, evidence and task, as the level of detail allows.
-fn fact_lines(state: &UiState, tree: &Tree, agent: &Agent, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
+fn fact_lines(
+    state: &UiState,
+    tree: &Tree,
+    agent: &Agent,
+    width: u16,
+    canvas: &Canvas<'_>,
+) -> Vec<StyledLine> {
     let style = canvas.style_of(width);
     let glyphs = style.glyphs();
     let mut lines = Vec::new();
     if let Some((ink, words)) = activity(agent, Some(state.moment_ms()), &style) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.paint(ink, &format!("{} {words}", glyphs.current));
         lines.push(line);
     }
     if !agent.flags.is_empty() {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         let words: Vec<&str> = agent.flags.iter().map(|flag| flag.as_str()).collect();
         line.paint(Ink::Stalled, &format!("! {}", words.join(&canvas.in_charset(" · "))));
         lines.push(line);
@@ -82,14 +88,14 @@ fn fact_lines(state: &UiState, tree: &Tree, agent: &Agent, width: u16, canvas: &
     if state.settings.detail == Detail::Off || state.settings.detail == Detail::Minimal {
         return lines;
     }
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     push_parts(&mut line, usage_parts(agent, canvas), glyphs.dot, usize::from(width));
     lines.push(line);
     if let Some(line) = children(tree, agent, usize::from(width), canvas) {
         lines.push(line);
     }
     if let Some(evidence) = agent.evidence.as_deref().filter(|_| agent.status != AgentStatus::Completed) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.paint(Ink::Done, &style.one_line(&format!("known from: {evidence}"), usize::from(width)));
         lines.push(line);
     }
@@ -101,7 +107,7 @@ fn fact_lines(state: &UiState, tree: &Tree, agent: &Agent, width: u16, canvas: &
     lines
 }
 
-fn task(prompt: &str, most: usize, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
+fn task(prompt: &str, most: usize, width: u16, canvas: &Canvas<'_>) -> Vec<StyledLine> {
     let room = usize::from(width).saturating_sub(6);
     let wrapped = prose::lines(prompt, TextKind::Prose, None, room, most, &canvas.style);
     wrapped
@@ -112,8 +118,8 @@ fn task(prompt: &str, most: usize, width: u16, canvas: &Canvas<'_>) -> Vec<Line>
 }
 
 /// Prepends a label column to a line.
-fn with_label(word: &str, column: usize, line: Line) -> Line {
-    let mut out = Line::default();
+fn with_label(word: &str, column: usize, line: StyledLine) -> StyledLine {
+    let mut out = StyledLine::default();
     out.paint(Ink::Done, &text::pad(word, column));
     line.parts().for_each(|(ink, part)| out.add(ink, part));
     out
@@ -169,7 +175,7 @@ fn spent(usage: Usage, canvas: &Canvas<'_>) -> String {
     )
 }
 
-fn children(tree: &Tree, agent: &Agent, width: usize, canvas: &Canvas<'_>) -> Option<Line> {
+fn children(tree: &Tree, agent: &Agent, width: usize, canvas: &Canvas<'_>) -> Option<StyledLine> {
     let below: Vec<&Agent> =
         tree.agents.iter().filter(|child| child.parent_id.as_ref() == Some(&agent.id)).collect();
     if below.is_empty() {
@@ -182,7 +188,7 @@ fn children(tree: &Tree, agent: &Agent, width: usize, canvas: &Canvas<'_>) -> Op
             format!("{} {}", canvas.glyphs().icon(child.status), canvas.style.one_line(name, 20)),
         )
     });
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     line.paint(Ink::Done, &format!("{} started  ", below.len()));
     push_parts(&mut line, parts.collect(), canvas.glyphs().dot, width);
     Some(line)

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use ratatui::layout::Rect;
 use subscope_model::{EventKind, Millis, SessionId};
-use subscope_render::{Ink, style::Line, text};
+use subscope_render::{Ink, style::StyledLine, text};
 
 use super::{add_panel_target, detail::event_symbol, paint::Canvas};
 use crate::{
@@ -88,10 +88,16 @@ fn newest(state: &UiState, count: usize) -> Vec<FeedRow<'_>> {
     rows
 }
 
-fn line(state: &UiState, session: &SessionId, entry: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Line {
+fn line(
+    state: &UiState,
+    session: &SessionId,
+    entry: &LogEntry,
+    width: u16,
+    canvas: &Canvas<'_>,
+) -> StyledLine {
     let style = canvas.style_of(width);
     let tree = state.trees.get(session);
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     let clock = entry.at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
     line.paint(Ink::Done, &text::pad(&clock, 9));
     if state.reading.scope == FeedScope::Everything {

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use subscope_model::AgentStatus;
-use subscope_render::{Detail, Ink, style::Line, text};
+use subscope_render::{Detail, Ink, style::StyledLine, text};
 
 use super::paint::{Canvas, push_parts};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let counts = state.trees.counts();
     let dot = canvas.glyphs().dot;
-    let mut right = Line::default();
+    let mut right = StyledLine::default();
     let mut parts = Vec::new();
     if counts.live > 0 && counts.cost_micro_usd > 0 {
         parts.push((None, canvas.style.money(counts.cost_micro_usd, counts.cost_floor)));
@@ -24,7 +24,7 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     push_parts(&mut right, parts, dot, usize::from(area.width));
     let right_width = u16::try_from(right.width()).unwrap_or(0);
 
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     line.paint(Ink::Strong, " subscope");
     line.push("  ");
     let mut parts = Vec::new();
@@ -58,10 +58,10 @@ fn plural(count: usize, noun: &str) -> String {
 
 /// Draws the tabs and the display options in effect.
 pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    canvas.titled_rule(area, &Line::default(), &Line::default());
+    canvas.titled_rule(area, &StyledLine::default(), &StyledLine::default());
     let mut x = area.x + 1;
     for (at, view) in View::ALL.into_iter().enumerate() {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(" ");
         line.paint(Ink::Done, &format!("{} ", at + 1));
         let is_open = view == state.view;
@@ -87,8 +87,8 @@ pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 /// Display options that differ from the defaults, or the number of running subagents while the tree is hidden.
-fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> Line {
-    let mut line = Line::default();
+fn option_notes(state: &UiState, canvas: &Canvas<'_>) -> StyledLine {
+    let mut line = StyledLine::default();
     let hidden = state.tree().filter(|_| !state.shows_tree() && state.view == View::Agents);
     let running = hidden.map_or(0, |tree| {
         tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.status.is_live()).count()
@@ -134,11 +134,11 @@ pub(super) fn slider(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         (false, false) => "‖",
         (false, true) => "=",
     };
-    let mut left = Line::default();
+    let mut left = StyledLine::default();
     left.paint(Ink::Strong, &format!(" {mark} {} ", text::clock(travel.at_ms, offset)));
     let past = text::duration(Some(travel.at_ms - travel.from_ms));
     let all = text::duration(Some(travel.to_ms - travel.from_ms));
-    let mut right = Line::default();
+    let mut right = StyledLine::default();
     right.push(&format!(" {past} "));
     right.paint(
         Ink::Done,
@@ -168,7 +168,7 @@ pub(super) fn slider(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 
 /// Draws the footer: prompt, else notice or alert, else key hints.
 pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     match &state.overlay {
         Some(Overlay::Search { text, scope }) => {
             let scope = match scope {
@@ -203,8 +203,8 @@ pub(super) fn footer(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 /// The notice, else the newest displayed alert.
-fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<Line> {
-    let mut line = Line::default();
+fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<StyledLine> {
+    let mut line = StyledLine::default();
     if let Some(notice) = &state.notice {
         line.paint(
             notice.ink,
@@ -223,7 +223,7 @@ fn notice_line(state: &UiState, canvas: &Canvas<'_>) -> Option<Line> {
 }
 
 /// Appends hints for keys of the focused panel, as many as fit.
-fn hints(state: &UiState, line: &mut Line, width: usize) {
+fn hints(state: &UiState, line: &mut StyledLine, width: usize) {
     let mut hints: Vec<(Action, &str)> = Vec::new();
     if state.travel().is_some() {
         hints.extend([

@@ -1,7 +1,7 @@
 //! Overlays (key help, search results), and the placeholder of an empty main panel.
 
 use ratatui::layout::Rect;
-use subscope_render::{Ink, style::Line, table::ago, text};
+use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
 use super::paint::{Canvas, painted};
 use crate::{
@@ -28,7 +28,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
             for (place, hit) in hits.iter().enumerate().skip(first).take(height) {
                 let y = area.y + 1 + ((place - first) * 2) as u16;
                 let width = area.width.saturating_sub(4);
-                let mut line = Line::default();
+                let mut line = StyledLine::default();
                 let age =
                     hit.at_ms.map_or_else(String::new, |at| format!("{} ago, ", ago(state.now_ms - at)));
                 let agent = canvas.style.one_line(&hit.agent, usize::from(width) / 2);
@@ -58,7 +58,11 @@ fn centred(area: Rect, width: u16, height: u16) -> Rect {
 fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
     canvas.clear(area);
     canvas.titled_rule(Rect { height: 1, ..area }, &painted(Ink::Strong, title), &painted(Ink::Done, "Esc"));
-    canvas.titled_rule(Rect { y: area.bottom() - 1, height: 1, ..area }, &Line::default(), &Line::default());
+    canvas.titled_rule(
+        Rect { y: area.bottom() - 1, height: 1, ..area },
+        &StyledLine::default(),
+        &StyledLine::default(),
+    );
     for x in [area.x, area.right() - 1] {
         canvas.vertical_rule(x, area.y + 1, area.bottom() - 1);
     }
@@ -66,7 +70,8 @@ fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
 
 fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
-    let lines: Vec<Line> = KeyGroup::ALL.into_iter().flat_map(|keys| group_lines(keys, canvas)).collect();
+    let lines: Vec<StyledLine> =
+        KeyGroup::ALL.into_iter().flat_map(|keys| group_lines(keys, canvas)).collect();
     let per_column = lines.len().div_ceil(usize::from(columns));
     let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
     sheet(sheet_area, "Keys", canvas);
@@ -85,10 +90,10 @@ fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-fn group_lines(group: KeyGroup, canvas: &Canvas<'_>) -> Vec<Line> {
+fn group_lines(group: KeyGroup, canvas: &Canvas<'_>) -> Vec<StyledLine> {
     let mut lines = vec![painted(Ink::Done, group.title())];
     for key in KEYS.iter().filter(|key| key.group == group) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push("  ");
         line.paint(Ink::Strong, &text::pad(&canvas.in_charset(key.label), 9));
         line.push(key.help);
@@ -115,7 +120,7 @@ pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) 
         ]
     };
     for ((command, words), y) in lines.iter().zip(area.y + 1..area.bottom()) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         if !command.is_empty() {
             line.paint(Ink::Strong, &text::pad(&canvas.in_charset(command), 32));
         }

@@ -3,7 +3,7 @@
 use ratatui::{buffer::Buffer, layout::Rect};
 use subscope_render::{
     Ink, Style,
-    style::{Glyphs, Line},
+    style::{Glyphs, StyledLine},
     text,
 };
 
@@ -62,7 +62,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Draws a line; a longer one is cut and ends in an ellipsis.
-    pub(super) fn line(&mut self, x: u16, y: u16, width: u16, line: Line) {
+    pub(super) fn line(&mut self, x: u16, y: u16, width: u16, line: StyledLine) {
         if !self.buffer.area.contains((x, y).into()) {
             return;
         }
@@ -78,7 +78,7 @@ impl<'a> Canvas<'a> {
 
     /// Draws uncoloured text.
     pub(super) fn text(&mut self, x: u16, y: u16, width: u16, words: &str) {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.push(words);
         self.line(x, y, width, line);
     }
@@ -108,7 +108,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Draws a horizontal line with a title and a text at its right end.
-    pub(super) fn titled_rule(&mut self, area: Rect, title: &Line, right: &Line) {
+    pub(super) fn titled_rule(&mut self, area: Rect, title: &StyledLine, right: &StyledLine) {
         let symbol = if self.style.ascii { "-" } else { "─" };
         let style = self.theme.rule();
         self.buffer.set_stringn(
@@ -122,14 +122,14 @@ impl<'a> Canvas<'a> {
         let has_right = right_width > 0 && right_width + 12 < area.width;
         let room = area.width.saturating_sub(2 + if has_right { right_width + 3 } else { 0 });
         if title.width() > 0 {
-            let mut spaced = Line::default();
+            let mut spaced = StyledLine::default();
             spaced.push(" ");
             title.parts().for_each(|(ink, part)| spaced.add(ink, part));
             spaced.push(" ");
             self.line(area.x + 1, area.y, room, spaced);
         }
         if has_right {
-            let mut spaced = Line::default();
+            let mut spaced = StyledLine::default();
             spaced.push(" ");
             right.parts().for_each(|(ink, part)| spaced.add(ink, part));
             spaced.push(" ");
@@ -149,14 +149,14 @@ impl<'a> Canvas<'a> {
 }
 
 /// A line of one colour.
-pub(super) fn painted(ink: Ink, words: &str) -> Line {
-    let mut line = Line::default();
+pub(super) fn painted(ink: Ink, words: &str) -> StyledLine {
+    let mut line = StyledLine::default();
     line.paint(ink, words);
     line
 }
 
 /// Appends parts separated by dots, as many as fit into `room` columns; the rest is counted.
-pub(super) fn push_parts(line: &mut Line, parts: Vec<(Option<Ink>, String)>, dot: &str, room: usize) {
+pub(super) fn push_parts(line: &mut StyledLine, parts: Vec<(Option<Ink>, String)>, dot: &str, room: usize) {
     let mut is_first = true;
     let count = parts.len();
     for (at, (ink, part)) in parts.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Wraps agents' texts into lines. Headings and code keywords differ by weight: colours are reserved for status.
 
-use subscope_render::{Ink, Style, safe, style::Line, text};
+use subscope_render::{Ink, Style, safe, style::StyledLine, text};
 
 /// Keywords common in programming languages.
 const KEYWORDS: [&str; 40] = [
@@ -66,7 +66,7 @@ pub(super) fn lines(
     width: usize,
     most: usize,
     style: &Style,
-) -> Vec<Line> {
+) -> Vec<StyledLine> {
     // At most 8 bytes a column: text beyond the visible lines is not processed.
     let bound = most.saturating_mul(width.max(1)).saturating_mul(8).saturating_add(256);
     let body = body.trim_end();
@@ -104,22 +104,22 @@ pub(super) fn lines(
     }
     if hidden > 0 {
         out.pop();
-        let mut left = Line::default();
+        let mut left = StyledLine::default();
         left.paint(Ink::Done, &format!("{} {} more lines", style.glyphs().ellipsis, hidden + 1));
         out.push(left);
     }
     out
 }
 
-fn line(words: &str, ink: Option<Ink>, width: usize, style: &Style) -> Line {
-    let mut line = Line::default();
+fn line(words: &str, ink: Option<Ink>, width: usize, style: &Style) -> StyledLine {
+    let mut line = StyledLine::default();
     line.add(ink, words);
     line.fit(width, style.glyphs().ellipsis)
 }
 
 /// Highlights a line of code: keywords strong, comments dim.
-fn code(words: &str) -> Line {
-    let mut line = Line::default();
+fn code(words: &str) -> StyledLine {
+    let mut line = StyledLine::default();
     let comment = COMMENTS
         .iter()
         .filter_map(|mark| words.find(mark))
@@ -146,7 +146,7 @@ mod tests {
 
     const STYLE: Style = Style { color: true, ascii: false, width: 40 };
 
-    fn parts(lines: &[Line]) -> Vec<Vec<(Option<Ink>, String)>> {
+    fn parts(lines: &[StyledLine]) -> Vec<Vec<(Option<Ink>, String)>> {
         lines.iter().map(|line| line.parts().map(|(ink, part)| (ink, part.to_owned())).collect()).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 use subscope_model::{AgentStatus, Flag, SessionRow, SessionStatus};
-use subscope_render::{Ink, style::Line, table::ago, text};
+use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
 use super::{
     add_panel_target,
@@ -25,7 +25,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let right = if area.width >= WIDE {
         painted(Ink::Done, "agents   tokens      cost   ago")
     } else {
-        Line::default()
+        StyledLine::default()
     };
     canvas.titled_rule(Rect { height: 1, ..area }, &title, &right);
     let list = Rect { y: area.y + 1, height: area.height - 1, ..area };
@@ -70,17 +70,17 @@ fn place_of(row: &SessionRow) -> &str {
     row.cwd.as_deref().and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or_default()
 }
 
-fn line(state: &UiState, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> Line {
+fn line(state: &UiState, row: &SessionRow, width: u16, widest: usize, canvas: &Canvas<'_>) -> StyledLine {
     let style = canvas.style;
     let glyphs = style.glyphs();
     let (icon, ink) = icon(state, row, canvas);
     let is_live = row.status == SessionStatus::Live;
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     line.push(" ");
     line.paint(ink, icon);
     line.push(" ");
     let age = row.last_event_at_ms.map_or_else(|| glyphs.unknown.to_owned(), |at| ago(state.now_ms - at));
-    let mut right = Line::default();
+    let mut right = StyledLine::default();
     if width >= WIDE {
         let tokens = row
             .usage

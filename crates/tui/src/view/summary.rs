@@ -1,7 +1,7 @@
 //! Summary view: totals of the selected session.
 
 use ratatui::layout::Rect;
-use subscope_render::{breakdown::breakdown, style::Line, summary::summary_lines, table::stats_lines};
+use subscope_render::{breakdown::breakdown, style::StyledLine, summary::summary_lines, table::stats_lines};
 
 use super::{add_panel_target, paint::Canvas};
 use crate::state::{Panel, ScrollRange, UiState};
@@ -12,7 +12,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let style = canvas.style_of(inner.width);
     let mut lines = summary_lines(tree, &style);
-    lines.push(Line::default());
+    lines.push(StyledLine::default());
     lines.extend(stats_lines(&breakdown(tree), &style));
     let height = usize::from(inner.height);
     let most = lines.len().saturating_sub(height);

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use ratatui::{layout::Rect, style::Style as Look};
 use subscope_model::{AgentId, Millis, ToolStatus};
 use subscope_render::{
-    Ink, Row, Timeline,
+    Ink, Timeline, TreeRow,
     rows::drawn_levels,
-    style::Line,
+    style::StyledLine,
     text,
     timeline::{Lane, SpanKind},
 };
@@ -122,8 +122,8 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> Line {
-    let mut line = Line::default();
+fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> StyledLine {
+    let mut line = StyledLine::default();
     line.push(&text::duration(Some(timeline.end_ms - timeline.start_ms)));
     let path: i64 = timeline.critical_path.iter().map(|step| step.to_ms - step.from_ms).sum();
     line.paint(Ink::Done, &format!(" {} path {}", canvas.glyphs().dot, text::duration(Some(path))));
@@ -131,8 +131,8 @@ fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> Line {
 }
 
 /// An agent's name, indented as in the tree, with its duration.
-fn label(state: &UiState, row: &Row, width: u16, canvas: &Canvas<'_>) -> Line {
-    let mut line = Line::default();
+fn label(state: &UiState, row: &TreeRow, width: u16, canvas: &Canvas<'_>) -> StyledLine {
+    let mut line = StyledLine::default();
     let Some(agent) = state.tree().and_then(|tree| tree.agents.get(row.agent)) else { return line };
     let (style, width) = (canvas.style, usize::from(width));
     let glyphs = style.glyphs();
@@ -281,7 +281,7 @@ fn symbols(ascii: bool) -> Symbols {
 
 fn legend(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let symbols = symbols(canvas.style.ascii);
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     let parts = [
         (Ink::Done, symbols.tool[0], "tool"),
         (Ink::Failed, symbols.tool[0], "failed"),

@@ -1,7 +1,7 @@
 //! Tree panel: the selected session's tree as `subscope tree` draws it.
 
 use ratatui::layout::Rect;
-use subscope_render::{Detail, TreeOptions, tree::Picture};
+use subscope_render::{Detail, TreeOptions, tree::TreeRenderer};
 
 use super::{add_panel_target, paint::Canvas, sessions::first_in_sight};
 use crate::state::{MouseTarget, Panel, UiState};
@@ -29,10 +29,10 @@ pub(super) fn height(state: &UiState, width: u16) -> u16 {
         return u16::try_from(state.rows.len()).unwrap_or(u16::MAX).saturating_add(1);
     }
     let options = options(state, width);
-    let picture = Picture::new(tree, &state.rows, &options);
+    let renderer = TreeRenderer::new(tree, &state.rows, &options);
     let mut lines = 1;
     for at in 0..state.rows.len() {
-        lines += picture.lines(at).len();
+        lines += renderer.lines(at).len();
         if lines > ENOUGH {
             break;
         }
@@ -46,11 +46,11 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let has_focus = state.panel == Panel::Main;
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let options = options(state, inner.width);
-    let picture = Picture::new(tree, &state.rows, &options);
-    canvas.line(inner.x, inner.y, inner.width, picture.head());
+    let renderer = TreeRenderer::new(tree, &state.rows, &options);
+    canvas.line(inner.x, inner.y, inner.width, renderer.head());
     let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1), ..inner };
     let selected = state.selected_row();
-    let first = first_row(state, &picture, selected, usize::from(list.height));
+    let first = first_row(state, &renderer, selected, usize::from(list.height));
     canvas.drawn.first_row = first;
     let mut y = list.y;
     let mut shown = 0;
@@ -59,7 +59,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
             break;
         }
         let top = y;
-        for line in picture.lines(at) {
+        for line in renderer.lines(at) {
             if y >= list.bottom() {
                 break;
             }
@@ -94,7 +94,7 @@ pub(super) fn draw_scroll_arrows(canvas: &mut Canvas<'_>, area: Rect, above: usi
 }
 
 /// Returns the first visible row: unchanged, unless the selected row with its details would be out of view.
-fn first_row(state: &UiState, picture: &Picture<'_>, selected: Option<usize>, height: usize) -> usize {
+fn first_row(state: &UiState, renderer: &TreeRenderer<'_>, selected: Option<usize>, height: usize) -> usize {
     let count = state.rows.len();
     let before = state.drawn.first_row.min(count.saturating_sub(1));
     let Some(selected) = selected else { return before };
@@ -103,10 +103,10 @@ fn first_row(state: &UiState, picture: &Picture<'_>, selected: Option<usize>, he
     }
     // Each row has at least one line, which bounds the number of visible rows.
     let least = first_in_sight(before, Some(selected), height, count.max(height));
-    let mut used = picture.lines(selected).len().min(height);
+    let mut used = renderer.lines(selected).len().min(height);
     let mut first = selected;
     while first > least {
-        let lines = picture.lines(first - 1).len();
+        let lines = renderer.lines(first - 1).len();
         if used + lines > height {
             break;
         }
@@ -116,13 +116,13 @@ fn first_row(state: &UiState, picture: &Picture<'_>, selected: Option<usize>, he
     // Scroll back while there is empty space below.
     let mut used = 0;
     for at in first..count {
-        used += picture.lines(at).len();
+        used += renderer.lines(at).len();
         if used >= height {
             return first;
         }
     }
     while first > 0 {
-        used += picture.lines(first - 1).len();
+        used += renderer.lines(first - 1).len();
         if used > height {
             break;
         }

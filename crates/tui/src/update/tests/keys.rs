@@ -340,7 +340,7 @@ fn act(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
 fn time(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
     press(ui, code);
     let (now, log) = (ui.state.now_ms, ui.state.log().unwrap());
-    let before = log.entries().iter().filter_map(|moment| moment.at_ms).filter(|at| *at < now).max().unwrap();
+    let before = log.entries().iter().filter_map(|entry| entry.at_ms).filter(|at| *at < now).max().unwrap();
     let travel = ui.state.travel().unwrap().clone();
     let tenth = (travel.to_ms - travel.from_ms) / 10;
     match action {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentStatus, EventKind, Millis, Text, ToolCall, ToolStatus};
-use subscope_render::{Detail, Ink, style::Line, text, tree::tool_words};
+use subscope_render::{Detail, Ink, style::StyledLine, text, tree::tool_words};
 
 use super::{
     super::{
@@ -50,7 +50,7 @@ pub(super) fn draw(state: &UiState, agent: &Agent, area: Rect, canvas: &mut Canv
     let entries = entries(state, agent);
     let height = usize::from(area.height);
     let wanted = state.reading.call.as_deref();
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<StyledLine> = Vec::new();
     let mut up = state.reading.up;
     let mut is_all = true;
     for (at, entry) in entries.iter().enumerate().rev() {
@@ -73,7 +73,7 @@ pub(super) fn draw(state: &UiState, agent: &Agent, area: Rect, canvas: &mut Canv
     if state.panel == Panel::Detail {
         canvas.drawn.page = height;
     }
-    let mut shown: Vec<Line> = lines.into_iter().skip(up).take(height).collect();
+    let mut shown: Vec<StyledLine> = lines.into_iter().skip(up).take(height).collect();
     shown.reverse();
     for (line, y) in shown.into_iter().zip(area.y..area.bottom()) {
         canvas.line(area.x, y, area.width, line);
@@ -177,14 +177,14 @@ fn entry_lines(
     entry: &DetailEntry<'_>,
     width: u16,
     canvas: &Canvas<'_>,
-) -> Vec<Line> {
+) -> Vec<StyledLine> {
     let most = most_lines(state.settings.detail);
     match entry {
         DetailEntry::Task(prompt) => task(prompt, most, width, canvas),
         DetailEntry::Call(call, begin, end) => call_lines(state, agent, *call, *begin, *end, width, canvas),
         DetailEntry::Event(event) => event_lines(state, event, width, canvas),
         DetailEntry::Note(words) => {
-            let mut line = Line::default();
+            let mut line = StyledLine::default();
             line.paint(Ink::Done, &format!("{} {words}", canvas.glyphs().ellipsis));
             vec![line]
         }
@@ -215,7 +215,7 @@ fn call_lines(
     end: Option<&LogEntry>,
     width: u16,
     canvas: &Canvas<'_>,
-) -> Vec<Line> {
+) -> Vec<StyledLine> {
     let style = canvas.style_of(width);
     let glyphs = style.glyphs();
     let status = call.map_or_else(|| status_of(end), |call| call.status);
@@ -227,7 +227,7 @@ fn call_lines(
         ToolStatus::Open => (glyphs.lost, Ink::Stalled),
     };
     let at_ms = begin.and_then(|begin| begin.at_ms).or(call.and_then(|call| call.started_at_ms));
-    let mut tail = Line::default();
+    let mut tail = StyledLine::default();
     let until = call.and_then(|call| call.ended_at_ms).or(end.and_then(|end| end.at_ms));
     let until =
         until.or_else(|| (status == ToolStatus::Open && agent.status.is_live()).then(|| state.moment_ms()));
@@ -246,7 +246,7 @@ fn call_lines(
         (Some(call), None) => tool_words(call, &style),
         (None, None) => String::new(),
     };
-    let mut line = Line::default();
+    let mut line = StyledLine::default();
     line.paint(Ink::Done, &clock(state, at_ms));
     line.paint(ink, icon);
     line.push(" ");
@@ -268,7 +268,7 @@ fn call_lines(
             let room = usize::from(width).saturating_sub(CLOCK + 6);
             let wrapped = prose::lines(body, TextKind::Code, None, room, 12, &style);
             lines.extend(wrapped.into_iter().enumerate().map(|(at, line)| {
-                let mut out = Line::default();
+                let mut out = StyledLine::default();
                 out.push(&" ".repeat(CLOCK + 2));
                 out.paint(Ink::Done, &text::pad(if at == 0 { word } else { "" }, 4));
                 line.parts().for_each(|(ink, part)| out.add(ink, part));
@@ -280,8 +280,8 @@ fn call_lines(
 }
 
 /// Joins a line and a tail aligned at the right end.
-fn with_tail(line: Line, tail: Line, width: u16) -> Line {
-    let mut out = Line::default();
+fn with_tail(line: StyledLine, tail: StyledLine, width: u16) -> StyledLine {
+    let mut out = StyledLine::default();
     let room = usize::from(width).saturating_sub(tail.width());
     for (ink, part) in line.fit(room, "").parts() {
         out.add(ink, part);
@@ -341,7 +341,7 @@ pub(in crate::view) fn event_symbol(
     }
 }
 
-fn event_lines(state: &UiState, event: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Vec<Line> {
+fn event_lines(state: &UiState, event: &LogEntry, width: u16, canvas: &Canvas<'_>) -> Vec<StyledLine> {
     let (icon, ink) = event_symbol(event.kind, &event.words, canvas);
     let most = most_lines(state.settings.detail);
     let room = usize::from(width).saturating_sub(CLOCK + 2);
@@ -358,7 +358,7 @@ fn event_lines(state: &UiState, event: &LogEntry, width: u16, canvas: &Canvas<'_
     let words = body.unwrap_or(&event.words);
     let mut lines = prose::lines(words, TextKind::Prose, tone, room, most, &canvas.style);
     if event.cut_bytes > 0 && state.settings.detail == Detail::Full {
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         line.paint(
             Ink::Done,
             &format!("{} {} more bytes: e opens all of it", canvas.glyphs().ellipsis, event.cut_bytes),
@@ -368,7 +368,7 @@ fn event_lines(state: &UiState, event: &LogEntry, width: u16, canvas: &Canvas<'_
     let head = clock(state, event.at_ms);
     let mut out = Vec::with_capacity(lines.len());
     for (at, line) in lines.into_iter().enumerate() {
-        let mut full = Line::default();
+        let mut full = StyledLine::default();
         if at == 0 {
             full.paint(Ink::Done, &head);
             full.paint(ink, icon);
