@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use subscope_model::{
     Actor, AgentId, Basis, Event, EventKind, Millis, Problem, SessionId, Text, Tree, event_id,
 };
-use subscope_track::{Attribution, Now};
+use subscope_track::{Attribution, Derived, Now};
 
 use crate::{
     draft::{OwnedClaim, PendingEvent},
@@ -43,8 +43,7 @@ impl Events {
         Self::default()
     }
 
-    /// Returns what is new in these sessions since the last call, in order, with their trees. What is new in others is
-    /// kept for the call that names them.
+    /// Derives these sessions and returns their trees, and their new events since the last call in order.
     pub fn advance(
         &mut self,
         fold: &mut Fold,
@@ -54,12 +53,10 @@ impl Events {
         let mut trees = Vec::new();
         let mut events = Vec::new();
         for session in sessions {
-            let Some(tree) = fold.tree(session, now) else { continue };
-            let Some(number) = fold.number(session) else { continue };
-            let pending_events = fold.take_drafts(number);
-            let own: Vec<&PendingEvent> = pending_events.iter().collect();
-            events.extend(self.session(fold, number, &tree, &own, now));
-            trees.push(tree);
+            let pending = fold.take_pending_events(session);
+            let Some(derived) = fold.derive(session, now) else { continue };
+            events.extend(self.session(&derived, &pending, now));
+            trees.push(derived.tree);
         }
         (trees, events)
     }
@@ -91,18 +88,13 @@ impl Events {
         }
     }
 
-    /// Returns a session's whole feed in order of time; things without a time stand where their source has them.
+    /// Returns a session's whole feed in order of time; events without a time keep their place in their source.
     pub fn all(fold: &mut Fold, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
-        let Some(number) = fold.number(session) else { return Vec::new() };
-        let mut pending_events: Vec<PendingEvent> = fold.take_drafts(number);
-        // Of two tellings of one event the better source's comes first and is the one that is shown.
-        pending_events.sort_by(|one, other| {
-            let rank = |draft: &PendingEvent| (draft.time.is_none(), draft.source_kind, draft.offset);
-            rank(one).cmp(&rank(other))
-        });
-        let Some(tree) = fold.tree(session, now) else { return Vec::new() };
-        let own: Vec<&PendingEvent> = pending_events.iter().collect();
-        let mut events = Self::new().session(fold, number, &tree, &own, now);
+        let mut pending = fold.take_pending_events(session);
+        // Two sources may report one event: the first is published, so the better source goes first.
+        pending.sort_by_key(|event| (event.time.is_none(), event.source_kind, event.offset));
+        let Some(derived) = fold.derive(session, now) else { return Vec::new() };
+        let mut events = Self::new().session(&derived, &pending, now);
         place_the_timeless(&mut events);
         for (seq, event) in events.iter_mut().enumerate() {
             event.seq = seq as u64 + 1;
@@ -110,17 +102,9 @@ impl Events {
         events
     }
 
-    fn session(
-        &mut self,
-        fold: &Fold,
-        number: usize,
-        tree: &Tree,
-        pending_events: &[&PendingEvent],
-        now: &Now<'_>,
-    ) -> Vec<Event> {
-        let Some(tracker) = fold.tracker(number) else { return Vec::new() };
+    fn session(&mut self, derived: &Derived<'_>, pending: &[PendingEvent], now: &Now<'_>) -> Vec<Event> {
+        let Derived { tree, attribution } = derived;
         let state = self.sessions.entry(tree.session.id.clone()).or_default();
-        let attribution = tracker.attribution();
         let mut events = state.shown.advance(tree, now);
         // A new stretch may repeat the words of an old one.
         for event in &events {
@@ -132,10 +116,10 @@ impl Events {
         for event in &mut events {
             event.run = attribution.run_at(event.at_ms);
         }
-        for draft in pending_events {
-            events.extend(state.show(draft, tree, &attribution));
+        for draft in pending {
+            events.extend(state.show(draft, tree, attribution));
         }
-        events.extend(state.corrections(tree, &attribution));
+        events.extend(state.corrections(tree, attribution));
         order(&mut events);
         events
     }

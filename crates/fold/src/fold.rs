@@ -434,16 +434,20 @@ impl Fold {
         &self.sessions.homeless
     }
 
-    /// Concludes a session's tree for a moment; `None` for an unknown session. Problems of sources that name no session
-    /// are told with every session's.
+    /// Derives a session's tree for a moment; `None` for an unknown session.
     pub fn tree(&self, session: &SessionId, now: &Now<'_>) -> Option<Tree> {
-        let tracker =
-            self.sessions.by_id.get(&session.0).and_then(|number| self.sessions.all.get(*number))?;
-        let mut tree = tracker.derive(now);
-        tree.problems.extend(self.sessions.homeless.iter().cloned());
-        tree.problems.sort();
-        tree.problems.dedup();
-        Some(tree)
+        self.derive(session, now).map(|derived| derived.tree)
+    }
+
+    /// Derives a session's tree and the attribution of its events; `None` for an unknown session. Problems of sources that
+    /// name no session are added to every session's.
+    pub(crate) fn derive(&self, session: &SessionId, now: &Now<'_>) -> Option<Derived<'_>> {
+        let mut derived = self.tracker(self.number(session)?)?.derive(now);
+        let problems = &mut derived.tree.problems;
+        problems.extend(self.sessions.homeless.iter().cloned());
+        problems.sort();
+        problems.dedup();
+        Some(derived)
     }
 
     /// The label of a source, and whether its bytes can be read again.
@@ -462,9 +466,10 @@ impl Fold {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
     }
 
-    /// Takes what happened in a session since the last call, as pending_events.
-    pub(crate) fn take_drafts(&mut self, number: usize) -> Vec<PendingEvent> {
-        self.sessions.pending_events.remove(&number).unwrap_or_default()
+    /// Takes the events of a session that arrived since the last call.
+    pub(crate) fn take_pending_events(&mut self, session: &SessionId) -> Vec<PendingEvent> {
+        let number = self.number(session);
+        number.and_then(|number| self.sessions.pending_events.remove(&number)).unwrap_or_default()
     }
 
     /// Returns the first problems since the last call, and how many there were. Kept only where events are wanted.
@@ -474,12 +479,12 @@ impl Fold {
     }
 
     /// The tracker of that number.
-    pub(crate) fn tracker(&self, number: usize) -> Option<&Tracker> {
+    fn tracker(&self, number: usize) -> Option<&Tracker> {
         self.sessions.all.get(number)
     }
 
     /// The number of a session.
-    pub(crate) fn number(&self, session: &SessionId) -> Option<usize> {
+    fn number(&self, session: &SessionId) -> Option<usize> {
         self.sessions.by_id.get(&session.0).copied()
     }
 }

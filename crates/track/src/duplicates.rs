@@ -65,7 +65,7 @@ impl<'f> Copies<'f> {
     /// Concludes what is a copy.
     pub(crate) fn of(
         facts: &'f Facts,
-        people: &Identities,
+        identities: &Identities,
         owners: &Owners,
         elsewhere: &'f HashSet<u64>,
     ) -> Self {
@@ -80,8 +80,9 @@ impl<'f> Copies<'f> {
         for (number, owner) in owners.calls.iter().enumerate() {
             has_own.extend(owner.map(|(owner, _)| owner).filter(|_| !copies.has_call(number as CallNo)));
         }
-        for (number, person) in people.all.iter().enumerate().skip(1) {
-            let is_started_there = person.origin.or(person.batch).is_some_and(|call| copies.has_call(call));
+        for (number, identity) in identities.all.iter().enumerate().skip(1) {
+            let is_started_there =
+                identity.origin.or(identity.batch).is_some_and(|call| copies.has_call(call));
             if is_started_there && !has_own.contains(&number) {
                 copies.agents.insert(number);
             }

@@ -54,12 +54,12 @@ const PLACEHOLDER_FACTOR: u64 = 16;
 /// Returns each agent's own figures.
 pub(crate) fn figures(
     facts: &Facts,
-    people: &Identities,
+    identities: &Identities,
     owners: &Owners,
     copies: &Copies<'_>,
     prices: &PriceTable,
 ) -> Vec<Figures> {
-    let mut all = vec![Figures::default(); people.all.len()];
+    let mut all = vec![Figures::default(); identities.all.len()];
     for (place, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
         let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else {
             continue;
@@ -90,18 +90,18 @@ pub(crate) fn figures(
         }
         own.usage = Some(own.usage.map_or(usage, |sum| sum + usage));
     }
-    share_floors(facts, people, &mut all);
+    share_floors(facts, identities, &mut all);
     all
 }
 
 /// Agents whose lines stand in one file with the root's (1.0.x) share its doubt: a writer that left one placeholder
 /// there may have left others that are too short to be told (as the recordings' own truth has it, fixture
 /// `1.0.128/a-single`).
-fn share_floors(facts: &Facts, people: &Identities, all: &mut [Figures]) {
+fn share_floors(facts: &Facts, identities: &Identities, all: &mut [Figures]) {
     let is_chain =
         |name: &u32| facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, Key::Chain));
-    let together: Vec<usize> = (0..people.all.len())
-        .filter(|number| *number == 0 || people.all[*number].refs.iter().any(is_chain))
+    let together: Vec<usize> = (0..identities.all.len())
+        .filter(|number| *number == 0 || identities.all[*number].refs.iter().any(is_chain))
         .collect();
     let has_floor =
         |number: &usize| all.get(*number).and_then(|own| own.usage).is_some_and(|usage| usage.floor);

@@ -77,20 +77,20 @@ impl HookLog {
 }
 
 /// Replays all hook logs of the session.
-pub(crate) fn replay(facts: &Facts, people: &Identities) -> HookLog {
+pub(crate) fn replay(facts: &Facts, identities: &Identities) -> HookLog {
     let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
     steps.sort_by_key(|step| (step.source, step.offset));
     let mut log = HookLog::default();
     let mut replay = Replay::default();
     for step in steps {
-        replay.take(facts, people, &step.what, &mut log);
+        replay.take(facts, identities, &step.what, &mut log);
     }
     log.asked = replay.asked;
     log
 }
 
 impl Replay {
-    fn take(&mut self, facts: &Facts, people: &Identities, what: &HookWhat, log: &mut HookLog) {
+    fn take(&mut self, facts: &Facts, identities: &Identities, what: &HookWhat, log: &mut HookLog) {
         match what {
             HookWhat::Prompt { is_user } => {
                 log.begin_turn();
@@ -109,10 +109,10 @@ impl Replay {
                 log.stopped.insert(agent.clone());
                 remove_last(&mut self.stack, agent);
                 remove_last(&mut self.background, agent);
-                let gone = people.by_id(facts, agent);
+                let gone = identities.by_id(facts, agent);
                 self.asked.retain(|asked| gone.is_none() || asked.agent != gone);
             }
-            HookWhat::Pre { call, named } => self.begin(facts, people, *call, *named, log),
+            HookWhat::Pre { call, named } => self.begin(facts, identities, *call, *named, log),
             HookWhat::Post { call, named, launched } => {
                 self.touch(facts, *named, log);
                 if self.open_spawns.remove(call) {
@@ -124,7 +124,7 @@ impl Replay {
                 self.asked.retain(|asked| Some(asked.digest) != digest);
             }
             HookWhat::Permission { named, name, digest, time } => {
-                let agent = named.and_then(|named| people.of(named));
+                let agent = named.and_then(|named| identities.of(named));
                 self.asked.push(Asked { agent, tool: name.clone(), digest: *digest, time: *time });
             }
             HookWhat::TurnEnd { status } => {
@@ -159,7 +159,7 @@ impl Replay {
     fn begin(
         &mut self,
         facts: &Facts,
-        people: &Identities,
+        identities: &Identities,
         call: CallNo,
         named: Option<Ref>,
         log: &mut HookLog,
@@ -171,7 +171,7 @@ impl Replay {
         let class = facts.calls.get(call as usize).map_or(ToolClass::Other, |call| call.class);
         let is_spawn = class == ToolClass::Spawn;
         if named.is_none() {
-            let owner = self.owner(facts, people, is_spawn);
+            let owner = self.owner(facts, identities, is_spawn);
             log.owners.entry(call).or_insert(owner);
             self.open_calls.insert(call, Some(owner.0).filter(|_| owner.1 > Basis::Stack));
         }
@@ -195,7 +195,7 @@ impl Replay {
         }
     }
 
-    fn owner(&self, facts: &Facts, people: &Identities, is_spawn: bool) -> (No, Basis) {
+    fn owner(&self, facts: &Facts, identities: &Identities, is_spawn: bool) -> (No, Basis) {
         if facts.has_identity {
             return (0, Basis::Wire);
         }
@@ -207,7 +207,7 @@ impl Replay {
         if self.stack.is_empty() && self.open_spawns.is_empty() && is_quiet {
             return (0, Basis::Sole);
         }
-        let top = self.stack.last().and_then(|id| people.by_id(facts, id));
+        let top = self.stack.last().and_then(|id| identities.by_id(facts, id));
         let roots_other_calls = self.open_calls.values().any(|owner| *owner == Some(0));
         match top {
             Some(agent)

@@ -12,12 +12,12 @@ use subscope_model::{AgentId, Outcome, SourceKind, Text, ToolClass};
 
 use crate::facts::{BatchClaim, CallFacts, CallNo, Facts, HookStep, HookWhat, Key, Order, ROOT, Ref, value};
 
-/// Names a [`Person`]; the root is 0.
+/// Names a [`AgentIdentity`]; the root is 0.
 pub(crate) type No = usize;
 
 /// One agent: all names that mean it.
 #[derive(Debug)]
-pub(crate) struct Person {
+pub(crate) struct AgentIdentity {
     pub(crate) id: AgentId,
     pub(crate) refs: Vec<Ref>,
     /// The call that started it.
@@ -30,7 +30,7 @@ pub(crate) struct Person {
     pub(crate) starter: Option<Ref>,
 }
 
-impl Person {
+impl AgentIdentity {
     fn new(id: AgentId, origin: Option<CallNo>) -> Self {
         Self { id, refs: Vec::new(), origin, is_pending: false, batch: None, starter: None }
     }
@@ -39,7 +39,7 @@ impl Person {
 /// All agents of a session.
 #[derive(Debug)]
 pub(crate) struct Identities {
-    pub(crate) all: Vec<Person>,
+    pub(crate) all: Vec<AgentIdentity>,
     of_ref: Vec<Option<No>>,
     of_call: HashMap<CallNo, No>,
 }
@@ -74,7 +74,7 @@ enum Certainty {
 pub(crate) fn identities(facts: &Facts, is_over: bool) -> Identities {
     let (by_elimination, starters) = hook_starts(facts);
     let origin_of = link(facts, &by_elimination);
-    let mut all = vec![Person::new(AgentId::from(AgentId::ROOT), None)];
+    let mut all = vec![AgentIdentity::new(AgentId::from(AgentId::ROOT), None)];
     if let Some(root) = all.first_mut() {
         root.refs.push(ROOT);
     }
@@ -91,15 +91,15 @@ pub(crate) fn identities(facts: &Facts, is_over: bool) -> Identities {
         let known = origin.and_then(|call| of_call.get(&call).copied());
         let number = known.unwrap_or(all.len());
         if known.is_none() {
-            all.push(Person::new(id_of(facts, name, origin), origin));
+            all.push(AgentIdentity::new(id_of(facts, name, origin), origin));
             if let Some(call) = origin {
                 of_call.insert(call, number);
             }
         }
-        if let Some(person) = all.get_mut(number) {
-            person.refs.push(name);
-            person.batch = person.batch.or_else(|| batch_of(facts, name));
-            person.starter = person.starter.or_else(|| starters.get(&name).copied());
+        if let Some(identity) = all.get_mut(number) {
+            identity.refs.push(name);
+            identity.batch = identity.batch.or_else(|| batch_of(facts, name));
+            identity.starter = identity.starter.or_else(|| starters.get(&name).copied());
         }
         if let Some(slot) = of_ref.get_mut(name as usize) {
             *slot = Some(number);
@@ -111,7 +111,7 @@ pub(crate) fn identities(facts: &Facts, is_over: bool) -> Identities {
             continue;
         }
         if let Some(is_pending) = proof(facts, call, is_over) {
-            let id = told_id(call).filter(|id| !all.iter().any(|person| person.id == *id));
+            let id = told_id(call).filter(|id| !all.iter().any(|identity| identity.id == *id));
             of_call.insert(number, all.len());
             // What was told of it counts as well, though none of it alone proves an agent.
             let refs: Vec<Ref> = id.iter().filter_map(|id| facts.by_id.get(&*id.0).copied()).collect();
@@ -120,8 +120,8 @@ pub(crate) fn identities(facts: &Facts, is_over: bool) -> Identities {
                     *slot = Some(all.len());
                 }
             }
-            let person = Person::new(id.unwrap_or_else(|| call_id(call)), Some(number));
-            all.push(Person { is_pending, refs, ..person });
+            let identity = AgentIdentity::new(id.unwrap_or_else(|| call_id(call)), Some(number));
+            all.push(AgentIdentity { is_pending, refs, ..identity });
         }
     }
     name_the_nameless(facts, &mut all);
@@ -364,20 +364,22 @@ fn id_of(facts: &Facts, name: Ref, origin: Option<CallNo>) -> AgentId {
 }
 
 /// Gives `agent-<n>`, in order of start, to those that no source names.
-fn name_the_nameless(facts: &Facts, all: &mut [Person]) {
+fn name_the_nameless(facts: &Facts, all: &mut [AgentIdentity]) {
     let mut nameless: Vec<(Option<Order>, usize)> = Vec::new();
-    for (number, person) in all.iter().enumerate() {
-        if person.id.is_empty() {
-            let first = person.refs.iter().filter_map(|name| heard(facts, *name)).min();
-            let begin =
-                person.origin.and_then(|call| facts.calls.get(call as usize)).and_then(|call| call.order().1);
+    for (number, identity) in all.iter().enumerate() {
+        if identity.id.is_empty() {
+            let first = identity.refs.iter().filter_map(|name| heard(facts, *name)).min();
+            let begin = identity
+                .origin
+                .and_then(|call| facts.calls.get(call as usize))
+                .and_then(|call| call.order().1);
             nameless.push((first.or(begin), number));
         }
     }
     nameless.sort();
     for (count, (_, number)) in nameless.into_iter().enumerate() {
-        if let Some(person) = all.get_mut(number) {
-            person.id = AgentId::from(format!("agent-{}", count + 1).as_str());
+        if let Some(identity) = all.get_mut(number) {
+            identity.id = AgentId::from(format!("agent-{}", count + 1).as_str());
         }
     }
 }

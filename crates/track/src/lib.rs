@@ -4,7 +4,7 @@
 //! repeats; [`Tracker::derive`] concludes a [`Tree`] from them for a moment in time and never feeds anything back.
 //! So the same sources give the same tree, whatever came first.
 //!
-//! Steps of a conclusion, one module each: `people` (who is who), `hooks` (whose call it was on a wire that does not
+//! Steps of a conclusion, one module each: `identities` (who is who), `hooks` (whose call it was on a wire that does not
 //! say), `owners` (whose calls are whose, who started whom), `copies` (what counts in another session), `status` (how agents
 //! stand or ended), `spans` (when they were active), `figures` (tokens and cost), `liveness`, `flags`, `limits`, `runs`, and
 //! `rows`, which puts them together.
@@ -36,6 +36,7 @@ pub use absorb::Keep;
 pub use duplicates::{KeysCursor, OwnedElsewhere};
 pub use limits::{Awake, LimitRule, LimitScope, Limits};
 pub use liveness::next_deadline;
+use status::Derivation;
 use subscope_model::{
     Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
 };
@@ -132,31 +133,55 @@ impl Tracker {
         absorb::Absorber::problem(&mut self.facts, problem);
     }
 
-    /// Concludes the tree for a moment.
-    pub fn derive(&self, now: &Now<'_>) -> Tree {
-        rows::tree(&self.session, self.harness.as_ref(), &self.facts, &self.elsewhere, now)
+    /// Derives the tree and the attribution of events for a moment, both from the same identities.
+    pub fn derive(&self, now: &Now<'_>) -> Derived<'_> {
+        let facts = &self.facts;
+        let identities = identities::identities(facts, self.is_over(now));
+        let hooks = hooks::replay(facts, &identities);
+        let owners = owners::owners(facts, &identities, &hooks);
+        let attribution = Attribution { facts, runs: runs::runs(facts), identities, owners };
+        let harness = self.harness.as_deref();
+        let derivation = Derivation {
+            facts,
+            identities: &attribution.identities,
+            owners: &attribution.owners,
+            hooks: &hooks,
+            now,
+            harness,
+        };
+        let tree = rows::tree(&self.session, &derivation, &self.elsewhere, attribution.runs.count);
+        Derived { tree, attribution }
     }
 
-    /// Concludes only who did what: cheap enough for every event.
-    pub fn attribution(&self) -> Attribution<'_> {
-        let people = identities::identities(&self.facts, false);
-        let log = hooks::replay(&self.facts, &people);
-        let owners = owners::owners(&self.facts, &people, &log);
-        Attribution { facts: &self.facts, runs: runs::runs(&self.facts), people, owners }
+    /// Whether nothing more will come: the sources have ended, or they are silent for longer than the limit of loss.
+    fn is_over(&self, now: &Now<'_>) -> bool {
+        let lost_after_ms = now.limits.of(self.harness.as_deref(), None).lost_after_ms(false);
+        let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
+        now.has_ended || self.facts.span.latest().map_or(!now.is_growing, is_silent)
     }
 }
 
-/// Who did what, as concluded from what is known now.
+/// What [`Tracker::derive`] returns.
+#[derive(Debug)]
+pub struct Derived<'t> {
+    /// The rows of all agents and of their session.
+    pub tree: Tree,
+    /// Maps events to these rows.
+    pub attribution: Attribution<'t>,
+}
+
+/// Maps events to the agents of the tree that was derived with it.
 #[derive(Debug)]
 pub struct Attribution<'t> {
     facts: &'t facts::Facts,
-    people: identities::Identities,
+    identities: identities::Identities,
     owners: owners::Owners,
     runs: runs::Runs,
 }
 
 impl Attribution<'_> {
-    /// Returns who is meant by an observation's claim, and how that is known. A tool call is its owner's.
+    /// Returns the agent that an observation belongs to, and the basis of that. A tool call belongs to its owner; what no row
+    /// accounts for belongs to the root until the agent is known.
     pub fn actor(&self, claim: &Claim<'_>, call: Option<&str>) -> (Actor, Basis) {
         let by_call = call
             .and_then(|id| self.facts.call_by_id.get(id))
@@ -164,37 +189,37 @@ impl Attribution<'_> {
         let (number, basis) = match (by_call, claim) {
             (Some(owner), _) => owner,
             (None, Claim::Root(basis)) => (0, *basis),
-            (None, Claim::Agent(id, basis)) => match self.people.by_id(self.facts, id) {
+            (None, Claim::Agent(id, basis)) => match self.identities.by_id(self.facts, id) {
                 Some(agent) => (agent, *basis),
-                None => return (Actor(AgentId::from(*id)), *basis),
+                None => (0, Basis::Unknown),
             },
             (None, Claim::SpawnedBy(call)) => {
                 let number = self.facts.call_by_id.get(*call);
-                match number.and_then(|number| self.people.started_by(*number)) {
+                match number.and_then(|number| self.identities.started_by(*number)) {
                     Some(agent) => (agent, Basis::Link),
-                    None => return (Actor(AgentId::from(*call)), Basis::Link),
+                    None => (0, Basis::Unknown),
                 }
             }
             (None, Claim::Chain { line, .. }) => {
-                let agent = self.facts.chains.get(*line).and_then(|name| self.people.of(*name));
+                let agent = self.facts.chains.get(*line).and_then(|name| self.identities.of(*name));
                 (agent.unwrap_or(0), if agent.is_some() { Basis::Link } else { Basis::Unknown })
             }
             (None, Claim::Silent) if self.facts.has_identity => (0, Basis::Wire),
             (None, Claim::Silent) => (0, Basis::Unknown),
         };
         let id = self
-            .people
+            .identities
             .all
             .get(number)
-            .map_or_else(|| AgentId::from(AgentId::ROOT), |person| person.id.clone());
+            .map_or_else(|| AgentId::from(AgentId::ROOT), |identity| identity.id.clone());
         (Actor(id), basis)
     }
 
     /// Returns the agent that a call started.
     pub fn started_by(&self, call: &str) -> Option<AgentId> {
         let number = self.facts.call_by_id.get(call)?;
-        let agent = self.people.started_by(*number)?;
-        self.people.all.get(agent).map(|person| person.id.clone())
+        let agent = self.identities.started_by(*number)?;
+        self.identities.all.get(agent).map(|identity| identity.id.clone())
     }
 
     /// Returns the run that a moment belongs to, from 1; 0 before the first prompt.

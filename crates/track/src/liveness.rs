@@ -82,14 +82,14 @@ impl Doing {
 }
 
 /// Concludes what a running agent does.
-pub(crate) fn doing(case: &Derivation<'_>, stand: &Stand<'_>) -> Doing {
+pub(crate) fn doing(derivation: &Derivation<'_>, stand: &Stand<'_>) -> Doing {
     if let Some(asked) = stand.question {
         return Doing::new(LivenessKind::Permission, Some(asked.tool.clone()), asked.time.or(stand.last));
     }
-    if let Some(retry) = retry(case, stand) {
+    if let Some(retry) = retry(derivation, stand) {
         return retry;
     }
-    let waited = stand.children.iter().filter(|child| is_waited_for(case, **child)).count() as u32;
+    let waited = stand.children.iter().filter(|child| is_waited_for(derivation, **child)).count() as u32;
     let children = || {
         let mut doing = Doing::new(LivenessKind::Children, None, stand.last);
         doing.liveness.count = Some(waited.max(1));
@@ -98,33 +98,33 @@ pub(crate) fn doing(case: &Derivation<'_>, stand: &Stand<'_>) -> Doing {
     // When the call before ended: one that is queued behind another does nothing yet.
     let mut before = None;
     for call in stand.calls {
-        let Some(told) = case.facts.calls.get(*call as usize) else { continue };
-        if !is_open(case, *call, told) {
-            before = before.max(call_end(case, *call, told).and_then(|(_, time)| time));
+        let Some(told) = derivation.facts.calls.get(*call as usize) else { continue };
+        if !is_open(derivation, *call, told) {
+            before = before.max(call_end(derivation, *call, told).and_then(|(_, time)| time));
             continue;
         }
         if told.class != ToolClass::Spawn {
-            return at_tool(case, told, before, stand.last);
+            return at_tool(derivation, told, before, stand.last);
         }
-        match case.people.started_by(*call) {
+        match derivation.identities.started_by(*call) {
             Some(child) if stand.children.contains(&child) => return children(),
             // It has ended, and its report is on the way.
             Some(_) => {}
             None if waited > 0 || stand.strays.0 => return children(),
             // Its agent may just have ended.
-            None => return at_tool(case, told, before.max(stand.turn).max(stand.strays.1), stand.last),
+            None => return at_tool(derivation, told, before.max(stand.turn).max(stand.strays.1), stand.last),
         }
     }
     if waited > 0 {
         return children();
     }
-    let has_gone_on = |since: Millis| acted(case, stand.number).is_some_and(|acted| acted.time > since);
+    let has_gone_on = |since: Millis| acted(derivation, stand.number).is_some_and(|acted| acted.time > since);
     if let Some(since) = stand.left_since.filter(|since| !has_gone_on(*since)) {
-        let calls = stand.calls.iter().rev().filter_map(|call| case.facts.calls.get(*call as usize));
+        let calls = stand.calls.iter().rev().filter_map(|call| derivation.facts.calls.get(*call as usize));
         let name = calls.filter(|call| call.left_running).find_map(|call| call.name.clone());
         return Doing::new(LivenessKind::Tool, name, Some(since));
     }
-    if stand.number == 0 && case.awaits_prompt() {
+    if stand.number == 0 && derivation.awaits_prompt() {
         return idle(stand.turn);
     }
     Doing::new(LivenessKind::Model, None, stand.turn)
@@ -135,10 +135,15 @@ pub(crate) fn idle(since: Option<Millis>) -> Doing {
     Doing::new(LivenessKind::Idle, None, since)
 }
 
-fn at_tool(case: &Derivation<'_>, told: &CallFacts, before: Option<Millis>, last: Option<Millis>) -> Doing {
+fn at_tool(
+    derivation: &Derivation<'_>,
+    told: &CallFacts,
+    before: Option<Millis>,
+    last: Option<Millis>,
+) -> Doing {
     let since = told.begin.and_then(|begin| begin.time()).max(before);
-    let limits = &case.now.limits;
-    let waited = since.map_or(0, |since| limits.awake.silence(since, case.now.at));
+    let limits = &derivation.now.limits;
+    let waited = since.map_or(0, |since| limits.awake.silence(since, derivation.now.at));
     let asks = told.class == ToolClass::Instant && waited >= limits.permission_after_ms;
     let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
     let mut doing = Doing::new(kind, told.name.clone(), since.or(last));
@@ -148,45 +153,48 @@ fn at_tool(case: &Derivation<'_>, told: &CallFacts, before: Option<Millis>, last
 
 /// The questions for permission that agents wait for: no hook has answered them, and no source tells that their calls are
 /// over. That a person agreed is told by none: until its call ends, a question stays.
-pub(crate) fn questions<'c>(case: &'c Derivation<'_>) -> Vec<(No, &'c Asked)> {
-    case.log.asked.iter().filter_map(|asked| Some((asked_of(case, asked)?, asked))).collect()
+pub(crate) fn questions<'c>(derivation: &'c Derivation<'_>) -> Vec<(No, &'c Asked)> {
+    derivation.hooks.asked.iter().filter_map(|asked| Some((asked_of(derivation, asked)?, asked))).collect()
 }
 
 /// Whom a question keeps waiting.
-fn asked_of(case: &Derivation<'_>, asked: &Asked) -> Option<No> {
+fn asked_of(derivation: &Derivation<'_>, asked: &Asked) -> Option<No> {
     let mut is_told = false;
-    for (call, told) in case.facts.calls.iter().enumerate() {
+    for (call, told) in derivation.facts.calls.iter().enumerate() {
         if told.digest.is_none_or(|(_, digest)| digest != asked.digest) {
             continue;
         }
-        let owner = case.owners.calls.get(call).copied().flatten().map(|(owner, _)| owner);
+        let owner = derivation.owners.calls.get(call).copied().flatten().map(|(owner, _)| owner);
         if asked.agent.is_some_and(|agent| owner.is_some_and(|owner| owner != agent)) {
             continue;
         }
         is_told = true;
-        if is_open(case, call as u32, told) {
+        if is_open(derivation, call as u32, told) {
             return asked.agent.or(owner).or(Some(0));
         }
     }
     // A call that nobody else told of is over when its agent went on.
     let agent = asked.agent.unwrap_or(0);
-    (!is_told && !has_acted_since(case, agent, asked.time)).then_some(agent)
+    (!is_told && !has_acted_since(derivation, agent, asked.time)).then_some(agent)
 }
 
-fn has_acted_since(case: &Derivation<'_>, number: No, time: Option<Millis>) -> bool {
-    acted(case, number).zip(time).is_some_and(|(acted, time)| acted.time > time)
+fn has_acted_since(derivation: &Derivation<'_>, number: No, time: Option<Millis>) -> bool {
+    acted(derivation, number).zip(time).is_some_and(|(acted, time)| acted.time > time)
 }
 
 /// The latest thing that an agent did itself.
-fn acted(case: &Derivation<'_>, number: No) -> Option<Order> {
-    let person = case.people.all.get(number)?;
-    case.tellings(person).filter_map(|agent| agent.acted).max()
+fn acted(derivation: &Derivation<'_>, number: No) -> Option<Order> {
+    let identity = derivation.identities.all.get(number)?;
+    derivation.tellings(identity).filter_map(|agent| agent.acted).max()
 }
 
-fn retry(case: &Derivation<'_>, stand: &Stand<'_>) -> Option<Doing> {
-    let person = case.people.all.get(stand.number)?;
-    let told = case.tellings(person).filter_map(|agent| agent.retry.as_ref()).max_by_key(|retry| retry.order);
-    let is_over = |at: Millis| acted(case, stand.number).is_some_and(|acted| acted.time > at);
+fn retry(derivation: &Derivation<'_>, stand: &Stand<'_>) -> Option<Doing> {
+    let identity = derivation.identities.all.get(stand.number)?;
+    let told = derivation
+        .tellings(identity)
+        .filter_map(|agent| agent.retry.as_ref())
+        .max_by_key(|retry| retry.order);
+    let is_over = |at: Millis| acted(derivation, stand.number).is_some_and(|acted| acted.time > at);
     let retry = told.filter(|retry| retry.attempt > 0 && !is_over(retry.order.time))?;
     let mut doing = Doing::new(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(stand.last));
     doing.liveness.count = Some(retry.attempt);
@@ -195,23 +203,25 @@ fn retry(case: &Derivation<'_>, stand: &Stand<'_>) -> Option<Doing> {
 }
 
 /// Whether whoever started an agent that has not ended waits for it.
-fn is_waited_for(case: &Derivation<'_>, child: No) -> bool {
-    let Some(person) = case.people.all.get(child) else { return false };
-    match person.origin {
-        Some(call) => case.facts.calls.get(call as usize).is_some_and(|told| is_open(case, call, told)),
-        None => case.mode(person) != Some(SpawnMode::Background),
+fn is_waited_for(derivation: &Derivation<'_>, child: No) -> bool {
+    let Some(identity) = derivation.identities.all.get(child) else { return false };
+    match identity.origin {
+        Some(call) => {
+            derivation.facts.calls.get(call as usize).is_some_and(|told| is_open(derivation, call, told))
+        }
+        None => derivation.mode(identity) != Some(SpawnMode::Background),
     }
 }
 
 /// Whether a call has no ending.
-pub(crate) fn is_open(case: &Derivation<'_>, number: u32, call: &CallFacts) -> bool {
-    call_end(case, number, call)
+pub(crate) fn is_open(derivation: &Derivation<'_>, number: u32, call: &CallFacts) -> bool {
+    call_end(derivation, number, call)
         .is_none_or(|(outcome, _)| matches!(outcome, Outcome::Over) && call.ends.is_empty())
 }
 
 /// Whether an agent is silent for longer than its limit. `subagents` counts the active ones of the session.
 pub(crate) fn is_stalled(
-    case: &Derivation<'_>,
+    derivation: &Derivation<'_>,
     doing: &Doing,
     last: Option<Millis>,
     spans: Spans,
@@ -224,21 +234,21 @@ pub(crate) fn is_stalled(
         _ if subagents > 0 => spans.stall_subagents_ms,
         _ => spans.stall_ms,
     };
-    is_silent(case, last.max(doing.liveness.since_ms), limit)
+    is_silent(derivation, last.max(doing.liveness.since_ms), limit)
 }
 
 /// Whether an agent that was asked for should long be at work: its caller waits for it and for nothing before it.
 pub(crate) fn is_start_overdue(
-    case: &Derivation<'_>,
+    derivation: &Derivation<'_>,
     status: AgentStatus,
     caller: Option<&Doing>,
     last: Option<Millis>,
     spans: Spans,
 ) -> bool {
     let is_waited_for = caller.is_some_and(|caller| caller.liveness.kind == LivenessKind::Children);
-    status == AgentStatus::Pending && is_waited_for && is_silent(case, last, spans.stall_subagents_ms)
+    status == AgentStatus::Pending && is_waited_for && is_silent(derivation, last, spans.stall_subagents_ms)
 }
 
-fn is_silent(case: &Derivation<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
-    since.is_some_and(|since| case.now.limits.awake.silence(since, case.now.at) >= limit_ms)
+fn is_silent(derivation: &Derivation<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
+    since.is_some_and(|since| derivation.now.limits.awake.silence(since, derivation.now.at) >= limit_ms)
 }

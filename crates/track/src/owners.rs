@@ -41,16 +41,16 @@ const WARMUP_PROMPT: &str = "Warmup";
 type Claims = SmallVec<[(No, Basis); 2]>;
 
 /// Concludes who owns what.
-pub(crate) fn owners(facts: &Facts, people: &Identities, log: &HookLog) -> Owners {
+pub(crate) fn owners(facts: &Facts, identities: &Identities, log: &HookLog) -> Owners {
     let claims: Vec<Claims> =
-        (0..facts.calls.len() as CallNo).map(|number| claims_of(facts, people, log, number)).collect();
+        (0..facts.calls.len() as CallNo).map(|number| claims_of(facts, identities, log, number)).collect();
     let mut calls: Vec<Option<(No, Basis)>> = claims.iter().map(sole_claim).collect();
     // Where several claim a call, depth decides; depth rests on owners of spawn calls. Each round settles at least the
     // next level, and nothing is left after as many rounds as there are levels of contested spawn calls.
     let contested: Vec<usize> =
         (0..claims.len()).filter(|number| claims.get(*number).is_some_and(|it| it.len() > 1)).collect();
-    let mut parents = lineage(facts, people, &calls);
-    for _ in 0..=people.all.len().min(contested.len()) {
+    let mut parents = lineage(facts, identities, &calls);
+    for _ in 0..=identities.all.len().min(contested.len()) {
         let mut is_settled = true;
         for number in &contested {
             let nearest = claims.get(*number).and_then(|claims| nearest(claims, &parents));
@@ -64,23 +64,23 @@ pub(crate) fn owners(facts: &Facts, people: &Identities, log: &HookLog) -> Owner
         if is_settled {
             break;
         }
-        parents = lineage(facts, people, &calls);
+        parents = lineage(facts, identities, &calls);
     }
     let responses = facts
         .responses
         .iter()
         .map(|response| {
-            let claims: Claims = map_claims(people, &response.owners);
+            let claims: Claims = map_claims(identities, &response.owners);
             nearest(&claims, &parents).map(|(owner, _)| owner)
         })
         .collect();
     Owners { calls, responses, parents }
 }
 
-fn map_claims(people: &Identities, owners: &[(Ref, Basis)]) -> Claims {
+fn map_claims(identities: &Identities, owners: &[(Ref, Basis)]) -> Claims {
     let mut claims = Claims::new();
     for (name, basis) in owners {
-        let Some(agent) = people.of(*name) else { continue };
+        let Some(agent) = identities.of(*name) else { continue };
         match claims.iter_mut().find(|(known, _)| *known == agent) {
             Some((_, known)) => *known = (*known).max(*basis),
             None => claims.push((agent, *basis)),
@@ -89,10 +89,10 @@ fn map_claims(people: &Identities, owners: &[(Ref, Basis)]) -> Claims {
     claims
 }
 
-fn claims_of(facts: &Facts, people: &Identities, log: &HookLog, number: CallNo) -> Claims {
+fn claims_of(facts: &Facts, identities: &Identities, log: &HookLog, number: CallNo) -> Claims {
     let Some(call) = facts.calls.get(number as usize) else { return Claims::new() };
-    let mut claims = map_claims(people, &call.owners);
-    let started = people.started_by(number);
+    let mut claims = map_claims(identities, &call.owners);
+    let started = identities.started_by(number);
     claims.retain(|(owner, _)| Some(*owner) != started);
     if let Some((owner, basis)) = log.owners.get(&number).copied()
         && (claims.is_empty() || basis == Basis::Wire)
@@ -127,17 +127,17 @@ fn nearest(claims: &Claims, parents: &[Parentage]) -> Option<(No, Basis)> {
 
 /// Concludes parents and depths: who the agent's own record names, else the owner of its spawn call, else the root
 /// where its wire says so.
-fn lineage(facts: &Facts, people: &Identities, calls: &[Option<(No, Basis)>]) -> Vec<Parentage> {
-    let mut all: Vec<Parentage> = vec![Parentage::default(); people.all.len()];
-    for (number, person) in people.all.iter().enumerate().skip(1) {
-        let tellings = person.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
-        let is_warmup = person.origin.is_none()
+fn lineage(facts: &Facts, identities: &Identities, calls: &[Option<(No, Basis)>]) -> Vec<Parentage> {
+    let mut all: Vec<Parentage> = vec![Parentage::default(); identities.all.len()];
+    for (number, identity) in identities.all.iter().enumerate().skip(1) {
+        let tellings = identity.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
+        let is_warmup = identity.origin.is_none()
             && tellings.clone().any(|agent| value(&agent.prompt).as_deref() == Some(WARMUP_PROMPT));
-        let started = person.origin.or(person.batch);
+        let started = identity.origin.or(identity.batch);
         // A record that names the parent itself needs no owner of a call; call ids can repeat.
         let by_record = || {
             tellings.clone().find_map(|agent| match &agent.parent {
-                Some(ParentClaim::Agent(id)) => people.by_id(facts, id),
+                Some(ParentClaim::Agent(id)) => identities.by_id(facts, id),
                 Some(ParentClaim::Root) | None => None,
             })
         };
@@ -147,7 +147,7 @@ fn lineage(facts: &Facts, people: &Identities, calls: &[Option<(No, Basis)>]) ->
         };
         let is_roots = || tellings.clone().any(|agent| agent.parent == Some(ParentClaim::Root)).then_some(0);
         let parent = by_record().or_else(by_call).or_else(is_roots);
-        let parent = parent.or_else(|| person.starter.and_then(|starter| people.of(starter)));
+        let parent = parent.or_else(|| identity.starter.and_then(|starter| identities.of(starter)));
         if let Some(slot) = all.get_mut(number) {
             slot.parent = parent.filter(|parent| *parent != number && !is_warmup);
             slot.is_warmup = is_warmup;

@@ -13,12 +13,11 @@ use crate::{
     duplicates::Copies,
     facts::{Facts, HookWhat, Order, value},
     figures::{Figures, figures},
-    flags, hooks,
-    identities::{No, identities, is_ghost},
+    flags,
+    identities::{No, is_ghost},
     limits::Spans,
     liveness::{Doing, Stand, doing, idle, is_open, is_stalled, is_start_overdue, questions},
-    owners::{Owners, owners},
-    runs::runs,
+    owners::Owners,
     spans::{calls_by_agent, intervals, union},
     status::{Derivation, Silence, Standing, call_end, is_told_by_owner},
 };
@@ -35,42 +34,34 @@ struct RowDraft {
     children: Vec<No>,
 }
 
-/// Concludes the tree of a session.
+/// Builds the rows of a session. Calls and responses in `elsewhere` count in another session; `runs` is the number of runs.
 pub(crate) fn tree(
     session: &SessionId,
-    harness: Option<&Text>,
-    facts: &Facts,
+    derivation: &Derivation<'_>,
     elsewhere: &HashSet<u64>,
-    now: &Now<'_>,
+    runs: u32,
 ) -> Tree {
-    let harness = harness.map(|harness| &**harness);
-    let lost_after_ms = now.limits.of(harness, None).lost_after_ms(false);
-    let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
-    let is_over = now.has_ended || facts.span.latest().map_or(!now.is_growing, is_silent);
-    let people = identities(facts, is_over);
-    let log = hooks::replay(facts, &people);
-    let owners = owners(facts, &people, &log);
-    let copies = Copies::of(facts, &people, &owners, elsewhere);
-    let case = Derivation { facts, people: &people, owners: &owners, log: &log, now, harness };
-    let calls = calls_by_agent(facts, &people, &owners, &copies);
-    let own = figures(facts, &people, &owners, &copies, now.prices);
-    let order = pre_order(&case);
-    let drafts = drafts(&case, calls, &order, &own);
-    let doings = doings(&case, &drafts);
+    let Derivation { facts, identities: identities, owners, now, harness, .. } = *case;
+    let copies = Copies::of(facts, identities, owners, elsewhere);
+    let calls = calls_by_agent(facts, identities, owners, &copies);
+    let own = figures(facts, identities, owners, &copies, now.prices);
+    let order = pre_order(derivation);
+    let drafts = drafts(derivation, calls, &order, &own);
+    let doings = doings(derivation, &drafts);
     let mut rows: Vec<Agent> =
-        order.iter().map(|number| row(&case, *number, &drafts, &doings, &own)).collect();
+        order.iter().map(|number| row(derivation, *number, &drafts, &doings, &own)).collect();
     for (row, number) in rows.iter_mut().zip(&order) {
         if copies.has_agent(*number) {
             row.flags.push(Flag::Copied);
         }
     }
-    let sums = sums(&order, &owners, &copies, &drafts, &own);
+    let sums = sums(&order, owners, &copies, &drafts, &own);
     for (row, number) in rows.iter_mut().zip(&order) {
         if let Some(sum) = sums.get(*number) {
             row.subtree = sum.clone();
         }
     }
-    mark_collisions(&case, &drafts, &order, &mut rows);
+    mark_collisions(derivation, &drafts, &order, &mut rows);
     let summary = summary(facts, &rows, &drafts, &own);
     Tree {
         schema: TREE_SCHEMA.into(),
@@ -82,7 +73,7 @@ pub(crate) fn tree(
             title: value(&facts.title).map(|text| title(&text)),
             started_at_ms: facts.span.get().map(|(from, _)| from),
             ended_at_ms: facts.span.get().map(|(_, to)| to),
-            runs: runs(facts).count,
+            runs,
             rev: None,
         },
         agents: rows,
@@ -121,12 +112,12 @@ fn problems(facts: &Facts) -> Vec<Problem> {
 }
 
 /// Returns all agents in pre-order, siblings by start, orphans after the root's children.
-fn pre_order(case: &Derivation<'_>) -> Vec<No> {
-    let started = |number: No| start_key(case, number);
-    let mut children: Vec<Vec<No>> = vec![Vec::new(); case.people.all.len()];
+fn pre_order(derivation: &Derivation<'_>) -> Vec<No> {
+    let started = |number: No| start_key(derivation, number);
+    let mut children: Vec<Vec<No>> = vec![Vec::new(); derivation.identities.all.len()];
     let mut orphans = Vec::new();
-    for number in 1..case.people.all.len() {
-        match case.owners.parents.get(number).and_then(|it| it.parent) {
+    for number in 1..derivation.identities.all.len() {
+        match derivation.owners.parents.get(number).and_then(|it| it.parent) {
             Some(parent) => children[parent].push(number),
             None => orphans.push(number),
         }
@@ -135,7 +126,7 @@ fn pre_order(case: &Derivation<'_>) -> Vec<No> {
         list.sort_by_cached_key(|number| started(*number));
     }
     orphans.sort_by_cached_key(|number| started(*number));
-    let mut order = Vec::with_capacity(case.people.all.len());
+    let mut order = Vec::with_capacity(derivation.identities.all.len());
     let mut waiting: Vec<No> = orphans.into_iter().rev().collect();
     waiting.push(0);
     while let Some(number) = waiting.pop() {
@@ -146,33 +137,44 @@ fn pre_order(case: &Derivation<'_>) -> Vec<No> {
 }
 
 /// By what siblings are sorted: when they started, else when they were asked for, then by id.
-fn start_key(case: &Derivation<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
-    let Some(person) = case.people.all.get(number) else { return (true, 0, None, AgentId::from("")) };
-    let first = case.span(person).get().map(|(from, _)| from);
-    let asked =
-        person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.order().1);
-    let trigger =
-        case.tellings(person).flat_map(|agent| agent.triggers.iter().map(|trigger| trigger.order)).min();
-    let heard = case.tellings(person).filter_map(|agent| agent.heard).min();
+fn start_key(derivation: &Derivation<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
+    let Some(identity) = derivation.identities.all.get(number) else {
+        return (true, 0, None, AgentId::from(""));
+    };
+    let first = derivation.span(identity).get().map(|(from, _)| from);
+    let asked = identity
+        .origin
+        .and_then(|call| derivation.facts.calls.get(call as usize))
+        .and_then(|call| call.order().1);
+    let trigger = derivation
+        .tellings(identity)
+        .flat_map(|agent| agent.triggers.iter().map(|trigger| trigger.order))
+        .min();
+    let heard = derivation.tellings(identity).filter_map(|agent| agent.heard).min();
     let order = asked.or(trigger).or(heard);
     let time = first.or(order.map(|order| order.time).filter(|time| *time > Millis::MIN));
-    (time.is_none(), time.unwrap_or(0), order, person.id.clone())
+    (time.is_none(), time.unwrap_or(0), order, identity.id.clone())
 }
 
 /// Concludes everything but sums, children before parents where that matters.
-fn drafts(case: &Derivation<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[Figures]) -> Vec<RowDraft> {
-    let count = case.people.all.len();
-    let questions = questions(case);
+fn drafts(
+    derivation: &Derivation<'_>,
+    mut calls: Vec<Vec<u32>>,
+    order: &[No],
+    own: &[Figures],
+) -> Vec<RowDraft> {
+    let count = derivation.identities.all.len();
+    let questions = questions(derivation);
     let mut silences = vec![Silence::default(); count];
     let mut drafts: Vec<RowDraft> = (0..count)
         .map(|number| {
             let calls = std::mem::take(&mut calls[number]);
-            let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(case, *call)).collect();
-            let intervals = intervals(case, number, &calls);
-            let last = last_heard(case, number, &calls);
+            let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(derivation, *call)).collect();
+            let intervals = intervals(derivation, number, &calls);
+            let last = last_heard(derivation, number, &calls);
             let is_in_call = statuses.contains(&ToolStatus::Open);
             let has_open = is_in_call || questions.iter().any(|(asked, _)| *asked == number);
-            let spans = spans_of(case, number, own);
+            let spans = spans_of(derivation, number, own);
             let (lost_after_ms, said_after_ms) = (spans.lost_after_ms(has_open), spans.stall_ms);
             silences[number] = Silence { last, lost_after_ms, said_after_ms, is_in_call };
             let standing = Standing {
@@ -190,12 +192,12 @@ fn drafts(case: &Derivation<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[
     // Orphans stand last in the order, so all of them are known before anybody whose they may be.
     let mut strays = None;
     for number in order.iter().rev().copied() {
-        if number != 0 && is_stray(case, number) {
+        if number != 0 && is_stray(derivation, number) {
             strays = strays.max(silences[number].last);
-        } else if has_open_start(case, &drafts[number].calls) {
+        } else if has_open_start(derivation, &drafts[number].calls) {
             silences[number].last = silences[number].last.max(strays);
         }
-        if let Some(parent) = case.owners.parents.get(number).and_then(|it| it.parent) {
+        if let Some(parent) = derivation.owners.parents.get(number).and_then(|it| it.parent) {
             let below = silences[number];
             let above = &mut silences[parent];
             above.last = above.last.max(below.last);
@@ -203,9 +205,12 @@ fn drafts(case: &Derivation<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[
         }
     }
     for number in order.iter().copied() {
-        drafts[number].standing =
-            if number == 0 { case.root(silences[0]) } else { case.subagent(number, silences[number]) };
-        if let Some(parent) = case.owners.parents.get(number).and_then(|it| it.parent) {
+        drafts[number].standing = if number == 0 {
+            derivation.root(silences[0])
+        } else {
+            derivation.subagent(number, silences[number])
+        };
+        if let Some(parent) = derivation.owners.parents.get(number).and_then(|it| it.parent) {
             drafts[parent].children.push(number);
         }
     }
@@ -213,31 +218,31 @@ fn drafts(case: &Derivation<'_>, mut calls: Vec<Vec<u32>>, order: &[No], own: &[
 }
 
 /// The limits of silence that hold for an agent.
-fn spans_of(case: &Derivation<'_>, number: No, own: &[Figures]) -> Spans {
-    let limits = &case.now.limits;
+fn spans_of(derivation: &Derivation<'_>, number: No, own: &[Figures]) -> Spans {
+    let limits = &derivation.now.limits;
     if limits.rules.is_empty() {
         return limits.of(None, None);
     }
-    let model = own.get(number).and_then(|figures| model(case, number, figures));
-    limits.of(case.harness, model.as_deref())
+    let model = own.get(number).and_then(|figures| model(derivation, number, figures));
+    limits.of(derivation.harness, model.as_deref())
 }
 
 /// Concludes what each agent does; `None` for those that do not run.
-fn doings(case: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Option<Doing>> {
+fn doings(derivation: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Option<Doing>> {
     let is_active = |number: &No| drafts.get(*number).is_some_and(|draft| draft.standing.status.is_live());
     let nobody_else = !(1..drafts.len()).any(|number| is_active(&number));
     // A hook may tell of an ending before the agent's last line is there.
     let gone = |draft: &RowDraft| draft.last.max(draft.standing.told_at);
     let latest = drafts.iter().filter_map(gone).max();
-    let all_strays = || (1..drafts.len()).filter(|number| is_stray(case, *number));
+    let all_strays = || (1..drafts.len()).filter(|number| is_stray(derivation, *number));
     let last_stray = all_strays().filter_map(|number| drafts.get(number).and_then(gone)).max();
     let strays = (all_strays().any(|number| is_active(&number)), last_stray);
-    let questions = questions(case);
+    let questions = questions(derivation);
     let one = |(number, draft): (No, &RowDraft)| {
         let status = draft.standing.status;
         if status != AgentStatus::Running {
             let is_between_prompts = number == 0 && !status.is_live() && status != AgentStatus::Lost;
-            let is_open = case.log.is_open && !case.now.has_ended;
+            let is_open = derivation.hooks.is_open && !derivation.now.has_ended;
             return (is_between_prompts && is_open).then(|| idle(draft.last));
         }
         // Of one that counts as lost nothing has come back: its caller waits on.
@@ -251,37 +256,40 @@ fn doings(case: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Option<Doing>> {
         let (calls, last) = (draft.calls.as_slice(), draft.last);
         let left_since = draft.standing.left_since;
         let children = &children;
-        Some(doing(case, &Stand { number, calls, last, turn, children, strays, question, left_since }))
+        Some(doing(derivation, &Stand { number, calls, last, turn, children, strays, question, left_since }))
     };
     drafts.iter().enumerate().map(one).collect()
 }
 
 /// Whether nobody is known to have started an agent.
-fn is_stray(case: &Derivation<'_>, number: No) -> bool {
-    let is_orphan = case.owners.parents.get(number).is_none_or(|place| place.parent.is_none());
-    is_orphan && case.people.all.get(number).is_some_and(|person| person.origin.is_none())
+fn is_stray(derivation: &Derivation<'_>, number: No) -> bool {
+    let is_orphan = derivation.owners.parents.get(number).is_none_or(|place| place.parent.is_none());
+    is_orphan && derivation.identities.all.get(number).is_some_and(|identity| identity.origin.is_none())
 }
 
 /// Whether an agent waits for one that it started, of which only that is known.
-fn has_open_start(case: &Derivation<'_>, calls: &[u32]) -> bool {
+fn has_open_start(derivation: &Derivation<'_>, calls: &[u32]) -> bool {
     calls.iter().any(|call| {
-        let told = case.facts.calls.get(*call as usize);
-        told.is_some_and(|told| told.class == ToolClass::Spawn && is_open(case, *call, told))
-            && case.people.started_by(*call).is_none()
+        let told = derivation.facts.calls.get(*call as usize);
+        told.is_some_and(|told| told.class == ToolClass::Spawn && is_open(derivation, *call, told))
+            && derivation.identities.started_by(*call).is_none()
     })
 }
 
 /// When an agent was last heard of: by its own lines, by its calls where a wire names nobody, and by what woke it.
-fn last_heard(case: &Derivation<'_>, number: No, calls: &[u32]) -> Option<Millis> {
-    let person = case.people.all.get(number)?;
-    let own = case.tellings(person).filter_map(|agent| agent.span.latest().max(agent.started));
-    let woken =
-        case.tellings(person).flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
-    let asked =
-        person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.begin);
-    let called = calls.iter().filter_map(|call| Some((*call, case.facts.calls.get(*call as usize)?)));
+fn last_heard(derivation: &Derivation<'_>, number: No, calls: &[u32]) -> Option<Millis> {
+    let identity = derivation.identities.all.get(number)?;
+    let own = derivation.tellings(identity).filter_map(|agent| agent.span.latest().max(agent.started));
+    let woken = derivation
+        .tellings(identity)
+        .flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
+    let asked = identity
+        .origin
+        .and_then(|call| derivation.facts.calls.get(call as usize))
+        .and_then(|call| call.begin);
+    let called = calls.iter().filter_map(|call| Some((*call, derivation.facts.calls.get(*call as usize)?)));
     let called = called.flat_map(|(call, told)| {
-        let ended = call_end(case, call, told).and_then(|(_, time)| time);
+        let ended = call_end(derivation, call, told).and_then(|(_, time)| time);
         [told.begin.and_then(|begin| begin.time()), ended]
     });
     let heard = own.chain(woken).chain(asked.and_then(|begin| begin.time())).chain(called.flatten()).max();
@@ -289,75 +297,82 @@ fn last_heard(case: &Derivation<'_>, number: No, calls: &[u32]) -> Option<Millis
         return heard;
     }
     // Who is not named is the root, where the others are or where there are no others.
-    let is_alone = case.people.all.len() == 1;
-    let unnamed = case.facts.silent.filter(|_| case.facts.has_identity || is_alone);
-    heard.max(unnamed).or(case.facts.span.latest().filter(|_| is_alone))
+    let is_alone = derivation.identities.all.len() == 1;
+    let unnamed = derivation.facts.silent.filter(|_| derivation.facts.has_identity || is_alone);
+    heard.max(unnamed).or(derivation.facts.span.latest().filter(|_| is_alone))
 }
 
-fn status_of(case: &Derivation<'_>, number: u32) -> ToolStatus {
-    let Some(call) = case.facts.calls.get(number as usize) else { return ToolStatus::Open };
-    if is_open(case, number, call) {
+fn status_of(derivation: &Derivation<'_>, number: u32) -> ToolStatus {
+    let Some(call) = derivation.facts.calls.get(number as usize) else { return ToolStatus::Open };
+    if is_open(derivation, number, call) {
         return ToolStatus::Open;
     }
-    match call_end(case, number, call).map(|(outcome, _)| outcome) {
+    match call_end(derivation, number, call).map(|(outcome, _)| outcome) {
         Some(Outcome::Ok) => ToolStatus::Ok,
         Some(Outcome::Denied) => ToolStatus::Denied,
-        Some(Outcome::Over) if was_asked(case, number) || was_stopped(case, number) => ToolStatus::Denied,
+        Some(Outcome::Over) if was_asked(derivation, number) || was_stopped(derivation, number) => {
+            ToolStatus::Denied
+        }
         Some(Outcome::Error | Outcome::Interrupted | Outcome::Over) => ToolStatus::Error,
         None => ToolStatus::Open,
     }
 }
 
 /// Whether a person was asked to allow the call; one that is over without a result of its own was then denied.
-fn was_asked(case: &Derivation<'_>, number: u32) -> bool {
-    let digest = case.facts.calls.get(number as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
-    case.facts.hooks.iter().any(|step| match &step.what {
+fn was_asked(derivation: &Derivation<'_>, number: u32) -> bool {
+    let digest =
+        derivation.facts.calls.get(number as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
+    derivation.facts.hooks.iter().any(|step| match &step.what {
         HookWhat::Permission { digest: asked, .. } => Some(*asked) == digest,
         _ => false,
     })
 }
 
 /// Whether the call was refused because its agent was to stop.
-fn was_stopped(case: &Derivation<'_>, number: u32) -> bool {
-    case.facts.stops.values().flatten().any(|stop| stop.call == Some(number))
+fn was_stopped(derivation: &Derivation<'_>, number: u32) -> bool {
+    derivation.facts.stops.values().flatten().any(|stop| stop.call == Some(number))
 }
 
 fn row(
-    case: &Derivation<'_>,
+    derivation: &Derivation<'_>,
     number: No,
     drafts: &[RowDraft],
     doings: &[Option<Doing>],
     own: &[Figures],
 ) -> Agent {
-    let person = &case.people.all[number];
+    let identity = &derivation.identities.all[number];
     let draft = &drafts[number];
     let figures = &own[number];
-    let place = case.owners.parents.get(number).cloned().unwrap_or_default();
+    let place = derivation.owners.parents.get(number).cloned().unwrap_or_default();
     let standing = &draft.standing;
     let is_live = standing.status.is_live();
-    let call = person.origin.and_then(|call| case.facts.calls.get(call as usize));
+    let call = identity.origin.and_then(|call| derivation.facts.calls.get(call as usize));
     let asked = call.and_then(|call| call.spawn.as_deref());
     let first = |by_agent: &dyn Fn(&crate::facts::AgentFacts) -> Option<Text>, by_call: Option<Text>| {
-        case.tellings(person).find_map(by_agent).or(by_call)
+        derivation.tellings(identity).find_map(by_agent).or(by_call)
     };
-    let tools: Vec<ToolCall> =
-        draft.calls.iter().zip(&draft.statuses).map(|(call, status)| tool(case, *call, *status)).collect();
+    let tools: Vec<ToolCall> = draft
+        .calls
+        .iter()
+        .zip(&draft.statuses)
+        .map(|(call, status)| tool(derivation, *call, *status))
+        .collect();
     let count = |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
     let report = standing.report.clone();
     let result = match standing.status {
-        AgentStatus::Completed => report_of(case, number).or(report),
+        AgentStatus::Completed => report_of(derivation, number).or(report),
         _ => report,
     };
     let cost = figures.cost();
     let span = draft.intervals.first().zip(draft.intervals.last());
     Agent {
-        id: person.id.clone(),
-        actor_id: Actor(person.id.clone()),
+        id: identity.id.clone(),
+        actor_id: Actor(identity.id.clone()),
         parent_id: place
             .parent
-            .and_then(|parent| case.people.all.get(parent))
+            .and_then(|parent| derivation.identities.all.get(parent))
             .map(|parent| parent.id.clone()),
-        spawned_by: spawned_by(case, number).map(subscope_model::ToolUseId),
+        spawned_by: spawned_by(derivation, number).map(subscope_model::ToolUseId),
         depth: place.depth,
         agent_type: first(
             &|agent| value(&agent.agent_type),
@@ -368,12 +383,12 @@ fn row(
             &|agent| value(&agent.description),
             asked.and_then(|asked| value(&asked.description)),
         ),
-        model: model(case, number, figures),
-        background: case.mode(person) == Some(SpawnMode::Background),
+        model: model(derivation, number, figures),
+        background: derivation.mode(identity) == Some(SpawnMode::Background),
         status: standing.status,
         evidence: standing.evidence.clone(),
         liveness: doings[number].as_ref().map(|doing| doing.liveness.clone()),
-        flags: flags_of(case, number, drafts, doings),
+        flags: flags_of(derivation, number, drafts, doings),
         started_at_ms: span.map(|(first, _)| first[0]),
         ended_at_ms: if is_live { None } else { span.map(|(_, last)| last[1]).or(standing.ended_at) },
         last_event_at_ms: draft.last,
@@ -388,7 +403,7 @@ fn row(
         usage: figures.usage,
         cost_micro_usd: cost,
         cost_floor: cost.is_some() && figures.usage.is_some_and(|usage| usage.floor),
-        prompt: prompt(case, number).or_else(|| asked.and_then(|asked| value(&asked.prompt))),
+        prompt: prompt(derivation, number).or_else(|| asked.and_then(|asked| value(&asked.prompt))),
         result,
         error: standing.error.clone(),
         subtree: Subtree::default(),
@@ -397,43 +412,46 @@ fn row(
 }
 
 /// The call that started an agent, alone or with others.
-fn spawned_by(case: &Derivation<'_>, number: No) -> Option<Text> {
-    let person = case.people.all.get(number)?;
-    case.facts.calls.get(person.origin.or(person.batch)? as usize)?.id.clone()
+fn spawned_by(derivation: &Derivation<'_>, number: No) -> Option<Text> {
+    let identity = derivation.identities.all.get(number)?;
+    derivation.facts.calls.get(identity.origin.or(identity.batch)? as usize)?.id.clone()
 }
 
-fn prompt(case: &Derivation<'_>, number: No) -> Option<Text> {
-    let person = case.people.all.get(number)?;
+fn prompt(derivation: &Derivation<'_>, number: No) -> Option<Text> {
+    let identity = derivation.identities.all.get(number)?;
     if number == 0 {
-        return value(&case.facts.title);
+        return value(&derivation.facts.title);
     }
-    case.tellings(person).find_map(|agent| value(&agent.prompt))
+    derivation.tellings(identity).find_map(|agent| value(&agent.prompt))
 }
 
 /// The last words of an agent whose last line is text: its report.
-fn report_of(case: &Derivation<'_>, number: No) -> Option<Text> {
-    let person = case.people.all.get(number)?;
-    let text =
-        case.tellings(person).filter_map(|agent| agent.last_text.as_ref()).map(|(order, ..)| *order).max()?;
+fn report_of(derivation: &Derivation<'_>, number: No) -> Option<Text> {
+    let identity = derivation.identities.all.get(number)?;
+    let text = derivation
+        .tellings(identity)
+        .filter_map(|agent| agent.last_text.as_ref())
+        .map(|(order, ..)| *order)
+        .max()?;
     let heard = case
-        .tellings(person)
+        .tellings(identity)
         .filter_map(|agent| agent.tails.iter().flatten().map(|(order, _)| *order).max())
         .max();
     // Words before a later call are not a report.
     if heard.is_some_and(|heard| heard.time > text.time) {
         return None;
     }
-    case.last_text(person)
+    derivation.last_text(identity)
 }
 
-fn model(case: &Derivation<'_>, number: No, figures: &Figures) -> Option<Text> {
-    let person = case.people.all.get(number)?;
-    let asked = person
+fn model(derivation: &Derivation<'_>, number: No, figures: &Figures) -> Option<Text> {
+    let identity = derivation.identities.all.get(number)?;
+    let asked = identity
         .origin
-        .and_then(|call| case.facts.calls.get(call as usize))
+        .and_then(|call| derivation.facts.calls.get(call as usize))
         .and_then(|call| call.spawn.as_deref());
-    let told = || case.tellings(person).find_map(|agent| value(&agent.model));
-    let root = || if number == 0 { value(&case.facts.root_model) } else { None };
+    let told = || derivation.tellings(identity).find_map(|agent| value(&agent.model));
+    let root = || if number == 0 { value(&derivation.facts.root_model) } else { None };
     figures
         .model
         .as_ref()
@@ -444,10 +462,10 @@ fn model(case: &Derivation<'_>, number: No, figures: &Figures) -> Option<Text> {
         .or_else(|| asked.and_then(|asked| value(&asked.model)))
 }
 
-fn tool(case: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
-    let call = &case.facts.calls[number as usize];
+fn tool(derivation: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
+    let call = &derivation.facts.calls[number as usize];
     let payloads = call.payloads.as_deref();
-    let counts = |by: Option<u32>| is_told_by_owner(case, number, by);
+    let counts = |by: Option<u32>| is_told_by_owner(derivation, number, by);
     ToolCall {
         id: call.id.clone().map(subscope_model::ToolUseId),
         name: call.name.clone().unwrap_or_else(|| "".into()),
@@ -460,7 +478,7 @@ fn tool(case: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
             .flatten()
             .map_or(Basis::Unknown, |(_, basis)| basis),
         started_at_ms: call.begin.and_then(|begin| begin.time()),
-        ended_at_ms: call_end(case, number, call).and_then(|(_, time)| time),
+        ended_at_ms: call_end(derivation, number, call).and_then(|(_, time)| time),
         detail: call.detail.as_ref().map(|(_, detail)| detail.clone()),
         input: payloads
             .and_then(|payloads| payloads.input.best(counts))
@@ -471,24 +489,29 @@ fn tool(case: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
     }
 }
 
-fn flags_of(case: &Derivation<'_>, number: No, drafts: &[RowDraft], doings: &[Option<Doing>]) -> Vec<Flag> {
+fn flags_of(
+    derivation: &Derivation<'_>,
+    number: No,
+    drafts: &[RowDraft],
+    doings: &[Option<Doing>],
+) -> Vec<Flag> {
     let draft = &drafts[number];
-    let place = case.owners.parents.get(number).cloned().unwrap_or_default();
+    let place = derivation.owners.parents.get(number).cloned().unwrap_or_default();
     let active = drafts.iter().skip(1).filter(|draft| draft.standing.status.is_live()).count() as u32;
     let mut flags = Vec::new();
-    let person = &case.people.all[number];
-    if number != 0 && draft.standing.status.is_live() && case.is_asked_to_stop(person) {
+    let identity = &derivation.identities.all[number];
+    if number != 0 && draft.standing.status.is_live() && derivation.is_asked_to_stop(identity) {
         flags.push(Flag::Stopping);
     }
     let caller = place.parent.and_then(|parent| doings[parent].as_ref());
     let is_silent = match &doings[number] {
-        Some(doing) => is_stalled(case, doing, draft.last, draft.spans, active),
-        None => is_start_overdue(case, draft.standing.status, caller, draft.last, draft.spans),
+        Some(doing) => is_stalled(derivation, doing, draft.last, draft.spans, active),
+        None => is_start_overdue(derivation, draft.standing.status, caller, draft.last, draft.spans),
     };
     if is_silent {
         flags.push(Flag::Stalled);
     }
-    if flags::is_looping(case.facts, &draft.calls) {
+    if flags::is_looping(derivation.facts, &draft.calls) {
         flags.push(Flag::Looping);
     }
     if flags::is_failing(&draft.statuses) {
@@ -502,15 +525,15 @@ fn flags_of(case: &Derivation<'_>, number: No, drafts: &[RowDraft], doings: &[Op
     flags
 }
 
-fn mark_collisions(case: &Derivation<'_>, drafts: &[RowDraft], order: &[No], rows: &mut [Agent]) {
+fn mark_collisions(derivation: &Derivation<'_>, drafts: &[RowDraft], order: &[No], rows: &mut [Agent]) {
     let mut writes = Vec::new();
     for (number, draft) in drafts.iter().enumerate() {
         for (call, status) in draft.calls.iter().zip(&draft.statuses) {
-            let Some(told) = case.facts.calls.get(*call as usize) else { continue };
+            let Some(told) = derivation.facts.calls.get(*call as usize) else { continue };
             let begin = told.begin.and_then(|begin| begin.time());
             if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) = (&told.writes, begin, status)
             {
-                let to = call_end(case, *call, told).and_then(|(_, time)| time).unwrap_or(from);
+                let to = call_end(derivation, *call, told).and_then(|(_, time)| time).unwrap_or(from);
                 writes.push((number, file.clone(), from, to.max(from)));
             }
         }
@@ -528,7 +551,7 @@ fn mark_collisions(case: &Derivation<'_>, drafts: &[RowDraft], order: &[No], row
             if agent == upper {
                 return true;
             }
-            at = case.owners.parents.get(agent).and_then(|it| it.parent);
+            at = derivation.owners.parents.get(agent).and_then(|it| it.parent);
         }
         false
     };

@@ -11,13 +11,15 @@ use crate::{
 };
 
 /// Returns an agent's stretches of activity in order. A resume opens a new one where times tell.
-pub(crate) fn intervals(case: &Derivation<'_>, number: No, calls: &[u32]) -> Vec<[Millis; 2]> {
-    let Some(person) = case.people.all.get(number) else { return Vec::new() };
-    let Some((from, to)) = case.span(person).get() else { return Vec::new() };
-    let origin =
-        person.origin.and_then(|call| case.facts.calls.get(call as usize)).and_then(|call| call.id.clone());
+pub(crate) fn intervals(derivation: &Derivation<'_>, number: No, calls: &[u32]) -> Vec<[Millis; 2]> {
+    let Some(identity) = derivation.identities.all.get(number) else { return Vec::new() };
+    let Some((from, to)) = derivation.span(identity).get() else { return Vec::new() };
+    let origin = identity
+        .origin
+        .and_then(|call| derivation.facts.calls.get(call as usize))
+        .and_then(|call| call.id.clone());
     let mut borders: Vec<Millis> = case
-        .tellings(person)
+        .tellings(identity)
         .flat_map(|agent| agent.triggers.iter())
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
         .filter_map(|trigger| {
@@ -26,7 +28,7 @@ pub(crate) fn intervals(case: &Derivation<'_>, number: No, calls: &[u32]) -> Vec
                 .facts
                 .call_by_id
                 .get(&trigger.call)
-                .and_then(|call| case.facts.calls.get(*call as usize));
+                .and_then(|call| derivation.facts.calls.get(*call as usize));
             call.and_then(|call| call.begin).and_then(|begin| begin.time()).or(trigger.time)
         })
         .filter(|time| from < *time && *time <= to)
@@ -36,7 +38,7 @@ pub(crate) fn intervals(case: &Derivation<'_>, number: No, calls: &[u32]) -> Vec
     }
     borders.sort_unstable();
     borders.dedup();
-    let points = points(case.facts, case, person, calls, number);
+    let points = points(derivation.facts, derivation, identity, calls, number);
     let mut stretches = Vec::new();
     let mut start = Millis::MIN;
     for end in borders.into_iter().chain([Millis::MAX]) {
@@ -52,26 +54,26 @@ pub(crate) fn intervals(case: &Derivation<'_>, number: No, calls: &[u32]) -> Vec
 /// Every moment at which the agent was seen to do something.
 fn points(
     facts: &Facts,
-    case: &Derivation<'_>,
-    person: &crate::identities::Person,
+    derivation: &Derivation<'_>,
+    identity: &crate::identities::AgentIdentity,
     calls: &[u32],
     number: No,
 ) -> Vec<Millis> {
     let mut points: Vec<Millis> =
-        case.tellings(person).flat_map(|agent| agent.marks.iter().copied()).collect();
-    if let Some((from, to)) = case.span(person).get() {
+        derivation.tellings(identity).flat_map(|agent| agent.marks.iter().copied()).collect();
+    if let Some((from, to)) = derivation.span(identity).get() {
         points.extend([from, to]);
     }
     for call in calls {
         let Some(told) = facts.calls.get(*call as usize) else { continue };
         points.extend(told.begin.and_then(|begin| begin.time()));
         points.extend(
-            call_end(case, *call, told)
+            call_end(derivation, *call, told)
                 .filter(|(outcome, _)| *outcome != Outcome::Over)
                 .and_then(|(_, time)| time),
         );
     }
-    for (response, owner) in facts.responses.iter().zip(&case.owners.responses) {
+    for (response, owner) in facts.responses.iter().zip(&derivation.owners.responses) {
         if *owner == Some(number)
             && let Some((from, to)) = response.times
         {
@@ -105,11 +107,11 @@ pub(crate) fn union(stretches: &mut [[Millis; 2]]) -> Option<i64> {
 /// Returns the calls of each agent, by begin.
 pub(crate) fn calls_by_agent(
     facts: &Facts,
-    people: &Identities,
+    identities: &Identities,
     owners: &Owners,
     copies: &Copies<'_>,
 ) -> Vec<Vec<u32>> {
-    let mut lists: Vec<Vec<u32>> = vec![Vec::new(); people.all.len()];
+    let mut lists: Vec<Vec<u32>> = vec![Vec::new(); identities.all.len()];
     for (number, call) in facts.calls.iter().enumerate() {
         if call.name.is_none() || !facts.counts(call) || copies.has_call(number as u32) {
             continue;

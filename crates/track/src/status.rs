@@ -9,7 +9,7 @@ use crate::{
     Now,
     facts::{AgentFacts, CallFacts, EndFact, Facts, Order, Span, StopFact, Tail, Trigger, value},
     hooks::HookLog,
-    identities::{Identities, No, Person},
+    identities::{AgentIdentity, Identities, No},
     owners::Owners,
 };
 
@@ -39,9 +39,9 @@ impl Standing {
 /// Everything that the status of one agent rests on.
 pub(crate) struct Derivation<'f> {
     pub(crate) facts: &'f Facts,
-    pub(crate) people: &'f Identities,
+    pub(crate) identities: &'f Identities,
     pub(crate) owners: &'f Owners,
-    pub(crate) log: &'f HookLog,
+    pub(crate) hooks: &'f HookLog,
     pub(crate) now: &'f Now<'f>,
     pub(crate) harness: Option<&'f str>,
 }
@@ -60,12 +60,14 @@ pub(crate) struct Silence {
 impl Derivation<'_> {
     /// Concludes how a subagent stands.
     pub(crate) fn subagent(&self, number: No, silence: Silence) -> Standing {
-        let Some(person) = self.people.all.get(number) else { return Standing::new(AgentStatus::Lost, None) };
-        let last = self.last_trigger(person);
-        let mut told = self.told_endings(person, last);
-        told.extend(self.given_stops(person, last));
-        told.extend(self.spawn_result(person, last));
-        told.extend(self.last_line(person, last));
+        let Some(identity) = self.identities.all.get(number) else {
+            return Standing::new(AgentStatus::Lost, None);
+        };
+        let last = self.last_trigger(identity);
+        let mut told = self.told_endings(identity, last);
+        told.extend(self.given_stops(identity, last));
+        told.extend(self.spawn_result(identity, last));
+        told.extend(self.last_line(identity, last));
         self.forget_stops_in_vain(&mut told, silence);
         let left_since = forget_interim(&mut told);
         told.sort_by(|one, other| {
@@ -82,8 +84,8 @@ impl Derivation<'_> {
                 told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);
             return standing;
         }
-        let running = if person.is_pending { AgentStatus::Pending } else { AgentStatus::Running };
-        let is_last_word = self.ends_in_text(person, last);
+        let running = if identity.is_pending { AgentStatus::Pending } else { AgentStatus::Running };
+        let is_last_word = self.ends_in_text(identity, last);
         match self.why_lost(silence) {
             why if is_last_word && (why.is_some() || self.has_said_all(silence)) => {
                 Standing::new(AgentStatus::Completed, Some("last line is text"))
@@ -94,39 +96,42 @@ impl Derivation<'_> {
     }
 
     /// What woke the agent last; `None` where nothing but its spawn did.
-    fn last_trigger<'s>(&'s self, person: &Person) -> Option<&'s Trigger> {
-        let tellings = person.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize));
+    fn last_trigger<'s>(&'s self, identity: &AgentIdentity) -> Option<&'s Trigger> {
+        let tellings = identity.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize));
         let triggers = tellings.flat_map(|agent| agent.triggers.iter());
-        let origin = person
+        let origin = identity
             .origin
             .and_then(|call| self.facts.calls.get(call as usize))
             .and_then(|call| call.id.clone());
         triggers.filter(|trigger| Some(&trigger.call) != origin.as_ref()).max_by_key(|trigger| trigger.order)
     }
 
-    pub(crate) fn tellings<'p>(&'p self, person: &'p Person) -> impl Iterator<Item = &'p AgentFacts> {
-        person.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize))
+    pub(crate) fn tellings<'p>(
+        &'p self,
+        identity: &'p AgentIdentity,
+    ) -> impl Iterator<Item = &'p AgentFacts> {
+        identity.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize))
     }
 
     /// When the agent did something, by the best clock that tells any of it, under whichever name.
-    pub(crate) fn span(&self, person: &Person) -> Span {
-        self.tellings(person).fold(Span::default(), |mut span, agent| {
+    pub(crate) fn span(&self, identity: &AgentIdentity) -> Span {
+        self.tellings(identity).fold(Span::default(), |mut span, agent| {
             span.join(&agent.span);
             span
         })
     }
 
     /// The ids that sources have for an agent.
-    fn ids<'p>(&'p self, person: &'p Person) -> Vec<&'p Text> {
+    fn ids<'p>(&'p self, identity: &'p AgentIdentity) -> Vec<&'p Text> {
         let mut ids: Vec<&Text> = self
-            .tellings(person)
+            .tellings(identity)
             .filter_map(|agent| match &agent.key {
                 crate::facts::Key::Id(id) => Some(id),
                 _ => None,
             })
             .collect();
-        if !ids.contains(&&person.id.0) {
-            ids.push(&person.id.0);
+        if !ids.contains(&&identity.id.0) {
+            ids.push(&identity.id.0);
         }
         ids
     }
@@ -135,24 +140,24 @@ impl Derivation<'_> {
     /// that started it when they were made.
     fn stops<'p>(
         &'p self,
-        person: &'p Person,
+        identity: &'p AgentIdentity,
         last: Option<&'p Trigger>,
     ) -> impl Iterator<Item = &'p StopFact> {
-        let call = person.origin.and_then(|call| self.facts.calls.get(call as usize));
-        let names = self.ids(person).into_iter().chain(call.and_then(|call| call.id.as_ref()));
+        let call = identity.origin.and_then(|call| self.facts.calls.get(call as usize));
+        let names = self.ids(identity).into_iter().chain(call.and_then(|call| call.id.as_ref()));
         let all = names.filter_map(|name| self.facts.stops.get(name)).flatten();
         all.filter(move |stop| last.is_none_or(|last| stop.order.time >= last.order.time))
     }
 
     /// Whether a person asked the agent to stop, in its last stretch of activity.
-    pub(crate) fn is_asked_to_stop(&self, person: &Person) -> bool {
-        let last = self.last_trigger(person);
-        self.stops(person, last).any(|stop| stop.step == StopStep::Asked)
+    pub(crate) fn is_asked_to_stop(&self, identity: &AgentIdentity) -> bool {
+        let last = self.last_trigger(identity);
+        self.stops(identity, last).any(|stop| stop.step == StopStep::Asked)
     }
 
     /// That the agent was told to stop.
-    fn given_stops(&self, person: &Person, last: Option<&Trigger>) -> Vec<Told> {
-        let given = self.stops(person, last).filter(|stop| stop.step == StopStep::Given);
+    fn given_stops(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Told> {
+        let given = self.stops(identity, last).filter(|stop| stop.step == StopStep::Given);
         let end = |stop: &StopFact| Told {
             evidence: EndEvidence::HookAnswer,
             status: AgentStatus::Stopped,
@@ -178,10 +183,10 @@ impl Derivation<'_> {
     }
 
     /// Endings that sources told by the agent's id.
-    fn told_endings(&self, person: &Person, last: Option<&Trigger>) -> Vec<Told> {
-        let ids = self.ids(person);
+    fn told_endings(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Told> {
+        let ids = self.ids(identity);
         let ends = ids.iter().filter_map(|id| self.facts.ends.get(*id)).flatten();
-        let is_stopped = ids.iter().any(|id| self.log.stopped.contains(*id));
+        let is_stopped = ids.iter().any(|id| self.hooks.stopped.contains(*id));
         ends.filter(|end| end.evidence != EndEvidence::StopHook || is_stopped)
             .filter(|end| self.is_of_last_stretch(end, last))
             .map(|end| Told {
@@ -210,8 +215,8 @@ impl Derivation<'_> {
     }
 
     /// What the result of the spawn call says, if it still counts.
-    fn spawn_result(&self, person: &Person, last: Option<&Trigger>) -> Option<Told> {
-        let number = person.origin?;
+    fn spawn_result(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Told> {
+        let number = identity.origin?;
         let call = self.facts.calls.get(number as usize)?;
         if last.is_some() {
             return None;
@@ -237,7 +242,7 @@ impl Derivation<'_> {
         match call_end(self, number, call)?.0 {
             Outcome::Interrupted => end(AgentStatus::Stopped, None, None),
             Outcome::Error => end(AgentStatus::Failed, None, spawn.and_then(|spawn| value(&spawn.error))),
-            Outcome::Ok if self.mode(person) == Some(SpawnMode::Foreground) => {
+            Outcome::Ok if self.mode(identity) == Some(SpawnMode::Foreground) => {
                 end(AgentStatus::Completed, report, None)
             }
             Outcome::Ok | Outcome::Denied | Outcome::Over => None,
@@ -245,13 +250,13 @@ impl Derivation<'_> {
     }
 
     /// How the agent is run, as far as any source tells.
-    pub(crate) fn mode(&self, person: &Person) -> Option<SpawnMode> {
-        let modes = self.tellings(person).flat_map(|agent| &agent.modes);
-        let of_its_start =
-            modes.filter(|(call, ..)| call.is_none() || person.origin.is_none() || *call == person.origin);
+    pub(crate) fn mode(&self, identity: &AgentIdentity) -> Option<SpawnMode> {
+        let modes = self.tellings(identity).flat_map(|agent| &agent.modes);
+        let of_its_start = modes
+            .filter(|(call, ..)| call.is_none() || identity.origin.is_none() || *call == identity.origin);
         // Who is moved to the background stays there: the later telling counts.
         let by_agent = of_its_start.max_by_key(|(_, order, mode)| (*order, *mode)).map(|(.., mode)| *mode);
-        let spawn = person
+        let spawn = identity
             .origin
             .and_then(|call| self.facts.calls.get(call as usize))
             .and_then(|call| call.spawn.as_ref());
@@ -259,8 +264,8 @@ impl Derivation<'_> {
     }
 
     /// What the agent's own last line says.
-    fn last_line(&self, person: &Person, last: Option<&Trigger>) -> Option<Told> {
-        let (order, tail) = self.tail(person)?;
+    fn last_line(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Told> {
+        let (order, tail) = self.tail(identity)?;
         if last.is_some_and(|last| order.time < last.order.time) {
             return None;
         }
@@ -270,25 +275,25 @@ impl Derivation<'_> {
             Tail::Interrupted => AgentStatus::Stopped,
             Tail::TextOnly | Tail::Open => return None,
         };
-        let error = if tail == Tail::ApiError { self.last_text(person) } else { None };
+        let error = if tail == Tail::ApiError { self.last_text(identity) } else { None };
         Some(Told { evidence: EndEvidence::LastLine, status, order, time: None, report: None, error })
     }
 
     /// The agent's last line in its own conversation, else in the stream.
-    fn tail(&self, person: &Person) -> Option<(Order, Tail)> {
-        let of = |slot: usize| self.tellings(person).filter_map(move |agent| agent.tails[slot]).max();
+    fn tail(&self, identity: &AgentIdentity) -> Option<(Order, Tail)> {
+        let of = |slot: usize| self.tellings(identity).filter_map(move |agent| agent.tails[slot]).max();
         of(0).or_else(|| of(1))
     }
 
-    fn ends_in_text(&self, person: &Person, last: Option<&Trigger>) -> bool {
-        self.tail(person).is_some_and(|(order, tail)| {
+    fn ends_in_text(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> bool {
+        self.tail(identity).is_some_and(|(order, tail)| {
             tail == Tail::TextOnly && last.is_none_or(|last| order.time >= last.order.time)
         })
     }
 
     /// The agent's last words.
-    pub(crate) fn last_text(&self, person: &Person) -> Option<Text> {
-        let texts = self.tellings(person).filter_map(|agent| agent.last_text.as_ref());
+    pub(crate) fn last_text(&self, identity: &AgentIdentity) -> Option<Text> {
+        let texts = self.tellings(identity).filter_map(|agent| agent.last_text.as_ref());
         let (_, _, json) = texts.max_by_key(|(order, offset, _)| (*order, *offset))?;
         let raw = subscope_model::Raw { json, offset: 0 };
         Some(raw.text().as_ref().into()).filter(|text: &Text| !text.is_empty())
@@ -299,7 +304,7 @@ impl Derivation<'_> {
         if self.now.has_ended {
             return Some("its pipe ended".to_owned());
         }
-        if self.log.has_left {
+        if self.hooks.has_left {
             return Some("the session ended".to_owned());
         }
         let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
@@ -326,7 +331,7 @@ impl Derivation<'_> {
 
     /// Concludes how the root stands.
     pub(crate) fn root(&self, silence: Silence) -> Standing {
-        let Some(root) = self.people.all.first() else { return Standing::new(AgentStatus::Lost, None) };
+        let Some(root) = self.identities.all.first() else { return Standing::new(AgentStatus::Lost, None) };
         let mut told: Vec<(Order, u8, AgentStatus, &str)> = Vec::new();
         for turn in &self.facts.turns {
             if turn.kind != SourceKind::Hook {
@@ -350,7 +355,7 @@ impl Derivation<'_> {
             return standing;
         }
         let is_told_otherwise = matches!(tail, Some((_, Tail::Open)));
-        if let Some(status) = self.log.turn.filter(|_| !is_told_otherwise || silence.last.is_none()) {
+        if let Some(status) = self.hooks.turn.filter(|_| !is_told_otherwise || silence.last.is_none()) {
             return Standing::new(status, Some("stop hook"));
         }
         let is_last_word = matches!(tail, Some((_, Tail::TextOnly)));
@@ -358,7 +363,7 @@ impl Derivation<'_> {
             why if is_last_word && (why.is_some() || self.has_said_all(silence)) => {
                 Standing::new(AgentStatus::Completed, Some("last line is text"))
             }
-            Some(why) if self.is_opened() && (self.now.has_ended || self.log.has_left) => {
+            Some(why) if self.is_opened() && (self.now.has_ended || self.hooks.has_left) => {
                 // A session that was opened and closed again has lost nothing.
                 let is_cut = self.has_begun();
                 let status = if is_cut { AgentStatus::Lost } else { AgentStatus::Completed };
@@ -373,23 +378,23 @@ impl Derivation<'_> {
 
     /// Whether a person opened the session, as far as any source tells.
     fn is_opened(&self) -> bool {
-        self.facts.is_opened || self.log.is_open || self.log.opened_at.is_some()
+        self.facts.is_opened || self.hooks.is_open || self.hooks.opened_at.is_some()
     }
 
     /// Whether anything tells that the root was ever at work. A stream has no prompts: whoever prints one was asked.
     fn has_begun(&self) -> bool {
-        let root = self.people.all.first().into_iter().flat_map(|root| self.tellings(root));
+        let root = self.identities.all.first().into_iter().flat_map(|root| self.tellings(root));
         let has_acted = root.fold(false, |acted, root| acted || root.acted.is_some() || root.retry.is_some());
-        has_acted || self.log.has_turn || !self.facts.streams.is_empty() || !self.facts.turns.is_empty()
+        has_acted || self.hooks.has_turn || !self.facts.streams.is_empty() || !self.facts.turns.is_empty()
     }
 
     /// Whether the root, which runs, has nothing to do until the user's next prompt: it never had one, or a process opened
     /// the session anew after one that was cut off.
     pub(crate) fn awaits_prompt(&self) -> bool {
-        let Some(root) = self.people.all.first().filter(|_| self.has_begun()) else { return true };
+        let Some(root) = self.identities.all.first().filter(|_| self.has_begun()) else { return true };
         let acted = self.tellings(root).filter_map(|root| root.acted).map(|order| order.time).max();
         let is_before = |opened: Millis| acted.is_none_or(|acted| acted < opened);
-        self.log.is_open && !self.log.is_in_turn && self.log.opened_at.is_some_and(is_before)
+        self.hooks.is_open && !self.hooks.is_in_turn && self.hooks.opened_at.is_some_and(is_before)
     }
 }
 
@@ -412,9 +417,9 @@ struct Told {
 }
 
 /// Whether what somebody tells of a call counts: the owner's own word, or that of somebody whom the wire does not name.
-pub(crate) fn is_told_by_owner(case: &Derivation<'_>, number: u32, by: Option<u32>) -> bool {
-    let owner = case.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
-    match by.and_then(|by| case.people.of(by)) {
+pub(crate) fn is_told_by_owner(derivation: &Derivation<'_>, number: u32, by: Option<u32>) -> bool {
+    let owner = derivation.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
+    match by.and_then(|by| derivation.identities.of(by)) {
         Some(teller) => owner.is_none_or(|owner| owner == teller),
         None => true,
     }
@@ -423,11 +428,11 @@ pub(crate) fn is_told_by_owner(case: &Derivation<'_>, number: u32, by: Option<u3
 /// Returns how a call ended and when: by the source that tells most, and only as its owner's own wire tells it (a fork's
 /// file holds a made-up result).
 pub(crate) fn call_end(
-    case: &Derivation<'_>,
+    derivation: &Derivation<'_>,
     number: u32,
     call: &CallFacts,
 ) -> Option<(Outcome, Option<Millis>)> {
-    let counted = || call.ends.iter().filter(|end| is_told_by_owner(case, number, end.by()));
+    let counted = || call.ends.iter().filter(|end| is_told_by_owner(derivation, number, end.by()));
     // A denial is told beside the error that the model gets to see.
     let denied = counted().find(|end| end.outcome == Outcome::Denied);
     let known = || {

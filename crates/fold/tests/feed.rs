@@ -1,0 +1,103 @@
+//! Every agent that the feed names has a row: feed and tree are derived from the same identities.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use subscope_fold::{Events, Fold, Limits, Now};
+use subscope_model::{Event, EventKind, PriceTable, SessionId, Tree};
+use subscope_testkit::{
+    fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
+    folding::{LATER, Part, Telling, fold, now, options, parts_of},
+};
+
+/// Sources of more bytes are cut at fewer places.
+const BIG_BYTES: usize = 200_000;
+
+/// The agents that an event names.
+fn named(event: &Event) -> Vec<String> {
+    let fields: &[&str] = match event.kind {
+        EventKind::AgentRenamed => &["to"],
+        _ => &["agent_id", "started_agent_id", "parent_id", "actor_id"],
+    };
+    let data = fields.iter().filter_map(|field| event.data.get(*field).and_then(Value::as_str));
+    data.map(str::to_owned).chain([event.actor_id.0.to_string()]).collect()
+}
+
+/// Panics if the events name an agent that has no row.
+fn check(what: &str, tree: &Tree, events: &[Event]) {
+    let rows: BTreeSet<&str> = tree.agents.iter().map(|row| row.id.as_str()).collect();
+    for event in events {
+        for agent in named(event) {
+            assert!(
+                rows.contains(agent.as_str()),
+                "{what}: {:?} names {agent}, which has no row",
+                event.kind
+            );
+        }
+    }
+}
+
+fn all_recordings() -> Vec<Recording> {
+    [recordings(), stopped_recordings(), odd_recordings()].concat()
+}
+
+/// Each source of a recording alone, and all of them together.
+fn choices(recording: &Recording) -> Vec<Vec<Part>> {
+    let parts = parts_of(recording, &Telling::ALL);
+    let alone = parts.iter().map(|part| vec![part.clone()]);
+    let mut choices: Vec<Vec<Part>> = alone.collect();
+    choices.push(parts);
+    choices
+}
+
+/// The feed of sources that are read afterwards, with the tree at the same moment.
+fn check_whole(what: &str, parts: &[Part]) {
+    let mut fold = fold(parts, options(true));
+    let prices = PriceTable::default();
+    let sessions: Vec<SessionId> = fold.sessions().cloned().collect();
+    for session in sessions {
+        let now = now(LATER, &prices);
+        let tree = fold.tree(&session, &now).unwrap();
+        check(what, &tree, &Events::all(&mut fold, &session, &now));
+    }
+}
+
+#[test]
+fn every_agent_that_a_cut_recordings_feed_names_has_a_row() {
+    for recording in all_recordings() {
+        for parts in choices(&recording) {
+            let Some(first) = parts.first().map(Part::lines) else { continue };
+            let is_big = parts.iter().map(|part| part.bytes.len()).sum::<usize>() > BIG_BYTES;
+            let step = first.len().div_ceil(if is_big { 4 } else { 24 }).max(1);
+            for cut in (1..=first.len()).step_by(step) {
+                let mut cut_parts = parts.clone();
+                cut_parts[0].bytes = first[..cut].concat();
+                let label = &parts[0].spec.label;
+                check_whole(&format!("{}, {label} up to line {cut}", recording.name()), &cut_parts);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
+    let prices = PriceTable::default();
+    for recording in all_recordings() {
+        for part in parts_of(&recording, &Telling::ALL) {
+            let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+            let source = fold.open(part.spec.clone());
+            let lines = part.lines();
+            let step = if part.bytes.len() > BIG_BYTES { lines.len() / 8 } else { 1 };
+            for (number, lines) in lines.chunks(step.max(1)).enumerate() {
+                fold.push(source, &lines.concat());
+                let what = format!("{}, {} in step {}", recording.name(), part.spec.label, number + 1);
+                // At the epoch nothing counts as silent.
+                let now = Now { is_growing: true, limits: Limits::endless(), ..now(0, &prices) };
+                for session in fold.take_changed() {
+                    let (trees, news) = events.advance(&mut fold, std::slice::from_ref(&session), &now);
+                    check(&what, &trees[0], &news);
+                }
+            }
+        }
+    }
+}
