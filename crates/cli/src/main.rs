@@ -10,6 +10,7 @@ mod context;
 mod environment;
 mod error;
 mod hub_connection;
+mod logging;
 mod output;
 mod prices;
 mod terminal;

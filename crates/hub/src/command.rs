@@ -133,6 +133,8 @@ pub struct Figures {
     pub commits: u64,
     /// Commits that failed, retries included.
     pub failed_commits: u64,
+    /// Reads of the store that failed.
+    pub failed_reads: u64,
     /// Ingests that were kept.
     pub ingests: u64,
     /// Bytes of them.

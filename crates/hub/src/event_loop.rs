@@ -8,6 +8,7 @@ mod backfill;
 mod derive;
 mod duplicates;
 mod eviction;
+mod hub_store;
 mod inbox_replay;
 mod index_commits;
 mod ingest;
@@ -36,9 +37,9 @@ use subscope_store::Store;
 
 pub(crate) use self::recall::divide_old;
 use self::{
-    derive::FailedCommit, duplicates::DuplicateIndex, eviction::Evictor, inbox_replay::InboxReplay,
-    index_commits::IndexCommits, ingest::Waiting, publish_dedup::PublishedFilter, recall::Recall,
-    row_broadcast::PendingBroadcast, row_cache::RowCache, startup::Startup,
+    derive::FailedCommit, duplicates::DuplicateIndex, eviction::Evictor, hub_store::HubStore,
+    inbox_replay::InboxReplay, index_commits::IndexCommits, ingest::Waiting, publish_dedup::PublishedFilter,
+    recall::Recall, row_broadcast::PendingBroadcast, row_cache::RowCache, startup::Startup,
 };
 use crate::{
     clock,
@@ -138,14 +139,14 @@ impl Hub {
     /// gets everything that happens, or when the first [`Hub::handle`] is asked for.
     pub fn start(
         driver: Box<dyn Driver>,
-        keeper: Box<dyn Store>,
+        store: Box<dyn Store>,
         options: HubOptions,
     ) -> Result<Self, HubError> {
         let (commands, inbox) = sync_channel(QUEUE_COMMANDS);
         let waker = Waker::new(commands.clone());
         let build = std::thread::Builder::new().name("hub".to_owned());
         let thread = build
-            .spawn(move || EventLoop::new(driver, keeper, options, inbox, waker).run())
+            .spawn(move || EventLoop::new(driver, store, options, inbox, waker).run())
             .map_err(HubError::Thread)?;
         Ok(Self { commands, posts: Posts::default(), thread: Some(thread) })
     }
@@ -184,7 +185,7 @@ enum Next {
 
 struct EventLoop {
     driver: Box<dyn Driver>,
-    keeper: Box<dyn Store>,
+    store: HubStore,
     options: HubOptions,
     inbox: Receiver<Command>,
     waker: Waker,
@@ -253,16 +254,17 @@ fn new_fold() -> Fold {
 impl EventLoop {
     fn new(
         driver: Box<dyn Driver>,
-        keeper: Box<dyn Store>,
+        store: Box<dyn Store>,
         options: HubOptions,
         inbox: Receiver<Command>,
         waker: Waker,
     ) -> Self {
-        let published = PublishedFilter::before(&*keeper);
-        let figures = Figures { seq: keeper.last_seq(), ..Figures::default() };
+        let store = HubStore::new(store);
+        let published = PublishedFilter::before(&store);
+        let figures = Figures { seq: store.last_seq(), ..Figures::default() };
         Self {
             driver,
-            keeper,
+            store,
             options,
             inbox,
             waker,
@@ -307,6 +309,7 @@ impl EventLoop {
     }
 
     fn run(mut self) {
+        tracing::info!(seq = self.figures.seq, "event loop starts");
         self.begin_recall();
         // What is read before anybody listens would be told to nobody.
         let Ok(command) = self.inbox.recv() else { return };
@@ -314,6 +317,9 @@ impl EventLoop {
         while next == Next::GoOn {
             next = self.handle_commands();
             self.commit_ingests();
+            if let Some(problem) = self.store.take_problem(clock::tick()) {
+                self.publish_problem(problem);
+            }
             if next == Next::Stop {
                 break;
             }
@@ -376,7 +382,7 @@ impl EventLoop {
             }
             return;
         }
-        let is_hurried = self.is_woken || self.recall.is_under_way();
+        let is_hurried = self.is_woken || self.recall.is_hurried();
         let wait = if is_hurried { Duration::ZERO } else { self.wait() };
         let polled = self.driver.poll(wait, &mut self.fold);
         self.take_changed();
@@ -464,13 +470,13 @@ impl EventLoop {
     fn note_changed(&mut self, session: SessionId) {
         self.begin.goes_on(&session);
         self.look_up(&session);
-        let is_loading = !self.startup_done
-            && (self.driver.follows(&session) || self.published.has_rows(&session, &*self.keeper));
-        if is_loading {
-            self.loading.insert(session)
+        // Where the store cannot say, the session's rows may stand there.
+        let has_rows = |it: &mut Self| it.published.has_rows(&session, &it.store).unwrap_or(true);
+        if !self.startup_done && (self.driver.follows(&session) || has_rows(self)) {
+            self.loading.insert(session);
         } else {
-            self.dirty.insert(session)
-        };
+            self.dirty.insert(session);
+        }
     }
 
     /// How long a turn of a driver may wait that cannot wake the hub: less while changes wait to be concluded.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod failing;
+
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
@@ -126,116 +128,12 @@ fn many_at_once_share_commits_and_lose_nothing() {
     assert!(commits < 2000, "{commits} commits");
 }
 
-/// A ledger whose commits fail while it is told so.
-struct Failing {
-    memory: Memory,
-    fails: Arc<AtomicBool>,
-    tries: Arc<AtomicUsize>,
-}
-
-impl Ledger for Failing {
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
-        self.tries.fetch_add(1, Ordering::SeqCst);
-        if self.fails.load(Ordering::SeqCst) { Err(LedgerError::Full) } else { self.memory.commit(commit) }
-    }
-
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
-        self.memory.reserve_revs(count)
-    }
-
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
-        self.memory.has_received(source, key)
-    }
-
-    fn received_within(
-        &self,
-        session: &SessionId,
-        bytes: u64,
-        each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, LedgerError> {
-        self.memory.received_within(session, bytes, each)
-    }
-
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
-        self.memory.received_bytes(session)
-    }
-
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
-        self.memory.sessions_with_unprocessed_input()
-    }
-}
-
-impl History for Failing {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
-        self.memory.list(query)
-    }
-
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
-        self.memory.tree(session)
-    }
-
-    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
-        self.memory.named(prefix, limit)
-    }
-
-    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
-        self.memory.agents(prefix, limit)
-    }
-
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
-        self.memory.first_keys()
-    }
-
-    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
-        self.memory.holders(keys)
-    }
-
-    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
-        self.memory.holdings(session)
-    }
-
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
-        self.memory.files_of(session)
-    }
-
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
-        self.memory.received_body(row)
-    }
-
-    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
-        self.memory.who(session, agent)
-    }
-
-    fn stats(&self) -> Result<Stats, LedgerError> {
-        self.memory.stats()
-    }
-
-    fn last_seq(&self) -> u64 {
-        self.memory.last_seq()
-    }
-
-    fn events_after(
-        &self,
-        seq: u64,
-        session: Option<&SessionId>,
-        limit: usize,
-    ) -> Result<Option<Vec<Event>>, LedgerError> {
-        self.memory.events_after(seq, session, limit)
-    }
-
-    fn told_last(
-        &self,
-        session: &SessionId,
-        limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
-        self.memory.told_last(session, limit)
-    }
-}
-
 #[test]
 fn failed_commit_is_answered_with_its_error_and_kept_once_it_can_be() {
-    let (fails, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
-    let hub = hub(Failing { memory: Memory::new(), fails: Arc::clone(&fails), tries: Arc::clone(&tries) });
+    let store = Failing::new(Memory::new());
+    let (fails, tries) = (Arc::clone(&store.fails_commits), Arc::clone(&store.commits));
+    fails.store(true, Ordering::SeqCst);
+    let hub = hub(store);
     let handle = hub.handle();
     let full = IngestError::Store("the disk is full".to_owned());
     assert_eq!(ingest(&handle, hook("s", "t1", "PreToolUse")), Err(full.clone()));

@@ -34,6 +34,7 @@ impl<S> WriteTimeout<S> {
         let limit = self.limit;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(waiting.as_mut().poll(cx));
+        tracing::info!(?limit, "a client does not read: its connection is closed");
         // Asked again it fails again, at once.
         waiting.as_mut().reset(Instant::now());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))

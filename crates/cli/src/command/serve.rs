@@ -45,7 +45,7 @@ use crate::{
     config::KEEP_DAYS,
     context::Context,
     error::{CliError, Kind},
-    hub_connection, output,
+    hub_connection, logging, output,
 };
 
 /// Threads that serve: the hub has its own, and answers are short.
@@ -80,8 +80,10 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     }
     begin_frugal();
     if args.background {
+        logging::start(tracing::Level::INFO, context);
         return in_background(context);
     }
+    logging::start(tracing::Level::WARN, context);
     let mut hosting = match Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
         Ok(hosting) => hosting,
         Err(error @ OpenError::Locked(_)) => {
@@ -145,17 +147,11 @@ fn in_background(context: &Context) -> Result<(), CliError> {
     let (pid, data) = (std::process::id(), hosting.data.clone());
     let outcome = hosting.run(End::Signal, |server| {
         let (url, data) = (server.url(), data.display());
-        let text = format!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
-        log(&text);
+        tracing::info!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
         Ok(())
     });
-    log(&format!("hub {pid} leaves"));
+    tracing::info!("hub {pid} leaves");
     outcome
-}
-
-/// Writes a line with the time, which the log of hubs in the background is made of.
-fn log(text: &str) {
-    output::complain(&format!("{} {text}\n", crate::clock::stamp(clock::now_ms())));
 }
 
 /// What ends a hub, besides being asked to leave.
@@ -387,8 +383,12 @@ fn take_in(
         let is_tripped = breaker.is_tripped();
         if let Ok(waiting) = Spool::open(&spool) {
             waiting.sweep(clock::now_ms());
-            let taken =
-                drain_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
+            let taken = drain_spool(&waiting, hub, &mut |problem| tracing::warn!("spool: {problem}"));
+            match &taken {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, "spool drained"),
+                Err(error) => tracing::warn!("the spool waits: {error}"),
+            }
             // What waits on is taken in the next round.
             if is_tripped && taken.is_ok() && background::figures(hub).is_some() {
                 breaker.reset();
@@ -427,7 +427,7 @@ impl BackgroundIndexer<'_> {
                     Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
                     // What could not be read or kept is tried again in the next round; nothing waits for it.
                     Err(error) => {
-                        output::complain(&format!("warning: past sessions are not up to date: {error}\n"));
+                        tracing::warn!("past sessions are not up to date: {error:#}");
                     }
                 }
             }

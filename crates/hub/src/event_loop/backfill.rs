@@ -24,17 +24,20 @@ impl EventLoop {
     pub(super) fn backfill(&mut self, touched: &BTreeMap<SessionId, BTreeSet<Text>>) {
         for (session, dialects) in touched {
             if self.driver.reload_evicted(session, &mut self.fold) {
+                tracing::debug!(%session, "reloaded");
                 self.reloading.insert(session.clone());
             }
             let is_known = self.backfilled.contains_key(session);
             let files = if is_known || self.driver.follows(session) {
-                Vec::new()
+                Some(Vec::new())
             } else {
-                self.keeper.files_of(session).unwrap_or_default()
+                self.store.read("the files of a session", self.store.files_of(session))
             };
+            // Where the store cannot say, it is asked again when the session is next touched.
+            let Some(files) = files else { continue };
             self.backfilled.entry(session.clone()).or_default();
             // What files tell may be old. What is handed over is new, of whatever time it is.
-            self.published.is_fresh(session, dialects, &*self.keeper);
+            self.published.is_fresh(session, dialects, &self.store);
             self.read_files(session, &files);
         }
     }

@@ -17,7 +17,7 @@ use crate::clock;
 const REVS: u64 = 1 << 16;
 
 /// How long after a failed commit it is tried again.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// A commit that failed. It is kept whole and tried again before anything else is read or taken, so nothing that it
 /// holds is lost while the process lives. Its ingests were answered with the error; one that comes again meanwhile is
@@ -41,7 +41,10 @@ impl EventLoop {
         if self.failed_commit.is_some() {
             return;
         }
-        let sessions: Vec<SessionId> = std::mem::take(&mut self.dirty).into_iter().collect();
+        let dirty = std::mem::take(&mut self.dirty);
+        let (sessions, unreadable): (Vec<SessionId>, Vec<SessionId>) =
+            dirty.into_iter().partition(|session| self.is_filter_loaded(session));
+        self.dirty.extend(unreadable);
         self.has_unprocessed_acked = false;
         self.recall.is_unconcluded = false;
         self.has_new_order = false;
@@ -67,6 +70,9 @@ impl EventLoop {
             if self.failed_commit.is_some() {
                 return;
             }
+            if !self.is_filter_loaded(&session) {
+                continue;
+            }
             self.dirty.remove(&session);
             let began = clock::tick();
             let _ = self.derive(std::slice::from_ref(&session), false);
@@ -85,6 +91,16 @@ impl EventLoop {
         self.last_group = 0;
     }
 
+    /// Whether it is known which events of a session were published before. If the store cannot say, the session is derived after
+    /// a pause: its events would be published twice.
+    fn is_filter_loaded(&mut self, session: &SessionId) -> bool {
+        let is_loaded = self.published.has_rows(session, &self.store).is_some();
+        if !is_loaded {
+            self.paces.insert(session.clone(), clock::tick() + RETRY_AFTER);
+        }
+        is_loaded
+    }
+
     /// Concludes these sessions, shows their rows, and keeps and shows their events.
     fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
         let sessions = &self.settle_copies(sessions);
@@ -97,7 +113,7 @@ impl EventLoop {
             sessions.iter().filter(|session| self.reloading.remove(*session)).collect();
         let startup_done = self.startup_done;
         let is_read_again = |session: &SessionId| !startup_done || reloading.contains(&session);
-        self.published.retain(&mut events, &is_read_again, &*self.keeper);
+        self.published.retain(&mut events, &is_read_again, &self.store);
         for tree in &trees {
             let due = self.events.next_due(&tree.session.id);
             match next_deadline(tree, &now).into_iter().chain(due).min() {
@@ -136,7 +152,7 @@ impl EventLoop {
 
     pub(super) fn write(&mut self, sessions: &[SessionId]) -> Result<(), String> {
         let trees: Vec<Tree> =
-            sessions.iter().filter_map(|session| self.rows.tree(session, &*self.keeper)).collect();
+            sessions.iter().filter_map(|session| self.rows.tree(session, &self.store)).collect();
         if trees.is_empty() || self.failed_commit.is_some() {
             return Ok(());
         }
@@ -171,16 +187,19 @@ impl EventLoop {
             self.failed_commit = Some(failed_commit);
             return Err(error);
         }
+        tracing::info!("the failed commit is tried again");
         self.keep(failed_commit.commit)
     }
 
     /// Keeps a commit, and shows its events once that is done.
     pub(super) fn keep(&mut self, mut commit: Commit) -> Result<(), String> {
         commit.at_ms = clock::now_ms();
-        match self.keeper.commit(&commit) {
+        match self.store.commit(&commit) {
             Ok(events) => {
                 self.figures.commits += 1;
                 self.figures.events += events.len() as u64;
+                let (inputs, trees) = (commit.received.len(), commit.trees.len());
+                tracing::debug!(inputs, trees, events = events.len(), "committed");
                 self.rows.wrote(&commit.trees);
                 for event in events {
                     self.figures.seq = self.figures.seq.max(event.seq);
@@ -194,6 +213,7 @@ impl EventLoop {
             Err(error) => {
                 self.figures.failed_commits += 1;
                 let error = describe(&error);
+                tracing::warn!("commit failed: {error}");
                 let tried = Some(clock::tick());
                 self.failed_commit = Some(FailedCommit { commit, error: error.clone(), tried });
                 Err(error)
@@ -205,7 +225,8 @@ impl EventLoop {
     /// the numbers that follow.
     pub(super) fn next_rev(&mut self) -> u64 {
         if self.revs.is_empty() {
-            let first = self.keeper.reserve_revs(REVS).unwrap_or(self.revs.end);
+            let reserved = self.store.reserve_revs(REVS);
+            let first = self.store.read("row revisions", reserved).unwrap_or(self.revs.end);
             self.revs = first..first + REVS;
         }
         self.revs.next().unwrap_or(self.revs.end)
@@ -246,27 +267,31 @@ impl EventLoop {
     }
 
     pub(super) fn publish(&mut self, update: &Update) {
-        let (rows, keeper) = (&self.rows, &*self.keeper);
-        let tree = |session: &SessionId| rows.tree(session, keeper);
+        let (rows, store) = (&self.rows, &self.store);
+        let tree = |session: &SessionId| rows.tree(session, store);
         let missed = &mut self.figures.missed;
         self.subscribers.retain_mut(|subscriber| {
             let is_there = subscriber.send(update.clone(), &tree);
-            *missed += subscriber.take_dropped();
+            let dropped = subscriber.take_dropped();
+            if dropped > 0 {
+                tracing::debug!(dropped, "a slow subscriber misses events");
+            }
+            *missed += dropped;
             is_there
         });
     }
 
     /// Tells subscribers that have room again what they missed, although nothing new happens.
     pub(super) fn catch_up_subscribers(&mut self) {
-        let (rows, keeper) = (&self.rows, &*self.keeper);
-        let tree = |session: &SessionId| rows.tree(session, keeper);
+        let (rows, store) = (&self.rows, &self.store);
+        let tree = |session: &SessionId| rows.tree(session, store);
         self.subscribers.retain_mut(|subscriber| !subscriber.is_behind() || subscriber.catch_up(&tree));
     }
 
     pub(super) fn publish_problem(&mut self, problem: Problem) {
         let event: Event = Events::problem(&problem);
         let commit = Commit { events: vec![event.clone()], ..Commit::default() };
-        for event in self.keeper.commit(&commit).unwrap_or_else(|_| vec![event]) {
+        for event in self.store.commit(&commit).unwrap_or_else(|_| vec![event]) {
             self.figures.seq = self.figures.seq.max(event.seq);
             self.publish(&Update::Event(Box::new(event)));
         }

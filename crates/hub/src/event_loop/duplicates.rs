@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use hashbrown::{HashMap, HashSet};
 use subscope_fold::{Fold, KeysCursor};
 use subscope_model::{SessionId, SessionKeys};
-use subscope_store::{Keys, Store, StoredSessionKeys};
+use subscope_store::{Keys, StoredSessionKeys};
 
-use super::EventLoop;
+use super::{EventLoop, hub_store::HubStore};
 use crate::duplicates::{FirstKeyIndex, Owners};
 
 /// What is known of who holds what.
@@ -66,9 +66,9 @@ impl DuplicateIndex {
     }
 
     /// Forgets a live session, which is read anew, and whose keys were its.
-    pub(super) fn reload(&mut self, session: &SessionId, keeper: &dyn Store) {
+    pub(super) fn reload(&mut self, session: &SessionId, store: &HubStore) {
         if self.live.remove(session).is_some() {
-            self.sort_out(keeper);
+            self.sort_out(store);
         }
     }
 
@@ -81,17 +81,20 @@ impl DuplicateIndex {
     }
 
     /// Takes what is new of a live session. Returns the heads that others may hold of whom nothing is known.
-    fn take(&mut self, session: &SessionId, fold: &Fold, keeper: &dyn Store) -> Vec<u64> {
+    fn take(&mut self, session: &SessionId, fold: &Fold, store: &HubStore) -> Vec<u64> {
         let known = self.live.get(session);
         let mut until = known.map(|known| known.told).unwrap_or_default();
         let Some(fresh) = fold.holdings(session, &mut until) else { return Vec::new() };
+        if self.first_keys.is_none() {
+            let kept = store.read("the first keys of sessions", store.first_keys());
+            self.first_keys = kept.map(FirstKeyIndex::of);
+        }
         let is_whole = known.is_none();
         if fresh.keys.is_empty() && !is_whole {
             return Vec::new();
         }
-        // What cannot be read is as good as not there: an index looks again, since nothing of it is settled.
-        let heads =
-            self.first_keys.get_or_insert_with(|| FirstKeyIndex::of(keeper.first_keys().unwrap_or_default()));
+        // Where they cannot be read, the session counts all that it holds until it is derived again.
+        let Some(heads) = &mut self.first_keys else { return Vec::new() };
         // Whoever has a key that is owned was learnt with its owner.
         let is_unknown = |key: &u64| self.owners.of(*key).is_none();
         let unknown = fresh.keys.iter().copied().filter(is_unknown);
@@ -110,18 +113,18 @@ impl DuplicateIndex {
         (live.holdings.began_ms, live.holdings.first_keys) = (fresh.began_ms, fresh.first_keys.clone());
         let before = self.owners.began(session);
         if before.is_some_and(|before| before < live.holdings.precedence().0) {
-            self.sort_out(keeper);
+            self.sort_out(store);
         } else {
             let has_moved = before != Some(live.holdings.precedence().0);
             self.reassigned.extend(self.owners.hold(if has_moved { &live.holdings } else { &fresh }));
         }
         self.told.push(StoredSessionKeys { holdings: fresh, is_whole });
-        self.learn(kin, keeper);
+        self.learn(kin, store);
         wanted
     }
 
     /// Says anew whose everything is: a session began later than was known.
-    fn sort_out(&mut self, keeper: &dyn Store) {
+    fn sort_out(&mut self, store: &HubStore) {
         self.owners = Owners::default();
         for live in self.live.values() {
             self.reassigned.extend(self.owners.hold(&live.holdings));
@@ -130,29 +133,33 @@ impl DuplicateIndex {
         self.reassigned
             .extend(self.live.iter().filter(|(_, live)| live.has_copies).map(|(id, _)| id.clone()));
         let kept = std::mem::take(&mut self.kept);
-        self.learn(kept, keeper);
+        self.learn(kept, store);
     }
 
     /// Learns what kept sessions hold. What is live is known better.
-    fn learn(&mut self, sessions: impl IntoIterator<Item = SessionId>, keeper: &dyn Store) {
+    fn learn(&mut self, sessions: impl IntoIterator<Item = SessionId>, store: &HubStore) {
         for session in sessions {
-            if !self.live.contains_key(&session)
-                && self.kept.insert(session.clone())
-                && let Some(held) = keeper.holdings(&session).ok().flatten()
-            {
-                self.reassigned.extend(self.owners.hold(&held));
+            if self.live.contains_key(&session) || !self.kept.insert(session.clone()) {
+                continue;
+            }
+            match store.read("the keys of a session", store.holdings(&session)) {
+                Some(held) => self.reassigned.extend(held.iter().flat_map(|held| self.owners.hold(held))),
+                // It is asked again when the session comes up again.
+                None => {
+                    self.kept.remove(&session);
+                }
             }
         }
     }
 
     /// Learns who holds these heads, and who begins with them.
-    fn learn_holders(&mut self, wanted: &Keys, keeper: &dyn Store) {
-        let holders = keeper.holders(wanted).unwrap_or_default();
+    fn learn_holders(&mut self, wanted: &Keys, store: &HubStore) {
+        let holders = store.read("the holders of keys", store.holders(wanted)).unwrap_or_default();
         let Some(heads) = &self.first_keys else { return };
         let held: BTreeSet<u64> = holders.iter().map(|(_, head)| *head).collect();
         let mut kin: BTreeSet<SessionId> = heads.beginning_with(held).cloned().collect();
         kin.extend(holders.into_iter().map(|(holder, _)| holder));
-        self.learn(kin, keeper);
+        self.learn(kin, store);
     }
 }
 
@@ -160,13 +167,13 @@ impl EventLoop {
     /// Says to sessions that are to be concluded what is held elsewhere. Returns them with those that have to be concluded as
     /// well, because these hold what they counted.
     pub(super) fn settle_copies(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
-        let Self { duplicates: copies, fold, keeper, driver, .. } = self;
+        let Self { duplicates: copies, fold, store, driver, .. } = self;
         let mut wanted = Keys::new();
         for session in sessions {
-            wanted.extend(copies.take(session, fold, &**keeper));
+            wanted.extend(copies.take(session, fold, store));
         }
         if !wanted.is_empty() {
-            copies.learn_holders(&wanted, &**keeper);
+            copies.learn_holders(&wanted, store);
         }
         let DuplicateIndex { owners, live, reassigned, .. } = copies;
         let reassigned = std::mem::take(reassigned);

@@ -87,14 +87,14 @@ impl EventLoop {
         let commits = self.figures.commits;
         let is_idle = std::mem::replace(&mut self.evictor.commits, commits) == commits && !is_hurried;
         if is_idle && self.evictor.given_back != Some(commits) {
-            self.keeper.release_memory();
+            self.store.release_memory();
             self.evictor.given_back = Some(commits);
         }
     }
 
     /// How many bytes are read and folded again when a session goes on; `None` where not all of it is to be had again.
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
-        let handed = |bytes: u64| self.keeper.keeps_received().then_some(bytes);
+        let handed = |bytes: u64| self.store.keeps_received().then_some(bytes);
         match (self.driver.reloadable_bytes(session), self.inbox_replay.reloadable_bytes(session)?) {
             (Some(files), 0) => Some(files),
             (Some(files), bytes) => Some(files + handed(bytes)?),
@@ -128,6 +128,7 @@ impl EventLoop {
         {
             return false;
         }
+        tracing::debug!(%session, "evicted");
         self.inbox_replay.evict(session);
         self.backfilled.remove(session);
         self.events.evict(session);

@@ -66,7 +66,7 @@ impl InboxReplay {
 
 impl EventLoop {
     /// Folds what is handed over now. Returns the sessions that it tells of, and what is wrong with it.
-    pub(super) fn fold_handed(&mut self, handed: &InputChunk<'_>) -> (Vec<SessionId>, Vec<Problem>, u64) {
+    fn fold_chunk(&mut self, handed: &InputChunk<'_>) -> (Vec<SessionId>, Vec<Problem>, u64) {
         let named = self.inbox_replay.partitions.named(handed);
         if let Some(session) = named.as_deref().map(SessionId::from)
             && self.look_up(&session)
@@ -86,11 +86,21 @@ impl EventLoop {
         (told, problems, count)
     }
 
-    /// Folds the parts of a body of several sessions that is handed over now. Returns the same.
-    pub(super) fn fold_parts(&mut self, parts: &[InputChunk<'_>]) -> (Vec<SessionId>, Vec<Problem>, u64) {
+    /// Whether the store can say what was ingested before of the session that a chunk names.
+    pub(super) fn is_readable(&mut self, chunk: &InputChunk<'_>) -> bool {
+        let named = self.inbox_replay.partitions.named(chunk);
+        named.is_none_or(|session| {
+            let session = SessionId::from(session.as_str());
+            self.inbox_replay.sessions.contains_key(&session)
+                || self.published.has_rows(&session, &self.store).is_some()
+        })
+    }
+
+    /// Folds the chunks of one body, which may be of several sessions. Returns the sessions that they touch and their problems.
+    pub(super) fn fold_chunks(&mut self, parts: &[InputChunk<'_>]) -> (Vec<SessionId>, Vec<Problem>, u64) {
         let (mut told, mut problems, mut count) = (BTreeSet::new(), Vec::new(), 0);
         for part in parts {
-            let (sessions, found, more) = self.fold_handed(part);
+            let (sessions, found, more) = self.fold_chunk(part);
             told.extend(sessions);
             problems.extend(found);
             count += more;
@@ -104,11 +114,18 @@ impl EventLoop {
         if self.inbox_replay.sessions.contains_key(session) {
             return false;
         }
-        if self.recall.unsettled.contains(session) || self.published.has_rows(session, &*self.keeper) {
+        if self.recall.unsettled.contains(session) {
             return !self.fold_again(session).is_empty();
         }
-        // Nothing was handed over of whom nothing is known.
-        self.inbox_replay.sessions.insert(session.clone(), OfSession::default());
+        match self.published.has_rows(session, &self.store) {
+            Some(true) => return !self.fold_again(session).is_empty(),
+            // A session without rows has no input in the inbox.
+            Some(false) => {
+                self.inbox_replay.sessions.insert(session.clone(), OfSession::default());
+            }
+            // The store cannot say: it is asked again when the session is next touched.
+            None => {}
+        }
         false
     }
 
@@ -122,7 +139,7 @@ impl EventLoop {
             }
             self.recall.unsettled.remove(&session);
             self.inbox_replay.sessions.entry(session.clone()).or_default();
-            let Self { keeper, inbox_replay, fold, dirty, .. } = self;
+            let Self { store, inbox_replay, fold, dirty, .. } = self;
             let mut is_any = false;
             let mut take = |one: ReceivedInput| {
                 for part in InputChunk::of(&one) {
@@ -137,7 +154,7 @@ impl EventLoop {
                 dialects.insert(Text::from(one.dialect.as_str()));
                 is_any = true;
             };
-            match keeper.received_within(&session, AGAIN_BYTES, &mut take) {
+            match store.received_within(&session, AGAIN_BYTES, &mut take) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.inbox_replay.sessions.entry(session.clone()).or_default().is_shared = true;
@@ -155,6 +172,7 @@ impl EventLoop {
                 }
             }
             if is_any {
+                tracing::debug!(%session, "input replayed");
                 self.reloading.insert(session);
             }
         }

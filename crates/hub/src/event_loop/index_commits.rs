@@ -43,11 +43,13 @@ impl EventLoop {
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
         }
         commit.at_ms = clock::now_ms();
-        if let Err(error) = self.keeper.commit(&commit) {
+        if let Err(error) = self.store.commit(&commit) {
             self.figures.failed_commits += 1;
+            tracing::warn!("index batch not committed: {}", describe(&error));
             return reply(Err(IngestError::Store(describe(&error))));
         }
         self.figures.commits += 1;
+        tracing::debug!(trees = commit.trees.len(), sources = commit.sources.len(), "index batch committed");
         self.duplicates.kept(&commit.held);
         for (session, files) in &late {
             self.backfill_files(session, files);

@@ -52,7 +52,7 @@ impl EventLoop {
         if all.is_empty() {
             return;
         }
-        let in_place = self.keeper.check_place().map_err(|error| describe(&error));
+        let in_place = self.store.check_place().map_err(|error| describe(&error));
         if let Err(error) = in_place.and_then(|()| self.retry_failed_commit()) {
             self.figures.refused += all.len() as u64;
             for (_, reply) in all {
@@ -72,10 +72,13 @@ impl EventLoop {
                     self.figures.repeats += 1;
                     group.answers.push((reply, Taken { is_repeat: true, ..Taken::default() }));
                 }
-                Ok(false) => {
-                    let taken = self.take_one(ingest, &mut group);
-                    group.answers.push((reply, taken));
-                }
+                Ok(false) => match self.take_one(ingest, &mut group) {
+                    Ok(taken) => group.answers.push((reply, taken)),
+                    Err(error) => {
+                        self.figures.refused += 1;
+                        reply(Err(error));
+                    }
+                },
                 Err(error) => {
                     self.figures.refused += 1;
                     reply(Err(IngestError::Store(error)));
@@ -113,18 +116,20 @@ impl EventLoop {
         if group.keys.contains(&(ingest.source.clone(), ingest.key.clone())) {
             return Ok(true);
         }
-        self.keeper.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
+        self.store.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
     }
 
-    /// Folds one and puts it to what is to be kept. Whoever asks something is answered from what was known before.
-    pub(super) fn take_one(&mut self, ingest: Ingest, group: &mut Group) -> Taken {
+    /// Folds one and adds it to the commit. Its question, if any, is answered from the rows before it.
+    ///
+    /// # Errors
+    /// If the store cannot say what was ingested before of a session that it names.
+    pub(super) fn take_one(&mut self, ingest: Ingest, group: &mut Group) -> Result<Taken, IngestError> {
         let Ingest { source, session, dialect, key, received_ms, mut body, begins, asks } = ingest;
         if body.last().is_some_and(|last| *last != b'\n') {
             body.push(b'\n');
         }
         let received_ms = received_ms.unwrap_or_else(clock::now_ms);
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
-        group.keys.insert((source.clone(), key.clone()));
         let parts = if session.is_none() { divided(dialect, begins, &body) } else { Vec::new() };
         let told = InputChunk {
             source: &source,
@@ -134,11 +139,13 @@ impl EventLoop {
             begins: None,
             body: &body,
         };
-        let (sessions, problems, problem_count) = if parts.is_empty() {
-            self.fold_handed(&told)
-        } else {
-            self.fold_parts(&parts.iter().map(|part| told.part(part)).collect::<Vec<_>>())
-        };
+        let chunks =
+            if parts.is_empty() { vec![told] } else { parts.iter().map(|part| told.part(part)).collect() };
+        if !chunks.iter().all(|chunk| self.is_readable(chunk)) {
+            return Err(IngestError::Store("the store cannot be read".to_owned()));
+        }
+        group.keys.insert((source.clone(), key.clone()));
+        let (sessions, problems, problem_count) = self.fold_chunks(&chunks);
         self.figures.problems += problem_count;
         let answer = self.answer(asks, &Asked { dialect, key: &key, body: &body }, group);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
@@ -160,7 +167,7 @@ impl EventLoop {
             parts,
             sessions: touched,
         });
-        Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer }
+        Ok(Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer })
     }
 }
 

@@ -7,10 +7,10 @@
 //! been its first moment; what was before is past. So is what the rows know of a session that was at rest when this hub began
 //! and goes on now.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, hash_map::Entry};
 
+use super::hub_store::HubStore;
 use subscope_model::{Event, Millis, SessionId, Text};
-use subscope_store::Store;
 
 /// How many of a session's last events are looked through for those that were told: far more than come out of order.
 const TOLD_EVENTS: usize = 20_000;
@@ -50,9 +50,10 @@ struct OfSession {
 
 impl PublishedFilter {
     /// Looks where the last hub stopped.
-    pub(super) fn before(keeper: &dyn Store) -> Self {
-        let last = keeper.last_seq();
-        let events = keeper.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX).ok().flatten();
+    pub(super) fn before(store: &HubStore) -> Self {
+        let last = store.last_seq();
+        let events = store.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX);
+        let events = store.read("the end of the change log", events).flatten();
         let events = events.unwrap_or_default();
         let stopped_ms = match events.as_slice() {
             // Places begin with the microsecond at which the store was made.
@@ -73,13 +74,16 @@ impl PublishedFilter {
     }
 
     /// Says of which dialects only that part of a session is read again that its rows do not know.
-    pub(super) fn is_fresh(&mut self, session: &SessionId, dialects: &BTreeSet<Text>, keeper: &dyn Store) {
-        self.of(session, keeper).fresh.extend(dialects.iter().cloned());
+    pub(super) fn is_fresh(&mut self, session: &SessionId, dialects: &BTreeSet<Text>, store: &HubStore) {
+        if let Some(of) = self.of(session, store) {
+            of.fresh.extend(dialects.iter().cloned());
+        }
     }
 
-    /// Whether a session had rows when this hub first heard of it: they know it whole, as far as an index read it.
-    pub(super) fn has_rows(&mut self, session: &SessionId, keeper: &dyn Store) -> bool {
-        self.of(session, keeper).has_rows
+    /// Whether a session had rows when this hub first heard of it: they know it whole, as far as an index read it. `None` where
+    /// the store cannot say.
+    pub(super) fn has_rows(&mut self, session: &SessionId, store: &HubStore) -> Option<bool> {
+        self.of(session, store).map(|of| of.has_rows)
     }
 
     /// Keeps what was not told before. Only of what stands in a session's files when they are read for the first time does the
@@ -88,39 +92,48 @@ impl PublishedFilter {
         &mut self,
         events: &mut Vec<Event>,
         is_read_again: &dyn Fn(&SessionId) -> bool,
-        keeper: &dyn Store,
+        store: &HubStore,
     ) {
         events.retain(|event| {
-            let told = self.of(&event.session_id, keeper);
+            let Some(told) = self.of(&event.session_id, store) else { return true };
             let may_be_past = told.was_at_rest || is_read_again(&event.session_id);
             !(told.ids.contains(&event.id) || (may_be_past && told.is_past(event)))
         });
     }
 
-    fn of(&mut self, session: &SessionId, keeper: &dyn Store) -> &mut OfSession {
+    fn of(&mut self, session: &SessionId, store: &HubStore) -> Option<&mut OfSession> {
         let Self { stopped_ms, startup_done, sessions } = self;
-        let look = || OfSession::look(session, *stopped_ms, *startup_done, keeper);
-        sessions.entry(session.clone()).or_insert_with(look)
+        match sessions.entry(session.clone()) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(vacant) => {
+                OfSession::look(session, *stopped_ms, *startup_done, store).map(|of| vacant.insert(of))
+            }
+        }
     }
 }
 
 impl OfSession {
-    fn look(session: &SessionId, stopped_ms: Option<Millis>, startup_done: bool, keeper: &dyn Store) -> Self {
-        let logged = keeper.told_last(session, TOLD_EVENTS).unwrap_or_default();
-        let rows = keeper.tree(session).ok().flatten();
+    fn look(
+        session: &SessionId,
+        stopped_ms: Option<Millis>,
+        startup_done: bool,
+        store: &HubStore,
+    ) -> Option<Self> {
+        let logged = store.read("a session's published events", store.told_last(session, TOLD_EVENTS))?;
+        let rows = store.read("a session's rows", store.tree(session))?;
         let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
         let was_at_rest = startup_done && rows.is_some();
         // Since when one rests, its rows say better than when the last hub stopped.
         let stopped_ms = stopped_ms.filter(|_| !was_at_rest);
-        Self {
+        Some(Self {
             until: first.or(stopped_ms).or(known),
             always_until: first.filter(|_| logged.len() == TOLD_EVENTS),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
             fresh: BTreeSet::new(),
             has_rows: rows.is_some(),
             was_at_rest,
-        }
+        })
     }
 
     fn is_past(&self, event: &Event) -> bool {

@@ -76,7 +76,7 @@ impl EventLoop {
             Command::Stats(reply) => {
                 // Sums are made of kept rows. Where they cannot be kept, those of before are told.
                 let _ = self.save_rows();
-                reply(self.keeper.stats().ok());
+                reply(self.store.read("the figures", self.store.stats()));
             }
             Command::StopAgent(.., reply) if self.has_ended => {
                 reply(Err(StopError::Store(IngestError::Ended.to_string())));
@@ -104,11 +104,11 @@ impl EventLoop {
 
     /// A session's rows as last shown. What cannot be read is as good as not there to whoever asks.
     pub(super) fn tree(&self, session: &SessionId) -> Option<Tree> {
-        self.rows.tree(session, &*self.keeper)
+        self.rows.tree(session, &self.store)
     }
 
     fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
-        self.rows.list(query, &*self.keeper)
+        self.rows.list(query, &self.store)
     }
 
     /// The sessions that live readers are shown: those that changed of late, and those that are at work. The
@@ -167,15 +167,15 @@ impl EventLoop {
 
     /// Returns the sessions that have an agent of an id.
     fn sessions_of_agent(&self, agent: &AgentId) -> Vec<SessionId> {
-        let begin = self.rows.agents(agent.as_str(), MAX_AGENTS_PER_ID, &*self.keeper);
+        let begin = self.rows.agents(agent.as_str(), MAX_AGENTS_PER_ID, &self.store);
         begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
     }
 
     fn names(&self, prefix: &str, limit: usize) -> Names {
-        let agents = self.rows.agents(prefix, limit, &*self.keeper).into_iter();
+        let agents = self.rows.agents(prefix, limit, &self.store).into_iter();
         Names {
             schema: NAMES_SCHEMA.into(),
-            sessions: self.rows.named(prefix, limit, &*self.keeper),
+            sessions: self.rows.named(prefix, limit, &self.store),
             agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
         }
     }
@@ -184,7 +184,7 @@ impl EventLoop {
         if seq > self.figures.seq {
             return None;
         }
-        self.keeper.events_after(seq, session, limit).ok().flatten()
+        self.store.read("the change log", self.store.events_after(seq, session, limit)).flatten()
     }
 
     /// Looks into the full text that lies beside the store, where there is one. It is opened anew for each question: it is
@@ -197,7 +197,8 @@ impl EventLoop {
             Err(OpenError::Missing(_)) => return Some(Vec::new()),
             Err(_) => return None,
         };
-        search(&*self.keeper, &texts, &at.archive, terms, session, limit).ok()
+        let hits = search(&*self.store, &texts, &at.archive, terms, session, limit);
+        self.store.read("the full text", hits)
     }
 
     fn figures(&self) -> Figures {
@@ -207,6 +208,7 @@ impl EventLoop {
             running: self.rows.running(),
             is_reading: self.reads_past || !self.startup_done || self.recall.is_under_way(),
             subscribers: self.subscribers.len() as u64,
+            failed_reads: self.store.failed_reads(),
             ..self.figures
         }
     }

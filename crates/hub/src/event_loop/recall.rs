@@ -3,14 +3,20 @@
 //! The inbox may hold any number of sessions. The hub replays them in portions and handles commands in between; it derives, saves
 //! and evicts each portion before the next, so that neither memory nor the longest wait grows with their number.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use subscope_fold::{Limits, Now};
 use subscope_model::{SessionId, Text};
 use subscope_store::{Ledger, LedgerError, ListQuery};
 
-use super::{EventLoop, derive::describe};
-use crate::{ingest_batches::divided, partitions::InputChunk};
+use super::{
+    EventLoop,
+    derive::{RETRY_AFTER, describe},
+};
+use crate::{clock, ingest_batches::divided, partitions::InputChunk};
 
 /// How many sessions at work are taken up again, and of how many bytes of what was handed over of them, as they are kept. The
 /// newest are; the others when something comes of them.
@@ -28,6 +34,9 @@ pub(super) struct Recall {
     pub(super) unsettled: BTreeSet<SessionId>,
     /// Whether sessions at work are still to be taken up.
     is_under_way: bool,
+    /// Whether the store has listed the sessions with unprocessed input, and when to ask it again if it has not.
+    is_listed: bool,
+    retry_at: Option<Instant>,
     /// Sessions at work that were, until it is known how silent they are.
     at_work: Vec<SessionId>,
     /// Whether something that was taken up is not concluded yet.
@@ -39,26 +48,52 @@ impl Recall {
     pub(super) fn is_under_way(&self) -> bool {
         self.is_under_way
     }
+
+    /// Whether the next portion can be taken up at once: the store is not failing.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.is_under_way && self.retry_at.is_none()
+    }
 }
 
 impl EventLoop {
     /// Looks what is to be taken up. Where that is little it is taken up at once.
     pub(super) fn begin_recall(&mut self) {
-        if let Err(error) = divide_old(&mut *self.keeper) {
+        if let Err(error) = divide_old(&mut *self.store) {
             let problem = subscope_model::Problem { at: "store".to_owned(), what: describe(&error) };
             self.publish_problem(problem);
         }
-        self.recall.unsettled =
-            self.keeper.sessions_with_unprocessed_input().unwrap_or_default().into_iter().collect();
         self.recall.is_under_way = true;
-        if self.recall.unsettled.len() <= SESSIONS {
+        if self.list_unprocessed() && self.recall.unsettled.len() <= SESSIONS {
             self.recall_portion();
         }
     }
 
+    /// Asks the store, once, which sessions have unprocessed input; again after a pause if it cannot say. Returns whether that is
+    /// known.
+    fn list_unprocessed(&mut self) -> bool {
+        let now = clock::tick();
+        if self.recall.is_listed || self.recall.retry_at.is_some_and(|at| now < at) {
+            return self.recall.is_listed;
+        }
+        let sessions = self.store.sessions_with_unprocessed_input();
+        let sessions = self.store.read("the sessions with unprocessed input", sessions);
+        self.recall.is_listed = sessions.is_some();
+        self.recall.retry_at = sessions.is_none().then(|| now + RETRY_AFTER);
+        self.recall.unsettled = sessions.into_iter().flatten().collect();
+        if self.recall.is_listed {
+            tracing::info!(sessions = self.recall.unsettled.len(), "inbox replay begins");
+        }
+        self.recall.is_listed
+    }
+
+    /// Bytes of a session in the inbox; where the store cannot say, as many as fill a portion.
+    fn received_bytes(&self, session: &SessionId) -> u64 {
+        self.store.read("the size of a session's input", self.store.received_bytes(session)).unwrap_or(BYTES)
+    }
+
     /// Takes up the next portion. What the process of before told is not told again.
     pub(super) fn recall_portion(&mut self) {
-        if !self.recall.is_under_way || self.failed_commit.is_some() {
+        if !self.recall.is_under_way || self.failed_commit.is_some() || !self.list_unprocessed() {
             return;
         }
         let portion = self.portion();
@@ -94,7 +129,7 @@ impl EventLoop {
         let mut room = BYTES;
         let mut fits = |session: &&SessionId| {
             let has_room = room > 0;
-            room = room.saturating_sub(self.keeper.received_bytes(session).unwrap_or_default());
+            room = room.saturating_sub(self.received_bytes(session));
             has_room
         };
         self.recall.unsettled.iter().take(SESSIONS).take_while(|session| fits(session)).cloned().collect()
@@ -102,10 +137,11 @@ impl EventLoop {
 
     /// Takes up sessions at work beside those that were just now.
     fn recall_at_work(&mut self, told: &BTreeMap<SessionId, BTreeSet<Text>>) {
-        let rows = self.keeper.list(&ListQuery::live(MAX_RUNNING_SESSIONS)).unwrap_or_default();
+        let rows = self.store.list(&ListQuery::live(MAX_RUNNING_SESSIONS));
+        let rows = self.store.read("the list of running sessions", rows).unwrap_or_default();
         let mut room = BYTES_AT_WORK;
         for session in rows.into_iter().map(|row| row.id).filter(|session| !told.contains_key(session)) {
-            let bytes = self.keeper.received_bytes(&session).unwrap_or_default();
+            let bytes = self.received_bytes(&session);
             if bytes == 0 || bytes > room {
                 continue;
             }
@@ -125,7 +161,7 @@ impl EventLoop {
         let (at, limits) = (self.driver.now(), Limits::endless());
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
         found.retain(|session| {
-            let kept = self.keeper.tree(session).ok().flatten();
+            let kept = self.store.read("a session's rows", self.store.tree(session)).flatten();
             kept.zip(self.fold.tree(session, &now)).is_some_and(|(kept, folded)| {
                 folded.agents.len() >= kept.agents.len()
                     && folded.session.ended_at_ms >= kept.session.ended_at_ms

@@ -10,8 +10,9 @@ impl EventLoop {
     /// cannot be read again, it cannot be forgotten by itself: then nothing that it was known by is lost. Events that were shown
     /// are known by their keys and not shown again.
     pub(super) fn reload(&mut self, session: &SessionId) {
+        tracing::debug!(%session, "reloads: a file was replaced");
         let handed = self.inbox_replay.reloadable_bytes(session);
-        let is_kept = handed.is_some_and(|bytes| bytes == 0 || self.keeper.keeps_received());
+        let is_kept = handed.is_some_and(|bytes| bytes == 0 || self.store.keeps_received());
         let read = self.backfilled.get(session).into_iter().flatten().copied();
         let others: Vec<SourceId> = self.inbox_replay.sources(session).chain(read).collect();
         if !self.driver.reload(session, is_kept.then_some(&others), &mut self.fold) {
@@ -20,7 +21,7 @@ impl EventLoop {
         if let Some(sources) = self.backfilled.get_mut(session) {
             sources.clear();
         }
-        self.duplicates.reload(session, &*self.keeper);
+        self.duplicates.reload(session, &self.store);
         self.fold_handed_again(session);
         self.note_changed(session.clone());
     }

@@ -10,8 +10,9 @@ use std::{
 };
 
 use subscope_model::{Agent, AgentId, SessionId, SessionRow, SessionStatus, Tree};
-use subscope_store::{ListQuery, Store};
+use subscope_store::ListQuery;
 
+use super::hub_store::HubStore;
 use crate::clock;
 
 /// How long rows may wait to be kept.
@@ -77,8 +78,11 @@ impl RowCache {
         self.shown.values().map(|tree| u64::from(tree.summary.running)).sum()
     }
 
-    pub(super) fn tree(&self, session: &SessionId, keeper: &dyn Store) -> Option<Tree> {
-        self.shown.get(session).cloned().or_else(|| keeper.tree(session).ok().flatten())
+    pub(super) fn tree(&self, session: &SessionId, store: &HubStore) -> Option<Tree> {
+        self.shown
+            .get(session)
+            .cloned()
+            .or_else(|| store.read("a session's rows", store.tree(session)).flatten())
     }
 
     pub(super) fn shown(&self, session: &SessionId) -> Option<&Tree> {
@@ -182,9 +186,9 @@ impl RowCache {
     }
 
     /// Lines of a list, those that are not written among them.
-    pub(super) fn list(&self, query: &ListQuery, keeper: &dyn Store) -> Vec<SessionRow> {
+    pub(super) fn list(&self, query: &ListQuery, store: &HubStore) -> Vec<SessionRow> {
         let more = ListQuery { limit: query.limit.saturating_add(self.unwritten.len()), ..query.clone() };
-        let mut all = keeper.list(&more).unwrap_or_default();
+        let mut all = store.read("the list of sessions", store.list(&more)).unwrap_or_default();
         all.retain(|row| !self.unwritten.contains_key(&row.id));
         let own =
             self.unwritten.iter().filter_map(|(session, since)| Some((self.shown.get(session)?, since)));
@@ -201,8 +205,8 @@ impl RowCache {
     }
 
     /// Sessions whose id begins so, the newest first, those that are not written among them.
-    pub(super) fn named(&self, prefix: &str, limit: usize, keeper: &dyn Store) -> Vec<SessionId> {
-        let kept = keeper.named(prefix, limit).unwrap_or_default();
+    pub(super) fn named(&self, prefix: &str, limit: usize, store: &HubStore) -> Vec<SessionId> {
+        let kept = store.read("session ids", store.named(prefix, limit)).unwrap_or_default();
         // What is not kept at all has just begun.
         let fresh = self.unwritten.keys().filter(|session| session.starts_with(prefix));
         let fresh = fresh.filter(|session| !kept.contains(session)).cloned().collect::<Vec<_>>();
@@ -210,13 +214,13 @@ impl RowCache {
     }
 
     /// Agents whose id begins so, those that are not written among them.
-    pub(super) fn agents(&self, prefix: &str, limit: usize, keeper: &dyn Store) -> Vec<(SessionId, AgentId)> {
+    pub(super) fn agents(&self, prefix: &str, limit: usize, store: &HubStore) -> Vec<(SessionId, AgentId)> {
         let fresh = self.unwritten.keys().filter_map(|session| self.shown.get(session));
         let fresh = fresh.flat_map(|tree| tree.agents.iter().map(|row| (&tree.session.id, &row.id)));
         let fresh = fresh.filter(|(_, agent)| !agent.is_root() && agent.starts_with(prefix));
         let mut all: Vec<(SessionId, AgentId)> =
             fresh.map(|(session, agent)| (session.clone(), agent.clone())).collect();
-        let kept = keeper.agents(prefix, limit).unwrap_or_default();
+        let kept = store.read("agent ids", store.agents(prefix, limit)).unwrap_or_default();
         all.extend(kept.into_iter().filter(|(session, _)| !self.unwritten.contains_key(session)));
         all.truncate(limit);
         all

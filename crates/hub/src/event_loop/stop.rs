@@ -85,7 +85,8 @@ impl EventLoop {
         for tree in self.rows.trees().filter(|tree| is_session(&tree.session.id)) {
             tree.agents.iter().for_each(|row| add(&tree.session.id, row));
         }
-        let kept = self.keeper.agents(agent, MAX_AGENTS_PER_ID).unwrap_or_default();
+        let kept = self.store.agents(agent, MAX_AGENTS_PER_ID);
+        let kept = self.store.read("agent ids", kept).unwrap_or_default();
         let mut others: Vec<SessionId> = kept.into_iter().map(|(session, _)| session).collect();
         others.retain(|id| is_session(id) && !self.rows.has(id));
         others.sort();
@@ -136,8 +137,8 @@ impl EventLoop {
             tool_use_id: asker.call,
             is_refused: answer.is_refused,
         };
-        self.take_one(order_ingest(format!("given/{}", ingest.key), &order), group);
-        Some(answer.json)
+        let is_taken = self.take_one(order_ingest(format!("given/{}", ingest.key), &order), group).is_ok();
+        is_taken.then_some(answer.json)
     }
 
     /// Orders that a stalled subagent stop. Why it cannot be told is told; the main thread is its user's to interrupt.

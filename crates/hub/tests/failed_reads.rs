@@ -1,0 +1,138 @@
+//! A store that cannot be read for a while: nothing is lost, nothing is published twice, and everybody is told.
+
+#![allow(clippy::unwrap_used)]
+
+mod failing;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use subscope_fold::Dialect;
+use subscope_hub::{
+    AskError, Asks, Commit, Figures, Hub, HubHandle, HubOptions, Ingest, Ledger, Nothing, ReceivedInput,
+    Reply,
+};
+use subscope_model::{EventKind, SessionId, Tree, Update};
+use subscope_store::{Access, Sqlite};
+
+use failing::Failing;
+
+/// Far more than any wait of these tests takes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn answer<T: Send + 'static>(ask: impl FnOnce(Reply<T>) -> Result<(), AskError>) -> T {
+    let (sender, answer) = sync_channel(1);
+    ask(Box::new(move |value| sender.send(value).unwrap())).unwrap();
+    answer.recv_timeout(LIMIT).unwrap()
+}
+
+fn tree(handle: &HubHandle) -> Option<Tree> {
+    answer(|reply| handle.tree(SessionId::from("s"), reply))
+}
+
+fn figures(handle: &HubHandle) -> Figures {
+    answer(|reply| handle.figures(reply))
+}
+
+fn line(call: &str) -> Vec<u8> {
+    let hook = r#"{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{}"#;
+    format!("{hook},\"tool_use_id\":\"{call}\"}}\n").into_bytes()
+}
+
+fn hook(call: &str) -> Ingest {
+    Ingest {
+        source: "hooks".to_owned(),
+        session: None,
+        dialect: Some(Dialect::ClaudeHook),
+        key: call.to_owned(),
+        received_ms: Some(1_000),
+        begins: None,
+        asks: Asks::Nothing,
+        body: line(call),
+    }
+}
+
+/// A hub on the store of that folder, whose reads fail from the start where `fails` says so, with what subscribers get.
+fn hub(folder: &Path, fails: bool) -> (Hub, Arc<AtomicBool>, Receiver<Update>) {
+    let store = Failing::new(Sqlite::open(folder, Access::Write).unwrap());
+    store.fails_reads.store(fails, Ordering::SeqCst);
+    let fails_reads = Arc::clone(&store.fails_reads);
+    let hub = Hub::start(Box::new(Nothing), Box::new(store), HubOptions::default()).unwrap();
+    let (queue, updates) = sync_channel(1_000);
+    answer(|reply| hub.handle().subscribe(Box::new(queue), None, reply));
+    (hub, fails_reads, updates)
+}
+
+/// What was published, by kind.
+fn published(updates: &Receiver<Update>, kind: EventKind) -> usize {
+    let is_kind = |update: &Update| matches!(update, Update::Event(event) if event.kind == kind);
+    updates.try_iter().filter(is_kind).count()
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
+}
+
+#[test]
+fn acknowledged_input_is_replayed_once_the_store_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let received = ReceivedInput {
+        source: "hooks".to_owned(),
+        session: None,
+        dialect: Dialect::ClaudeHook.as_str().to_owned(),
+        key: "t1".to_owned(),
+        received_ms: 1_000,
+        body: line("t1"),
+        parts: Vec::new(),
+        sessions: vec![SessionId::from("s")],
+    };
+    let mut store = Sqlite::open(folder.path(), Access::Write).unwrap();
+    store.commit(&Commit { received: vec![received], ..Commit::default() }).unwrap();
+    drop(store);
+
+    let (hub, fails_reads, updates) = hub(folder.path(), true);
+    let handle = hub.handle();
+    wait_for("a failed read is counted", || figures(&handle).failed_reads > 0);
+    assert!(figures(&handle).is_reading, "what was acknowledged is not replayed yet");
+    assert_eq!(tree(&handle), None);
+    fails_reads.store(false, Ordering::SeqCst);
+    wait_for("the call has a row", || tree(&handle).is_some_and(|tree| tree.summary.tool_calls == 1));
+    wait_for("all is replayed", || !figures(&handle).is_reading);
+    assert!(published(&updates, EventKind::Problem) > 0, "a failed read is published");
+}
+
+#[test]
+fn no_event_is_published_twice_after_reads_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, _, updates) = hub(folder.path(), false);
+    answer(|reply| first.handle().ingest(hook("t1"), reply)).unwrap();
+    assert!(tree(&first.handle()).is_some());
+    assert_eq!(published(&updates, EventKind::ToolPre), 1);
+    drop(first);
+
+    let (second, fails_reads, updates) = hub(folder.path(), false);
+    let handle = second.handle();
+    figures(&handle);
+    fails_reads.store(true, Ordering::SeqCst);
+    // What is known of the session cannot be read: it is not acknowledged.
+    assert!(answer(|reply| handle.ingest(hook("t2"), reply)).is_err());
+    fails_reads.store(false, Ordering::SeqCst);
+    let taken = answer(|reply| handle.ingest(hook("t2"), reply)).unwrap();
+    assert!(!taken.is_repeat);
+    assert_eq!(tree(&handle).unwrap().summary.tool_calls, 2);
+    assert_eq!(published(&updates, EventKind::ToolPre), 1, "the first call was published by the first hub");
+}
