@@ -11,7 +11,7 @@ use subscope_model::{
     Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind, Text,
     Tree,
 };
-use subscope_track::{Hooked, Keep, KeysCursor, Now, OwnedElsewhere, Tracker};
+use subscope_track::{Derived, Hooked, Keep, KeysCursor, Now, OwnedElsewhere, Tracker};
 
 use crate::draft::{PendingEvent, draft};
 

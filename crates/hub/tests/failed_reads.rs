@@ -34,6 +34,10 @@ fn answer<T: Send + 'static>(ask: impl FnOnce(Reply<T>) -> Result<(), AskError>)
     answer.recv_timeout(LIMIT).unwrap()
 }
 
+fn open(folder: &Path) -> Sqlite {
+    Sqlite::open(folder, Access::Write, "test", 0).unwrap()
+}
+
 fn tree(handle: &HubHandle) -> Option<Tree> {
     answer(|reply| handle.tree(SessionId::from("s"), reply))
 }
@@ -62,7 +66,7 @@ fn hook(call: &str) -> Ingest {
 
 /// A hub on the store of that folder, whose reads fail from the start where `fails` says so, with what subscribers get.
 fn hub(folder: &Path, fails: bool) -> (Hub, Arc<AtomicBool>, Receiver<Update>) {
-    let store = Failing::new(Sqlite::open(folder, Access::Write).unwrap());
+    let store = Failing::new(open(folder));
     store.fails_reads.store(fails, Ordering::SeqCst);
     let fails_reads = Arc::clone(&store.fails_reads);
     let hub = Hub::start(Box::new(Nothing), Box::new(store), HubOptions::default()).unwrap();
@@ -100,7 +104,7 @@ fn acknowledged_input_is_replayed_once_the_store_can_be_read() {
         parts: Vec::new(),
         sessions: vec![SessionId::from("s")],
     };
-    let mut store = Sqlite::open(folder.path(), Access::Write).unwrap();
+    let mut store = open(folder.path());
     store.commit(&Commit { received: vec![received], ..Commit::default() }).unwrap();
     drop(store);
 

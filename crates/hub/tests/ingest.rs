@@ -6,10 +6,10 @@ mod failing;
 
 use std::{
     collections::HashSet,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::Ordering,
         mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
@@ -18,15 +18,14 @@ use std::{
 
 use subscope_fold::{Dialect, Fold};
 use subscope_hub::{
-    AskError, Asks, Commit, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
-    IngestError, Joined, Ledger, LedgerError, ListQuery, Memory, Named, Nothing, PollResult, ReceivedInput,
-    Store, Taken,
+    AskError, Asks, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
+    IngestError, Joined, ListQuery, Memory, Nothing, PollResult, Store, Taken,
 };
-use subscope_model::{
-    AgentId, Event, EventKind, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree, Update,
-};
-use subscope_store::{Access, Keys, Sqlite};
+use subscope_model::{EventKind, Millis, SessionId, Text, Tree, Update};
+use subscope_store::{Access, Sqlite};
 use subscope_testkit::fixtures::recording;
+
+use failing::Failing;
 
 /// Far more than any wait of these tests takes.
 const LIMIT: Duration = Duration::from_secs(30);

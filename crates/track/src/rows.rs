@@ -9,7 +9,6 @@ use subscope_model::{
 };
 
 use crate::{
-    Now,
     duplicates::Copies,
     facts::{Facts, HookWhat, Order, value},
     figures::{Figures, figures},
@@ -41,7 +40,7 @@ pub(crate) fn tree(
     elsewhere: &HashSet<u64>,
     runs: u32,
 ) -> Tree {
-    let Derivation { facts, identities: identities, owners, now, harness, .. } = *case;
+    let Derivation { facts, identities, owners, now, harness, .. } = *derivation;
     let copies = Copies::of(facts, identities, owners, elsewhere);
     let calls = calls_by_agent(facts, identities, owners, &copies);
     let own = figures(facts, identities, owners, &copies, now.prices);
@@ -433,7 +432,7 @@ fn report_of(derivation: &Derivation<'_>, number: No) -> Option<Text> {
         .filter_map(|agent| agent.last_text.as_ref())
         .map(|(order, ..)| *order)
         .max()?;
-    let heard = case
+    let heard = derivation
         .tellings(identity)
         .filter_map(|agent| agent.tails.iter().flatten().map(|(order, _)| *order).max())
         .max();
@@ -470,7 +469,7 @@ fn tool(derivation: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCal
         id: call.id.clone().map(subscope_model::ToolUseId),
         name: call.name.clone().unwrap_or_else(|| "".into()),
         status,
-        basis: case
+        basis: derivation
             .owners
             .calls
             .get(number as usize)

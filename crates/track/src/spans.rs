@@ -18,13 +18,13 @@ pub(crate) fn intervals(derivation: &Derivation<'_>, number: No, calls: &[u32]) 
         .origin
         .and_then(|call| derivation.facts.calls.get(call as usize))
         .and_then(|call| call.id.clone());
-    let mut borders: Vec<Millis> = case
+    let mut borders: Vec<Millis> = derivation
         .tellings(identity)
         .flat_map(|agent| agent.triggers.iter())
         .filter(|trigger| Some(&trigger.call) != origin.as_ref())
         .filter_map(|trigger| {
             // The call that woke it comes before its first new line; the call's result may come after that.
-            let call = case
+            let call = derivation
                 .facts
                 .call_by_id
                 .get(&trigger.call)

@@ -13,18 +13,18 @@ use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow,
 use subscope_store::Keys;
 
 /// A store that fails on demand.
-pub struct Failing<S> {
+pub(crate) struct Failing<S> {
     inner: S,
-    pub fails_commits: Arc<AtomicBool>,
+    pub(crate) fails_commits: Arc<AtomicBool>,
     /// Whether everything that is read fails, except [`Ledger::has_received`].
-    pub fails_reads: Arc<AtomicBool>,
+    pub(crate) fails_reads: Arc<AtomicBool>,
     /// How many commits were tried.
-    pub commits: Arc<AtomicUsize>,
+    pub(crate) commits: Arc<AtomicUsize>,
 }
 
 impl<S> Failing<S> {
     /// Wraps a store; nothing fails yet.
-    pub fn new(inner: S) -> Self {
+    pub(crate) fn new(inner: S) -> Self {
         Self { inner, fails_commits: Arc::default(), fails_reads: Arc::default(), commits: Arc::default() }
     }
 
