@@ -1,6 +1,6 @@
-//! What was said in a source, passage by passage, for the full text.
+//! Extracts text passages from a source for the full-text index.
 //!
-//! Whose passage it is rests on the wire alone; a source that tells only by a chain of lines leaves it open.
+//! The agent of a passage is the one that its line names; it is empty where only a chain of lines would give it.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use subscope_model::{
     Claim, Decoded, Fact, Millis, Observation, PromptKind, Raw, SourceId, SourceKind, Spawn,
 };
 
-/// What a passage is.
+/// Class of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// What was asked.
+    /// A prompt.
     Prompt,
-    /// What the model said.
+    /// A message of the model.
     Message,
-    /// What the model thought.
+    /// A thought of the model.
     Thought,
     /// The arguments of a tool call.
     ToolInput,
@@ -24,18 +24,18 @@ pub enum Said {
     ToolResult,
 }
 
-/// A passage.
+/// A text passage of a source.
 #[derive(Clone, Debug)]
 pub struct Passage<'a> {
-    /// `root`, an agent's id, the spawn call that stands for one, or empty where the wire does not tell.
+    /// `root`, an agent's id, the id of the agent's spawn call, or empty if unknown.
     pub agent: &'a str,
-    /// The session, where the line names it.
+    /// The session, if the line names it.
     pub session: Option<&'a str>,
-    /// What it is.
+    /// Its class.
     pub said: Said,
-    /// When, where the line tells.
+    /// Time of its line, if any.
     pub at_ms: Option<Millis>,
-    /// The byte at which its JSON begins.
+    /// Byte offset of its JSON in the source.
     pub offset: u64,
     /// The length of its JSON in bytes.
     pub bytes: u64,
@@ -46,97 +46,101 @@ pub struct Passage<'a> {
 /// Reads the passages of one source.
 pub struct Texts {
     decoder: Box<dyn Decoder>,
-    whose: Whose,
+    agents: AgentLookup,
 }
 
-/// Tells whose a passage is.
-struct Whose {
-    /// The agent whose file it is.
+/// Determines the agent of a passage.
+struct AgentLookup {
+    /// Agent that the source's path names.
     file: Option<String>,
-    /// The session in which a hook that names no agent is the root's: see [`Fact::WireHasIdentity`].
+    /// Session whose hooks name agents, so that a hook naming none is the root's: see [`Fact::WireHasIdentity`].
     identified: Option<String>,
 }
 
 impl Texts {
-    /// A reader of a source in a known dialect, of one agent where its path names it.
+    /// Creates a reader of a source in a known dialect; `agent` if its path names one.
     pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
         let hint = Hint { source: SourceId(0), session: None, agent: agent.clone(), workflow: None };
-        Self { decoder: decoder(dialect, &hint), whose: Whose { file: agent, identified: None } }
+        Self { decoder: decoder(dialect, &hint), agents: AgentLookup { file: agent, identified: None } }
     }
 
-    /// Takes the next bytes, cut anywhere, and gives their passages.
+    /// Decodes the next bytes, cut anywhere, and passes their passages to `found`.
     pub fn push(&mut self, bytes: &[u8], found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, whose } = self;
-        decoder.push(bytes, &mut |decoded| tell(whose, decoded, found));
+        let Self { decoder, agents } = self;
+        decoder.push(bytes, &mut |decoded| extract(agents, decoded, found));
     }
 
-    /// Says that no bytes will follow.
+    /// Decodes the rest at the end of the source.
     pub fn flush(&mut self, found: &mut dyn FnMut(Passage<'_>)) {
-        let Self { decoder, whose } = self;
-        decoder.flush(&mut |decoded| tell(whose, decoded, found));
+        let Self { decoder, agents } = self;
+        decoder.flush(&mut |decoded| extract(agents, decoded, found));
     }
 }
 
-fn tell(whose: &mut Whose, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passage<'_>)) {
-    let Decoded::Observation(seen) = decoded else { return };
-    if matches!(seen.fact, Fact::WireHasIdentity) {
-        whose.identified = seen.session.map(str::to_owned);
+fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passage<'_>)) {
+    let Decoded::Observation(observation) = decoded else { return };
+    if matches!(observation.fact, Fact::WireHasIdentity) {
+        agents.identified = observation.session.map(str::to_owned);
     }
-    let mut say = |agent: Option<&str>, said: Said, raw: Raw<'_>| {
-        // What stands in no source cannot be shown again.
+    let mut emit = |agent: Option<&str>, class: Said, raw: Raw<'_>| {
+        // Text without an offset cannot be read again to show it.
         if raw.offset != u64::MAX {
             found(Passage {
-                agent: agent.unwrap_or_else(|| whose.of(seen)),
-                session: seen.session,
-                said,
-                at_ms: seen.time,
+                agent: agent.unwrap_or_else(|| agents.of(observation)),
+                session: observation.session,
+                said: class,
+                at_ms: observation.time,
                 offset: raw.offset,
                 bytes: raw.json.len() as u64,
                 text: raw.text(),
             });
         }
     };
-    // A transcript and a stream have a line of its own for what these repeat.
-    let is_alone = matches!(seen.kind, SourceKind::Posted | SourceKind::Hook);
-    match &seen.fact {
-        Fact::Prompt { text, what: PromptKind::Asked, .. } => say(None, Said::Prompt, *text),
-        Fact::Message { text, .. } => say(None, Said::Message, *text),
-        Fact::Thought { text: Some(text), .. } => say(None, Said::Thought, *text),
+    // Transcripts and streams repeat the text of spawns and ends in lines of their own.
+    let is_only_line = matches!(observation.kind, SourceKind::Posted | SourceKind::Hook);
+    match &observation.fact {
+        Fact::Prompt { text, what: PromptKind::Asked, .. } => emit(None, Said::Prompt, *text),
+        Fact::Message { text, .. } => emit(None, Said::Message, *text),
+        Fact::Thought { text: Some(text), .. } => emit(None, Said::Thought, *text),
         Fact::CallBegin(begin) => {
-            // A batch that is over lists again what was told when its calls began. A call that nothing else told of is not found by
-            // its input.
+            // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not found by its
+            // input.
             if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
-                say(None, Said::ToolInput, input);
+                emit(None, Said::ToolInput, input);
             }
         }
         Fact::CallEnd(end) => {
             if let Some(result) = end.result {
-                say(None, Said::ToolResult, result);
+                emit(None, Said::ToolResult, result);
             }
         }
-        Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if is_alone => {
-            say(*agent, Said::Prompt, *prompt);
+        Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if is_only_line => {
+            emit(*agent, Said::Prompt, *prompt);
         }
-        Fact::AgentEnd(end) if is_alone => {
-            for words in [end.report, end.error].into_iter().flatten() {
-                say(end.agent, Said::Message, words);
+        Fact::AgentEnd(end) if is_only_line => {
+            for text in [end.report, end.error].into_iter().flatten() {
+                emit(end.agent, Said::Message, text);
             }
         }
-        Fact::TurnEnd { text: Some(text), .. } if is_alone => say(None, Said::Message, *text),
+        Fact::TurnEnd { text: Some(text), .. } if is_only_line => emit(None, Said::Message, *text),
         _ => {}
     }
 }
 
-impl Whose {
-    fn of<'a>(&'a self, seen: &Observation<'a>) -> &'a str {
+impl AgentLookup {
+    fn of<'a>(&'a self, observation: &Observation<'a>) -> &'a str {
         if let Some(file) = &self.file {
             return file;
         }
-        match seen.claim {
+        match observation.claim {
             Claim::Root(_) => "root",
             Claim::Agent(agent, _) => agent,
             Claim::SpawnedBy(call) => call,
-            Claim::Silent if seen.session.is_some() && self.identified.as_deref() == seen.session => "root",
+            Claim::Silent
+                if observation.session.is_some() && self.identified.as_deref() == observation.session =>
+            {
+                "root"
+            }
             _ => "",
         }
     }

@@ -1,29 +1,29 @@
-//! Tokens and cost: each API response once, by the source with final numbers, at its own model's price.
+//! Token usage and cost per agent: each API response counted once, at its own model's price.
 
 use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
-    duplicates::Copies,
-    facts::{Facts, Key},
+    duplicates::Duplicates,
+    facts::{AgentKey, Facts},
     identities::Identities,
-    owners::Owners,
+    owners::Ownership,
 };
 
-/// An agent's own figures.
+/// Usage and cost of one agent, without its subagents.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
-    /// Distinct API responses.
+pub(crate) struct AgentFigures {
+    /// Number of distinct API responses.
     pub(crate) messages: u32,
     pub(crate) usage: Option<Usage>,
-    /// What is known of the cost, in picodollars.
+    /// Sum of the known costs, in picodollars.
     pub(crate) pico_usd: u128,
-    /// Whether a part of the cost is not known.
+    /// Whether a response with usage has no known price.
     pub(crate) has_unknown_price: bool,
     pub(crate) model: Option<(Millis, Text)>,
 }
 
-impl Figures {
-    /// The cost, where it is known whole.
+impl AgentFigures {
+    /// Returns the cost, if all of it is known.
     pub(crate) fn cost(&self) -> Option<MicroUsd> {
         (self.usage.is_some() && !self.has_unknown_price).then(|| PriceTable::micro_usd(self.pico_usd))
     }
@@ -39,7 +39,7 @@ impl Figures {
         self.has_unknown_price |= other.has_unknown_price;
     }
 
-    /// The cost as far as it is known, and whether that is a lower bound.
+    /// Returns the known cost, and whether it is a lower bound.
     pub(crate) fn known_cost(&self) -> (Option<MicroUsd>, bool) {
         let is_floor = self.has_unknown_price || self.usage.is_some_and(|usage| usage.floor);
         let known = (self.pico_usd > 0 || !self.has_unknown_price) && self.usage.is_some();
@@ -47,24 +47,24 @@ impl Figures {
     }
 }
 
-/// A response is a placeholder when no line of it has a reason for its end and it is this many times shorter in tokens
-/// than its content is in characters (design, section 3; measured on fixtures 1.0.128, 2.0.76 and 2.1.50).
+/// A response is a placeholder, its usage a lower bound, if no line of it has a stop reason and its output tokens times this
+/// factor are fewer than its characters (design, section 3; measured on fixtures 1.0.128, 2.0.76 and 2.1.50).
 const PLACEHOLDER_FACTOR: u64 = 16;
 
-/// Returns each agent's own figures.
-pub(crate) fn figures(
+/// Derives each agent's own usage and cost.
+pub(crate) fn derive_figures(
     facts: &Facts,
     identities: &Identities,
-    owners: &Owners,
-    copies: &Copies<'_>,
+    owners: &Ownership,
+    duplicates: &Duplicates<'_>,
     prices: &PriceTable,
-) -> Vec<Figures> {
-    let mut all = vec![Figures::default(); identities.all.len()];
-    for (place, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
+) -> Vec<AgentFigures> {
+    let mut all = vec![AgentFigures::default(); identities.all.len()];
+    for (index, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
         let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else {
             continue;
         };
-        if response.synthetic || copies.has_response(place) {
+        if response.synthetic || duplicates.has_response(index) {
             continue;
         }
         own.messages += 1;
@@ -94,19 +94,19 @@ pub(crate) fn figures(
     all
 }
 
-/// Agents whose lines stand in one file with the root's (1.0.x) share its doubt: a writer that left one placeholder
-/// there may have left others that are too short to be told (as the recordings' own truth has it, fixture
-/// `1.0.128/a-single`).
-fn share_floors(facts: &Facts, identities: &Identities, all: &mut [Figures]) {
-    let is_chain =
-        |name: &u32| facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, Key::Chain));
-    let together: Vec<usize> = (0..identities.all.len())
+/// Marks the usage of the root and of all agents in the root's file (1.0.x) as a lower bound if that of one of them is: a
+/// writer that left one placeholder may have left others too short to detect (measured on fixture `1.0.128/a-single`).
+fn share_floors(facts: &Facts, identities: &Identities, all: &mut [AgentFigures]) {
+    let is_chain = |name: &u32| {
+        facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, AgentKey::Chain))
+    };
+    let same_file: Vec<usize> = (0..identities.all.len())
         .filter(|number| *number == 0 || identities.all[*number].refs.iter().any(is_chain))
         .collect();
     let has_floor =
         |number: &usize| all.get(*number).and_then(|own| own.usage).is_some_and(|usage| usage.floor);
-    if together.len() > 1 && together.iter().any(has_floor) {
-        for number in together {
+    if same_file.len() > 1 && same_file.iter().any(has_floor) {
+        for number in same_file {
             if let Some(usage) = all.get_mut(number).and_then(|own| own.usage.as_mut()) {
                 usage.floor = true;
             }

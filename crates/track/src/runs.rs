@@ -1,7 +1,8 @@
-//! Runs: a prompt of the user starts one, and nothing else does.
+//! Runs of a session: each user prompt starts one.
 //!
-//! The identity of a prompt is the harness's id where both tellings have one, else the n-th equal text. A stream alone
-//! has no prompts: there it is one run for each result that answers a prompt, plus an open tail.
+//! Repeats of a prompt within a kind of source are removed; the kind with the most prompts gives the number. Streams have no
+//! prompts: with streams alone, there is one run for each result that answers a prompt, plus one for each stream with
+//! activity after its last result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +10,16 @@ use subscope_model::{Millis, SourceKind};
 
 use crate::facts::{Facts, PromptFact};
 
-/// How many runs there are, and when they began as far as that is known.
+/// Number of runs and their start times, where known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Runs {
-    /// How many.
+pub(crate) struct SessionRuns {
+    /// Number of runs.
     pub(crate) count: u32,
     starts: Vec<Millis>,
 }
 
-impl Runs {
-    /// The run of a moment, from 1; 0 before the first. Without a time it is the only run, or not known.
+impl SessionRuns {
+    /// Returns the run at a time, from 1; 0 before the first. Without a time: 1 if there is any run, else 0.
     pub(crate) fn at(&self, time: Option<Millis>) -> u32 {
         match time {
             Some(time) if !self.starts.is_empty() => {
@@ -29,11 +30,11 @@ impl Runs {
     }
 }
 
-/// Concludes the runs.
-pub(crate) fn runs(facts: &Facts) -> Runs {
+/// Derives the runs.
+pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     let by_kind = |kind: SourceKind| distinct(facts.prompts.iter().filter(|prompt| prompt.kind == kind));
     let prompts = [SourceKind::Transcript, SourceKind::Posted, SourceKind::Hook].map(by_kind);
-    let told = prompts.iter().map(Vec::len).max().unwrap_or(0);
+    let prompted = prompts.iter().map(Vec::len).max().unwrap_or(0);
     let mut starts: Vec<Millis> = prompts
         .iter()
         .max_by_key(|list| list.len())
@@ -42,13 +43,14 @@ pub(crate) fn runs(facts: &Facts) -> Runs {
         .filter_map(|prompt| prompt.time)
         .collect();
     starts.sort_unstable();
-    // A stream is asked only where no source told a prompt: it cannot tell an answer to a notification from one to a
-    // prompt on every version.
-    let count = if told > 0 { u32::try_from(told).unwrap_or(u32::MAX) } else { streamed(facts) };
-    Runs { count, starts }
+    // Streams count only if no other source has prompts: some versions do not distinguish the answer to a notification
+    // from that to a prompt.
+    let count =
+        if prompted > 0 { u32::try_from(prompted).unwrap_or(u32::MAX) } else { count_stream_runs(facts) };
+    SessionRuns { count, starts }
 }
 
-/// Keeps each prompt once. The same line, or the same id, is the same prompt; so are texts at the same place of order.
+/// Removes repeated prompts: those with the same id or line id, and, for those with neither, the same text, time and offset.
 fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f PromptFact> {
     let mut sorted: Vec<&PromptFact> = prompts.collect();
     sorted.sort_by_key(|prompt| prompt.order);
@@ -66,8 +68,8 @@ fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f Prompt
     sorted
 }
 
-/// Counts the runs of streams: results that answer a prompt, and for each stream an open tail behind its last one.
-fn streamed(facts: &Facts) -> u32 {
+/// Counts the runs of streams: results that answer a prompt, and one for each stream with activity after its last result.
+fn count_stream_runs(facts: &Facts) -> u32 {
     let results: Vec<_> = facts.turns.iter().filter(|turn| turn.kind == SourceKind::Stream).collect();
     let mut seen = BTreeSet::new();
     let counted = results
