@@ -1,6 +1,6 @@
 //! Builds the event feed of sessions from pending events and rows.
 //!
-//! [`Events::advance`] returns the new events of live sessions, [`Events::all`] the whole feed of a session in order
+//! [`FeedBuilder::advance`] returns the new events of live sessions, [`FeedBuilder::all`] the whole feed of a session in order
 //! of time. Both publish an event once by its key, and a text of an agent once per interval of activity, however often sources
 //! repeat it.
 
@@ -21,7 +21,7 @@ use crate::{
 
 /// Builds the feed and remembers what it has published.
 #[derive(Default)]
-pub struct Events {
+pub struct FeedBuilder {
     sessions: HashMap<SessionId, SessionEvents>,
 }
 
@@ -37,7 +37,7 @@ struct SessionEvents {
     tool_names: HashMap<String, String>,
 }
 
-impl Events {
+impl FeedBuilder {
     /// Creates a builder that has published nothing.
     pub fn new() -> Self {
         Self::default()
@@ -61,7 +61,7 @@ impl Events {
         (trees, events)
     }
 
-    /// Returns the time at which [`Events::advance`] has events of a session without new input.
+    /// Returns the time at which [`FeedBuilder::advance`] has events of a session without new input.
     pub fn next_due(&self, session: &SessionId) -> Option<Millis> {
         self.sessions.get(session)?.lifecycle.next_due()
     }

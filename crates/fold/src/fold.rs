@@ -11,7 +11,7 @@ use subscope_model::{
     Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind, Text,
     Tree,
 };
-use subscope_track::{Derived, Hooked, Keep, KeysCursor, Now, OwnedElsewhere, Tracker};
+use subscope_track::{Derived, FactDetail, Hooked, KeysCursor, Now, OwnedElsewhere, Tracker};
 
 use crate::pending_event::{PendingEvent, to_pending_event};
 
@@ -19,7 +19,7 @@ use crate::pending_event::{PendingEvent, to_pending_event};
 #[derive(Clone, Debug)]
 pub struct FoldOptions {
     /// How much of call payloads is recorded.
-    pub keep: Keep,
+    pub keep: FactDetail,
     /// Later observations are dropped.
     pub cutoff: Option<Millis>,
     /// Whether events are recorded, not only rows.
@@ -429,7 +429,7 @@ impl Fold {
     }
 
     /// Returns the problems of sources without a known session.
-    pub fn homeless_problems(&self) -> &[Problem] {
+    pub fn unassigned_problems(&self) -> &[Problem] {
         &self.sessions.unassigned_problems
     }
 

@@ -2,22 +2,22 @@
 //!
 //! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`Fold`]; a second way of computing a tree is a defect.
 //! Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] at its end; then [`Fold::tree`] for rows and
-//! [`Events`] for events.
+//! [`FeedBuilder`] for events.
 //!
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 
 mod feed;
 mod fold;
 mod lifecycle;
+pub mod passages;
 mod pending_event;
-pub mod texts;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived again.
 pub const REVISION: u32 = 3;
 
-pub use feed::Events;
+pub use feed::FeedBuilder;
 pub use fold::{Fold, FoldOptions, SourceSpec};
 pub use subscope_decode::{Dialect, LineSession};
 pub use subscope_track::{
-    Awake, Hooked, Keep, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
+    Awake, FactDetail, Hooked, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
 };

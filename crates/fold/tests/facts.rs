@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;
-use subscope_fold::{Events, Fold};
+use subscope_fold::{FeedBuilder, Fold};
 use subscope_model::{AgentStatus, Basis, Event, EventKind, PriceTable, Tree, feed_line};
 use subscope_testkit::{
     fixtures::recording,
@@ -66,7 +66,7 @@ fn messages_after(chunks: &[&[u8]], flushes: bool) -> Vec<usize> {
     let mut fold = Fold::new(options(true));
     let source = fold.open(Part::new("stream.jsonl", "").spec);
     let prices = PriceTable::default();
-    let mut events = Events::new();
+    let mut events = FeedBuilder::new();
     let mut count = 0;
     let mut counts = Vec::new();
     for step in 0..chunks.len() + usize::from(flushes) {
@@ -174,7 +174,7 @@ mod lines_and_streams {
         fold.flush(source);
         let session = only_session(&fold);
         let prices = PriceTable::default();
-        assert_eq!(texts(&Events::all(&mut fold, &session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
+        assert_eq!(texts(&FeedBuilder::all(&mut fold, &session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
     }
 }
 
@@ -420,7 +420,7 @@ mod lifecycle {
         let mut fold = Fold::new(options(true));
         let source = fold.open(Part::new("agent-a1.jsonl", "").by_agent("a1").spec);
         let prices = PriceTable::default();
-        let mut events = Events::new();
+        let mut events = FeedBuilder::new();
         let mut told = Vec::new();
         let start = subscope_testkit::clock::START;
         let (first, last) =

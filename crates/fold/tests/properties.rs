@@ -4,7 +4,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use serde_json::Value;
-use subscope_fold::{Dialect, Fold, FoldOptions, Keep};
+use subscope_fold::{Dialect, FactDetail, Fold, FoldOptions};
 use subscope_model::{Millis, Payload, Tree, Usage, parse_rfc3339};
 use subscope_testkit::{
     corpus::{self, Memory},
@@ -286,7 +286,7 @@ fn survive(bytes: &[u8], dialect: Option<Dialect>) {
         let now = folding::now(LATER, &prices);
         let tree = fold.tree(&session, &now).unwrap();
         assert_eq!(tree.agents.first().map(|row| row.depth), Some(0));
-        subscope_fold::Events::all(&mut fold, &session, &now);
+        subscope_fold::FeedBuilder::all(&mut fold, &session, &now);
     }
 }
 
@@ -378,7 +378,7 @@ fn is_result(line: &[u8]) -> bool {
 }
 
 fn payload_options() -> FoldOptions {
-    FoldOptions { keep: Keep::Payloads, ..options(false) }
+    FoldOptions { keep: FactDetail::Payloads, ..options(false) }
 }
 
 fn with_payloads(parts: &[Part]) -> Fold {

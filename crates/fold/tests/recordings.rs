@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use subscope_fold::{Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec};
 use subscope_model::{PriceTable, Tree};
 
 /// Long after every recording.
@@ -69,7 +69,7 @@ fn files(recording: &Path, part: Part) -> Vec<PathBuf> {
 }
 
 fn fold(recording: &Path, parts: &[Part]) -> Tree {
-    let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
+    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
     for part in parts {
         for path in files(recording, *part) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();

@@ -6,7 +6,7 @@ use std::{collections::HashMap, thread};
 
 use serde_json::Value;
 use subscope_export::{Shape, execution, trace, write_execution, write_feed, write_trace};
-use subscope_fold::Events;
+use subscope_fold::FeedBuilder;
 use subscope_model::{PriceTable, Tree};
 use subscope_render::{Detail, Style, TreeOptions, render_tree};
 use subscope_testkit::{
@@ -26,7 +26,7 @@ fn whole_path(session: Options, tellings: &'static [Telling]) -> (Made, Tree) {
         draw(&tree, made.agents.len());
         let session = only_session(&fold);
         let prices = PriceTable::default();
-        let events = Events::all(&mut fold, &session, &now(LATER, &prices));
+        let events = FeedBuilder::all(&mut fold, &session, &now(LATER, &prices));
         write_out(&tree, &events, &made);
         drop(fold);
         (made, tree)

@@ -1,13 +1,13 @@
 //! What time alone changes: stalls, inferred permission questions, `lost`; and that the deadlines name these moments.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
-use subscope_fold::{Fold, FoldOptions, Keep, Limits, Now, SourceSpec, next_deadline};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec, next_deadline};
 use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, Millis, PriceTable, Tree};
 use subscope_testkit::lines::{Line, jsonl, transcript};
 
 /// A session whose last line is `lines`' last.
 fn fold(lines: Vec<Line>) -> Fold {
-    let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
+    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
     let source = fold.open(SourceSpec { label: "t.jsonl".into(), ..SourceSpec::default() });
     fold.push(source, jsonl(lines).as_bytes());
     fold.flush(source);

@@ -32,7 +32,7 @@ mod status;
 
 use std::hash::BuildHasher;
 
-pub use absorb::Keep;
+pub use absorb::FactDetail;
 pub use duplicates::{KeysCursor, OwnedElsewhere};
 pub use limits::{Awake, LimitRule, LimitScope, Limits};
 pub use liveness::next_deadline;
@@ -80,7 +80,7 @@ pub struct Tracker {
 
 impl Tracker {
     /// Creates a tracker without facts. With a `cutoff`, later observations are dropped.
-    pub fn new(session: SessionId, harness: Option<&str>, keep: Keep, cutoff: Option<Millis>) -> Self {
+    pub fn new(session: SessionId, harness: Option<&str>, keep: FactDetail, cutoff: Option<Millis>) -> Self {
         Self {
             session,
             harness: harness.map(Text::from),

@@ -22,7 +22,7 @@ use crate::{
 
 /// How much of call payloads a tracker records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum FactDetail {
     /// No payloads: enough for trees.
     Rows,
     /// Location of arguments and results in their source, or their text if they have no offset.
@@ -32,7 +32,7 @@ pub enum Keep {
 /// Joins observations of one session into its [`Facts`].
 #[derive(Debug)]
 pub(crate) struct Absorber {
-    keep: Keep,
+    keep: FactDetail,
     cutoff: Option<Millis>,
     /// Latest time seen in each source.
     clocks: HashMap<u32, Millis>,
@@ -51,7 +51,7 @@ mod rank {
 }
 
 impl Absorber {
-    pub(crate) fn new(keep: Keep, cutoff: Option<Millis>) -> Self {
+    pub(crate) fn new(keep: FactDetail, cutoff: Option<Millis>) -> Self {
         Self { keep, cutoff, clocks: HashMap::new() }
     }
 
@@ -285,7 +285,7 @@ impl Absorber {
         if call.writes.is_none() {
             call.writes = writes;
         }
-        if self.keep == Keep::Payloads
+        if self.keep == FactDetail::Payloads
             && let Some(input) = fact.input
         {
             let payloads = call.payloads.get_or_insert_with(Default::default);
@@ -328,7 +328,7 @@ impl Absorber {
             if !call.ends.contains(&end) {
                 call.ends.push(end);
             }
-            if self.keep == Keep::Payloads
+            if self.keep == FactDetail::Payloads
                 && let Some(result) = fact.result
             {
                 let payloads = call.payloads.get_or_insert_with(|| Box::new(CallPayloads::default()));

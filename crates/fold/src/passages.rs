@@ -11,7 +11,7 @@ use subscope_model::{
 
 /// Class of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum PassageClass {
     /// A prompt.
     Prompt,
     /// A message of the model.
@@ -32,7 +32,7 @@ pub struct Passage<'a> {
     /// The session, if the line names it.
     pub session: Option<&'a str>,
     /// Its class.
-    pub said: Said,
+    pub class: PassageClass,
     /// Time of its line, if any.
     pub at_ms: Option<Millis>,
     /// Byte offset of its JSON in the source.
@@ -44,7 +44,7 @@ pub struct Passage<'a> {
 }
 
 /// Reads the passages of one source.
-pub struct Texts {
+pub struct PassageReader {
     decoder: Box<dyn Decoder>,
     agents: AgentLookup,
 }
@@ -57,7 +57,7 @@ struct AgentLookup {
     identified: Option<String>,
 }
 
-impl Texts {
+impl PassageReader {
     /// Creates a reader of a source in a known dialect; `agent` if its path names one.
     pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
         let hint = Hint { source: SourceId(0), session: None, agent: agent.clone(), workflow: None };
@@ -82,13 +82,13 @@ fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn F
     if matches!(observation.fact, Fact::WireHasIdentity) {
         agents.identified = observation.session.map(str::to_owned);
     }
-    let mut emit = |agent: Option<&str>, class: Said, raw: Raw<'_>| {
+    let mut emit = |agent: Option<&str>, class: PassageClass, raw: Raw<'_>| {
         // Text without an offset cannot be read again to show it.
         if raw.offset != u64::MAX {
             found(Passage {
                 agent: agent.unwrap_or_else(|| agents.of(observation)),
                 session: observation.session,
-                said: class,
+                class,
                 at_ms: observation.time,
                 offset: raw.offset,
                 bytes: raw.json.len() as u64,
@@ -99,30 +99,30 @@ fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn F
     // Transcripts and streams repeat the text of spawns and ends in lines of their own.
     let is_only_line = matches!(observation.kind, SourceKind::Posted | SourceKind::Hook);
     match &observation.fact {
-        Fact::Prompt { text, what: PromptKind::Asked, .. } => emit(None, Said::Prompt, *text),
-        Fact::Message { text, .. } => emit(None, Said::Message, *text),
-        Fact::Thought { text: Some(text), .. } => emit(None, Said::Thought, *text),
+        Fact::Prompt { text, what: PromptKind::Asked, .. } => emit(None, PassageClass::Prompt, *text),
+        Fact::Message { text, .. } => emit(None, PassageClass::Message, *text),
+        Fact::Thought { text: Some(text), .. } => emit(None, PassageClass::Thought, *text),
         Fact::CallBegin(begin) => {
             // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not found by its
             // input.
             if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
-                emit(None, Said::ToolInput, input);
+                emit(None, PassageClass::ToolInput, input);
             }
         }
         Fact::CallEnd(end) => {
             if let Some(result) = end.result {
-                emit(None, Said::ToolResult, result);
+                emit(None, PassageClass::ToolResult, result);
             }
         }
         Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if is_only_line => {
-            emit(*agent, Said::Prompt, *prompt);
+            emit(*agent, PassageClass::Prompt, *prompt);
         }
         Fact::AgentEnd(end) if is_only_line => {
             for text in [end.report, end.error].into_iter().flatten() {
-                emit(end.agent, Said::Message, text);
+                emit(end.agent, PassageClass::Message, text);
             }
         }
-        Fact::TurnEnd { text: Some(text), .. } if is_only_line => emit(None, Said::Message, *text),
+        Fact::TurnEnd { text: Some(text), .. } if is_only_line => emit(None, PassageClass::Message, *text),
         _ => {}
     }
 }
