@@ -315,10 +315,10 @@ impl Fold {
     }
 
     /// Replaces the set of keys owned by sessions that began before this one; they are counted there.
-    pub fn set_owned_elsewhere(&mut self, session: &SessionId, elsewhere: OwnedElsewhere) {
+    pub fn set_owned_elsewhere(&mut self, session: &SessionId, owned_elsewhere: OwnedElsewhere) {
         let number = self.index_of(session);
         if let Some(tracker) = number.and_then(|number| self.sessions.all.get_mut(number)) {
-            tracker.set_owned_elsewhere(elsewhere);
+            tracker.set_owned_elsewhere(owned_elsewhere);
         }
     }
 

@@ -102,7 +102,7 @@ impl LifecycleState {
         );
         // A pending agent may still be refused: its start is published when it is at work.
         for row in tree.agents.iter().filter(|row| row.status != AgentStatus::Pending) {
-            // AgentWait for the first line, which has the time: files beside a transcript may be read before it.
+            // Wait for the first line, which has the time: files beside a transcript may be read before it.
             let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
             if now.is_growing && row.status.is_live() && !is_known && started_at(tree, row, 0).is_none() {
                 continue;

@@ -141,7 +141,7 @@ impl AgentLookup {
             {
                 "root"
             }
-            _ => "",
+            Claim::Silent | Claim::Chain { .. } => "",
         }
     }
 }

@@ -10,7 +10,7 @@ use subscope_testkit::{
     folding::{LATER, Part, Telling, fold, now, options, parts_of},
 };
 
-/// Sources of more bytes are cut at fewer places.
+/// Larger sources are cut at fewer places.
 const BIG_BYTES: usize = 200_000;
 
 /// The agents that an event names.
@@ -41,7 +41,7 @@ fn all_recordings() -> Vec<Recording> {
     [recordings(), stopped_recordings(), odd_recordings()].concat()
 }
 
-/// Each source of a recording alone, and all of them together.
+/// Each source of a recording alone, and all together.
 fn choices(recording: &Recording) -> Vec<Vec<Part>> {
     let parts = parts_of(recording, &Telling::ALL);
     let alone = parts.iter().map(|part| vec![part.clone()]);
@@ -50,7 +50,7 @@ fn choices(recording: &Recording) -> Vec<Vec<Part>> {
     choices
 }
 
-/// The feed of sources that are read afterwards, with the tree at the same moment.
+/// Checks the feed of ended sources against the tree at the same time.
 fn check_whole(what: &str, parts: &[Part]) {
     let mut fold = fold(parts, options(true));
     let prices = PriceTable::default();

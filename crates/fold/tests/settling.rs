@@ -1,5 +1,5 @@
-//! Live, the files of several agents come in no order: what an agent's start and end tell has to be whole, and
-//! what is missing is missed as little as can be.
+//! Live files of several agents grow in no fixed order: start and end events must be complete, and a missing file must not
+//! delay them for long.
 
 use subscope_fold::{FeedBuilder, Fold, Now};
 use subscope_model::{Agent, Event, EventKind, PriceTable};
@@ -17,7 +17,7 @@ fn halves() -> (Vec<Part>, Vec<Part>) {
     parts.into_iter().partition(|part| part.spec.agent.is_none() || part.spec.label.ends_with(".meta.json"))
 }
 
-/// Feeds parts and tells what is new at a moment while the sources still grow.
+/// Pushes parts and returns the new events at a time while the sources grow.
 fn advance(fold: &mut Fold, events: &mut FeedBuilder, parts: &[Part], at: i64) -> Vec<Event> {
     for part in parts {
         let source = fold.open(part.spec.clone());

@@ -126,4 +126,42 @@ mod tests {
             (2_987_771_677_961_639_996, 17_461_420_464_940_438_839)
         );
     }
+
+    #[test]
+    fn keys_are_returned_once_and_without_those_of_published_calls() {
+        use subscope_model::{Fact, SourceKind};
+
+        use crate::test_session::{ROOT, TestSession, response, tool_call};
+
+        let mut session = TestSession::new();
+        session.add(SourceKind::Transcript, 5, ROOT, Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 6, ROOT, tool_call("c1", "Bash"));
+        session.add(SourceKind::Posted, 7, ROOT, tool_call("1", "Bash"));
+        let mut cursor = KeysCursor::default();
+        let keys = session.tracker.session_keys(&mut cursor);
+        assert_eq!((keys.began_ms, keys.keys), (Some(5), vec![response_key("m1").0, call_key("c1")]));
+        session.add(SourceKind::Transcript, 8, ROOT, tool_call("c2", "Bash"));
+        let keys = session.tracker.session_keys(&mut cursor);
+        assert_eq!((keys.keys, keys.first_keys), (vec![call_key("c2")], vec![response_key("m1").0]));
+    }
+
+    #[test]
+    fn duplicates_have_no_rows_and_an_agent_of_duplicates_is_not_counted() {
+        use subscope_model::{Fact, Flag, SourceKind};
+
+        use crate::test_session::{ROOT, TestSession, agent, response, spawn_call, spawned, tool_call};
+
+        let mut session = TestSession::new();
+        session.add(SourceKind::Transcript, 5, ROOT, spawn_call("c1", r#""x""#));
+        session.add(SourceKind::Transcript, 6, ROOT, tool_call("c2", "Bash"));
+        session.add(SourceKind::Transcript, 7, agent("a1"), Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 7, agent("a1"), spawned("a1", "c1"));
+        assert_eq!((session.tree(10).summary.agents, session.tree(10).summary.tool_calls), (1, 2));
+        let owned: HashSet<u64> = [call_key("c1"), response_key("m1").0].into_iter().collect();
+        session.tracker.set_owned_elsewhere(owned.into());
+        let tree = session.tree(10);
+        assert_eq!((tree.summary.agents, tree.summary.tool_calls), (0, 1));
+        assert!(tree.agents[1].has(Flag::Copied));
+        assert_eq!(tree.agents[1].usage, None);
+    }
 }

@@ -113,3 +113,88 @@ fn share_floors(facts: &Facts, identities: &Identities, all: &mut [AgentFigures]
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Agent, Claim, Fact, ModelPrice, Response, SourceKind};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, response};
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+    fn root(session: &TestSession) -> Agent {
+        session.tree(1_000).agents.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn response_counts_once_with_the_usage_of_its_final_line() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, Fact::Response(response("m1", 9)));
+        session.add(
+            TRANSCRIPT,
+            2,
+            ROOT,
+            Fact::Response(Response { has_stop_reason: true, ..response("m1", 5) }),
+        );
+        session.add(TRANSCRIPT, 3, ROOT, Fact::Response(response("m1", 7)));
+        session.add(TRANSCRIPT, 4, ROOT, Fact::Response(Response { synthetic: true, ..response("m2", 100) }));
+        let row = root(&session);
+        assert_eq!((row.messages, row.usage), (1, Some(Usage::new(0, 5, 0, 0))));
+    }
+
+    #[test]
+    fn usage_of_a_placeholder_is_a_lower_bound() {
+        for (characters, floor) in [(32, false), (33, true)] {
+            let mut session = TestSession::new();
+            let line = Response { content: (1, characters), ..response("m1", 2) };
+            session.add(TRANSCRIPT, 1, ROOT, Fact::Response(line));
+            assert_eq!(root(&session).usage.unwrap().floor, floor, "{characters}");
+        }
+    }
+
+    #[test]
+    fn placeholder_makes_all_agents_of_the_roots_file_a_lower_bound() {
+        let mut session = TestSession::new();
+        session.add(
+            TRANSCRIPT,
+            1,
+            ROOT,
+            Fact::Response(Response { content: (1, 1_000), ..response("m1", 2) }),
+        );
+        let chain = Claim::Chain { line: "l1", parent: None };
+        session.add(TRANSCRIPT, 2, chain, Fact::Response(response("m2", 2)));
+        session.add(TRANSCRIPT, 3, crate::test_session::agent("a1"), Fact::Response(response("m3", 2)));
+        let floors =
+            session.tree(10).agents.into_iter().map(|row| (row.id.to_string(), row.usage.unwrap().floor));
+        let floors: std::collections::BTreeMap<String, bool> = floors.collect();
+        assert_eq!(
+            floors,
+            [("a1", false), ("agent-1", true), ("root", true)].map(|(id, floor)| (id.into(), floor)).into()
+        );
+    }
+
+    #[test]
+    fn cost_needs_all_prices_and_known_cost_is_a_lower_bound_without() {
+        let price = ModelPrice { output: 1_000_000, ..ModelPrice::default() };
+        let prices = PriceTable { models: [("m".to_owned(), price)].into(), ..PriceTable::default() };
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, Fact::Response(response("m1", 3)));
+        let derive = |session: &TestSession| {
+            let (identities, owners) = (session.identities(false), session.owners());
+            let none = hashbrown::HashSet::new();
+            let duplicates = Duplicates::find(session.facts(), &identities, &owners, &none);
+            derive_figures(session.facts(), &identities, &owners, &duplicates, &prices).remove(0)
+        };
+        let own = derive(&session);
+        assert_eq!((own.cost(), own.known_cost()), (Some(3), (Some(3), false)));
+        session.add(
+            TRANSCRIPT,
+            2,
+            ROOT,
+            Fact::Response(Response { model: Some("other"), ..response("m2", 3) }),
+        );
+        let own = derive(&session);
+        assert_eq!((own.cost(), own.known_cost()), (None, (Some(3), true)));
+    }
+}

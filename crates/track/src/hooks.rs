@@ -248,3 +248,100 @@ fn remove_last(stack: &mut Vec<Text>, agent: &str) {
         stack.remove(at);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Claim, EndEvidence, Fact, Outcome, SourceKind, Spawn};
+
+    use super::*;
+    use crate::test_session::{
+        ROOT, TestSession, agent, agent_end, begin, call_end, raw, spawn_call, tool_call,
+    };
+
+    fn hook(session: &mut TestSession, fact: Fact<'_>) {
+        session.add(SourceKind::Hook, None, Claim::Silent, fact);
+    }
+
+    fn start(id: &str) -> Fact<'_> {
+        Fact::Spawn(Spawn { agent: Some(id), starts: true, ..Spawn::default() })
+    }
+
+    fn stop(id: &str) -> Fact<'_> {
+        agent_end(id, AgentStatus::Completed, EndEvidence::StopHook)
+    }
+
+    fn owner(session: &TestSession, call: &str) -> (AgentIndex, Basis) {
+        session.hooks().owners[&session.call(call)]
+    }
+
+    #[test]
+    fn root_owns_calls_while_no_subagent_is_open() {
+        let mut session = TestSession::new();
+        hook(&mut session, tool_call("c1", "Bash"));
+        assert_eq!(owner(&session, "c1"), (0, Basis::Sole));
+    }
+
+    #[test]
+    fn only_subagent_owns_calls_for_sure_and_one_of_two_by_guess() {
+        let mut session = TestSession::new();
+        hook(&mut session, spawn_call("c1", r#""x""#));
+        hook(&mut session, start("a1"));
+        hook(&mut session, tool_call("c2", "Bash"));
+        assert_eq!(owner(&session, "c1"), (0, Basis::Sole));
+        assert_eq!(owner(&session, "c2"), (session.agent("a1"), Basis::Sole));
+        hook(&mut session, spawn_call("c3", r#""y""#));
+        hook(&mut session, start("a2"));
+        hook(&mut session, tool_call("c4", "Bash"));
+        assert_eq!(owner(&session, "c4"), (session.agent("a2"), Basis::Stack));
+        hook(&mut session, stop("a2"));
+        hook(&mut session, stop("a1"));
+        hook(&mut session, Fact::CallEnd(call_end("c1", Outcome::Ok)));
+        hook(&mut session, Fact::CallEnd(call_end("c3", Outcome::Ok)));
+        hook(&mut session, tool_call("c5", "Bash"));
+        assert_eq!(owner(&session, "c5"), (0, Basis::Sole));
+    }
+
+    #[test]
+    fn calls_without_an_agent_are_the_roots_if_hooks_name_agents() {
+        let mut session = TestSession::new();
+        hook(&mut session, Fact::WireHasIdentity);
+        hook(&mut session, start("a1"));
+        hook(&mut session, tool_call("c1", "Bash"));
+        assert_eq!(owner(&session, "c1"), (0, Basis::Wire));
+    }
+
+    #[test]
+    fn stopped_agent_that_acts_again_is_not_stopped() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Hook, None, agent("a1"), tool_call("c1", "Bash"));
+        hook(&mut session, stop("a1"));
+        assert!(session.hooks().stopped.contains("a1"));
+        session.add(SourceKind::Hook, None, agent("a1"), tool_call("c2", "Bash"));
+        assert!(!session.hooks().stopped.contains("a1"));
+    }
+
+    #[test]
+    fn permission_question_is_answered_by_the_end_of_an_equal_call() {
+        let mut session = TestSession::new();
+        hook(&mut session, tool_call("c1", "Bash"));
+        let digest = begin("c1", "Bash", ToolClass::Other).digest;
+        hook(&mut session, Fact::Permission { name: "Bash", digest, input: None });
+        hook(&mut session, Fact::CallEnd(call_end("longer", Outcome::Ok)));
+        assert_eq!(session.hooks().questions.len(), 1);
+        hook(&mut session, Fact::CallEnd(call_end("c1", Outcome::Ok)));
+        assert_eq!(session.hooks().questions.len(), 0);
+    }
+
+    #[test]
+    fn turn_is_stopped_if_the_harness_awaits_a_prompt_within_it() {
+        let prompt =
+            || Fact::Prompt { prompt_id: None, text: raw(r#""x""#), what: subscope_model::PromptKind::Asked };
+        let mut session = TestSession::new();
+        hook(&mut session, Fact::AwaitsPrompt);
+        assert_eq!(session.hooks().turn, None);
+        session.add(SourceKind::Hook, None, ROOT, prompt());
+        assert!(session.hooks().is_in_turn);
+        hook(&mut session, Fact::AwaitsPrompt);
+        assert_eq!((session.hooks().turn, session.hooks().is_in_turn), (Some(AgentStatus::Stopped), false));
+    }
+}

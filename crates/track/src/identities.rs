@@ -374,7 +374,7 @@ fn reported_id(call: &CallFacts) -> Option<AgentId> {
 fn id_of(facts: &Facts, agent_ref: AgentRef, origin: Option<CallIndex>) -> AgentId {
     match facts.agents.get(agent_ref as usize).map(|agent| &agent.key) {
         Some(AgentKey::Id(id)) => AgentId(id.clone()),
-        _ => {
+        Some(AgentKey::Root | AgentKey::Call(_) | AgentKey::Chain) | None => {
             let call = origin.and_then(|call| facts.calls.get(call as usize));
             call.map_or_else(|| AgentId::from(""), |call| reported_id(call).unwrap_or_else(|| call_id(call)))
         }
@@ -399,5 +399,141 @@ fn assign_fallback_ids(facts: &Facts, all: &mut [AgentIdentity]) {
         if let Some(identity) = all.get_mut(number) {
             identity.id = AgentId::from(format!("agent-{}", count + 1).as_str());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{
+        AgentEnd, AgentStatus, CallEnd, Claim, EndEvidence, Fact, Outcome, Spawn, SpawnResult,
+    };
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, agent, agent_end, call_end, raw, spawn_call, spawned};
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+    const HOOK: SourceKind = SourceKind::Hook;
+
+    fn ids(session: &TestSession, is_over: bool) -> Vec<String> {
+        session.identities(is_over).all.iter().map(|identity| identity.id.to_string()).collect()
+    }
+
+    fn prompt(text: &str) -> Fact<'_> {
+        Fact::Prompt { prompt_id: None, text: raw(text), what: subscope_model::PromptKind::Asked }
+    }
+
+    fn start(id: &str) -> Fact<'_> {
+        Fact::Spawn(Spawn { agent: Some(id), starts: true, ..Spawn::default() })
+    }
+
+    /// The spawn call of an agent.
+    fn origin(session: &TestSession, id: &str) -> Option<Text> {
+        let identities = session.identities(false);
+        let call = identities.all.iter().find(|identity| &*identity.id.0 == id).unwrap().origin?;
+        session.facts().calls[call as usize].id.clone()
+    }
+
+    #[test]
+    fn open_spawn_call_is_pending_until_the_session_is_over() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+        assert_eq!(ids(&session, false), ["root", "c1"]);
+        assert!(session.identities(false).all[1].is_pending);
+        assert_eq!(ids(&session, true), ["root"]);
+    }
+
+    #[test]
+    fn refused_spawn_call_makes_no_agent() {
+        for end in [
+            call_end("c1", Outcome::Denied),
+            CallEnd { refused: true, ..call_end("c1", Outcome::Error) },
+            call_end("c1", Outcome::Error),
+        ] {
+            let mut session = TestSession::new();
+            session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+            session.add(TRANSCRIPT, 2, ROOT, Fact::CallEnd(end.clone()));
+            assert_eq!(ids(&session, false), ["root"], "{end:?}");
+        }
+    }
+
+    #[test]
+    fn facts_by_call_and_by_id_are_one_agent_with_the_harness_id() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+        session.add(SourceKind::Stream, 2, Claim::SpawnedBy("c1"), Fact::Activity);
+        session.add(TRANSCRIPT, 3, agent("a1"), Fact::Activity);
+        assert_eq!(ids(&session, false), ["root", "a1", "c1"]);
+        session.add(TRANSCRIPT, 3, agent("a1"), spawned("a1", "c1"));
+        assert_eq!(ids(&session, false), ["root", "a1"]);
+        assert_eq!(session.identities(false).all[1].refs.len(), 2);
+    }
+
+    #[test]
+    fn result_of_a_spawn_call_wins_over_an_equal_prompt() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+        session.add(TRANSCRIPT, 2, ROOT, spawn_call("c2", r#""do it""#));
+        session.add(TRANSCRIPT, 3, agent("a1"), prompt(r#""do it""#));
+        assert_eq!(origin(&session, "a1").as_deref(), Some("c1"));
+        let spawn = SpawnResult { agent: Some("a1"), ..SpawnResult::default() };
+        let end = CallEnd { spawn: Some(spawn), ..call_end("c2", Outcome::Ok) };
+        session.add(TRANSCRIPT, 4, ROOT, Fact::CallEnd(end));
+        assert_eq!(origin(&session, "a1").as_deref(), Some("c2"));
+    }
+
+    #[test]
+    fn equal_prompts_are_linked_in_order_of_the_agents_first_activity() {
+        let mut session = TestSession::new();
+        for (time, call, text) in [(1, "c1", r#""x""#), (2, "c2", r#""x""#), (3, "c3", r#""y""#)] {
+            session.add(TRANSCRIPT, time, ROOT, spawn_call(call, text));
+        }
+        for (time, id, text) in [(6, "late", r#""x""#), (5, "early", r#""x""#), (4, "other", r#""z""#)] {
+            session.add(TRANSCRIPT, time, agent(id), prompt(text));
+        }
+        assert_eq!(origin(&session, "early").as_deref(), Some("c1"));
+        assert_eq!(origin(&session, "late").as_deref(), Some("c2"));
+        assert_eq!(origin(&session, "other"), None);
+    }
+
+    #[test]
+    fn stop_hook_without_a_type_is_a_ghost_until_the_agent_is_active() {
+        let mut session = TestSession::new();
+        let Fact::AgentEnd(end) = agent_end("g", AgentStatus::Completed, EndEvidence::StopHook) else {
+            panic!()
+        };
+        session.add(HOOK, 1, Claim::Silent, Fact::AgentEnd(AgentEnd { agent_type: Some("".into()), ..end }));
+        assert!(is_ghost(session.facts(), "g"));
+        assert_eq!(ids(&session, false), ["root"]);
+        session.add(TRANSCRIPT, 2, agent("g"), Fact::Activity);
+        assert!(!is_ghost(session.facts(), "g"));
+        assert_eq!(ids(&session, false), ["root", "g"]);
+    }
+
+    #[test]
+    fn hook_order_links_a_start_only_if_one_spawn_call_waits() {
+        let mut session = TestSession::new();
+        session.add(HOOK, 1, Claim::Silent, spawn_call("c1", r#""x""#));
+        session.add(HOOK, 2, Claim::Silent, start("a1"));
+        assert_eq!(origin(&session, "a1").as_deref(), Some("c1"));
+
+        let mut session = TestSession::new();
+        session.add(HOOK, 1, Claim::Silent, spawn_call("c1", r#""x""#));
+        session.add(HOOK, 2, Claim::Silent, spawn_call("c2", r#""x""#));
+        session.add(HOOK, 3, Claim::Silent, start("a1"));
+        assert_eq!(origin(&session, "a1"), None);
+        assert_eq!(session.identities(false).all[session.agent("a1")].starter, Some(crate::facts::ROOT));
+    }
+
+    #[test]
+    fn agents_without_an_id_are_numbered_by_their_activity() {
+        let mut session = TestSession::new();
+        for (time, line) in [(9, "l1"), (5, "l2")] {
+            session.add(TRANSCRIPT, time, Claim::Chain { line, parent: None }, Fact::Activity);
+        }
+        session.add(TRANSCRIPT, 10, Claim::Chain { line: "l3", parent: Some("l1") }, Fact::Activity);
+        let identities = session.identities(false);
+        let id =
+            |line: &str| identities.all[identities.of(session.facts().chains[line]).unwrap()].id.to_string();
+        assert_eq!(["l1", "l2", "l3"].map(id), ["agent-2", "agent-1", "agent-2"]);
     }
 }

@@ -351,3 +351,46 @@ impl ActivitySpan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Claim, Fact, Outcome, SourceKind};
+
+    use crate::test_session::{ROOT, TestSession, agent, call_end, response, spawn_call, spawned, tool_call};
+
+    fn add_root(session: &mut TestSession) {
+        session.add(SourceKind::Transcript, 10, ROOT, spawn_call("c1", r#""x""#));
+        session.add(SourceKind::Transcript, 11, ROOT, Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 50, ROOT, Fact::CallEnd(call_end("c1", Outcome::Ok)));
+    }
+
+    fn add_agent(session: &mut TestSession) {
+        session.add(SourceKind::Stream, 20, agent("a1"), tool_call("c2", "Bash"));
+        session.add(SourceKind::Stream, 20, agent("a1"), spawned("a1", "c1"));
+        session.add(SourceKind::Stream, 30, agent("a1"), Fact::Response(response("m1", 2)));
+        session.add(
+            SourceKind::Stream,
+            40,
+            Claim::SpawnedBy("c1"),
+            Fact::CallEnd(call_end("c2", Outcome::Error)),
+        );
+    }
+
+    #[test]
+    fn joined_trackers_derive_the_tree_of_one_tracker_of_all_sources() {
+        let mut whole = TestSession::new();
+        add_root(&mut whole);
+        add_agent(&mut whole);
+        let expected = whole.tree(60);
+        assert_eq!(expected.agents.len(), 2);
+        assert_eq!(expected.agents[1].tool_errors, 1);
+        for is_root_first in [true, false] {
+            let (mut one, mut other) = (TestSession::new(), TestSession::new());
+            add_root(if is_root_first { &mut one } else { &mut other });
+            add_agent(if is_root_first { &mut other } else { &mut one });
+            assert_ne!(one.tree(60), expected);
+            one.tracker.join(other.tracker, 10);
+            assert_eq!(one.tree(60), expected, "root first: {is_root_first}");
+        }
+    }
+}

@@ -29,6 +29,8 @@ mod owners;
 mod rows;
 mod runs;
 mod status;
+#[cfg(test)]
+mod test_session;
 
 use std::hash::BuildHasher;
 

@@ -223,4 +223,27 @@ mod tests {
         assert_eq!(woke.silence(5_000, 900), 280, "the clock was set back");
         assert_eq!(woke.reaches(5_000, 500, 900), 1_120);
     }
+
+    #[test]
+    fn agent_is_never_lost_before_it_is_stalled() {
+        let minute = 60_000;
+        let short = Limits { stall_ms: 1, stall_subagents_ms: 2, stall_open_ms: 3, ..Limits::default() };
+        let own = short.of(None, None);
+        assert_eq!((own.lost_after_ms(false), own.lost_after_ms(true)), (15 * minute, 30 * minute));
+        let long =
+            Limits { stall_subagents_ms: 16 * minute, stall_open_ms: 31 * minute, ..Limits::default() };
+        let own = long.of(None, None);
+        assert_eq!((own.lost_after_ms(false), own.lost_after_ms(true)), (16 * minute, 31 * minute));
+    }
+
+    #[test]
+    fn longest_limit_is_that_of_any_rule_or_of_lost_agents() {
+        let with = |open| Limits {
+            rules: [rule(LimitScope::Harness("h".into()), None, Some(open))].into(),
+            ..Limits::default()
+        };
+        assert_eq!(with(1).longest_ms(), 30 * 60_000);
+        assert_eq!(with(31 * 60_000).longest_ms(), 31 * 60_000);
+        assert_eq!(Limits::endless().longest_ms(), i64::MAX);
+    }
 }

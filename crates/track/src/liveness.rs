@@ -272,3 +272,223 @@ pub(crate) fn is_start_overdue(
 fn is_silent(derivation: &Derivation<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
     since.is_some_and(|since| derivation.now.limits.awake.silence(since, derivation.now.at) >= limit_ms)
 }
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{CallBegin, CallEnd, Claim, Fact, Flag, Outcome, SourceKind, Spawn};
+
+    use super::*;
+    use crate::{
+        Limits,
+        test_session::{
+            ROOT, TestSession, agent, begin, call_end, raw, response, spawn_call, spawned, tool_call,
+        },
+    };
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+    fn limits() -> Limits {
+        Limits {
+            stall_ms: 100,
+            stall_subagents_ms: 300,
+            stall_open_ms: 1_000,
+            permission_after_ms: 50,
+            ..Limits::default()
+        }
+    }
+
+    fn row(session: &TestSession, at: Millis, id: &str) -> Agent {
+        session.tree_with(at, limits()).agents.into_iter().find(|row| &*row.id.0 == id).unwrap()
+    }
+
+    /// Kind, name and begin of what an agent does.
+    fn activity(
+        session: &TestSession,
+        at: Millis,
+        id: &str,
+    ) -> (LivenessKind, Option<String>, Option<Millis>) {
+        let liveness = row(session, at, id).liveness.unwrap();
+        (liveness.kind, liveness.name.map(|name| name.to_string()), liveness.since_ms)
+    }
+
+    fn is_stalled(session: &TestSession, at: Millis, id: &str) -> bool {
+        row(session, at, id).has(Flag::Stalled)
+    }
+
+    fn end(id: &str) -> Fact<'_> {
+        Fact::CallEnd(call_end(id, Outcome::Ok))
+    }
+
+    /// A session whose root has started `a1` by the open call `c1` at 10.
+    fn session_with_subagent() -> TestSession {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, spawn_call("c1", r#""x""#));
+        session.add(TRANSCRIPT, 20, agent("a1"), Fact::Response(response("m1", 1)));
+        session.add(TRANSCRIPT, 20, agent("a1"), spawned("a1", "c1"));
+        session
+    }
+
+    #[test]
+    fn oldest_open_call_is_worked_on_since_the_previous_one_ended() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, tool_call("c1", "Bash"));
+        session.add(TRANSCRIPT, 11, ROOT, tool_call("c2", "Read"));
+        assert_eq!(activity(&session, 15, "root"), (LivenessKind::Tool, Some("Bash".into()), Some(10)));
+        session.add(TRANSCRIPT, 30, ROOT, end("c1"));
+        assert_eq!(activity(&session, 40, "root"), (LivenessKind::Tool, Some("Read".into()), Some(30)));
+        session.add(TRANSCRIPT, 50, ROOT, end("c2"));
+        assert_eq!(activity(&session, 60, "root"), (LivenessKind::Model, None, Some(50)));
+    }
+
+    #[test]
+    fn instant_tool_open_for_long_implies_a_permission_question() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, Fact::CallBegin(begin("c1", "Read", ToolClass::Instant)));
+        assert_eq!(activity(&session, 59, "root").0, LivenessKind::Tool);
+        assert_eq!(activity(&session, 60, "root").0, LivenessKind::Permission);
+        assert!(row(&session, 60, "root").liveness.unwrap().inferred);
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, tool_call("c1", "Bash"));
+        assert_eq!(activity(&session, 60, "root").0, LivenessKind::Tool, "other tools may take long");
+    }
+
+    #[test]
+    fn parent_waits_for_its_subagent_only_while_the_spawn_call_is_open() {
+        let mut session = session_with_subagent();
+        let liveness = row(&session, 30, "root").liveness.unwrap();
+        assert_eq!((liveness.kind, liveness.count), (LivenessKind::Children, Some(1)));
+        let launched = subscope_model::SpawnResult { finished: Some(false), ..Default::default() };
+        let end = CallEnd { spawn: Some(launched), ..call_end("c1", Outcome::Ok) };
+        session.add(TRANSCRIPT, 25, ROOT, Fact::CallEnd(end));
+        assert_eq!(activity(&session, 30, "root").0, LivenessKind::Model);
+        assert!(row(&session, 30, "a1").background);
+    }
+
+    #[test]
+    fn silence_limit_depends_on_active_subagents_and_open_calls() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, Fact::Response(response("m0", 1)));
+        assert!(!is_stalled(&session, 99, "root"));
+        assert!(is_stalled(&session, 100, "root"));
+
+        let session = session_with_subagent();
+        assert!(!is_stalled(&session, 319, "a1"));
+        assert!(is_stalled(&session, 320, "a1"));
+        assert!(!is_stalled(&session, 320, "root"), "it waits for a1");
+
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, tool_call("c1", "Bash"));
+        assert!(!is_stalled(&session, 999, "root"));
+        assert!(is_stalled(&session, 1_000, "root"));
+    }
+
+    #[test]
+    fn silence_of_a_parent_restarts_when_its_subagent_ends() {
+        let mut session = session_with_subagent();
+        session.add(
+            TRANSCRIPT,
+            500,
+            agent("a1"),
+            Fact::Response(subscope_model::Response {
+                ends_turn: true,
+                has_stop_reason: true,
+                ..response("m2", 1)
+            }),
+        );
+        assert_eq!(activity(&session, 550, "root"), (LivenessKind::Model, None, Some(500)));
+        assert!(!is_stalled(&session, 599, "root"));
+        assert!(is_stalled(&session, 600, "root"));
+    }
+
+    #[test]
+    fn retry_is_shown_until_the_agent_acts() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, Fact::Response(response("m1", 1)));
+        let retry = Fact::Retry { agent: None, attempt: 2, limit: 9, delay_ms: None, error: "529".into() };
+        session.add(TRANSCRIPT, 20, ROOT, retry);
+        let liveness = row(&session, 30, "root").liveness.unwrap();
+        assert_eq!((liveness.kind, liveness.count, liveness.limit), (LivenessKind::Retry, Some(2), Some(9)));
+        session.add(TRANSCRIPT, 40, ROOT, Fact::Response(response("m2", 1)));
+        assert_eq!(activity(&session, 50, "root").0, LivenessKind::Model);
+    }
+
+    #[test]
+    fn permission_question_blocks_its_agent_until_the_call_ends() {
+        let mut session = session_with_subagent();
+        session.add(TRANSCRIPT, 30, agent("a1"), tool_call("call", "Bash"));
+        let digest = begin("call", "Bash", ToolClass::Other).digest;
+        session.add(
+            SourceKind::Hook,
+            31,
+            agent("a1"),
+            Fact::Permission { name: "Bash", digest, input: None },
+        );
+        assert_eq!(activity(&session, 40, "a1"), (LivenessKind::Permission, Some("Bash".into()), Some(31)));
+        assert!(!row(&session, 40, "a1").liveness.unwrap().inferred);
+        session.add(TRANSCRIPT, 45, agent("a1"), end("call"));
+        assert_eq!(activity(&session, 50, "a1").0, LivenessKind::Model);
+    }
+
+    #[test]
+    fn pending_agent_is_overdue_only_if_its_caller_waits_for_it() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, spawn_call("c1", r#""x""#));
+        assert!(!is_stalled(&session, 299, "c1"));
+        assert!(is_stalled(&session, 300, "c1"));
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, tool_call("c0", "Bash"));
+        session.add(TRANSCRIPT, 0, ROOT, spawn_call("c1", r#""x""#));
+        assert!(!is_stalled(&session, 300, "c1"), "the caller is still at its first call");
+    }
+
+    #[test]
+    fn next_deadline_is_never_later_than_a_change_of_the_rows() {
+        let mut session = session_with_subagent();
+        session.add(TRANSCRIPT, 30, agent("a1"), Fact::CallBegin(begin("c2", "Read", ToolClass::Instant)));
+        let prices = subscope_model::PriceTable::default();
+        let (mut at, mut deadlines, mut changes) = (31, 0, 0);
+        loop {
+            let tree = session.tree_with(at, limits());
+            let now = Now { at, has_ended: false, is_growing: true, prices: &prices, limits: limits() };
+            let Some(deadline) = next_deadline(&tree, &now) else { break };
+            assert!(deadline > at);
+            assert_eq!(session.tree_with(deadline - 1, limits()), tree, "between {at} and {deadline}");
+            changes += u32::from(session.tree_with(deadline, limits()) != tree);
+            (at, deadlines) = (deadline, deadlines + 1);
+            assert!(deadlines < 100);
+        }
+        // The inferred question, the stall and the loss of both agents.
+        assert!(changes >= 3, "{changes}");
+        assert!(session.tree_with(at, limits()).agents.iter().all(|row| row.status == AgentStatus::Lost));
+    }
+
+    #[test]
+    fn hindsight_begin_and_batch_agents_do_not_block_their_parent() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, Fact::Response(response("m1", 1)));
+        let late = CallBegin { hindsight: true, ..begin("c1", "Bash", ToolClass::Other) };
+        session.add(SourceKind::Hook, 20, ROOT, Fact::CallBegin(late));
+        session.add(TRANSCRIPT, 20, ROOT, end("c1"));
+        session.add(TRANSCRIPT, 21, agent("a1"), Fact::Activity);
+        let background = Spawn {
+            agent: Some("a1"),
+            parent: Some(subscope_model::Parent::Root),
+            mode: Some(SpawnMode::Background),
+            ..Spawn::default()
+        };
+        session.add(TRANSCRIPT, 21, agent("a1"), Fact::Spawn(background));
+        assert_eq!(activity(&session, 30, "root").0, LivenessKind::Model);
+    }
+
+    #[test]
+    fn root_without_a_prompt_is_idle() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Hook, 10, Claim::Silent, Fact::SessionStart { source: None });
+        assert_eq!(activity(&session, 5_000_000, "root").0, LivenessKind::Idle);
+        assert!(!is_stalled(&session, 5_000_000, "root"));
+        let prompt =
+            Fact::Prompt { prompt_id: None, text: raw(r#""x""#), what: subscope_model::PromptKind::Asked };
+        session.add(SourceKind::Hook, 20, ROOT, prompt);
+        assert_eq!(activity(&session, 30, "root").0, LivenessKind::Model);
+    }
+}

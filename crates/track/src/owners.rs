@@ -202,3 +202,91 @@ fn set_depths(all: &mut [Parentage]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Claim, Fact, Parent, SourceKind, Spawn};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, agent, response, spawn_call, spawned, tool_call};
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+    /// A session whose root has started `a1` by call `c1`.
+    fn session() -> TestSession {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""x""#));
+        session.add(TRANSCRIPT, 2, agent("a1"), Fact::Activity);
+        session.add(TRANSCRIPT, 2, agent("a1"), spawned("a1", "c1"));
+        session
+    }
+
+    fn owner(session: &TestSession, call: &str) -> Option<(AgentIndex, Basis)> {
+        session.owners().calls[session.call(call) as usize]
+    }
+
+    fn parent<'a>(id: &'a str, parent: &'a str) -> Fact<'a> {
+        Fact::Spawn(Spawn { agent: Some(id), parent: Some(Parent::Agent(parent)), ..Spawn::default() })
+    }
+
+    #[test]
+    fn calls_and_responses_of_several_claimants_are_owned_by_the_one_nearest_the_root() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 3, agent("a1"), tool_call("c2", "Read"));
+        session.add(TRANSCRIPT, 3, agent("a1"), Fact::Response(response("m1", 1)));
+        let a1 = session.agent("a1");
+        assert_eq!(owner(&session, "c2"), Some((a1, Basis::Wire)));
+        assert_eq!(session.owners().responses, [Some(a1)]);
+        session.add(TRANSCRIPT, 4, ROOT, tool_call("c2", "Read"));
+        session.add(TRANSCRIPT, 4, ROOT, Fact::Response(response("m1", 1)));
+        assert_eq!(owner(&session, "c2"), Some((0, Basis::Wire)));
+        assert_eq!(session.owners().responses, [Some(0)]);
+    }
+
+    #[test]
+    fn agent_does_not_own_the_call_that_started_it() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 3, agent("a1"), spawn_call("c1", r#""x""#));
+        assert_eq!(owner(&session, "c1"), Some((0, Basis::Wire)));
+        assert_eq!(session.owners().parents[session.agent("a1")].parent, Some(0));
+    }
+
+    #[test]
+    fn parent_in_the_record_wins_over_the_owner_of_the_call() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 3, ROOT, spawn_call("c2", r#""y""#));
+        session.add(TRANSCRIPT, 4, agent("a2"), Fact::Activity);
+        session.add(TRANSCRIPT, 4, agent("a2"), spawned("a2", "c2"));
+        let (a1, a2) = (session.agent("a1"), session.agent("a2"));
+        let position = |session: &TestSession| {
+            let parents = session.owners().parents;
+            (parents[a2].parent, parents[a2].depth)
+        };
+        assert_eq!(position(&session), (Some(0), 1));
+        session.add(TRANSCRIPT, 5, agent("a2"), parent("a2", "a1"));
+        assert_eq!(position(&session), (Some(a1), 2));
+    }
+
+    #[test]
+    fn cycle_of_parents_is_cut_and_every_agent_has_a_depth() {
+        let mut session = TestSession::new();
+        for (id, above) in [("a1", "a3"), ("a2", "a1"), ("a3", "a2")] {
+            session.add(TRANSCRIPT, 1, agent(id), Fact::Activity);
+            session.add(TRANSCRIPT, 1, agent(id), parent(id, above));
+        }
+        let parents = session.owners().parents;
+        let mut depths: Vec<u32> = parents.iter().map(|parentage| parentage.depth).collect();
+        depths.sort_unstable();
+        assert_eq!(depths, [0, 1, 2, 3]);
+        assert_eq!(parents[1..].iter().filter(|parentage| parentage.parent.is_none()).count(), 1);
+    }
+
+    #[test]
+    fn call_without_a_claimant_is_listed_with_the_root_but_starts_nobody() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Stream, 1, Claim::Silent, spawn_call("c1", r#""x""#));
+        session.add(SourceKind::Stream, 2, Claim::SpawnedBy("c1"), Fact::Activity);
+        assert_eq!(owner(&session, "c1"), Some((0, Basis::Unknown)));
+        assert_eq!(session.owners().parents[session.agent("c1")].parent, None);
+    }
+}

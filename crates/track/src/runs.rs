@@ -87,3 +87,86 @@ fn count_stream_runs(facts: &Facts) -> u32 {
     });
     u32::try_from(counted + open.count()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{AgentStatus, Claim, EndEvidence, Fact, PromptKind};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, raw, response};
+
+    fn prompt<'a>(id: Option<&'a str>, text: &'a str) -> Fact<'a> {
+        Fact::Prompt { prompt_id: id, text: raw(text), what: PromptKind::Asked }
+    }
+
+    fn result(counts_run: bool) -> Fact<'static> {
+        let (status, evidence) = (AgentStatus::Completed, EndEvidence::LastLine);
+        Fact::TurnEnd { status, evidence, counts_run, text: None }
+    }
+
+    fn count(session: &TestSession) -> u32 {
+        derive_runs(session.facts()).count
+    }
+
+    #[test]
+    fn prompts_are_counted_once_per_id_and_not_summed_over_kinds() {
+        let mut session = TestSession::new();
+        for (kind, time, id) in [
+            (SourceKind::Transcript, 1, "p1"),
+            (SourceKind::Transcript, 2, "p1"),
+            (SourceKind::Transcript, 3, "p2"),
+            (SourceKind::Hook, 1, "p1"),
+        ] {
+            session.add(kind, time, ROOT, prompt(Some(id), r#""x""#));
+        }
+        assert_eq!(count(&session), 2);
+    }
+
+    #[test]
+    fn equal_prompts_without_an_id_are_two_runs() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Hook, None, ROOT, prompt(None, r#""go on""#));
+        session.add(SourceKind::Hook, None, ROOT, prompt(None, r#""go on""#));
+        assert_eq!(count(&session), 2);
+    }
+
+    #[test]
+    fn only_prompts_that_ask_the_root_are_runs() {
+        let mut session = TestSession::new();
+        for what in [PromptKind::Meta, PromptKind::Local, PromptKind::Interrupted] {
+            session.add(
+                SourceKind::Transcript,
+                1,
+                ROOT,
+                Fact::Prompt { prompt_id: None, text: raw("1"), what },
+            );
+        }
+        session.add(SourceKind::Transcript, 2, Claim::SpawnedBy("c1"), prompt(None, r#""x""#));
+        assert_eq!(count(&session), 0);
+    }
+
+    #[test]
+    fn streams_count_results_and_activity_after_the_last_result() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Stream, 1, ROOT, Fact::Response(response("m1", 1)));
+        assert_eq!(count(&session), 1, "a stream without a result is a run");
+        session.add(SourceKind::Stream, 2, ROOT, result(true));
+        assert_eq!(count(&session), 1);
+        session.add(SourceKind::Stream, 3, ROOT, result(false));
+        assert_eq!(count(&session), 1, "an answer to a notification is none");
+        session.add(SourceKind::Stream, 4, ROOT, Fact::Response(response("m2", 1)));
+        assert_eq!(count(&session), 2);
+        session.add(SourceKind::Transcript, 1, ROOT, prompt(None, r#""x""#));
+        assert_eq!(count(&session), 1, "prompts win over streams");
+    }
+
+    #[test]
+    fn run_at_a_time_is_that_of_the_last_prompt_before_it() {
+        let mut session = TestSession::new();
+        assert_eq!(derive_runs(session.facts()).at(None), 0);
+        session.add(SourceKind::Transcript, 20, ROOT, prompt(None, r#""b""#));
+        session.add(SourceKind::Transcript, 10, ROOT, prompt(None, r#""a""#));
+        let runs = derive_runs(session.facts());
+        assert_eq!([Some(9), Some(10), Some(19), Some(20), None].map(|time| runs.at(time)), [0, 1, 1, 2, 1]);
+    }
+}

@@ -163,7 +163,7 @@ pub(super) fn record_agent_end(
         (Some(id), _) => Some(id.into()),
         (None, Some(actor)) => facts.agents.get(actor as usize).and_then(|agent| match &agent.key {
             AgentKey::Id(id) => Some(id.clone()),
-            _ => None,
+            AgentKey::Root | AgentKey::Call(_) | AgentKey::Chain => None,
         }),
         (None, None) => None,
     };
