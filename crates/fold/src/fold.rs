@@ -1,4 +1,4 @@
-//! Routes what sources say to the trackers of their sessions.
+//! Routes observations of sources to the trackers of their sessions.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -11,129 +11,128 @@ use subscope_model::{
     Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind, Text,
     Tree,
 };
-use subscope_track::{Derived, Hooked, Keep, KeysCursor, Now, OwnedElsewhere, Tracker};
+use subscope_track::{Derived, FactDetail, Hooked, KeysCursor, Now, OwnedElsewhere, Tracker};
 
-use crate::draft::{PendingEvent, draft};
+use crate::pending_event::{PendingEvent, to_pending_event};
 
-/// How a fold is done.
+/// Options of a [`Fold`].
 #[derive(Clone, Debug)]
 pub struct FoldOptions {
-    /// What is kept of payloads.
-    pub keep: Keep,
-    /// Everything later is dropped.
+    /// How much of call payloads is recorded.
+    pub keep: FactDetail,
+    /// Later observations are dropped.
     pub cutoff: Option<Millis>,
-    /// Whether events are wanted and not only rows.
+    /// Whether events are recorded, not only rows.
     pub events: bool,
 }
 
-/// A source, before its content is known.
+/// Description of a source to open.
 #[derive(Clone, Debug, Default)]
 pub struct SourceSpec {
-    /// Its name for people, as in problems.
+    /// Display name, used in problems.
     pub label: String,
-    /// Its dialect; `None` where its content has to tell.
+    /// Dialect; `None` to recognise it by content.
     pub dialect: Option<Dialect>,
-    /// Sources of one group are of one session, whatever their paths are called.
+    /// Sources of one group belong to one session, whatever their paths are.
     pub group: u32,
-    /// The session that its path names.
+    /// Session that its path names.
     pub session: Option<String>,
-    /// The agent that its path names.
+    /// Agent that its path names.
     pub agent: Option<String>,
-    /// The workflow that its path names.
+    /// Workflow that its path names.
     pub workflow: Option<String>,
     /// Whether its bytes can be read again at their offsets.
     pub can_reread: bool,
-    /// Whether its bytes are kept elsewhere, by session, and can be pushed again.
+    /// Whether its bytes are stored by session outside the fold, so that they can be pushed again.
     pub is_kept: bool,
 }
 
-/// A source that is being read.
+/// An open source.
 #[derive(Default)]
-struct Source {
+struct OpenSource {
     spec: SourceSpec,
     id: SourceId,
     decoder: Option<Box<dyn Decoder>>,
     dialect: Option<Dialect>,
-    /// Bytes held back until they tell the dialect.
+    /// Bytes buffered until the dialect is recognised.
     head: Vec<u8>,
-    /// The session that the last line with one named.
+    /// Session named by the latest line that names one.
     session: Option<Text>,
-    /// The tracker that the last line went to, for lines of the same session.
+    /// Tracker of the latest line.
     tracker: Option<usize>,
-    /// Digests of what it has said, where it is one object that its harness writes anew now and then.
-    said: HashSet<u64>,
+    /// Digests of its observations, if it is one object that its harness rewrites.
+    observed: HashSet<u64>,
 }
 
-/// The sources of one or more sessions, folded.
+/// Decodes the sources of one or more sessions into their trackers.
 pub struct Fold {
     options: FoldOptions,
-    sources: Vec<Source>,
-    /// Sources that were let go; those that are opened next get their numbers.
+    sources: Vec<OpenSource>,
+    /// Numbers of evicted sources, for reuse.
     free: Vec<SourceId>,
-    /// The session that each group's transcripts named first.
+    /// Session that the transcripts of each group named first.
     groups: HashMap<u32, Text>,
-    sessions: Sessions,
-    /// When bytes without times were received; `None` while what stood there before is read.
+    sessions: SessionTrackers,
+    /// Receive time of the pushed bytes; `None` while existing content is read.
     received: Option<Millis>,
 }
 
-/// The trackers by session, in order of appearance.
-struct Sessions {
+/// Trackers of sessions, in order of appearance.
+struct SessionTrackers {
     all: Vec<Tracker>,
     by_id: HashMap<Text, usize>,
-    /// Numbers of trackers that were let go; the next session gets one of them.
+    /// Numbers of evicted trackers, for reuse.
     free: Vec<usize>,
-    /// Numbers of sessions that were told of by bytes that cannot be read again.
-    told_once: BTreeSet<usize>,
-    /// What happened, by the number of its session.
+    /// SessionTrackers with input that can be neither read nor pushed again.
+    unreloadable: BTreeSet<usize>,
+    /// Events to publish, by session.
     pending_events: HashMap<usize, Vec<PendingEvent>>,
-    /// Numbers of sessions that were told something since they were last asked for.
+    /// SessionTrackers with new input since [`Fold::take_changed`].
     changed: BTreeSet<usize>,
-    /// Problems of sources whose session is not known yet.
-    homeless: Vec<Problem>,
-    /// Problems since they were last asked for, and how many there were of them.
-    fresh: Vec<Problem>,
-    fresh_count: u64,
+    /// Problems of sources without a known session.
+    unassigned_problems: Vec<Problem>,
+    /// First problems since [`Fold::take_problems`], and the number of all.
+    new_problems: Vec<Problem>,
+    new_problem_count: u64,
 }
 
-/// How many problems are kept until somebody asks what was wrong of late. Whoever hands over a damaged file is told the
-/// first ones and the number of the rest.
-const FRESH_PROBLEMS: usize = 100;
+/// Most problems kept for [`Fold::take_problems`]; the sender of a damaged file gets the first ones and the number of all.
+const MAX_NEW_PROBLEMS: usize = 100;
 
-/// How many bytes are held back at most until a source's dialect is known.
+/// Most bytes buffered until a source's dialect is recognised.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// The session of sources that name none.
+/// Session id of sources that name none.
 const UNNAMED: &str = "unnamed";
 
 impl Fold {
-    /// A fold without sources.
+    /// Creates a fold without sources.
     pub fn new(options: FoldOptions) -> Self {
         Self {
             options,
             sources: Vec::new(),
             free: Vec::new(),
             groups: HashMap::new(),
-            sessions: Sessions {
+            sessions: SessionTrackers {
                 all: Vec::new(),
                 by_id: HashMap::new(),
                 free: Vec::new(),
-                told_once: BTreeSet::new(),
+                unreloadable: BTreeSet::new(),
                 pending_events: HashMap::new(),
                 changed: BTreeSet::new(),
-                homeless: Vec::new(),
-                fresh: Vec::new(),
-                fresh_count: 0,
+                unassigned_problems: Vec::new(),
+                new_problems: Vec::new(),
+                new_problem_count: 0,
             },
             received: None,
         }
     }
 
-    /// Adds a source.
+    /// Opens a source.
     pub fn open(&mut self, spec: SourceSpec) -> SourceId {
         let next = || SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         let id = self.free.pop().unwrap_or_else(next);
-        let source = Source { id, dialect: spec.dialect, spec, ..Source::default() };
+        let source = OpenSource { id, dialect: spec.dialect, spec, ..OpenSource::default() };
         match self.sources.get_mut(id.0 as usize) {
             Some(free) => *free = source,
             None => self.sources.push(source),
@@ -141,12 +140,12 @@ impl Fold {
         id
     }
 
-    /// Says when the bytes that come now are received; `None` for what stood there before anybody looked.
+    /// Sets the receive time of the bytes pushed next; `None` for content that existed before it was followed.
     pub fn receive_at(&mut self, time: Option<Millis>) {
         self.received = time;
     }
 
-    /// Takes a source's next bytes, cut anywhere.
+    /// Decodes a source's next bytes, cut anywhere.
     pub fn push(&mut self, source: SourceId, bytes: &[u8]) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
         if at.decoder.is_none() {
@@ -169,8 +168,8 @@ impl Fold {
         self.decode(source, Some(bytes));
     }
 
-    /// Says where a source's next line stands in its body, where lines before it went to other sources. Its dialect must be
-    /// known.
+    /// Sets the position of a source's next line in its body, if earlier lines of the body went to other sources. Its dialect
+    /// must be known.
     pub fn skip_to(&mut self, source: SourceId, line: u64, offset: u64) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
         if let (None, Some(dialect)) = (&at.decoder, at.dialect) {
@@ -181,29 +180,29 @@ impl Fold {
         }
     }
 
-    /// Says that no bytes will follow.
+    /// Decodes the rest at the end of a source.
     pub fn flush(&mut self, source: SourceId) {
         self.settle(source, false);
         self.decode(source, None);
     }
 
-    /// Takes the whole content that a small object was replaced by, where that says all that the object said before: what it says
-    /// beyond is joined. Returns whether it does. Where it does not, nothing is taken: facts cannot be taken back, so that its
-    /// session has to be folded anew. Content that cannot be decoded takes nothing back either; it is a problem.
+    /// Joins the new content of a rewritten object, if it contains everything that the old content reported. Else returns
+    /// `false` and joins nothing: facts cannot be removed, so the caller must reload the session. Content that cannot be decoded
+    /// removes nothing; it is joined as a problem.
     pub fn replace(&mut self, source: SourceId, bytes: &[u8]) -> bool {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return false };
         let Some(dialect) = at.dialect.filter(|dialect| dialect.is_object()) else { return false };
-        let (mut says, mut is_damaged) = (HashSet::new(), false);
+        let (mut reported, mut is_damaged) = (HashSet::new(), false);
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
-                says.insert(digest(seen));
+                reported.insert(digest(seen));
             }
             Decoded::Problem { .. } => is_damaged = true,
         };
-        let mut fresh = decoder(dialect, &at.hint());
-        fresh.push(bytes, &mut sink);
-        fresh.flush(&mut sink);
-        if !is_damaged && !at.said.is_subset(&says) {
+        let mut decoder = decoder(dialect, &at.hint());
+        decoder.push(bytes, &mut sink);
+        decoder.flush(&mut sink);
+        if !is_damaged && !at.observed.is_subset(&reported) {
             return false;
         }
         self.push(source, bytes);
@@ -223,9 +222,9 @@ impl Fold {
             let problem =
                 Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
             at.head.clear();
-            if is_long || !self.sessions.homeless.contains(&problem) {
-                self.sessions.homeless.retain(|known| *known != problem);
-                self.sessions.homeless.push(problem);
+            if is_long || !self.sessions.unassigned_problems.contains(&problem) {
+                self.sessions.unassigned_problems.retain(|known| *known != problem);
+                self.sessions.unassigned_problems.push(problem);
             }
             return;
         }
@@ -237,25 +236,25 @@ impl Fold {
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
         let Self { options, sources, groups, sessions, received, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
-        let Source { spec, decoder, dialect, session, tracker: last, said, .. } = at;
+        let OpenSource { spec, decoder, dialect, session, tracker: last, observed, .. } = at;
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
-                if dialect.is_object() && !said.insert(digest(seen)) {
+                if dialect.is_object() && !observed.insert(digest(seen)) {
                     return;
                 }
                 let is_same = seen.kind == SourceKind::Transcript
                     || seen.session.is_none()
                     || session.as_deref() == seen.session;
                 let tracker = match *last {
-                    // A transcript is of one session, whatever its later lines say.
+                    // All lines of a transcript belong to one session, whatever session they name.
                     Some(tracker) if is_same => tracker,
                     _ => sessions.route(seen, spec, dialect, groups, session, options),
                 };
                 if *last != Some(tracker) {
                     *last = Some(tracker);
                     if !spec.can_reread && !spec.is_kept {
-                        sessions.told_once.insert(tracker);
+                        sessions.unreloadable.insert(tracker);
                     }
                 }
                 let stamped;
@@ -270,26 +269,25 @@ impl Fold {
                 let is_taken = known.absorb(seen);
                 if is_taken && options.events {
                     sessions.changed.insert(tracker);
-                    if let Some(draft) = draft(seen, dialect) {
-                        sessions.pending_events.entry(tracker).or_default().push(draft);
+                    if let Some(event) = to_pending_event(seen, dialect) {
+                        sessions.pending_events.entry(tracker).or_default().push(event);
                     }
                 }
             }
             Decoded::Problem { place, what, .. } => {
                 let problem =
                     Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
-                let home = session
+                let tracker = session
                     .as_ref()
                     .or_else(|| groups.get(&spec.group))
-                    .and_then(|id| sessions.by_id.get(id));
-                let home = home.copied();
+                    .and_then(|id| sessions.by_id.get(id).copied());
                 if options.events {
-                    sessions.changed.extend(home);
-                    sessions.note(&problem);
+                    sessions.changed.extend(tracker);
+                    sessions.record_new_problem(&problem);
                 }
-                match home.and_then(|number| sessions.all.get_mut(number)) {
+                match tracker.and_then(|number| sessions.all.get_mut(number)) {
                     Some(tracker) => tracker.problem(problem),
-                    None => sessions.homeless.push(problem),
+                    None => sessions.unassigned_problems.push(problem),
                 }
             }
         };
@@ -299,70 +297,72 @@ impl Fold {
         }
     }
 
-    /// The sessions seen so far, in order of appearance.
+    /// Returns the sessions. In order of appearance unless sessions were evicted.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
         let is_known = |id: &&SessionId| self.sessions.by_id.contains_key(&id.0);
         self.sessions.all.iter().map(Tracker::session).filter(is_known)
     }
 
-    /// Whether anything was heard of a session's main thread.
+    /// Returns whether a session's main thread was active in any source.
     pub fn has_root(&self, session: &SessionId) -> bool {
         let number = self.sessions.by_id.get(&session.0);
         number.and_then(|number| self.sessions.all.get(*number)).is_some_and(Tracker::has_root)
     }
 
-    /// Returns what a session holds beyond what was told, and moves `told` on; `None` for an unknown session.
-    pub fn holdings(&self, session: &SessionId, told: &mut KeysCursor) -> Option<SessionKeys> {
-        Some(self.tracker(self.number(session)?)?.holdings(told))
+    /// Returns a session's keys after the cursor, and advances it; `None` for an unknown session.
+    pub fn holdings(&self, session: &SessionId, cursor: &mut KeysCursor) -> Option<SessionKeys> {
+        Some(self.tracker(self.index_of(session)?)?.session_keys(cursor))
     }
 
-    /// Says what sessions that began before this one hold: it counts there. It replaces what was said before.
-    pub fn set_owned_elsewhere(&mut self, session: &SessionId, elsewhere: OwnedElsewhere) {
-        let number = self.number(session);
+    /// Replaces the set of keys owned by sessions that began before this one; they are counted there.
+    pub fn set_owned_elsewhere(&mut self, session: &SessionId, owned_elsewhere: OwnedElsewhere) {
+        let number = self.index_of(session);
         if let Some(tracker) = number.and_then(|number| self.sessions.all.get_mut(number)) {
-            tracker.set_owned_elsewhere(elsewhere);
+            tracker.set_owned_elsewhere(owned_elsewhere);
         }
     }
 
-    /// What hooks have told of a session.
+    /// Returns whether hooks report a session, and whether they name agents.
     pub fn hooked(&self, session: &SessionId) -> Hooked {
-        let tracker = self.number(session).and_then(|number| self.tracker(number));
+        let tracker = self.index_of(session).and_then(|number| self.tracker(number));
         tracker.map_or(Hooked::No, Tracker::hooked)
     }
 
-    /// Lets go of a session that these sources alone have told of, and of them: read or pushed again from their beginning as new
-    /// sources, they tell all of it. Returns whether that is so; what was told once, or is not concluded yet, stays.
+    /// Evicts a session and its sources, which can be opened and read again from their beginning. Returns `false` and keeps it if
+    /// its input cannot be reloaded, if sources are shared with another session or missing in `sources`, or if it has changes
+    /// or events that were not taken.
     pub fn evict(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
-        let Some(number) = self.number(session) else { return false };
+        let Some(number) = self.index_of(session) else { return false };
         let sessions = &self.sessions;
-        let is_unread = sessions.changed.contains(&number) || sessions.pending_events.contains_key(&number);
-        !is_unread && self.forget(session, number, sources)
+        let has_untaken = sessions.changed.contains(&number) || sessions.pending_events.contains_key(&number);
+        !has_untaken && self.remove_session(session, number, sources)
     }
 
-    /// Does the same of a session that is read again at once, whether or not it is concluded: what is not will come again.
+    /// Evicts a session that is reloaded at once: like [`Fold::evict`], but drops changes and events that were not taken, as
+    /// reloading brings them again. Returns `true` for an unknown session.
     pub fn reset(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
-        let Some(number) = self.number(session) else { return true };
-        let is_forgotten = self.forget(session, number, sources);
-        if is_forgotten {
+        let Some(number) = self.index_of(session) else { return true };
+        let is_removed = self.remove_session(session, number, sources);
+        if is_removed {
             self.sessions.changed.remove(&number);
             self.sessions.pending_events.remove(&number);
         }
-        is_forgotten
+        is_removed
     }
 
-    fn forget(&mut self, session: &SessionId, number: usize, sources: &[SourceId]) -> bool {
+    fn remove_session(&mut self, session: &SessionId, number: usize, sources: &[SourceId]) -> bool {
         let Self { sources: known, sessions, options, free, .. } = self;
-        let is_own = |source: &Source| sources.contains(&source.id);
+        let is_own = |source: &OpenSource| sources.contains(&source.id);
         let is_mixed = known.iter().any(|source| match source.tracker {
             Some(tracker) => (tracker == number) != is_own(source),
             None => false,
         });
-        if is_mixed || sessions.told_once.contains(&number) {
+        if is_mixed || sessions.unreloadable.contains(&number) {
             return false;
         }
         for SourceId(source) in sources {
             if let Some(source) = known.get_mut(*source as usize) {
-                *source = Source { id: source.id, ..Source::default() };
+                *source = OpenSource { id: source.id, ..OpenSource::default() };
                 free.push(source.id);
             }
         }
@@ -374,15 +374,14 @@ impl Fold {
         true
     }
 
-    /// Joins another fold, which has read other sources of the same sessions or of others. What its sources were called
-    /// by number is now called by that number plus the number of sources here.
+    /// Joins another fold that has read other sources. Adds the number of sources here to its source numbers.
     pub fn join(&mut self, other: Self) {
         let base = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let mut numbers = Vec::new();
         for tracker in other.sessions.all {
             let id = tracker.session().0.clone();
             if !other.sessions.by_id.contains_key(&id) {
-                // It was let go.
+                // An evicted session.
                 numbers.push(usize::MAX);
                 continue;
             }
@@ -394,7 +393,7 @@ impl Fold {
                     numbers.push(number);
                 }
                 None => {
-                    // Even the first tracker of a session is joined to an empty one, so that its sources are renumbered.
+                    // Join to an empty tracker, so that its sources are renumbered.
                     let number = self.sessions.all.len();
                     let mut own =
                         Tracker::new(SessionId(id.clone()), None, self.options.keep, self.options.cutoff);
@@ -410,28 +409,28 @@ impl Fold {
             self.sessions.pending_events.entry(number(old)).or_default().extend(pending_events);
         }
         self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
-        self.sessions.told_once.extend(other.sessions.told_once.into_iter().map(number));
-        self.sessions.homeless.extend(other.sessions.homeless);
+        self.sessions.unreloadable.extend(other.sessions.unreloadable.into_iter().map(number));
+        self.sessions.unassigned_problems.extend(other.sessions.unassigned_problems);
         for (group, session) in other.groups {
             self.groups.entry(group).or_insert(session);
         }
         self.free.extend(other.free.into_iter().map(|id| SourceId(id.0 + base)));
-        self.sources.extend(other.sources.into_iter().map(|source| Source {
+        self.sources.extend(other.sources.into_iter().map(|source| OpenSource {
             id: SourceId(source.id.0 + base),
             tracker: source.tracker.map(number),
             ..source
         }));
     }
 
-    /// Returns the sessions that were told something since the last call. Kept only where events are wanted.
+    /// Returns the sessions with new input since the last call. Empty unless [`FoldOptions::events`].
     pub fn take_changed(&mut self) -> Vec<SessionId> {
         let changed = std::mem::take(&mut self.sessions.changed);
         changed.into_iter().filter_map(|number| self.tracker(number)).map(|it| it.session().clone()).collect()
     }
 
-    /// Problems of sources that no session could be told of.
-    pub fn homeless_problems(&self) -> &[Problem] {
-        &self.sessions.homeless
+    /// Returns the problems of sources without a known session.
+    pub fn unassigned_problems(&self) -> &[Problem] {
+        &self.sessions.unassigned_problems
     }
 
     /// Derives a session's tree for a moment; `None` for an unknown session.
@@ -439,57 +438,55 @@ impl Fold {
         self.derive(session, now).map(|derived| derived.tree)
     }
 
-    /// Derives a session's tree and the attribution of its events; `None` for an unknown session. Problems of sources that
-    /// name no session are added to every session's.
+    /// Derives a session's tree and the attribution of its events; `None` for an unknown session. Problems of sources
+    /// without a known session are added to every session.
     pub(crate) fn derive(&self, session: &SessionId, now: &Now<'_>) -> Option<Derived<'_>> {
-        let mut derived = self.tracker(self.number(session)?)?.derive(now);
+        let mut derived = self.tracker(self.index_of(session)?)?.derive(now);
         let problems = &mut derived.tree.problems;
-        problems.extend(self.sessions.homeless.iter().cloned());
+        problems.extend(self.sessions.unassigned_problems.iter().cloned());
         problems.sort();
         problems.dedup();
         Some(derived)
     }
 
-    /// The label of a source, and whether its bytes can be read again.
+    /// Returns the label of a source, and whether its bytes can be read again.
     pub fn source(&self, source: SourceId) -> Option<(&str, bool)> {
         self.sources.get(source.0 as usize).map(|at| (at.spec.label.as_str(), at.spec.can_reread))
     }
 
-    /// The session that a source told of last.
+    /// Returns the session of a source's latest line.
     pub fn session_of(&self, source: SourceId) -> Option<&SessionId> {
         let tracker = self.sources.get(source.0 as usize)?.tracker?;
         self.tracker(tracker).map(Tracker::session)
     }
 
-    /// The dialect of a source, once it is known.
+    /// Returns the dialect of a source, once it is known.
     pub fn dialect(&self, source: SourceId) -> Option<Dialect> {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
     }
 
-    /// Takes the events of a session that arrived since the last call.
+    /// Returns the pending events of a session since the last call.
     pub(crate) fn take_pending_events(&mut self, session: &SessionId) -> Vec<PendingEvent> {
-        let number = self.number(session);
+        let number = self.index_of(session);
         number.and_then(|number| self.sessions.pending_events.remove(&number)).unwrap_or_default()
     }
 
-    /// Returns the first problems since the last call, and how many there were. Kept only where events are wanted.
+    /// Returns the first problems since the last call, and the number of all. Empty unless [`FoldOptions::events`].
     pub fn take_problems(&mut self) -> (Vec<Problem>, u64) {
-        let count = std::mem::take(&mut self.sessions.fresh_count);
-        (std::mem::take(&mut self.sessions.fresh), count)
+        let count = std::mem::take(&mut self.sessions.new_problem_count);
+        (std::mem::take(&mut self.sessions.new_problems), count)
     }
 
-    /// The tracker of that number.
     fn tracker(&self, number: usize) -> Option<&Tracker> {
         self.sessions.all.get(number)
     }
 
-    /// The number of a session.
-    fn number(&self, session: &SessionId) -> Option<usize> {
+    fn index_of(&self, session: &SessionId) -> Option<usize> {
         self.sessions.by_id.get(&session.0).copied()
     }
 }
 
-impl Source {
+impl OpenSource {
     fn start(&mut self, dialect: Dialect) {
         self.dialect = Some(dialect);
         self.decoder = Some(decoder(dialect, &self.hint()));
@@ -505,7 +502,7 @@ impl Source {
     }
 }
 
-/// A digest of an observation, equal for the same thing said at the same place.
+/// Returns a digest of an observation with its position.
 fn digest(seen: &Observation<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(format!("{seen:?}").as_bytes());
@@ -522,21 +519,21 @@ fn recognise_head(head: &[u8], is_all: bool) -> Option<Dialect> {
     }
 }
 
-/// Hooks and old streams have no time: when they come live, the moment of receipt stands for it.
+/// Whether an observation without a time gets the receive time: hooks and old streams have no times.
 fn needs_time(seen: &Observation<'_>) -> bool {
     matches!(seen.kind, SourceKind::Hook | SourceKind::Stream) || matches!(seen.claim, Claim::Silent)
 }
 
-impl Sessions {
-    /// Remembers a problem for whoever handed over the bytes.
-    fn note(&mut self, problem: &Problem) {
-        self.fresh_count += 1;
-        if self.fresh.len() < FRESH_PROBLEMS {
-            self.fresh.push(problem.clone());
+impl SessionTrackers {
+    /// Records a problem for [`Fold::take_problems`].
+    fn record_new_problem(&mut self, problem: &Problem) {
+        self.new_problem_count += 1;
+        if self.new_problems.len() < MAX_NEW_PROBLEMS {
+            self.new_problems.push(problem.clone());
         }
     }
 
-    /// Returns the number of the tracker that an observation belongs to, and makes it if there is none.
+    /// Returns the number of the tracker of an observation's session, adding it if new.
     fn route(
         &mut self,
         seen: &Observation<'_>,
@@ -547,7 +544,7 @@ impl Sessions {
         options: &FoldOptions,
     ) -> usize {
         let is_file = seen.kind == SourceKind::Transcript;
-        // A transcript is of one session, that of its group, even where it holds copied lines of another.
+        // A transcript belongs to its group's session, even if it has lines copied from another.
         let fixed = if is_file { groups.get(&spec.group).cloned().or_else(|| session.clone()) } else { None };
         let named = match (&fixed, seen.session) {
             (Some(fixed), _) => fixed.clone(),
@@ -572,8 +569,8 @@ impl Sessions {
         let tracker = Tracker::new(SessionId(named.clone()), dialect.harness(), options.keep, options.cutoff);
         let free = self.free.pop().and_then(|number| Some((number, self.all.get_mut(number)?)));
         let number = match free {
-            Some((number, place)) => {
-                *place = tracker;
+            Some((number, slot)) => {
+                *slot = tracker;
                 number
             }
             None => {

@@ -1,24 +1,23 @@
-//! The unit of work: the sources of sessions through decode and track to rows and events.
+//! Turns the bytes of sources into rows and events of sessions, through `decode` and `track`.
 //!
-//! `tree PATH`, `watch`, exports, replays and (later) indexing all go through [`Fold`]; a second way of computing a tree
-//! is a defect. Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] when none will follow; then
-//! [`Fold::tree`] for rows and [`Events`] for the feed.
+//! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`Fold`]; a second way of computing a tree is a defect.
+//! Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] at its end; then [`Fold::tree`] for rows and
+//! [`FeedBuilder`] for events.
 //!
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 
-mod draft;
-mod events;
+mod feed;
 mod fold;
 mod lifecycle;
-pub mod texts;
+pub mod passages;
+mod pending_event;
 
-/// The revision of the rules by which rows are made. Raised whenever the same bytes give other rows, so that rows that were
-/// kept are made anew.
+/// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived again.
 pub const REVISION: u32 = 3;
 
-pub use events::Events;
+pub use feed::FeedBuilder;
 pub use fold::{Fold, FoldOptions, SourceSpec};
 pub use subscope_decode::{Dialect, LineSession};
 pub use subscope_track::{
-    Awake, Hooked, Keep, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
+    Awake, FactDetail, Hooked, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
 };

@@ -1,4 +1,6 @@
-//! Starts and ends of sessions, runs and agents, read off rows: each comes once, whatever sources repeat.
+//! Lifecycle events: starts, ends and stalls, derived by comparing rows with those last published.
+//!
+//! Each is published once, however often sources repeat it.
 
 use std::collections::BTreeMap;
 
@@ -9,45 +11,46 @@ use subscope_model::{
 };
 use subscope_track::Now;
 
-/// How long an ending waits for the agent's own last line while sources grow. Harnesses write the files of several
-/// agents in no order: a report often stands in the parent's transcript before the agent's last words and figures do.
-const SETTLE_MS: Millis = 300;
+/// How long the end of an agent is delayed to wait for its last line while sources grow. Harnesses write files of several
+/// agents in no fixed order: the report is often in the parent's transcript before the agent's last text and usage are in its
+/// own.
+const END_DELAY_MS: Millis = 300;
 
-/// What was last shown of a session's rows.
+/// Published state of a session's agents.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
-    agents: BTreeMap<AgentId, ShownAgent>,
-    /// Agents whose ending waits for their last line, and since when.
-    settling: BTreeMap<AgentId, Millis>,
+pub(crate) struct LifecycleState {
+    agents: BTreeMap<AgentId, PublishedAgent>,
+    /// Agents whose end waits for their last line, and since when.
+    delayed_ends: BTreeMap<AgentId, Millis>,
     has_started: bool,
     problems: usize,
 }
 
 #[derive(Clone, Debug)]
-struct ShownAgent {
+struct PublishedAgent {
     status: AgentStatus,
-    /// How many of its stretches were shown as started.
-    stretches: usize,
-    /// What it waited for, while it ran.
-    wait: Option<Wait>,
+    /// Number of its intervals whose start was published.
+    intervals: usize,
+    /// What it was waiting for, if it was live.
+    wait: Option<AgentWait>,
 }
 
-/// What an agent waits for, and since when it is silent. Of one that waits for its own subagents nothing is told: each of
-/// them is watched itself.
+/// What an agent waits for, and since when it is silent. None for an agent that waits for its subagents: their own silence
+/// is reported.
 #[derive(Clone, Debug)]
-struct Wait {
-    what: String,
+struct AgentWait {
+    target: String,
     since: Millis,
 }
 
-impl Wait {
+impl AgentWait {
     fn of(row: &Agent) -> Option<Self> {
         let named = |word: &str, name: &Option<Text>| match name {
             Some(name) => format!("{word} {name}"),
             None => word.to_owned(),
         };
         let doing = row.liveness.as_ref();
-        let what = match doing.map(|doing| (doing.kind, &doing.name)) {
+        let target = match doing.map(|doing| (doing.kind, &doing.name)) {
             None if row.status == AgentStatus::Pending => "its start".to_owned(),
             None | Some((LivenessKind::Children | LivenessKind::Idle, _)) => return None,
             Some((LivenessKind::Model, _)) => "the model".to_owned(),
@@ -57,115 +60,115 @@ impl Wait {
             Some((LivenessKind::Retry, None)) => "a retry".to_owned(),
         };
         let since = row.last_event_at_ms.max(doing.and_then(|doing| doing.since_ms))?;
-        Some(Self { what, since })
+        Some(Self { target, since })
     }
 }
 
-impl Shown {
-    /// Returns when an ending has waited long enough.
+impl LifecycleState {
+    /// Returns the time at which the next delayed end is due; `None` if none is delayed.
     pub(crate) fn next_due(&self) -> Option<Millis> {
-        self.settling.values().min().map(|since| since + SETTLE_MS)
+        self.delayed_ends.values().min().map(|since| since + END_DELAY_MS)
     }
 
-    /// Whether an agent's ending waits for its own last line, which may still come.
-    fn settles(&mut self, row: &Agent, now: &Now<'_>) -> bool {
-        let is_whole = row.evidence.as_deref() == Some("last line") || row.status == AgentStatus::Lost;
-        if row.status.is_live() || is_whole || !now.is_growing || row.id.is_root() {
-            self.settling.remove(&row.id);
+    /// Whether the end of an agent still waits for its last line.
+    fn delays_end(&mut self, row: &Agent, now: &Now<'_>) -> bool {
+        let is_final = row.evidence.as_deref() == Some("last line") || row.status == AgentStatus::Lost;
+        if row.status.is_live() || is_final || !now.is_growing || row.id.is_root() {
+            self.delayed_ends.remove(&row.id);
             return false;
         }
-        if self.agents.get(&row.id).is_none_or(|shown| shown.status.is_live()) {
-            let since = *self.settling.entry(row.id.clone()).or_insert(now.at);
-            if now.at < since + SETTLE_MS {
+        if self.agents.get(&row.id).is_none_or(|published| published.status.is_live()) {
+            let since = *self.delayed_ends.entry(row.id.clone()).or_insert(now.at);
+            if now.at < since + END_DELAY_MS {
                 return true;
             }
         }
-        self.settling.remove(&row.id);
+        self.delayed_ends.remove(&row.id);
         false
     }
 
-    /// Returns the events by which a tree differs from what was last shown, in order.
+    /// Returns the events for the differences between a tree and the published state, in order, and updates the state.
     pub(crate) fn advance(&mut self, tree: &Tree, now: &Now<'_>) -> Vec<Event> {
         let mut events = Vec::new();
         if !self.has_started {
             self.has_started = true;
-            events.push(session_start(tree));
+            events.push(session_start_event(tree));
         }
         events.extend(
             tree.agents
                 .iter()
                 .filter(|row| row.has(Flag::Stalled))
-                .filter_map(|row| Some(stall(tree, row, &Wait::of(row)?, now.at))),
+                .filter_map(|row| Some(stall_event(tree, row, &AgentWait::of(row)?, now.at))),
         );
-        // An agent that is only asked for may still be refused: it starts when it is seen at work.
+        // A pending agent may still be refused: its start is published when it is at work.
         for row in tree.agents.iter().filter(|row| row.status != AgentStatus::Pending) {
-            // What stands beside a transcript may be there before its first line, which has the time.
+            // Wait for the first line, which has the time: files beside a transcript may be read before it.
             let is_known = self.agents.contains_key(&row.id) || row.id.is_root();
             if now.is_growing && row.status.is_live() && !is_known && started_at(tree, row, 0).is_none() {
                 continue;
             }
             self.rename(tree, row, &mut events);
-            let settles = self.settles(row, now);
-            self.advance_agent(tree, row, settles, now, &mut events);
+            let is_delayed = self.delays_end(row, now);
+            self.advance_agent(tree, row, is_delayed, now, &mut events);
         }
         for problem in tree.problems.iter().skip(self.problems) {
             let data = json!({ "at": problem.at, "what": problem.what });
             let key = format!("problem/{}/{}", problem.at, problem.what);
-            events.push(event(tree, None, EventKind::Problem, AgentId::from(AgentId::ROOT), &key, data));
+            events.push(make_event(tree, None, EventKind::Problem, AgentId::from(AgentId::ROOT), &key, data));
         }
         self.problems = tree.problems.len().max(self.problems);
         events.sort_by_key(|event| event.at_ms);
         events
     }
 
-    /// Tells when an agent that was shown under its spawn call's id got its real one.
+    /// Publishes the rename of an agent that was published under its spawn call's id.
     fn rename(&mut self, tree: &Tree, row: &Agent, events: &mut Vec<Event>) {
         let Some(call) = row.spawned_by.as_ref().filter(|_| !self.agents.contains_key(&row.id)) else {
             return;
         };
         let from = AgentId(call.0.clone());
-        let Some(shown) = self.agents.remove(&from) else { return };
-        self.agents.insert(row.id.clone(), shown);
+        let Some(published) = self.agents.remove(&from) else { return };
+        self.agents.insert(row.id.clone(), published);
         let data = json!({ "from": from, "to": row.id });
         let key = format!("agent/{}/renamed/{from}", row.id);
-        events.push(event(tree, None, EventKind::AgentRenamed, row.id.clone(), &key, data));
+        events.push(make_event(tree, None, EventKind::AgentRenamed, row.id.clone(), &key, data));
     }
 
     fn advance_agent(
         &mut self,
         tree: &Tree,
         row: &Agent,
-        settles: bool,
+        is_delayed: bool,
         now: &Now<'_>,
         events: &mut Vec<Event>,
     ) {
-        let is_live = row.status.is_live() || settles;
-        let stretches = row.intervals.len().max(1);
+        let is_live = row.status.is_live() || is_delayed;
+        let intervals = row.intervals.len().max(1);
         let known = self.agents.get(&row.id).cloned();
-        let shown = known.as_ref().map_or(0, |known| known.stretches);
-        // Where the limit of a stall is also the one of its loss, both are told.
+        let published = known.as_ref().map_or(0, |known| known.intervals);
+        // If the limits for stalled and lost are equal, both events are published.
         let is_silent = row.evidence.as_deref().is_some_and(|why| why.starts_with("silent"));
         if let Some(wait) = known.as_ref().and_then(|known| known.wait.as_ref())
             && row.status == AgentStatus::Lost
             && is_silent
         {
-            events.push(stall(tree, row, wait, now.at));
+            events.push(stall_event(tree, row, wait, now.at));
         }
         if !row.id.is_root() {
-            for stretch in shown..stretches {
-                events.push(start(tree, row, stretch));
-                if stretch + 1 < stretches {
-                    events.push(stop(tree, row, stretch, AgentStatus::Completed));
+            for interval in published..intervals {
+                events.push(start_event(tree, row, interval));
+                if interval + 1 < intervals {
+                    events.push(stop_event(tree, row, interval, AgentStatus::Completed));
                 }
             }
-            // That nothing more would come of it was a conclusion only: its real ending is told all the same.
+            // `lost` was only inferred: the real end is published as well.
             let was_lost = known.as_ref().is_some_and(|known| known.status == AgentStatus::Lost);
             let is_found = was_lost && row.status != AgentStatus::Lost;
             if !is_live
                 && (is_found
-                    || known.as_ref().is_none_or(|known| known.status.is_live() || shown < stretches))
+                    || known.as_ref().is_none_or(|known| known.status.is_live() || published < intervals))
             {
-                events.push(stop(tree, row, stretches - 1, row.status));
+                events.push(stop_event(tree, row, intervals - 1, row.status));
             }
         } else if !is_live
             && tree.session.runs > 0
@@ -173,15 +176,15 @@ impl Shown {
         {
             let data = json!({ "status": row.status, "text": row.error });
             let key = format!("run/{}/end/{}", tree.session.runs, row.ended_at_ms.unwrap_or(0));
-            events.push(event(tree, row.ended_at_ms, EventKind::RunEnd, row.id.clone(), &key, data));
+            events.push(make_event(tree, row.ended_at_ms, EventKind::RunEnd, row.id.clone(), &key, data));
         }
-        let status = if settles { AgentStatus::Running } else { row.status };
-        let shown = ShownAgent { status, stretches, wait: Wait::of(row).filter(|_| is_live) };
-        self.agents.insert(row.id.clone(), shown);
+        let status = if is_delayed { AgentStatus::Running } else { row.status };
+        let published = PublishedAgent { status, intervals, wait: AgentWait::of(row).filter(|_| is_live) };
+        self.agents.insert(row.id.clone(), published);
     }
 }
 
-fn event(
+fn make_event(
     tree: &Tree,
     at_ms: Option<Millis>,
     kind: EventKind,
@@ -204,12 +207,12 @@ fn event(
     }
 }
 
-fn session_start(tree: &Tree) -> Event {
+fn session_start_event(tree: &Tree) -> Event {
     let data = json!({
         "harness": tree.session.harness, "version": tree.session.harness_version, "cwd": tree.session.cwd,
         "model": tree.agents.first().and_then(|root| root.model.clone()),
     });
-    event(
+    make_event(
         tree,
         tree.session.started_at_ms,
         EventKind::SessionStart,
@@ -219,23 +222,23 @@ fn session_start(tree: &Tree) -> Event {
     )
 }
 
-/// The trigger of a stretch, as far as rows tell: the spawn call of the first, the place in order of others.
-fn trigger(row: &Agent, stretch: usize) -> String {
-    match (&row.spawned_by, stretch) {
+/// Returns the key of an interval: the spawn call for the first, agent id and number for others.
+fn trigger_key(row: &Agent, interval: usize) -> String {
+    match (&row.spawned_by, interval) {
         (Some(call), 0) => call.to_string(),
-        _ => format!("{}#{}", row.id, stretch + 1),
+        _ => format!("{}#{}", row.id, interval + 1),
     }
 }
 
-fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
-    let at = started_at(tree, row, stretch);
-    let trigger = trigger(row, stretch);
+fn start_event(tree: &Tree, row: &Agent, interval: usize) -> Event {
+    let at = started_at(tree, row, interval);
+    let trigger = trigger_key(row, interval);
     let data = json!({
         "agent_id": row.id, "agent_type": row.agent_type, "name": row.name, "description": row.description,
         "prompt": row.prompt, "parent_id": row.parent_id, "spawned_by": row.spawned_by, "trigger": trigger,
         "background": row.background, "model": row.model, "depth": row.depth,
     });
-    event(
+    make_event(
         tree,
         at,
         EventKind::SubagentStart,
@@ -245,23 +248,23 @@ fn start(tree: &Tree, row: &Agent, stretch: usize) -> Event {
     )
 }
 
-fn started_at(tree: &Tree, row: &Agent, stretch: usize) -> Option<Millis> {
-    let own = row.intervals.get(stretch).map(|stretch| stretch[0]).or(row.started_at_ms);
-    own.or_else(|| asked_at(tree, row))
+fn started_at(tree: &Tree, row: &Agent, interval: usize) -> Option<Millis> {
+    let own = row.intervals.get(interval).map(|interval| interval[0]).or(row.started_at_ms);
+    own.or_else(|| spawn_time(tree, row))
 }
 
-/// When the call was made that started an agent: what is known of its start before its first line is written.
-fn asked_at(tree: &Tree, row: &Agent) -> Option<Millis> {
+/// Returns the time of the call that started an agent: its start, until its first line is written.
+fn spawn_time(tree: &Tree, row: &Agent) -> Option<Millis> {
     let call = row.spawned_by.as_ref()?;
     let parent = tree.agents.iter().find(|parent| Some(&parent.id) == row.parent_id.as_ref())?;
     parent.tools.iter().find(|tool| tool.id.as_ref() == Some(call))?.started_at_ms
 }
 
-fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event {
-    let at = row.intervals.get(stretch).map(|stretch| stretch[1]).or(row.ended_at_ms);
-    let is_last = stretch + 1 >= row.intervals.len();
-    let trigger = trigger(row, stretch);
-    let duration = row.intervals.get(stretch).map(|stretch| stretch[1] - stretch[0]);
+fn stop_event(tree: &Tree, row: &Agent, interval: usize, status: AgentStatus) -> Event {
+    let at = row.intervals.get(interval).map(|interval| interval[1]).or(row.ended_at_ms);
+    let is_last = interval + 1 >= row.intervals.len();
+    let trigger = trigger_key(row, interval);
+    let duration = row.intervals.get(interval).map(|interval| interval[1] - interval[0]);
     let data = json!({
         "agent_id": row.id, "status": status, "result": row.result.as_ref().filter(|_| is_last),
         "error": row.error.as_ref().filter(|_| is_last), "evidence": row.evidence.as_ref().filter(|_| is_last),
@@ -269,9 +272,9 @@ fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event 
         "total_tokens": row.usage.map(|usage| usage.total_tokens), "floor": row.usage.map(|usage| usage.floor),
         "cost_micro_usd": row.cost_micro_usd,
     });
-    // Its real ending may still come, as another event.
+    // A key of its own, because the real end may still follow.
     let word = if status == AgentStatus::Lost { "lost" } else { "end" };
-    event(
+    make_event(
         tree,
         at,
         EventKind::SubagentStop,
@@ -281,9 +284,9 @@ fn stop(tree: &Tree, row: &Agent, stretch: usize, status: AgentStatus) -> Event 
     )
 }
 
-/// That an agent is silent for longer than its limit: told once for one silence, whoever finds it.
-fn stall(tree: &Tree, row: &Agent, wait: &Wait, at: Millis) -> Event {
-    let data = json!({ "agent_id": row.id, "waiting_for": wait.what, "since_ms": wait.since });
+/// Makes the event that an agent is stalled. Its key contains the begin of the silence, so it is published once per silence.
+fn stall_event(tree: &Tree, row: &Agent, wait: &AgentWait, at: Millis) -> Event {
+    let data = json!({ "agent_id": row.id, "waiting_for": wait.target, "since_ms": wait.since });
     let key = format!("stall/{}/{}", row.id, wait.since);
-    event(tree, Some(at), EventKind::Stall, row.id.clone(), &key, data)
+    make_event(tree, Some(at), EventKind::Stall, row.id.clone(), &key, data)
 }

@@ -1,7 +1,7 @@
-//! Whose tool call it was, on every recording: what is called certain is certain.
+//! Owners of tool calls on every recording: owners with a certain basis are right.
 //!
-//! Up to 2.1.50 hooks name no agent. What is then said to be `wire`, `link` or `sole` must hold all the same; what is
-//! guessed may be wrong, and is marked.
+//! Up to 2.1.50 hooks name no agent. An owner of basis `wire`, `link` or `sole` must be right all the same; a guessed one may
+//! be wrong and is marked.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,18 +12,18 @@ use subscope_testkit::{
     truth::Truth,
 };
 
-/// What a tree says of calls, against the truth.
+/// Owners of calls in a tree, compared with the truth.
 #[derive(Debug, Default)]
 struct Score {
-    /// Calls with an owner that is no guess.
+    /// Number of calls with a certain owner.
     certain: usize,
-    /// Calls with a guessed owner.
+    /// Number of calls with a guessed owner.
     guessed: usize,
-    /// Guessed calls whose owner is another.
+    /// Number of calls with a wrongly guessed owner.
     wrong_guesses: usize,
-    /// Certain calls whose owner is another, in words.
+    /// Descriptions of calls with a wrong certain owner.
     wrong: Vec<String>,
-    /// Calls of the truth that no agent has.
+    /// Number of true calls that no agent has.
     missing: usize,
 }
 
@@ -32,7 +32,7 @@ fn score(what: &str, tree: &Tree, truth: &Truth) -> Score {
     let mut told = 0;
     for row in &tree.agents {
         for call in &row.tools {
-            // The hooks of 1.0.x give calls no ids: they are looked at by who can have made a call of that name.
+            // The hooks of 1.0.x give calls no ids: compare by the agents that made a call of that name.
             let owner = call.id.as_ref().and_then(|id| truth.owner(id)).map(|(owner, _)| owner);
             let is_right = match (&call.id, owner) {
                 (Some(_), Some(owner)) => is_same(row, owner),
@@ -65,7 +65,7 @@ fn score(what: &str, tree: &Tree, truth: &Truth) -> Score {
     score
 }
 
-/// Whether a row is that agent: by its id, or, where its wire names none, by its spawn call or its task.
+/// Whether a row is that agent: by its id or, if its source has none, by its spawn call or its task.
 fn is_same(row: &subscope_model::Agent, agent: &subscope_testkit::truth::TruthAgent) -> bool {
     if *row.id == *agent.id {
         return true;
@@ -103,7 +103,7 @@ fn hooks_without_identity_call_nothing_certain_that_is_wrong() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // The rule must say something, and its guesses are no better than they are known to be: else they need no mark.
+    // The rules must decide some calls, and guesses must be wrong at times: else they need no mark.
     assert!(
         certain > 20 && guessed > 50 && wrong_guesses > 20,
         "{certain} certain, {guessed} guessed, {wrong_guesses} wrong"
@@ -144,7 +144,7 @@ fn wires_with_identity_leave_nothing_to_guess() {
     for recording in recordings().iter().filter(|recording| has_identity(recording)) {
         for telling in Telling::ALL {
             let parts = parts_of(recording, &[telling]);
-            // A person's terminal prints no stream.
+            // An interactive session prints no stream.
             if parts.is_empty() {
                 continue;
             }

@@ -1,11 +1,11 @@
-//! The facts that earlier tools of this kind got wrong, one test a line: input, and the tree or the events it gives.
+//! Cases that earlier tools of this kind got wrong, one test each: input, and the tree or events that it gives.
 //!
-//! Where today's wire proved an old rule wrong, the corrected one stands here.
+//! Where a recording proved an old rule wrong, the test has the corrected one.
 
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;
-use subscope_fold::{Events, Fold};
+use subscope_fold::{FeedBuilder, Fold};
 use subscope_model::{AgentStatus, Basis, Event, EventKind, PriceTable, Tree, feed_line};
 use subscope_testkit::{
     fixtures::recording,
@@ -15,12 +15,12 @@ use subscope_testkit::{
     lines::{Line, hook, launch_result, spawn_input, spawn_result, stream, transcript},
 };
 
-/// What a process printed.
+/// The stream that a process printed.
 fn printed(lines: impl IntoIterator<Item = Line>) -> Vec<Part> {
     vec![Part::of("stream.jsonl", lines)]
 }
 
-/// What hooks were told.
+/// A hook log.
 fn hooked(lines: impl IntoIterator<Item = Line>) -> Vec<Part> {
     vec![Part::of("hooks.jsonl", lines)]
 }
@@ -36,7 +36,7 @@ fn spawned(call: &str, agent: &str, report: &str) -> Line {
     stream::tool_result(call, report).harness_result(spawn_result(agent, report))
 }
 
-/// A hook as of the versions whose wire names neither agent nor prompt (2.0.x, 2.1.50).
+/// A hook of the versions whose hooks name neither agent nor prompt (2.0.x, 2.1.50).
 fn old(event: &str) -> Line {
     hook(event).without("prompt_id")
 }
@@ -61,12 +61,12 @@ fn old_stop(agent: &str) -> Line {
     old("SubagentStop").agent_type("Explore").agent(agent)
 }
 
-/// The stream's fold after each of these chunks, as the number of messages told so far.
+/// Number of messages published after each of these chunks of a stream.
 fn messages_after(chunks: &[&[u8]], flushes: bool) -> Vec<usize> {
     let mut fold = Fold::new(options(true));
     let source = fold.open(Part::new("stream.jsonl", "").spec);
     let prices = PriceTable::default();
-    let mut events = Events::new();
+    let mut events = FeedBuilder::new();
     let mut count = 0;
     let mut counts = Vec::new();
     for step in 0..chunks.len() + usize::from(flushes) {
@@ -94,7 +94,7 @@ fn kinds(events: &[Event], kind: EventKind) -> Vec<&Event> {
     events.iter().filter(|event| event.kind == kind).collect()
 }
 
-/// Each tool call with its owner and how that is known, by the call's id.
+/// Each tool call with its owner and basis, by the call's id.
 fn owners(tree: &Tree) -> Vec<(String, String, Basis)> {
     let mut all: Vec<_> = tree
         .agents
@@ -174,7 +174,7 @@ mod lines_and_streams {
         fold.flush(source);
         let session = only_session(&fold);
         let prices = PriceTable::default();
-        assert_eq!(texts(&Events::all(&mut fold, &session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
+        assert_eq!(texts(&FeedBuilder::all(&mut fold, &session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
     }
 }
 
@@ -420,14 +420,14 @@ mod lifecycle {
         let mut fold = Fold::new(options(true));
         let source = fold.open(Part::new("agent-a1.jsonl", "").by_agent("a1").spec);
         let prices = PriceTable::default();
-        let mut events = Events::new();
+        let mut events = FeedBuilder::new();
         let mut told = Vec::new();
         let start = subscope_testkit::clock::START;
         let (first, last) =
             (own(transcript::user("Look."), 0), own(transcript::assistant("Seen."), 3_600_000));
         for (line, at) in [(first, start + 1000), (last.stop("end_turn"), start + 3_600_000)] {
             fold.push(source, format!("{}\n", line.line()).as_bytes());
-            // Just told, then after an hour of silence.
+            // Just received, then after an hour of silence.
             for now_ms in [at, at + 3_500_000] {
                 let sessions = [only_session(&fold)];
                 let (_, new) = events.advance(&mut fold, &sessions, &now(now_ms, &prices));
@@ -523,7 +523,7 @@ mod attribution {
         let tree = tree(&hooked([old("UserPromptSubmit"), pre("b1"), post("b1")]));
         assert_eq!(sketch(&tree), "root lost: Bash ok\n");
         assert_eq!(owner(&tree, "b1").1, Basis::Sole);
-        // From 2.1.197 on absence of an agent is the root.
+        // From 2.1.197 on, a hook that names no agent is the root's.
         let tree = folding::tree(&hooked([
             hook("PreToolUse").tool("Bash", "b1"),
             hook("PostToolUse").tool("Bash", "b1"),

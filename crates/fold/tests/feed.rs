@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use subscope_fold::{Events, Fold, Limits, Now};
+use subscope_fold::{FeedBuilder, Fold, Limits, Now};
 use subscope_model::{Event, EventKind, PriceTable, SessionId, Tree};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
@@ -69,7 +69,7 @@ fn check_whole(what: &str, parts: &[Part]) {
     for session in sessions {
         let now = now(LATER, &prices);
         let tree = fold.tree(&session, &now).unwrap();
-        check(what, &tree, &Events::all(&mut fold, &session, &now));
+        check(what, &tree, &FeedBuilder::all(&mut fold, &session, &now));
     }
 }
 
@@ -95,7 +95,7 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
     let prices = PriceTable::default();
     for recording in all_recordings() {
         for part in sources(&recording) {
-            let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+            let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
             let source = fold.open(part.spec.clone());
             let lines = part.lines();
             let step = if part.bytes.len() > BIG_BYTES { lines.len() / 8 } else { 1 };

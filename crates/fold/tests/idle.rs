@@ -1,4 +1,4 @@
-//! Roots that wait for a person, and agents that wait for a command of their own.
+//! Roots that wait for the user, and agents that wait for a background command of their own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
 use serde_json::json;
@@ -13,7 +13,7 @@ use subscope_testkit::{
 const MINUTE: Millis = 60_000;
 const HOUR: Millis = 60 * MINUTE;
 
-/// The tree at a moment, of hooks that came when they say and of a main transcript.
+/// The tree at a time, from hooks received at the given times and a main transcript.
 fn tree(hooks: &[(Millis, Line)], main: &[Line], others: Vec<Part>, at: Millis) -> Tree {
     let mut fold = Fold::new(options(false));
     let log = fold.open(Part::new("hooks.jsonl", "").spec);
@@ -37,7 +37,7 @@ fn kind(row: &Agent) -> Option<LivenessKind> {
     row.liveness.as_ref().map(|live| live.kind)
 }
 
-/// Checks that the root waits for a person, and that nobody is at work.
+/// Checks that the root waits for the user, and that no agent is at work.
 fn is_idle(tree: &Tree, what: &str) {
     let root = &tree.agents[0];
     assert_eq!(kind(root), Some(LivenessKind::Idle), "{what}: {root:?}");
@@ -67,7 +67,7 @@ fn turn_that_is_open_is_no_waiting_for_a_person() {
     let asked = [(0, hook("SessionStart")), (MINUTE, hook("UserPromptSubmit"))];
     let root = tree(&asked, &[], vec![], 5 * MINUTE).agents.swap_remove(0);
     assert_eq!((kind(&root), root.has(Flag::Stalled)), (Some(LivenessKind::Model), true));
-    // It was interrupted, which no hook tells at once.
+    // It was interrupted, which no hook reports at once.
     let idle = hook("Notification").set("notification_type", "idle_prompt");
     let interrupted = [asked.to_vec(), vec![(2 * MINUTE, idle)]].concat();
     let tree = tree(&interrupted, &[], vec![], HOUR);

@@ -1,6 +1,6 @@
-//! Odd cases, recorded from the real harness: workflows, forks, resumes after a kill, calls that are refused, several
-//! sessions in one folder, the same prompt for several agents. The snapshot is our own output, looked over; it
-//! guards against change and is no independent truth.
+//! Unusual recordings of the real harness: workflows, forks, resumes after a kill, refused calls, several sessions in one
+//! folder, equal prompts of several agents. The snapshot is our own reviewed output: it detects changes and is no
+//! independent truth.
 
 use std::fmt::Write;
 

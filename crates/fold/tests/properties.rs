@@ -1,10 +1,10 @@
-//! What must hold for any input, however it is cut, ordered, repeated, dealt out or damaged.
+//! Properties of any input, however it is cut, ordered, repeated, distributed over folds or damaged.
 
 #![allow(clippy::unwrap_used)]
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use serde_json::Value;
-use subscope_fold::{Dialect, Fold, FoldOptions, Keep};
+use subscope_fold::{Dialect, FactDetail, Fold, FoldOptions};
 use subscope_model::{Millis, Payload, Tree, Usage, parse_rfc3339};
 use subscope_testkit::{
     corpus::{self, Memory},
@@ -13,22 +13,22 @@ use subscope_testkit::{
     strategies::{chunkings, duplicated, interleavings, mutations},
 };
 
-/// Sources of more bytes are left to other tests: a case of a property has to be fast without optimisation.
+/// Larger sources are left to other tests: a case must be fast without optimisation.
 const BIG_BYTES: usize = 400_000;
 
 fn cases(count: u32) -> ProptestConfig {
-    // Inputs come from fixtures and seeds: what fails is printed whole, and no file of failures is kept.
+    // Inputs come from fixtures and seeds: a failure is printed completely, so no regression file is written.
     ProptestConfig { failure_persistence: None, max_shrink_iters: 200, ..ProptestConfig::with_cases(count) }
 }
 
-/// Any recording that is not too big, with any non-empty choice of its dialects.
-fn told() -> impl Strategy<Value = (String, Vec<Part>)> {
+/// Any small recording, with any non-empty choice of its dialects.
+fn recorded() -> impl Strategy<Value = (String, Vec<Part>)> {
     let all: Vec<Recording> = recordings();
     (0..all.len(), 1..8u8).prop_filter_map("too big", move |(number, choice)| {
         let tellings = chosen(choice);
         let parts = parts_of(&all[number], &tellings);
         let size: usize = parts.iter().map(|part| part.bytes.len()).sum();
-        // A person's terminal prints no stream.
+        // An interactive session prints no stream.
         (size <= BIG_BYTES && !parts.is_empty())
             .then(|| (format!("{} {tellings:?}", all[number].name()), parts))
     })
@@ -39,7 +39,7 @@ fn chosen(choice: u8) -> Vec<Telling> {
     bits.map(|(_, telling)| *telling).collect()
 }
 
-/// Any small made-up session.
+/// Any small generated session.
 fn made() -> impl Strategy<Value = (corpus::Made, Memory)> {
     (any::<u64>(), 0..12usize, 1..4usize, 1..6usize, 0..4usize).prop_map(
         |(seed, agents, depth, parallel, turns)| {
@@ -91,7 +91,7 @@ proptest! {
 
     #[test]
     fn any_chunking_gives_the_same_tree(
-        (name, parts, chunks) in told().prop_flat_map(|(name, parts)| {
+        (name, parts, chunks) in recorded().prop_flat_map(|(name, parts)| {
             let chunks: Vec<_> = parts.iter().map(|part| chunkings(part.bytes.clone())).collect();
             (Just(name), Just(parts), chunks)
         })
@@ -104,7 +104,7 @@ proptest! {
 
     #[test]
     fn any_order_between_sources_gives_the_same_tree(
-        (name, parts, pieces) in told().prop_flat_map(|(name, parts)| {
+        (name, parts, pieces) in recorded().prop_flat_map(|(name, parts)| {
             let order = interleavings(parts.iter().map(Part::lines).collect());
             (Just(name), Just(parts), order)
         })
@@ -123,12 +123,12 @@ proptest! {
     ) {
         let mixed = tree_at(&fold_pieces(&parts, &pieces), LATER);
         prop_assert_eq!(difference(&tree(&parts), &mixed), None);
-        prop_assert_eq!(people(&mixed), people_made(&made));
+        prop_assert_eq!(agents_of(&mixed), made_agents(&made));
     }
 
     #[test]
     fn repeated_lines_with_ids_change_nothing(
-        (name, parts, doubled) in told().prop_flat_map(|(name, mut parts)| {
+        (name, parts, doubled) in recorded().prop_flat_map(|(name, mut parts)| {
             parts.retain(has_ids);
             let doubled: Vec<_> = parts.iter().map(|part| duplicated(part.lines())).collect();
             (Just(name), Just(parts), doubled)
@@ -146,7 +146,7 @@ proptest! {
     #[test]
     fn any_choice_of_dialects_tells_the_same_agents((made, memory) in made(), choice in 1..8u8) {
         let parts = parts_of_memory(&memory, &chosen(choice));
-        prop_assert_eq!(people(&tree(&parts)), people_made(&made), "{:?}", chosen(choice));
+        prop_assert_eq!(agents_of(&tree(&parts)), made_agents(&made), "{:?}", chosen(choice));
     }
 
     #[test]
@@ -160,12 +160,12 @@ proptest! {
             number += usize::from(part.spec.agent.is_some());
             part.spec.agent.is_none() || kept[number % kept.len()]
         });
-        prop_assert_eq!(people(&tree(&parts)), people_made(&made));
+        prop_assert_eq!(agents_of(&tree(&parts)), made_agents(&made));
     }
 
     #[test]
     fn sources_dealt_out_to_several_folds_and_joined_give_one_tree(
-        (name, parts, dealt) in told().prop_flat_map(|(name, parts)| {
+        (name, parts, dealt) in recorded().prop_flat_map(|(name, parts)| {
             let count = parts.len();
             (Just(name), Just(parts), vec(0..3usize, count))
         })
@@ -187,7 +187,7 @@ proptest! {
 
     #[test]
     fn lines_of_rubbish_between_others_take_nothing_away(
-        (name, parts, rubbish) in told().prop_flat_map(|(name, parts)| {
+        (name, parts, rubbish) in recorded().prop_flat_map(|(name, parts)| {
             let count = parts.len();
             (Just(name), Just(parts), vec(vec((any::<Index>(), rubbish()), 0..4), count))
         })
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn usage_of_agents_and_of_nobody_is_the_summarys((name, parts) in told()) {
+    fn usage_of_agents_and_of_nobody_is_the_summarys((name, parts) in recorded()) {
         prop_assert_eq!(sums(&tree(&parts)), Ok(()), "{}", name);
     }
 
@@ -275,7 +275,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Reads bytes to the end, concludes and tells; nothing of it may panic.
+/// Reads bytes, derives the tree and builds the feed; none may panic.
 fn survive(bytes: &[u8], dialect: Option<Dialect>) {
     let mut part = Part::new("damaged.jsonl", bytes);
     part.spec.dialect = dialect;
@@ -286,11 +286,11 @@ fn survive(bytes: &[u8], dialect: Option<Dialect>) {
         let now = folding::now(LATER, &prices);
         let tree = fold.tree(&session, &now).unwrap();
         assert_eq!(tree.agents.first().map(|row| row.depth), Some(0));
-        subscope_fold::Events::all(&mut fold, &session, &now);
+        subscope_fold::FeedBuilder::all(&mut fold, &session, &now);
     }
 }
 
-/// Bytes that are no line of any dialect, with their line end.
+/// A line that belongs to no dialect.
 fn rubbish() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         Just(b"\n".to_vec()),
@@ -308,10 +308,10 @@ fn rubbish() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// One agent: id, parent, spawn call, status, calls.
-type Who = (String, Option<String>, Option<String>, &'static str, Vec<String>);
+type AgentSummary = (String, Option<String>, Option<String>, &'static str, Vec<String>);
 
-/// Who there is: id, parent, spawn call, status, and each call with its owner.
-fn people(tree: &Tree) -> Vec<Who> {
+/// The agents of a tree: id, parent, spawn call, status, and each call with its owner.
+fn agents_of(tree: &Tree) -> Vec<AgentSummary> {
     let mut all: Vec<_> = tree
         .agents
         .iter()
@@ -332,7 +332,7 @@ fn people(tree: &Tree) -> Vec<Who> {
     all
 }
 
-fn people_made(made: &corpus::Made) -> Vec<Who> {
+fn made_agents(made: &corpus::Made) -> Vec<AgentSummary> {
     let mut all: Vec<_> = made
         .agents
         .iter()
@@ -346,7 +346,7 @@ fn people_made(made: &corpus::Made) -> Vec<Who> {
     all
 }
 
-/// Whether lines of the source have ids of their own: those of hooks have none, and two equal ones can be two events.
+/// Whether lines of the source have ids. Those of hooks have none, so two equal ones can be two events.
 fn has_ids(part: &Part) -> bool {
     !part.spec.label.starts_with("hooks") && !part.spec.label.ends_with(".json")
 }
@@ -359,7 +359,7 @@ fn without_repeats_of_lines_without_id_and_time(lines: Vec<Vec<u8>>) -> Vec<u8> 
     let mut counted = 0;
     for line in &lines {
         let has_id = serde_json::from_slice::<Value>(line).is_ok_and(|value| {
-            // Where lines have no time, their order is their place in the stream: an old line behind a new one is news.
+            // Lines without times are ordered by offset: an old line after a new one is a new event.
             value["uuid"].is_string() && value["timestamp"].is_string()
         });
         let is_new = seen.insert(line.clone());
@@ -367,7 +367,7 @@ fn without_repeats_of_lines_without_id_and_time(lines: Vec<Vec<u8>>) -> Vec<u8> 
         if is_new || (has_id && !is_over) {
             bytes.extend_from_slice(line);
         }
-        // What a stream says behind its last result is a run that has none yet, whatever it repeats.
+        // Lines after a stream's last result are a run without a result, even if they repeat earlier ones.
         is_over = results > 0 && counted == results;
     }
     bytes
@@ -378,7 +378,7 @@ fn is_result(line: &[u8]) -> bool {
 }
 
 fn payload_options() -> FoldOptions {
-    FoldOptions { keep: Keep::Payloads, ..options(false) }
+    FoldOptions { keep: FactDetail::Payloads, ..options(false) }
 }
 
 fn with_payloads(parts: &[Part]) -> Fold {
@@ -396,7 +396,7 @@ fn without_positions(tree: &Tree, like: &Tree) -> Tree {
     tree
 }
 
-/// The text of each payload, read where the tree says that it stands.
+/// The text of each payload, read at the position given by the tree.
 fn payloads(tree: &Tree, parts: &[Part]) -> Vec<(String, Option<Value>, Option<Value>)> {
     let read = |payload: Option<&Payload>| -> Option<Value> {
         let text = match payload? {
@@ -465,7 +465,7 @@ fn single_transcript() -> impl Strategy<Value = (String, Part, Vec<(Millis, usiz
         let cuts =
             lines.iter().enumerate().skip(first.unwrap_or_default()).filter_map(|(number, (time, _))| {
                 let time = (*time)?;
-                // A line without a time is of the time before it.
+                // A line without a time has that of the line before it.
                 let timeless = lines[number + 1..].iter().take_while(|(time, _)| time.is_none()).count();
                 let (_, end) = lines[number + timeless];
                 let before = lines[..number].iter().filter_map(|(time, _)| *time).all(|other| other <= time);

@@ -1,5 +1,4 @@
-//! When something was received counts only where nothing better tells a time: a slow or early receiver moves nothing that
-//! the transcript knows.
+//! The receive time counts only where no source has a time: a late or early receiver changes no time in the transcript.
 
 use subscope_fold::Fold;
 use subscope_model::{Millis, Tree};
@@ -10,7 +9,7 @@ use subscope_testkit::{
 
 const HOUR_MS: Millis = 3_600_000;
 
-/// Folds sources, of which those in `received` came when they say.
+/// Folds sources with their receive times.
 fn fold(parts: &[(Part, Option<Millis>)]) -> Tree {
     let mut fold = Fold::new(options(false));
     for (part, received) in parts {

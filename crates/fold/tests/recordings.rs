@@ -1,4 +1,4 @@
-//! Every recording against its truth: from the transcript alone, and from all three sources in every order.
+//! Compares every recording with its truth: from the transcript alone, and from all three sources in every order.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use subscope_fold::{Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec};
 use subscope_model::{PriceTable, Tree};
 
 /// Long after every recording.
@@ -63,18 +63,18 @@ fn files(recording: &Path, part: Part) -> Vec<PathBuf> {
         }
         Part::Hooks => files.push(recording.join("hooks.jsonl")),
     }
-    // A person's terminal prints no stream.
+    // An interactive session prints no stream.
     assert_eq!(files.is_empty(), part == Part::Stream && is_interactive(recording), "{recording:?} {part:?}");
     files
 }
 
 fn fold(recording: &Path, parts: &[Part]) -> Tree {
-    let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
+    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
     for part in parts {
         for path in files(recording, *part) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let agent = name.strip_prefix("agent-").map(|rest| rest.split('.').next().unwrap().to_owned());
-            // A note that `/clear` copied is of no transcript: its folder says which session it is in.
+            // A meta file copied by `/clear` has no transcript: its folder names its session.
             let below = path.parent().filter(|folder| folder.ends_with("subagents")).and_then(Path::parent);
             let spec = SourceSpec {
                 session: below.map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()),
@@ -227,7 +227,7 @@ fn all_sources_in_every_order_give_one_tree() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Compares a tree of one source with the truth: it may say less, never something else.
+/// Compares a tree of one source with the truth: it may lack facts, but not contradict it.
 fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut Vec<String>) {
     let agents = truth["agents"].as_array().unwrap();
     let owner_of = |tool: &str| {
@@ -239,7 +239,7 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
         let by_call = row.spawned_by.as_ref().and_then(|call| {
             agents.iter().find(|expected| expected["spawned_by"].as_str() == Some(call.as_str()))
         });
-        // The hooks of 1.0.x name neither agent nor call: such an agent is known by what it was asked.
+        // The hooks of 1.0.x name neither agent nor call: find the agent by its prompt.
         let by_words = || {
             let words = row.description.as_deref().filter(|_| row.id.starts_with("agent-"))?;
             agents.iter().find(|expected| expected["description"] == words)
@@ -251,7 +251,7 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
         let found = serde_json::to_value(row).unwrap();
         let optional = expected["optional"] == true;
         for field in ["spawned_by", "parent_id", "type", "description", "model"] {
-            // A version names the model of an agent in its own file only; a stream may know the alias that was asked for.
+            // Some versions name an agent's model in its own file only; a stream may have the requested alias.
             if optional || found[field].is_null() || (field == "model" && row.messages == 0) {
                 continue;
             }
@@ -268,7 +268,7 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
                 row.id, found["depth"], expected["depth"]
             ));
         }
-        // Where a process is killed, its hooks end with the session and tell no ending of anybody.
+        // Hooks of a killed process end with the session and report no end of any agent.
         let may_be_lost = part == Part::Hooks && row.evidence.as_deref() == Some("the session ended");
         if !expected["status"].as_array().unwrap().contains(&found["status"]) && !may_be_lost {
             wrong.push(format!(
@@ -293,7 +293,7 @@ fn compare_part(what: &str, tree: &Tree, truth: &Value, part: Part, wrong: &mut 
             if !own["status"].as_array().unwrap().contains(&status) && status != "open" {
                 wrong.push(format!("{what}: call {id} {status} instead of {}", own["status"]));
             }
-            // The results of a call that an interrupt cut off is on disk only.
+            // The result of a call that was interrupted is in the transcript only.
             let was_cut = expected["status"] == serde_json::json!(["stopped"]);
             if status == "open"
                 && part == Part::Stream

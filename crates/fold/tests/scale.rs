@@ -1,4 +1,4 @@
-//! Sessions of unusual size and depth: right in every number, and without recursion that could run out of stack.
+//! Sessions of unusual size and depth: all numbers are right, and no recursion overflows the stack.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::{collections::HashMap, thread};
 
 use serde_json::Value;
 use subscope_export::{Shape, execution, trace, write_execution, write_feed, write_trace};
-use subscope_fold::Events;
+use subscope_fold::FeedBuilder;
 use subscope_model::{PriceTable, Tree};
 use subscope_render::{Detail, Style, TreeOptions, render_tree};
 use subscope_testkit::{
@@ -14,10 +14,10 @@ use subscope_testkit::{
     folding::{LATER, Telling, fold, now, only_session, options, parts_of_memory, tree_at},
 };
 
-/// A stack on which anything that recurses by agent or by depth would run out.
+/// Stack size at which recursion by agent or depth would overflow.
 const SMALL_STACK_BYTES: usize = 512 << 10;
 
-/// Plays a session, folds it, draws it and exports it on a small stack; returns what was made and the tree.
+/// Plays a session, folds it, draws it and exports it on a small stack; returns the generated session and the tree.
 fn whole_path(session: Options, tellings: &'static [Telling]) -> (Made, Tree) {
     let work = move || {
         let (made, memory) = corpus::in_memory(&session);
@@ -26,7 +26,7 @@ fn whole_path(session: Options, tellings: &'static [Telling]) -> (Made, Tree) {
         draw(&tree, made.agents.len());
         let session = only_session(&fold);
         let prices = PriceTable::default();
-        let events = Events::all(&mut fold, &session, &now(LATER, &prices));
+        let events = FeedBuilder::all(&mut fold, &session, &now(LATER, &prices));
         write_out(&tree, &events, &made);
         drop(fold);
         (made, tree)
@@ -117,7 +117,7 @@ fn check(made: &Made, tree: &Tree) {
     assert_eq!(root.usage, Some(made.usage()));
 }
 
-/// Pre-order, siblings by start; a subtree's numbers are the sum over the rows that stand below.
+/// Checks pre-order, siblings by start, and that a subtree's numbers are the sums of its rows.
 fn check_order(tree: &Tree, rows: &HashMap<&str, usize>) {
     for (at, row) in tree.agents.iter().enumerate().skip(1) {
         let parent = rows[row.parent_id.as_deref().unwrap()];

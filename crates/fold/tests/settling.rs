@@ -1,7 +1,7 @@
-//! Live, the files of several agents come in no order: what an agent's start and end tell has to be whole, and
-//! what is missing is missed as little as can be.
+//! Live files of several agents grow in no fixed order: start and end events must be complete, and a missing file must not
+//! delay them for long.
 
-use subscope_fold::{Events, Fold, Now};
+use subscope_fold::{FeedBuilder, Fold, Now};
 use subscope_model::{Agent, Event, EventKind, PriceTable};
 use subscope_testkit::{
     fixtures::recording,
@@ -17,8 +17,8 @@ fn halves() -> (Vec<Part>, Vec<Part>) {
     parts.into_iter().partition(|part| part.spec.agent.is_none() || part.spec.label.ends_with(".meta.json"))
 }
 
-/// Feeds parts and tells what is new at a moment while the sources still grow.
-fn advance(fold: &mut Fold, events: &mut Events, parts: &[Part], at: i64) -> Vec<Event> {
+/// Pushes parts and returns the new events at a time while the sources grow.
+fn advance(fold: &mut Fold, events: &mut FeedBuilder, parts: &[Part], at: i64) -> Vec<Event> {
     for part in parts {
         let source = fold.open(part.spec.clone());
         fold.push(source, &part.bytes);
@@ -31,7 +31,7 @@ fn advance(fold: &mut Fold, events: &mut Events, parts: &[Part], at: i64) -> Vec
 #[test]
 fn ends_that_come_before_the_agents_own_lines_wait_for_them() {
     let (early, late) = halves();
-    let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
     let first = advance(&mut fold, &mut events, &early, LATER);
     let ends = |events: &[Event]| {
         events.iter().filter(|event| event.kind == EventKind::SubagentStop).cloned().collect::<Vec<_>>()
@@ -58,7 +58,7 @@ fn ends_that_come_before_the_agents_own_lines_wait_for_them() {
 #[test]
 fn an_end_whose_agent_writes_nothing_is_told_when_it_has_waited() {
     let (early, _) = halves();
-    let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
     advance(&mut fold, &mut events, &early, LATER);
     let due = events.next_due(&only_session(&fold)).unwrap();
     let told = advance(&mut fold, &mut events, &[], due);
@@ -70,7 +70,7 @@ fn a_start_has_the_time_of_the_agents_first_line() {
     let (early, late) = halves();
     let (metas, main): (Vec<Part>, Vec<Part>) =
         early.into_iter().partition(|part| part.spec.label.ends_with(".meta.json"));
-    let (mut fold, mut events) = (Fold::new(options(true)), Events::new());
+    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
     // The main transcript's first lines name the session; its calls are not yet written.
     let first_lines = |part: &Part| Part { bytes: part.lines()[..3].concat(), spec: part.spec.clone() };
     let begun: Vec<Part> = main.iter().map(first_lines).chain(metas).collect();

@@ -1,5 +1,5 @@
-//! Agents that a person stopped: what is recorded of it outranks the harness's own word, and an order that was never
-//! carried out leaves nothing behind.
+//! Agents stopped by the user: our own record outranks the harness's report, and an order that was never delivered has no
+//! effect.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use subscope_testkit::{
     lines::{Line, SESSION, hook, launch_result, spawn_input, task_notification, transcript},
 };
 
-/// An order at so many milliseconds.
+/// A stop order, with its time after the start.
 fn order(step: StopStep, after_ms: i64, agent: &str, call: Option<&str>, is_refused: bool) -> String {
     let order = StopOrder {
         schema: StopOrder::SCHEMA.into(),
@@ -34,7 +34,7 @@ fn orders(lines: &[String]) -> Part {
     Part::new("stop-orders.jsonl", lines.concat())
 }
 
-/// The main thread: it starts one agent in the background at 100 ms, and goes on with `more`.
+/// The main thread: it starts one background agent at 100 ms, then `more`.
 fn main(more: impl IntoIterator<Item = Line>) -> Part {
     let start =
         transcript::tool_use("Agent", "spawn-1").input(spawn_input("Explore", "Look", "Look.")).after_ms(100);
@@ -43,7 +43,7 @@ fn main(more: impl IntoIterator<Item = Line>) -> Part {
     Part::of("main.jsonl", [transcript::user("Go."), start, launched].into_iter().chain(more))
 }
 
-/// The agent: it calls a tool at 200 ms, and goes on with `more`.
+/// The agent: it calls a tool at 200 ms, then `more`.
 fn agent(more: impl IntoIterator<Item = Line>) -> Part {
     let own = |line: Line| line.agent("a1");
     let call = transcript::tool_use("Read", "read-1").after_ms(200);
@@ -55,12 +55,12 @@ fn ended(after_ms: i64) -> Line {
     transcript::user(&task_notification("a1", "spawn-1", "completed")).after_ms(after_ms)
 }
 
-/// The agent's row as text: status, marks and calls.
+/// The agent's row as text: status, flags and calls.
 fn row(tree: &Tree) -> String {
     sketch(tree).lines().nth(1).unwrap().trim().to_owned()
 }
 
-/// The same, from the sources in every turn, repeated, and read by a fold each, while the agent may still be at work.
+/// The same from the sources in every order, repeated, and read by one fold each, while the agent may be at work.
 fn soon(parts: &[Part]) -> String {
     let at = |fold: &Fold| row(&tree_at(fold, START + 5_000));
     let expected = at(&fold(parts, options(false)));
@@ -83,10 +83,10 @@ fn soon(parts: &[Part]) -> String {
 fn agent_is_stopping_from_the_order_until_it_has_ended() {
     let wanted = orders(&[asked(300, "a1")]);
     assert_eq!(soon(&[main([]), agent([]), wanted.clone()]), "a1 Explore running [stopping]: Read ok");
-    // It ends by itself: the order is void, and the harness is believed.
+    // It ends by itself: the order has no effect, the harness's report counts.
     let done = transcript::assistant("Done.").stop("end_turn").after_ms(400);
     assert_eq!(soon(&[main([ended(410)]), agent([done]), wanted.clone()]), "a1 Explore completed: Read ok");
-    // What is ordered of nobody makes nobody.
+    // An order for an unknown agent adds none.
     let stranger = orders(&[asked(300, "a2")]);
     assert_eq!(sketch(&tree(&[main([]), agent([]), stranger])).lines().count(), 2);
 }
@@ -101,7 +101,7 @@ fn agent_that_was_told_is_stopped_whatever_the_harness_says() {
     let told = orders(&[asked(300, "a1"), order(StopStep::Given, 510, "a1", Some("bash-1"), true)]);
     let stopped = "a1 Explore stopped: Read ok, Bash denied";
     assert_eq!(soon(&[main([ended(530)]), agent([call.clone(), refused]), told.clone()]), stopped);
-    // Before anything else tells of it, the call that was refused is over all the same.
+    // The refused call is over, even if no other source reports it.
     assert_eq!(soon(&[main([]), agent([call]), told]), stopped);
 }
 
@@ -195,7 +195,7 @@ fn feed_tells_order_answer_and_stop() {
         })
         .collect();
     let notice = EventKind::Notification;
-    // In order of time: it ended with its own last line, to which the answer came.
+    // In order of time: it ended with its own last line, which the answer followed.
     let expected =
         [(notice, "asked to stop"), (EventKind::SubagentStop, "stopped"), (notice, "told to stop")];
     assert_eq!(said, expected);
@@ -246,7 +246,7 @@ fn stopped_recordings_are_right_with_their_orders_and_say_what_the_harness_said_
                 }
             }
         }
-        // What hooks alone tell of the end of the one that was stopped is nothing at all.
+        // Hooks alone report no end of the stopped agent.
         let row = |tree: &Tree| tree.agents.iter().find(|row| *row.id == *stopped[0]).cloned().unwrap();
         assert_eq!(row(&with_orders(&recording, &[Telling::Hooks])).status.as_str(), "stopped", "{what}");
     }

@@ -1,13 +1,13 @@
-//! What time alone changes: stalls, inferred permission questions, `lost`; and that the deadlines name these moments.
+//! Changes by time alone: stalls, inferred permission questions, `lost`; and that deadlines predict them.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
-use subscope_fold::{Fold, FoldOptions, Keep, Limits, Now, SourceSpec, next_deadline};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec, next_deadline};
 use subscope_model::{Agent, AgentStatus, Flag, LivenessKind, Millis, PriceTable, Tree};
 use subscope_testkit::lines::{Line, jsonl, transcript};
 
-/// A session whose last line is `lines`' last.
+/// A fold of one session's lines.
 fn fold(lines: Vec<Line>) -> Fold {
-    let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
+    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
     let source = fold.open(SourceSpec { label: "t.jsonl".into(), ..SourceSpec::default() });
     fold.push(source, jsonl(lines).as_bytes());
     fold.flush(source);
@@ -27,7 +27,7 @@ fn root(tree: &Tree) -> &Agent {
     &tree.agents[0]
 }
 
-/// Walks from deadline to deadline and tells what the root looked like at each.
+/// Walks from deadline to deadline and returns the root's state at each.
 fn walk(fold: &Fold, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind>, bool, bool)> {
     let mut seen = Vec::new();
     let mut now = from;
@@ -49,7 +49,7 @@ fn walk(fold: &Fold, from: Millis) -> Vec<(i64, AgentStatus, Option<LivenessKind
         }
         match deadline {
             Some(next) => {
-                // Nothing changes before the moment that is named.
+                // Nothing changes before the deadline.
                 let (before, _) = at(fold, next - 1);
                 assert_eq!(
                     (root(&before).status, root(&before).flags.clone()),

@@ -31,7 +31,7 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits};
+use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits};
 use subscope_model::{AgentId, Millis, PriceTable, SessionId, SourceId, Update};
 use subscope_store::Store;
 
@@ -192,7 +192,7 @@ struct EventLoop {
     /// Whether the driver wakes the hub, so that only the inbox is waited for.
     is_woken: bool,
     fold: Fold,
-    events: Events,
+    events: FeedBuilder,
     subscribers: Vec<Subscriber>,
     rows: RowCache,
     evictor: Evictor,
@@ -248,7 +248,7 @@ struct EventLoop {
 }
 
 fn new_fold() -> Fold {
-    Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: true })
+    Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: true })
 }
 
 impl EventLoop {
@@ -270,7 +270,7 @@ impl EventLoop {
             waker,
             is_woken: false,
             fold: new_fold(),
-            events: Events::new(),
+            events: FeedBuilder::new(),
             subscribers: Vec::new(),
             rows: RowCache::default(),
             evictor: Evictor::default(),

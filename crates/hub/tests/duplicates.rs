@@ -14,7 +14,7 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{FoldOptions, Keep, Limits};
+use subscope_fold::{FactDetail, FoldOptions, Limits};
 use subscope_hub::{
     BatchRead, FileTailDriver, History, Hub, HubOptions, ListQuery, Memory, Store, clock,
     index::{IndexOptions, index},
@@ -336,7 +336,7 @@ fn files_as_they_stand_count_each_response_once() {
         let place = Place::new(recording);
         place.sessions().iter().for_each(|session| place.adopt(session));
         let expanded = BatchRead::expand(&[place.folder.path().join("projects")]).unwrap();
-        let options = FoldOptions { keep: Keep::Rows, cutoff: None, events: false };
+        let options = FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false };
         let cold = BatchRead::read(expanded, options, None);
         let prices = PriceTable::default();
         let trees: Vec<Tree> = cold

@@ -14,7 +14,7 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{FoldOptions, Keep, Limits, Now};
+use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
 use subscope_hub::{
     BatchRead, Figures, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest,
     index::{IndexOptions, index},
@@ -133,7 +133,7 @@ fn cold(folder: &Path, at: Millis) -> Tree {
 fn cold_with(folder: &Path, at: Millis, received: &[subscope_hub::ReceivedInput]) -> Tree {
     let mut cold = BatchRead::read(
         BatchRead::expand(&[folder.join("projects")]).unwrap(),
-        FoldOptions { keep: Keep::Rows, cutoff: None, events: false },
+        FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false },
         None,
     );
     cold.receive(received);

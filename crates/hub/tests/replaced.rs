@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{FoldOptions, Keep, Limits, Now};
+use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
 use subscope_hub::{BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest};
 use subscope_model::{Agent, Feed, FeedItem, PriceTable, SessionId, Text, Tree, Update, parse_rfc3339};
 use subscope_store::{Access, Sqlite};
@@ -115,7 +115,7 @@ fn tree(hub: &HubHandle, session: &SessionId) -> Option<Tree> {
 }
 
 fn cold(project: &Path) -> Tree {
-    let options = FoldOptions { keep: Keep::Rows, cutoff: None, events: false };
+    let options = FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false };
     let cold = BatchRead::read(BatchRead::expand(&[project.to_owned()]).unwrap(), options, None);
     let (prices, limits) = (PriceTable::default(), Limits::default());
     let now = Now { at: clock::now_ms(), has_ended: false, is_growing: true, prices: &prices, limits };

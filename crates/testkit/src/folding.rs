@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
+use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits, Now, SourceSpec};
 use subscope_model::{Event, Flag, PriceTable, SessionId, ToolStatus, Tree};
 
 use crate::{
@@ -145,7 +145,7 @@ fn empty(source: &Source) -> Part {
 
 /// How folds of tests are done: rows, with events where they are asked for.
 pub fn options(events: bool) -> FoldOptions {
-    FoldOptions { keep: Keep::Rows, cutoff: None, events }
+    FoldOptions { keep: FactDetail::Rows, cutoff: None, events }
 }
 
 /// Folds sources one after the other.
@@ -192,7 +192,7 @@ pub fn events(parts: &[Part]) -> Vec<Event> {
     let mut fold = fold(parts, options(true));
     let session = only_session(&fold);
     let prices = PriceTable::default();
-    Events::all(&mut fold, &session, &now(LATER, &prices))
+    FeedBuilder::all(&mut fold, &session, &now(LATER, &prices))
 }
 
 /// Returns a tree as text, one line an agent:

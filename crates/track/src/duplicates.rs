@@ -1,6 +1,7 @@
-//! What of a session is a copy: responses and calls that another session, which began first, holds as well. They count
-//! there. Here their rows stay away, as those of a fork's copied lines do, and an agent of which nothing else is known is
-//! shown with its mark and counted nowhere.
+//! Duplicates: responses and calls that also occur in a session that began earlier, and are counted there.
+//!
+//! Their tool calls have no rows in this session. An agent that has nothing but duplicates keeps its row, flagged as a copy,
+//! and is not counted.
 
 use std::sync::Arc;
 
@@ -9,102 +10,105 @@ use subscope_model::SessionKeys;
 
 use crate::{
     Tracker,
-    facts::{CallNo, Facts, ROOT, Ref, call_key},
-    identities::{Identities, No},
-    owners::Owners,
+    facts::{AgentRef, CallIndex, Facts, ROOT, call_key},
+    identities::{AgentIndex, Identities},
+    owners::Ownership,
 };
 
-/// What sessions that began first hold, by the names of [`SessionKeys::keys`].
+/// Keys of [`SessionKeys::keys`] that are owned by sessions that began earlier.
 pub type OwnedElsewhere = Arc<HashSet<u64>>;
 
-/// How much of a session's holdings was asked for: they only grow.
+/// Position in a session's keys up to which they were returned; keys are only appended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeysCursor {
     responses: usize,
     calls: usize,
 }
 
-/// How many responses of the root are heads. One would do; of two, one may be lost to damage.
-const HEADS: usize = 2;
+/// Number of root responses returned as first keys. One would do; with two, one may be lost to damage.
+const FIRST_KEYS: usize = 2;
 
 impl Tracker {
-    /// Returns what the session holds beyond what was told, and moves `told` on.
-    pub fn holdings(&self, told: &mut KeysCursor) -> SessionKeys {
+    /// Returns the session's keys after the cursor, and advances it.
+    pub fn session_keys(&self, cursor: &mut KeysCursor) -> SessionKeys {
         let facts = &self.facts;
-        let heads = facts.responses.iter().filter(|response| {
-            !response.synthetic && response.owners.iter().any(|(owner, _): &(Ref, _)| *owner == ROOT)
+        let from_root = facts.responses.iter().filter(|response| {
+            !response.synthetic && response.owners.iter().any(|(owner, _): &(AgentRef, _)| *owner == ROOT)
         });
-        let responses = facts.responses.iter().skip(told.responses).map(|response| response.key.0);
-        let calls = facts.calls.iter().skip(told.calls).filter(|call| !call.is_published());
+        let responses = facts.responses.iter().skip(cursor.responses).map(|response| response.key.0);
+        let calls = facts.calls.iter().skip(cursor.calls).filter(|call| !call.is_published());
         let calls = calls.filter_map(|call| call.id.as_deref()).map(call_key);
-        let holdings = SessionKeys {
+        let session_keys = SessionKeys {
             session: self.session().clone(),
             began_ms: facts.span.get().map(|(from, _)| from),
-            first_keys: heads.take(HEADS).map(|response| response.key.0).collect(),
+            first_keys: from_root.take(FIRST_KEYS).map(|response| response.key.0).collect(),
             keys: responses.chain(calls).collect(),
         };
-        *told = KeysCursor { responses: facts.responses.len(), calls: facts.calls.len() };
-        holdings
+        *cursor = KeysCursor { responses: facts.responses.len(), calls: facts.calls.len() };
+        session_keys
     }
 
-    /// Says what sessions that began first hold. It replaces what was said before.
-    pub fn set_owned_elsewhere(&mut self, elsewhere: OwnedElsewhere) {
-        self.elsewhere = elsewhere;
+    /// Replaces the set of keys that are owned by earlier sessions.
+    pub fn set_owned_elsewhere(&mut self, owned_elsewhere: OwnedElsewhere) {
+        self.owned_elsewhere = owned_elsewhere;
     }
 }
 
-/// The copies of a session.
-pub(crate) struct Copies<'f> {
+/// The duplicates of a session.
+pub(crate) struct Duplicates<'f> {
     facts: &'f Facts,
-    elsewhere: &'f HashSet<u64>,
-    /// Agents of which nothing but copies is known.
-    agents: HashSet<No>,
+    owned_elsewhere: &'f HashSet<u64>,
+    /// Agents that have nothing but duplicates.
+    agents: HashSet<AgentIndex>,
 }
 
-impl<'f> Copies<'f> {
-    /// Concludes what is a copy.
-    pub(crate) fn of(
+impl<'f> Duplicates<'f> {
+    /// Finds the duplicates.
+    pub(crate) fn find(
         facts: &'f Facts,
         identities: &Identities,
-        owners: &Owners,
-        elsewhere: &'f HashSet<u64>,
+        owners: &Ownership,
+        owned_elsewhere: &'f HashSet<u64>,
     ) -> Self {
-        let mut copies = Self { facts, elsewhere, agents: HashSet::new() };
-        if elsewhere.is_empty() {
-            return copies;
+        let mut duplicates = Self { facts, owned_elsewhere, agents: HashSet::new() };
+        if owned_elsewhere.is_empty() {
+            return duplicates;
         }
-        let mut has_own: HashSet<No> = HashSet::new();
+        let mut has_own: HashSet<AgentIndex> = HashSet::new();
         for (number, owner) in owners.responses.iter().enumerate() {
-            has_own.extend(owner.filter(|_| !copies.has_response(number)));
+            has_own.extend(owner.filter(|_| !duplicates.has_response(number)));
         }
         for (number, owner) in owners.calls.iter().enumerate() {
-            has_own.extend(owner.map(|(owner, _)| owner).filter(|_| !copies.has_call(number as CallNo)));
+            has_own
+                .extend(owner.map(|(owner, _)| owner).filter(|_| !duplicates.has_call(number as CallIndex)));
         }
         for (number, identity) in identities.all.iter().enumerate().skip(1) {
-            let is_started_there =
-                identity.origin.or(identity.batch).is_some_and(|call| copies.has_call(call));
-            if is_started_there && !has_own.contains(&number) {
-                copies.agents.insert(number);
+            let is_spawn_duplicate =
+                identity.origin.or(identity.batch).is_some_and(|call| duplicates.has_call(call));
+            if is_spawn_duplicate && !has_own.contains(&number) {
+                duplicates.agents.insert(number);
             }
         }
-        copies
+        duplicates
     }
 
-    /// Whether a response is a copy.
+    /// Returns whether a response is a duplicate.
     pub(crate) fn has_response(&self, number: usize) -> bool {
         let response = || self.facts.responses.get(number);
-        !self.elsewhere.is_empty() && response().is_some_and(|it| self.elsewhere.contains(&it.key.0))
+        !self.owned_elsewhere.is_empty()
+            && response().is_some_and(|it| self.owned_elsewhere.contains(&it.key.0))
     }
 
-    /// Whether a call is a copy.
-    pub(crate) fn has_call(&self, number: CallNo) -> bool {
+    /// Returns whether a call is a duplicate.
+    pub(crate) fn has_call(&self, number: CallIndex) -> bool {
         let call = || self.facts.calls.get(number as usize).filter(|call| !call.is_published());
         let id = || call().and_then(|call| call.id.as_deref());
-        !self.elsewhere.is_empty() && id().is_some_and(|id| self.elsewhere.contains(&call_key(id)))
+        !self.owned_elsewhere.is_empty()
+            && id().is_some_and(|id| self.owned_elsewhere.contains(&call_key(id)))
     }
 
-    /// Whether nothing but copies is known of an agent.
-    pub(crate) fn has_agent(&self, number: No) -> bool {
+    /// Returns whether an agent has nothing but duplicates.
+    pub(crate) fn has_agent(&self, number: AgentIndex) -> bool {
         self.agents.contains(&number)
     }
 }
@@ -115,11 +119,49 @@ mod tests {
     use crate::facts::response_key;
 
     #[test]
-    fn names_of_holdings_are_the_same_in_every_version() {
-        // Stores hold them: other numbers here need a migration that has every session read again.
+    fn session_keys_are_the_same_in_every_version() {
+        // Stores keep these hashes: other values here require every session to be read again.
         assert_eq!(
             (response_key("msg_01").0, call_key("toolu_01")),
             (2_987_771_677_961_639_996, 17_461_420_464_940_438_839)
         );
+    }
+
+    #[test]
+    fn keys_are_returned_once_and_without_those_of_published_calls() {
+        use subscope_model::{Fact, SourceKind};
+
+        use crate::test_session::{ROOT, TestSession, response, tool_call};
+
+        let mut session = TestSession::new();
+        session.add(SourceKind::Transcript, 5, ROOT, Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 6, ROOT, tool_call("c1", "Bash"));
+        session.add(SourceKind::Posted, 7, ROOT, tool_call("1", "Bash"));
+        let mut cursor = KeysCursor::default();
+        let keys = session.tracker.session_keys(&mut cursor);
+        assert_eq!((keys.began_ms, keys.keys), (Some(5), vec![response_key("m1").0, call_key("c1")]));
+        session.add(SourceKind::Transcript, 8, ROOT, tool_call("c2", "Bash"));
+        let keys = session.tracker.session_keys(&mut cursor);
+        assert_eq!((keys.keys, keys.first_keys), (vec![call_key("c2")], vec![response_key("m1").0]));
+    }
+
+    #[test]
+    fn duplicates_have_no_rows_and_an_agent_of_duplicates_is_not_counted() {
+        use subscope_model::{Fact, Flag, SourceKind};
+
+        use crate::test_session::{ROOT, TestSession, agent, response, spawn_call, spawned, tool_call};
+
+        let mut session = TestSession::new();
+        session.add(SourceKind::Transcript, 5, ROOT, spawn_call("c1", r#""x""#));
+        session.add(SourceKind::Transcript, 6, ROOT, tool_call("c2", "Bash"));
+        session.add(SourceKind::Transcript, 7, agent("a1"), Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 7, agent("a1"), spawned("a1", "c1"));
+        assert_eq!((session.tree(10).summary.agents, session.tree(10).summary.tool_calls), (1, 2));
+        let owned: HashSet<u64> = [call_key("c1"), response_key("m1").0].into_iter().collect();
+        session.tracker.set_owned_elsewhere(owned.into());
+        let tree = session.tree(10);
+        assert_eq!((tree.summary.agents, tree.summary.tool_calls), (0, 1));
+        assert!(tree.agents[1].has(Flag::Copied));
+        assert_eq!(tree.agents[1].usage, None);
     }
 }

@@ -1,29 +1,29 @@
-//! Tokens and cost: each API response once, by the source with final numbers, at its own model's price.
+//! Token usage and cost per agent: each API response counted once, at its own model's price.
 
 use subscope_model::{MicroUsd, Millis, PriceTable, Text, Usage};
 
 use crate::{
-    duplicates::Copies,
-    facts::{Facts, Key},
+    duplicates::Duplicates,
+    facts::{AgentKey, Facts},
     identities::Identities,
-    owners::Owners,
+    owners::Ownership,
 };
 
-/// An agent's own figures.
+/// Usage and cost of one agent, without its subagents.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
-    /// Distinct API responses.
+pub(crate) struct AgentFigures {
+    /// Number of distinct API responses.
     pub(crate) messages: u32,
     pub(crate) usage: Option<Usage>,
-    /// What is known of the cost, in picodollars.
+    /// Sum of the known costs, in picodollars.
     pub(crate) pico_usd: u128,
-    /// Whether a part of the cost is not known.
+    /// Whether a response with usage has no known price.
     pub(crate) has_unknown_price: bool,
     pub(crate) model: Option<(Millis, Text)>,
 }
 
-impl Figures {
-    /// The cost, where it is known whole.
+impl AgentFigures {
+    /// Returns the cost, if all of it is known.
     pub(crate) fn cost(&self) -> Option<MicroUsd> {
         (self.usage.is_some() && !self.has_unknown_price).then(|| PriceTable::micro_usd(self.pico_usd))
     }
@@ -39,7 +39,7 @@ impl Figures {
         self.has_unknown_price |= other.has_unknown_price;
     }
 
-    /// The cost as far as it is known, and whether that is a lower bound.
+    /// Returns the known cost, and whether it is a lower bound.
     pub(crate) fn known_cost(&self) -> (Option<MicroUsd>, bool) {
         let is_floor = self.has_unknown_price || self.usage.is_some_and(|usage| usage.floor);
         let known = (self.pico_usd > 0 || !self.has_unknown_price) && self.usage.is_some();
@@ -47,24 +47,24 @@ impl Figures {
     }
 }
 
-/// A response is a placeholder when no line of it has a reason for its end and it is this many times shorter in tokens
-/// than its content is in characters (design, section 3; measured on fixtures 1.0.128, 2.0.76 and 2.1.50).
+/// A response is a placeholder, its usage a lower bound, if no line of it has a stop reason and its output tokens times this
+/// factor are fewer than its characters (design, section 3; measured on fixtures 1.0.128, 2.0.76 and 2.1.50).
 const PLACEHOLDER_FACTOR: u64 = 16;
 
-/// Returns each agent's own figures.
-pub(crate) fn figures(
+/// Derives each agent's own usage and cost.
+pub(crate) fn derive_figures(
     facts: &Facts,
     identities: &Identities,
-    owners: &Owners,
-    copies: &Copies<'_>,
+    owners: &Ownership,
+    duplicates: &Duplicates<'_>,
     prices: &PriceTable,
-) -> Vec<Figures> {
-    let mut all = vec![Figures::default(); identities.all.len()];
-    for (place, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
+) -> Vec<AgentFigures> {
+    let mut all = vec![AgentFigures::default(); identities.all.len()];
+    for (index, (response, owner)) in facts.responses.iter().zip(&owners.responses).enumerate() {
         let Some((number, own)) = owner.and_then(|owner| all.get_mut(owner).map(|own| (owner, own))) else {
             continue;
         };
-        if response.synthetic || copies.has_response(place) {
+        if response.synthetic || duplicates.has_response(index) {
             continue;
         }
         own.messages += 1;
@@ -94,22 +94,107 @@ pub(crate) fn figures(
     all
 }
 
-/// Agents whose lines stand in one file with the root's (1.0.x) share its doubt: a writer that left one placeholder
-/// there may have left others that are too short to be told (as the recordings' own truth has it, fixture
-/// `1.0.128/a-single`).
-fn share_floors(facts: &Facts, identities: &Identities, all: &mut [Figures]) {
-    let is_chain =
-        |name: &u32| facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, Key::Chain));
-    let together: Vec<usize> = (0..identities.all.len())
+/// Marks the usage of the root and of all agents in the root's file (1.0.x) as a lower bound if that of one of them is: a
+/// writer that left one placeholder may have left others too short to detect (measured on fixture `1.0.128/a-single`).
+fn share_floors(facts: &Facts, identities: &Identities, all: &mut [AgentFigures]) {
+    let is_chain = |name: &u32| {
+        facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, AgentKey::Chain))
+    };
+    let same_file: Vec<usize> = (0..identities.all.len())
         .filter(|number| *number == 0 || identities.all[*number].refs.iter().any(is_chain))
         .collect();
     let has_floor =
         |number: &usize| all.get(*number).and_then(|own| own.usage).is_some_and(|usage| usage.floor);
-    if together.len() > 1 && together.iter().any(has_floor) {
-        for number in together {
+    if same_file.len() > 1 && same_file.iter().any(has_floor) {
+        for number in same_file {
             if let Some(usage) = all.get_mut(number).and_then(|own| own.usage.as_mut()) {
                 usage.floor = true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Agent, Claim, Fact, ModelPrice, Response, SourceKind};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, response};
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+    fn root(session: &TestSession) -> Agent {
+        session.tree(1_000).agents.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn response_counts_once_with_the_usage_of_its_final_line() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, Fact::Response(response("m1", 9)));
+        session.add(
+            TRANSCRIPT,
+            2,
+            ROOT,
+            Fact::Response(Response { has_stop_reason: true, ..response("m1", 5) }),
+        );
+        session.add(TRANSCRIPT, 3, ROOT, Fact::Response(response("m1", 7)));
+        session.add(TRANSCRIPT, 4, ROOT, Fact::Response(Response { synthetic: true, ..response("m2", 100) }));
+        let row = root(&session);
+        assert_eq!((row.messages, row.usage), (1, Some(Usage::new(0, 5, 0, 0))));
+    }
+
+    #[test]
+    fn usage_of_a_placeholder_is_a_lower_bound() {
+        for (characters, floor) in [(32, false), (33, true)] {
+            let mut session = TestSession::new();
+            let line = Response { content: (1, characters), ..response("m1", 2) };
+            session.add(TRANSCRIPT, 1, ROOT, Fact::Response(line));
+            assert_eq!(root(&session).usage.unwrap().floor, floor, "{characters}");
+        }
+    }
+
+    #[test]
+    fn placeholder_makes_all_agents_of_the_roots_file_a_lower_bound() {
+        let mut session = TestSession::new();
+        session.add(
+            TRANSCRIPT,
+            1,
+            ROOT,
+            Fact::Response(Response { content: (1, 1_000), ..response("m1", 2) }),
+        );
+        let chain = Claim::Chain { line: "l1", parent: None };
+        session.add(TRANSCRIPT, 2, chain, Fact::Response(response("m2", 2)));
+        session.add(TRANSCRIPT, 3, crate::test_session::agent("a1"), Fact::Response(response("m3", 2)));
+        let floors =
+            session.tree(10).agents.into_iter().map(|row| (row.id.to_string(), row.usage.unwrap().floor));
+        let floors: std::collections::BTreeMap<String, bool> = floors.collect();
+        assert_eq!(
+            floors,
+            [("a1", false), ("agent-1", true), ("root", true)].map(|(id, floor)| (id.into(), floor)).into()
+        );
+    }
+
+    #[test]
+    fn cost_needs_all_prices_and_known_cost_is_a_lower_bound_without() {
+        let price = ModelPrice { output: 1_000_000, ..ModelPrice::default() };
+        let prices = PriceTable { models: [("m".to_owned(), price)].into(), ..PriceTable::default() };
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, Fact::Response(response("m1", 3)));
+        let derive = |session: &TestSession| {
+            let (identities, owners) = (session.identities(false), session.owners());
+            let none = hashbrown::HashSet::new();
+            let duplicates = Duplicates::find(session.facts(), &identities, &owners, &none);
+            derive_figures(session.facts(), &identities, &owners, &duplicates, &prices).remove(0)
+        };
+        let own = derive(&session);
+        assert_eq!((own.cost(), own.known_cost()), (Some(3), (Some(3), false)));
+        session.add(
+            TRANSCRIPT,
+            2,
+            ROOT,
+            Fact::Response(Response { model: Some("other"), ..response("m2", 3) }),
+        );
+        let own = derive(&session);
+        assert_eq!((own.cost(), own.known_cost()), (None, (Some(3), true)));
     }
 }

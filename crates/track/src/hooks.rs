@@ -1,69 +1,69 @@
-//! Whose call it was on a wire that does not say: a replay of the hook log in its order.
+//! Replays hook logs to derive owners of calls whose hooks name no agent, turns of the root and open permission questions.
 //!
-//! Up to 2.1.50 tool hooks name no agent. What can still be said (design, "Identity where the wire gives little"): a
-//! spawn call is the root's; the root is `sole` while nothing of a subagent is open; a subagent is `sole` while it is
-//! certainly the only one at work. Everything else is the LIFO guess `stack`, which is wrong for most calls of parallel
-//! agents and marked so, or `unknown`.
+//! Up to 2.1.50 tool hooks name no agent. Owners are derived so (design, "Identity where the wire gives little"): a spawn
+//! call is the root's; basis `sole`: the root while nothing of a subagent is open, or a subagent while it is certainly the
+//! only one at work; else the agent that started last (basis `stack`, a guess that is wrong for most calls of parallel
+//! agents), or `unknown`.
 
 use hashbrown::{HashMap, HashSet};
 use subscope_model::{AgentStatus, Basis, Millis, Text, ToolClass};
 
 use crate::{
-    facts::{CallNo, Facts, HookStep, HookWhat, Key, Ref, value},
-    identities::{Identities, No},
+    facts::{AgentKey, AgentRef, CallIndex, Facts, HookStep, HookStepKind, best_value},
+    identities::{AgentIndex, Identities},
 };
 
-/// What the hook logs alone say.
+/// Result of replaying the hook logs.
 #[derive(Debug, Default)]
 pub(crate) struct HookLog {
-    /// Who made a call that its payload ascribes to nobody.
-    pub(crate) owners: HashMap<CallNo, (No, Basis)>,
+    /// Owners of calls whose payload names no agent.
+    pub(crate) owners: HashMap<CallIndex, (AgentIndex, Basis)>,
     /// Agents whose last hook is a stop.
     pub(crate) stopped: HashSet<Text>,
-    /// Whether the root's last turn is over, and how.
+    /// Status at the end of the root's last turn; `None` before the first turn and while one runs.
     pub(crate) turn: Option<AgentStatus>,
-    /// Whether the root was at work in any turn.
+    /// Whether the root has had a turn.
     pub(crate) has_turn: bool,
     /// Whether a turn of the root has begun since a process opened the session, and has not ended.
     pub(crate) is_in_turn: bool,
     /// Whether a process opened the session and has not left it.
     pub(crate) is_open: bool,
-    /// When a process opened it last.
+    /// When a process last opened the session.
     pub(crate) opened_at: Option<Millis>,
-    /// Whether the process left the session and none came back.
+    /// Whether the process left the session and none has opened it since.
     pub(crate) has_left: bool,
-    /// Questions for permission that no hook has answered.
-    pub(crate) asked: Vec<Asked>,
-    /// Prompts of the user.
+    /// Permission questions that no hook has answered.
+    pub(crate) questions: Vec<PermissionQuestion>,
+    /// Number of user prompts.
     pub(crate) prompts: u32,
 }
 
-/// A question for permission.
+/// A permission question: the harness asks the user to allow a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    /// Whose call it is about, where the payload says so.
-    pub(crate) agent: Option<No>,
+pub(crate) struct PermissionQuestion {
+    /// Agent whose call it is about, if the payload names it.
+    pub(crate) agent: Option<AgentIndex>,
     pub(crate) tool: Text,
     pub(crate) digest: u64,
     pub(crate) time: Option<Millis>,
 }
 
-/// The state of one replay.
+/// State of a replay.
 #[derive(Default)]
-struct Replay {
-    /// Started and not stopped, oldest first.
+struct HookReplay {
+    /// Agents started and not stopped, oldest first.
     stack: Vec<Text>,
-    /// Spawn calls without an end.
-    open_spawns: HashSet<CallNo>,
-    /// Other open calls, with whom they were ascribed to.
-    open_calls: HashMap<CallNo, Option<No>>,
-    /// How many agents were launched into the background and have not ended.
+    /// Open spawn calls.
+    open_spawns: HashSet<CallIndex>,
+    /// Other open calls with their owner; `None` if it is only guessed.
+    open_calls: HashMap<CallIndex, Option<AgentIndex>>,
+    /// Background agents that have not ended.
     background: Vec<Text>,
-    /// Launches whose agent has not started yet.
+    /// Number of background launches whose agent has not started yet.
     launched: usize,
-    /// Spawn calls whose agent has not started yet.
+    /// Number of spawn calls whose agent has not started yet.
     unstarted: usize,
-    asked: Vec<Asked>,
+    questions: Vec<PermissionQuestion>,
 }
 
 impl HookLog {
@@ -77,26 +77,26 @@ impl HookLog {
 }
 
 /// Replays all hook logs of the session.
-pub(crate) fn replay(facts: &Facts, identities: &Identities) -> HookLog {
+pub(crate) fn replay_hooks(facts: &Facts, identities: &Identities) -> HookLog {
     let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
     steps.sort_by_key(|step| (step.source, step.offset));
     let mut log = HookLog::default();
-    let mut replay = Replay::default();
+    let mut replay = HookReplay::default();
     for step in steps {
-        replay.take(facts, identities, &step.what, &mut log);
+        replay.apply(facts, identities, &step.kind, &mut log);
     }
-    log.asked = replay.asked;
+    log.questions = replay.questions;
     log
 }
 
-impl Replay {
-    fn take(&mut self, facts: &Facts, identities: &Identities, what: &HookWhat, log: &mut HookLog) {
-        match what {
-            HookWhat::Prompt { is_user } => {
+impl HookReplay {
+    fn apply(&mut self, facts: &Facts, identities: &Identities, step: &HookStepKind, log: &mut HookLog) {
+        match step {
+            HookStepKind::Prompt { is_user } => {
                 log.begin_turn();
                 log.prompts += u32::from(*is_user);
             }
-            HookWhat::Start { agent } => {
+            HookStepKind::Start { agent } => {
                 log.stopped.remove(agent);
                 self.unstarted = self.unstarted.saturating_sub(1);
                 if self.launched > 0 {
@@ -105,73 +105,78 @@ impl Replay {
                 }
                 self.stack.push(agent.clone());
             }
-            HookWhat::Stop { agent } => {
+            HookStepKind::Stop { agent } => {
                 log.stopped.insert(agent.clone());
                 remove_last(&mut self.stack, agent);
                 remove_last(&mut self.background, agent);
                 let gone = identities.by_id(facts, agent);
-                self.asked.retain(|asked| gone.is_none() || asked.agent != gone);
+                self.questions.retain(|question| gone.is_none() || question.agent != gone);
             }
-            HookWhat::Pre { call, named } => self.begin(facts, identities, *call, *named, log),
-            HookWhat::Post { call, named, launched } => {
-                self.touch(facts, *named, log);
+            HookStepKind::Pre { call, named } => self.begin_call(facts, identities, *call, *named, log),
+            HookStepKind::Post { call, named, launched } => {
+                self.undo_stop(facts, *named, log);
                 if self.open_spawns.remove(call) {
                     self.finish_spawn(facts, *call, *launched);
                 }
                 self.open_calls.remove(call);
                 let digest =
                     facts.calls.get(*call as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
-                self.asked.retain(|asked| Some(asked.digest) != digest);
+                self.questions.retain(|question| Some(question.digest) != digest);
             }
-            HookWhat::Permission { named, name, digest, time } => {
+            HookStepKind::Permission { named, name, digest, time } => {
                 let agent = named.and_then(|named| identities.of(named));
-                self.asked.push(Asked { agent, tool: name.clone(), digest: *digest, time: *time });
+                self.questions.push(PermissionQuestion {
+                    agent,
+                    tool: name.clone(),
+                    digest: *digest,
+                    time: *time,
+                });
             }
-            HookWhat::TurnEnd { status } => {
+            HookStepKind::TurnEnd { status } => {
                 log.begin_turn();
                 log.end_turn(*status);
-                self.asked.retain(|asked| asked.agent.is_some());
+                self.questions.retain(|question| question.agent.is_some());
             }
-            HookWhat::SessionStart { time } => {
+            HookStepKind::SessionStart { time } => {
                 (log.is_open, log.is_in_turn, log.has_left) = (true, false, false);
                 log.opened_at = log.opened_at.max(*time);
             }
-            // No hook tells that a person interrupted the turn.
-            HookWhat::AwaitsPrompt if log.is_in_turn => log.end_turn(AgentStatus::Stopped),
-            HookWhat::AwaitsPrompt => {}
-            HookWhat::SessionEnd => {
+            // No hook reports that the user interrupted the turn.
+            HookStepKind::AwaitsPrompt if log.is_in_turn => log.end_turn(AgentStatus::Stopped),
+            HookStepKind::AwaitsPrompt => {}
+            HookStepKind::SessionEnd => {
                 (log.is_open, log.has_left) = (false, true);
-                self.asked.clear();
+                self.questions.clear();
             }
         }
     }
 
-    /// An agent that does something has not stopped: its stop hook was told to go on.
-    fn touch(&mut self, facts: &Facts, named: Option<Ref>, log: &mut HookLog) {
+    /// Marks an agent as active again: it acts after its stop hook, so the hook's answer made it continue.
+    fn undo_stop(&mut self, facts: &Facts, named: Option<AgentRef>, log: &mut HookLog) {
         let key = named.and_then(|named| facts.agents.get(named as usize)).map(|agent| &agent.key);
-        if let Some(Key::Id(id)) = key
+        if let Some(AgentKey::Id(id)) = key
             && log.stopped.remove(id)
         {
             self.stack.push(id.clone());
         }
     }
 
-    fn begin(
+    fn begin_call(
         &mut self,
         facts: &Facts,
         identities: &Identities,
-        call: CallNo,
-        named: Option<Ref>,
+        call: CallIndex,
+        named: Option<AgentRef>,
         log: &mut HookLog,
     ) {
-        self.touch(facts, named, log);
+        self.undo_stop(facts, named, log);
         if named.is_none() {
             log.begin_turn();
         }
         let class = facts.calls.get(call as usize).map_or(ToolClass::Other, |call| call.class);
         let is_spawn = class == ToolClass::Spawn;
         if named.is_none() {
-            let owner = self.owner(facts, identities, is_spawn);
+            let owner = self.derive_owner(facts, identities, is_spawn);
             log.owners.entry(call).or_insert(owner);
             self.open_calls.insert(call, Some(owner.0).filter(|_| owner.1 > Basis::Stack));
         }
@@ -182,9 +187,9 @@ impl Replay {
         }
     }
 
-    fn finish_spawn(&mut self, facts: &Facts, call: CallNo, launched: bool) {
+    fn finish_spawn(&mut self, facts: &Facts, call: CallIndex, launched: bool) {
         let spawn = facts.calls.get(call as usize).and_then(|call| call.spawn.as_ref());
-        let agent = spawn.and_then(|spawn| value(&spawn.agent));
+        let agent = spawn.and_then(|spawn| best_value(&spawn.agent));
         if !launched {
             self.unstarted = self.unstarted.min(self.open_spawns.len());
             return;
@@ -195,11 +200,11 @@ impl Replay {
         }
     }
 
-    fn owner(&self, facts: &Facts, identities: &Identities, is_spawn: bool) -> (No, Basis) {
+    fn derive_owner(&self, facts: &Facts, identities: &Identities, is_spawn: bool) -> (AgentIndex, Basis) {
         if facts.has_identity {
             return (0, Basis::Wire);
         }
-        // There is no nesting on the versions whose wire has no identity (up to 2.1.110).
+        // Versions whose hooks name no agent (up to 2.1.110) have no nested subagents.
         if is_spawn {
             return (0, Basis::Sole);
         }
@@ -208,15 +213,15 @@ impl Replay {
             return (0, Basis::Sole);
         }
         let top = self.stack.last().and_then(|id| identities.by_id(facts, id));
-        let roots_other_calls = self.open_calls.values().any(|owner| *owner == Some(0));
+        let has_root_calls = self.open_calls.values().any(|owner| *owner == Some(0));
         match top {
             Some(agent)
                 if self.stack.len() == 1
                     && self.open_spawns.len() == 1
                     && self.unstarted == 0
                     && is_quiet
-                    && !roots_other_calls
-                    && self.fits_the_open_spawn(facts) =>
+                    && !has_root_calls
+                    && self.fits_open_spawn(facts) =>
             {
                 (agent, Basis::Sole)
             }
@@ -224,16 +229,16 @@ impl Replay {
             None => (0, Basis::Unknown),
         }
     }
-}
 
-impl Replay {
-    /// Whether the agent on top can be the open spawn call's by its type. A warm-up that still runs is not.
-    fn fits_the_open_spawn(&self, facts: &Facts) -> bool {
+    /// Whether the latest started agent has the type that the open spawn call asks for. A warm-up that still runs has not.
+    fn fits_open_spawn(&self, facts: &Facts) -> bool {
         let asked = self.open_spawns.iter().next().and_then(|call| facts.calls.get(*call as usize));
-        let asked = asked.and_then(|call| call.spawn.as_ref()).and_then(|spawn| value(&spawn.agent_type));
+        let asked =
+            asked.and_then(|call| call.spawn.as_ref()).and_then(|spawn| best_value(&spawn.agent_type));
         let top = self.stack.last().and_then(|id| facts.by_id.get(id));
-        let started =
-            top.and_then(|name| facts.agents.get(*name as usize)).and_then(|agent| value(&agent.agent_type));
+        let started = top
+            .and_then(|name| facts.agents.get(*name as usize))
+            .and_then(|agent| best_value(&agent.agent_type));
         asked.is_none() || started.is_none() || asked == started
     }
 }
@@ -241,5 +246,102 @@ impl Replay {
 fn remove_last(stack: &mut Vec<Text>, agent: &str) {
     if let Some(at) = stack.iter().rposition(|known| &**known == agent) {
         stack.remove(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Claim, EndEvidence, Fact, Outcome, SourceKind, Spawn};
+
+    use super::*;
+    use crate::test_session::{
+        ROOT, TestSession, agent, agent_end, begin, call_end, raw, spawn_call, tool_call,
+    };
+
+    fn hook(session: &mut TestSession, fact: Fact<'_>) {
+        session.add(SourceKind::Hook, None, Claim::Silent, fact);
+    }
+
+    fn start(id: &str) -> Fact<'_> {
+        Fact::Spawn(Spawn { agent: Some(id), starts: true, ..Spawn::default() })
+    }
+
+    fn stop(id: &str) -> Fact<'_> {
+        agent_end(id, AgentStatus::Completed, EndEvidence::StopHook)
+    }
+
+    fn owner(session: &TestSession, call: &str) -> (AgentIndex, Basis) {
+        session.hooks().owners[&session.call(call)]
+    }
+
+    #[test]
+    fn root_owns_calls_while_no_subagent_is_open() {
+        let mut session = TestSession::new();
+        hook(&mut session, tool_call("c1", "Bash"));
+        assert_eq!(owner(&session, "c1"), (0, Basis::Sole));
+    }
+
+    #[test]
+    fn only_subagent_owns_calls_for_sure_and_one_of_two_by_guess() {
+        let mut session = TestSession::new();
+        hook(&mut session, spawn_call("c1", r#""x""#));
+        hook(&mut session, start("a1"));
+        hook(&mut session, tool_call("c2", "Bash"));
+        assert_eq!(owner(&session, "c1"), (0, Basis::Sole));
+        assert_eq!(owner(&session, "c2"), (session.agent("a1"), Basis::Sole));
+        hook(&mut session, spawn_call("c3", r#""y""#));
+        hook(&mut session, start("a2"));
+        hook(&mut session, tool_call("c4", "Bash"));
+        assert_eq!(owner(&session, "c4"), (session.agent("a2"), Basis::Stack));
+        hook(&mut session, stop("a2"));
+        hook(&mut session, stop("a1"));
+        hook(&mut session, Fact::CallEnd(call_end("c1", Outcome::Ok)));
+        hook(&mut session, Fact::CallEnd(call_end("c3", Outcome::Ok)));
+        hook(&mut session, tool_call("c5", "Bash"));
+        assert_eq!(owner(&session, "c5"), (0, Basis::Sole));
+    }
+
+    #[test]
+    fn calls_without_an_agent_are_the_roots_if_hooks_name_agents() {
+        let mut session = TestSession::new();
+        hook(&mut session, Fact::WireHasIdentity);
+        hook(&mut session, start("a1"));
+        hook(&mut session, tool_call("c1", "Bash"));
+        assert_eq!(owner(&session, "c1"), (0, Basis::Wire));
+    }
+
+    #[test]
+    fn stopped_agent_that_acts_again_is_not_stopped() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Hook, None, agent("a1"), tool_call("c1", "Bash"));
+        hook(&mut session, stop("a1"));
+        assert!(session.hooks().stopped.contains("a1"));
+        session.add(SourceKind::Hook, None, agent("a1"), tool_call("c2", "Bash"));
+        assert!(!session.hooks().stopped.contains("a1"));
+    }
+
+    #[test]
+    fn permission_question_is_answered_by_the_end_of_an_equal_call() {
+        let mut session = TestSession::new();
+        hook(&mut session, tool_call("c1", "Bash"));
+        let digest = begin("c1", "Bash", ToolClass::Other).digest;
+        hook(&mut session, Fact::Permission { name: "Bash", digest, input: None });
+        hook(&mut session, Fact::CallEnd(call_end("longer", Outcome::Ok)));
+        assert_eq!(session.hooks().questions.len(), 1);
+        hook(&mut session, Fact::CallEnd(call_end("c1", Outcome::Ok)));
+        assert_eq!(session.hooks().questions.len(), 0);
+    }
+
+    #[test]
+    fn turn_is_stopped_if_the_harness_awaits_a_prompt_within_it() {
+        let prompt =
+            || Fact::Prompt { prompt_id: None, text: raw(r#""x""#), what: subscope_model::PromptKind::Asked };
+        let mut session = TestSession::new();
+        hook(&mut session, Fact::AwaitsPrompt);
+        assert_eq!(session.hooks().turn, None);
+        session.add(SourceKind::Hook, None, ROOT, prompt());
+        assert!(session.hooks().is_in_turn);
+        hook(&mut session, Fact::AwaitsPrompt);
+        assert_eq!((session.hooks().turn, session.hooks().is_in_turn), (Some(AgentStatus::Stopped), false));
     }
 }

@@ -1,37 +1,41 @@
-//! Who is who: which of the names under which agents were told of are one agent, and which exist at all.
+//! Agent identities: merges the [`AgentFacts`](crate::facts::AgentFacts) that describe the same agent, and decides which
+//! agents exist.
 //!
-//! A spawn call is not yet an agent: a call that was refused, or that nothing proves to have started one, makes none.
-//! Links from call to agent, best first: the harness's record or the line itself (certain), the call's own result, the
-//! start's trigger, and, where a version has none of these, the exact prompt (design, "Identity where the wire gives
-//! little"): of equal prompts the first.
+//! A spawn call that was refused, or that nothing proves to have started an agent, makes none. An agent is linked to its
+//! spawn call by, best first: the harness's record or the agent's own lines; the call's result; the start that names the
+//! call; the order of hooks, if only one call can have started it; its exact prompt, the earliest call of equal prompts
+//! (design, "Identity where the wire gives little").
 
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 use subscope_model::{AgentId, Outcome, SourceKind, Text, ToolClass};
 
-use crate::facts::{BatchClaim, CallFacts, CallNo, Facts, HookStep, HookWhat, Key, Order, ROOT, Ref, value};
+use crate::facts::{
+    AgentKey, AgentRef, BatchClaim, CallFacts, CallIndex, FactOrder, Facts, HookStep, HookStepKind, ROOT,
+    best_value,
+};
 
-/// Names a [`AgentIdentity`]; the root is 0.
-pub(crate) type No = usize;
+/// Index of an [`AgentIdentity`]; the root is 0.
+pub(crate) type AgentIndex = usize;
 
-/// One agent: all names that mean it.
+/// One agent, with all facts that describe it.
 #[derive(Debug)]
 pub(crate) struct AgentIdentity {
     pub(crate) id: AgentId,
-    pub(crate) refs: Vec<Ref>,
-    /// The call that started it.
-    pub(crate) origin: Option<CallNo>,
-    /// Whether only its open spawn call tells of it.
+    pub(crate) refs: Vec<AgentRef>,
+    /// Its spawn call.
+    pub(crate) origin: Option<CallIndex>,
+    /// Whether only its open spawn call reports it.
     pub(crate) is_pending: bool,
     /// The call that started it together with others.
-    pub(crate) batch: Option<CallNo>,
-    /// Who certainly started it, though not by which call.
-    pub(crate) starter: Option<Ref>,
+    pub(crate) batch: Option<CallIndex>,
+    /// Agent that certainly started it, where the call is unknown.
+    pub(crate) starter: Option<AgentRef>,
 }
 
 impl AgentIdentity {
-    fn new(id: AgentId, origin: Option<CallNo>) -> Self {
+    fn new(id: AgentId, origin: Option<CallIndex>) -> Self {
         Self { id, refs: Vec::new(), origin, is_pending: false, batch: None, starter: None }
     }
 }
@@ -40,83 +44,88 @@ impl AgentIdentity {
 #[derive(Debug)]
 pub(crate) struct Identities {
     pub(crate) all: Vec<AgentIdentity>,
-    of_ref: Vec<Option<No>>,
-    of_call: HashMap<CallNo, No>,
+    of_ref: Vec<Option<AgentIndex>>,
+    of_call: HashMap<CallIndex, AgentIndex>,
 }
 
 impl Identities {
-    /// The agent that a name means; `None` for names that only mention one.
-    pub(crate) fn of(&self, name: Ref) -> Option<No> {
-        self.of_ref.get(name as usize).copied().flatten()
+    /// Returns the agent that facts describe; `None` if they do not prove an agent.
+    pub(crate) fn of(&self, agent_ref: AgentRef) -> Option<AgentIndex> {
+        self.of_ref.get(agent_ref as usize).copied().flatten()
     }
 
-    /// The agent that a call started.
-    pub(crate) fn started_by(&self, call: CallNo) -> Option<No> {
+    /// Returns the agent that a call started.
+    pub(crate) fn started_by(&self, call: CallIndex) -> Option<AgentIndex> {
         self.of_call.get(&call).copied()
     }
 
-    /// The agent of an id told somewhere.
-    pub(crate) fn by_id(&self, facts: &Facts, id: &str) -> Option<No> {
-        facts.by_id.get(id).and_then(|name| self.of(*name))
+    /// Returns the agent with an id that any source reported.
+    pub(crate) fn by_id(&self, facts: &Facts, id: &str) -> Option<AgentIndex> {
+        facts.by_id.get(id).and_then(|agent_ref| self.of(*agent_ref))
     }
 }
 
-/// How certain a link between call and agent is, best first.
+/// Certainty of a link between spawn call and agent, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Certainty {
+enum LinkCertainty {
+    /// The harness's record or the agent's own lines name the call.
     Recorded,
+    /// The call's result names the agent.
     Result,
+    /// A start of the agent names the call.
     Trigger,
+    /// By the order of hooks, no other call can have started the agent.
     Elimination,
 }
 
-/// Concludes who is who. `is_over` says that nothing more will come from this session.
-pub(crate) fn identities(facts: &Facts, is_over: bool) -> Identities {
-    let (by_elimination, starters) = hook_starts(facts);
-    let origin_of = link(facts, &by_elimination);
+/// Derives the agents of a session. `is_over`: nothing more will be reported, so an unproven open spawn call makes no agent.
+pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
+    let (by_elimination, starters) = link_by_hook_order(facts);
+    let origin_of = link_agents(facts, &by_elimination);
     let mut all = vec![AgentIdentity::new(AgentId::from(AgentId::ROOT), None)];
     if let Some(root) = all.first_mut() {
         root.refs.push(ROOT);
     }
-    let mut of_ref: Vec<Option<No>> = vec![None; facts.agents.len()];
-    let mut of_call: HashMap<CallNo, No> = HashMap::new();
+    let mut of_ref: Vec<Option<AgentIndex>> = vec![None; facts.agents.len()];
+    let mut of_call: HashMap<CallIndex, AgentIndex> = HashMap::new();
     if let Some(root) = of_ref.first_mut() {
         *root = Some(0);
     }
-    let mut names: Vec<Ref> = (1..facts.agents.len() as Ref).filter(|name| is_proven(facts, *name)).collect();
-    // Real ids first, so that a provisional name joins the real one and not the other way round.
-    names.sort_by_key(|name| (rank(facts, *name), heard(facts, *name), *name));
-    for name in names {
-        let origin = origin_of.get(&name).copied();
+    let mut agent_refs: Vec<AgentRef> =
+        (1..facts.agents.len() as AgentRef).filter(|agent_ref| is_proven(facts, *agent_ref)).collect();
+    // Harness ids first: facts without one are merged into those with one.
+    agent_refs.sort_by_key(|agent_ref| (rank(facts, *agent_ref), last_seen(facts, *agent_ref), *agent_ref));
+    for agent_ref in agent_refs {
+        let origin = origin_of.get(&agent_ref).copied();
         let known = origin.and_then(|call| of_call.get(&call).copied());
         let number = known.unwrap_or(all.len());
         if known.is_none() {
-            all.push(AgentIdentity::new(id_of(facts, name, origin), origin));
+            all.push(AgentIdentity::new(id_of(facts, agent_ref, origin), origin));
             if let Some(call) = origin {
                 of_call.insert(call, number);
             }
         }
         if let Some(identity) = all.get_mut(number) {
-            identity.refs.push(name);
-            identity.batch = identity.batch.or_else(|| batch_of(facts, name));
-            identity.starter = identity.starter.or_else(|| starters.get(&name).copied());
+            identity.refs.push(agent_ref);
+            identity.batch = identity.batch.or_else(|| batch_of(facts, agent_ref));
+            identity.starter = identity.starter.or_else(|| starters.get(&agent_ref).copied());
         }
-        if let Some(slot) = of_ref.get_mut(name as usize) {
+        if let Some(slot) = of_ref.get_mut(agent_ref as usize) {
             *slot = Some(number);
         }
     }
     for (number, call) in facts.calls.iter().enumerate() {
-        let number = number as CallNo;
+        let number = number as CallIndex;
         if of_call.contains_key(&number) {
             continue;
         }
-        if let Some(is_pending) = proof(facts, call, is_over) {
-            let id = told_id(call).filter(|id| !all.iter().any(|identity| identity.id == *id));
+        if let Some(is_pending) = prove_agent(facts, call, is_over) {
+            let id = reported_id(call).filter(|id| !all.iter().any(|identity| identity.id == *id));
             of_call.insert(number, all.len());
-            // What was told of it counts as well, though none of it alone proves an agent.
-            let refs: Vec<Ref> = id.iter().filter_map(|id| facts.by_id.get(&*id.0).copied()).collect();
-            for name in &refs {
-                if let Some(slot) = of_ref.get_mut(*name as usize) {
+            // Facts under its id belong to it, though they do not prove an agent by themselves.
+            let refs: Vec<AgentRef> = id.iter().filter_map(|id| facts.by_id.get(&*id.0).copied()).collect();
+            for agent_ref in &refs {
+                if let Some(slot) = of_ref.get_mut(*agent_ref as usize) {
                     *slot = Some(all.len());
                 }
             }
@@ -124,195 +133,203 @@ pub(crate) fn identities(facts: &Facts, is_over: bool) -> Identities {
             all.push(AgentIdentity { is_pending, refs, ..identity });
         }
     }
-    name_the_nameless(facts, &mut all);
+    assign_fallback_ids(facts, &mut all);
     Identities { all, of_ref, of_call }
 }
 
-fn is_proven(facts: &Facts, name: Ref) -> bool {
-    let Some(agent) = facts.agents.get(name as usize) else { return false };
-    if let Key::Id(id) = &agent.key
+fn is_proven(facts: &Facts, agent_ref: AgentRef) -> bool {
+    let Some(agent) = facts.agents.get(agent_ref as usize) else { return false };
+    if let AgentKey::Id(id) = &agent.key
         && is_ghost(facts, id)
     {
         return false;
     }
-    agent.proven
+    agent.is_proven
 }
 
-/// Whether all that tells of an agent is a stop hook with an empty type (requirement 3.4).
+/// Returns whether an agent is a ghost: only stop hooks with an empty type report it (requirement 3.4).
 pub(crate) fn is_ghost(facts: &Facts, id: &str) -> bool {
     let Some(ends) = facts.ends.get(id) else { return false };
-    let known = facts.by_id.get(id).and_then(|name| facts.agents.get(*name as usize));
-    let is_heard = known.is_some_and(|agent| agent.proven);
+    let known = facts.by_id.get(id).and_then(|agent_ref| facts.agents.get(*agent_ref as usize));
+    let is_heard = known.is_some_and(|agent| agent.is_proven);
     !is_heard && ends.iter().all(|end| end.stop_type.as_deref() == Some(""))
 }
 
-fn rank(facts: &Facts, name: Ref) -> u8 {
-    match facts.agents.get(name as usize).map(|agent| &agent.key) {
-        Some(Key::Root) => 0,
-        Some(Key::Id(_)) => 1,
-        Some(Key::Call(_)) => 2,
-        Some(Key::Chain) | None => 3,
+fn rank(facts: &Facts, agent_ref: AgentRef) -> u8 {
+    match facts.agents.get(agent_ref as usize).map(|agent| &agent.key) {
+        Some(AgentKey::Root) => 0,
+        Some(AgentKey::Id(_)) => 1,
+        Some(AgentKey::Call(_)) => 2,
+        Some(AgentKey::Chain) | None => 3,
     }
 }
 
-fn heard(facts: &Facts, name: Ref) -> Option<Order> {
-    facts.agents.get(name as usize).and_then(|agent| agent.heard)
+fn last_seen(facts: &Facts, agent_ref: AgentRef) -> Option<FactOrder> {
+    facts.agents.get(agent_ref as usize).and_then(|agent| agent.last_seen)
 }
 
-/// Returns the call that started each name's agent. Each call starts one agent.
-fn link(facts: &Facts, by_elimination: &HashMap<Ref, CallNo>) -> HashMap<Ref, CallNo> {
-    let mut candidates: Vec<(Certainty, Option<Order>, CallNo, Ref)> = Vec::new();
-    for (name, agent) in facts.agents.iter().enumerate() {
-        let name = name as Ref;
-        if let Key::Call(call) = agent.key {
-            candidates.push((Certainty::Recorded, None, call, name));
+/// Returns the spawn call of each agent's facts. Each call starts one agent.
+fn link_agents(facts: &Facts, by_elimination: &HashMap<AgentRef, CallIndex>) -> HashMap<AgentRef, CallIndex> {
+    let mut candidates: Vec<(LinkCertainty, Option<FactOrder>, CallIndex, AgentRef)> = Vec::new();
+    for (agent_ref, agent) in facts.agents.iter().enumerate() {
+        let agent_ref = agent_ref as AgentRef;
+        if let AgentKey::Call(call) = agent.key {
+            candidates.push((LinkCertainty::Recorded, None, call, agent_ref));
         }
         for (call, is_certain) in &agent.origins {
             let class = facts.calls.get(*call as usize).map(|call| (call.class, call.name.is_some()));
             let is_other_tool = class.is_some_and(|(class, named)| named && class != ToolClass::Spawn);
             if *is_certain {
-                candidates.push((Certainty::Recorded, None, *call, name));
+                candidates.push((LinkCertainty::Recorded, None, *call, agent_ref));
             } else if !is_other_tool {
                 let at = agent.triggers.iter().map(|trigger| trigger.order).min();
-                candidates.push((Certainty::Trigger, at, *call, name));
+                candidates.push((LinkCertainty::Trigger, at, *call, agent_ref));
             }
         }
     }
     for (number, call) in facts.calls.iter().enumerate() {
         let Some(spawn) = &call.spawn else { continue };
-        let agent = value(&spawn.agent);
-        let is_spawn =
-            (call.class == ToolClass::Spawn || spawn.is_forked || call.name.is_none()) && facts.counts(call);
-        if let Some(name) = agent.filter(|_| is_spawn).and_then(|id| facts.by_id.get(&id).copied()) {
-            candidates.push((Certainty::Result, None, number as CallNo, name));
+        let agent = best_value(&spawn.agent);
+        let is_spawn = (call.class == ToolClass::Spawn || spawn.is_forked || call.name.is_none())
+            && facts.is_counted(call);
+        if let Some(agent_ref) = agent.filter(|_| is_spawn).and_then(|id| facts.by_id.get(&id).copied()) {
+            candidates.push((LinkCertainty::Result, None, number as CallIndex, agent_ref));
         }
     }
-    candidates.extend(by_elimination.iter().map(|(name, call)| (Certainty::Elimination, None, *call, *name)));
+    candidates.extend(
+        by_elimination.iter().map(|(agent_ref, call)| (LinkCertainty::Elimination, None, *call, *agent_ref)),
+    );
     candidates.sort_by_key(|candidate| (candidate.0, candidate.1, candidate.2));
-    let mut origin_of: HashMap<Ref, CallNo> = HashMap::new();
-    let mut named: HashMap<CallNo, Ref> = HashMap::new();
-    for (_, _, call, name) in candidates {
+    let mut origin_of: HashMap<AgentRef, CallIndex> = HashMap::new();
+    let mut named: HashMap<CallIndex, AgentRef> = HashMap::new();
+    for (_, _, call, agent_ref) in candidates {
         let is_provisional =
-            matches!(facts.agents.get(name as usize).map(|agent| &agent.key), Some(Key::Call(_)));
+            matches!(facts.agents.get(agent_ref as usize).map(|agent| &agent.key), Some(AgentKey::Call(_)));
         if is_provisional {
-            origin_of.insert(name, call);
-        } else if !origin_of.contains_key(&name) && !named.contains_key(&call) {
-            origin_of.insert(name, call);
-            named.insert(call, name);
+            origin_of.insert(agent_ref, call);
+        } else if !origin_of.contains_key(&agent_ref) && !named.contains_key(&call) {
+            origin_of.insert(agent_ref, call);
+            named.insert(call, agent_ref);
         }
     }
     link_by_prompt(facts, &mut origin_of, &mut named);
     origin_of
 }
 
-/// The call that started an agent together with others.
-fn batch_of(facts: &Facts, name: Ref) -> Option<CallNo> {
-    match facts.agents.get(name as usize)?.batch.as_ref()? {
+/// Returns the call that started an agent together with others.
+fn batch_of(facts: &Facts, agent_ref: AgentRef) -> Option<CallIndex> {
+    match facts.agents.get(agent_ref as usize)?.batch.as_ref()? {
         BatchClaim::Call(call) => Some(*call),
         BatchClaim::Run(run) => facts.batch_runs.get(run).copied(),
     }
 }
 
-/// What the order of hooks says of starts that no hook links to a call: an agent that starts while one spawn call waits
-/// for its agent is that call's, and one that starts while all waiting calls are of one caller is certainly that
-/// caller's. A start that could be of several calls leaves the rest of them undecided until all are over.
-fn hook_starts(facts: &Facts) -> (HashMap<Ref, CallNo>, HashMap<Ref, Ref>) {
+/// Derives spawn calls and parents of agents from the order of hooks: an agent that starts while exactly one spawn call
+/// waits for its agent was started by that call; one that starts while all waiting calls have the same caller was started by
+/// that caller. After a start that several calls could have made, no call is assigned until all of them are over.
+fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<AgentRef, AgentRef>) {
     let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
     steps.sort_by_key(|step| (step.source, step.offset));
     let (mut origins, mut starters) = (HashMap::new(), HashMap::new());
-    let mut waiting: Vec<(CallNo, Ref)> = Vec::new();
+    let mut waiting: Vec<(CallIndex, AgentRef)> = Vec::new();
     let mut undecided = false;
     for step in steps {
-        match &step.what {
-            HookWhat::Pre { call, named } => {
+        match &step.kind {
+            HookStepKind::Pre { call, named } => {
                 let class = facts.calls.get(*call as usize).map(|call| call.class);
                 if class == Some(ToolClass::Spawn) {
                     waiting.push((*call, named.unwrap_or(ROOT)));
                 }
             }
-            HookWhat::Post { call, .. } => waiting.retain(|(known, _)| known != call),
-            HookWhat::Start { agent } => {
-                let Some(name) = facts.by_id.get(agent).copied() else { continue };
-                // One that a message woke was started long before.
-                let is_woken =
-                    facts.agents.get(name as usize).is_some_and(|agent| !agent.triggers.is_empty());
-                let is_new = !is_woken && !starters.contains_key(&name) && !origins.contains_key(&name);
-                let callers = |caller: Ref| waiting.iter().all(|(_, known)| *known == caller);
+            HookStepKind::Post { call, .. } => waiting.retain(|(known, _)| known != call),
+            HookStepKind::Start { agent } => {
+                let Some(agent_ref) = facts.by_id.get(agent).copied() else { continue };
+                // A resumed agent was started earlier.
+                let is_resumed =
+                    facts.agents.get(agent_ref as usize).is_some_and(|agent| !agent.triggers.is_empty());
+                let is_new =
+                    !is_resumed && !starters.contains_key(&agent_ref) && !origins.contains_key(&agent_ref);
+                let callers = |caller: AgentRef| waiting.iter().all(|(_, known)| *known == caller);
                 match waiting.first().copied() {
                     Some((call, caller)) if is_new && callers(caller) => {
-                        starters.insert(name, caller);
-                        if waiting.len() == 1 && !undecided && fits(facts, call, name) {
-                            origins.insert(name, call);
+                        starters.insert(agent_ref, caller);
+                        if waiting.len() == 1 && !undecided && has_fitting_type(facts, call, agent_ref) {
+                            origins.insert(agent_ref, call);
                         }
                     }
                     Some(_) | None => {}
                 }
-                // Which of several calls it was is not known: none of them is free for sure any more.
+                // One of several calls made this start, so it is unknown which of them still wait.
                 undecided |= is_new && waiting.len() > 1;
-                if origins.contains_key(&name) {
+                if origins.contains_key(&agent_ref) {
                     waiting.clear();
                 }
             }
-            HookWhat::Prompt { .. }
-            | HookWhat::Stop { .. }
-            | HookWhat::Permission { .. }
-            | HookWhat::TurnEnd { .. }
-            | HookWhat::SessionStart { .. }
-            | HookWhat::AwaitsPrompt
-            | HookWhat::SessionEnd => {}
+            HookStepKind::Prompt { .. }
+            | HookStepKind::Stop { .. }
+            | HookStepKind::Permission { .. }
+            | HookStepKind::TurnEnd { .. }
+            | HookStepKind::SessionStart { .. }
+            | HookStepKind::AwaitsPrompt
+            | HookStepKind::SessionEnd => {}
         }
         undecided &= !waiting.is_empty();
     }
     (origins, starters)
 }
 
-/// Whether an agent can be a call's by its type.
-fn fits(facts: &Facts, call: CallNo, name: Ref) -> bool {
+/// Whether call and agent have the same agent type, or one of them has none.
+fn has_fitting_type(facts: &Facts, call: CallIndex, agent_ref: AgentRef) -> bool {
     let asked = facts
         .calls
         .get(call as usize)
         .and_then(|call| call.spawn.as_ref())
-        .and_then(|it| value(&it.agent_type));
-    let told = facts.agents.get(name as usize).and_then(|agent| value(&agent.agent_type));
-    asked.is_none() || told.is_none() || asked == told
+        .and_then(|it| best_value(&it.agent_type));
+    let reported = facts.agents.get(agent_ref as usize).and_then(|agent| best_value(&agent.agent_type));
+    asked.is_none() || reported.is_none() || asked == reported
 }
 
-/// Links agents that nothing else links to the spawn call with exactly their prompt.
-fn link_by_prompt(facts: &Facts, origin_of: &mut HashMap<Ref, CallNo>, named: &mut HashMap<CallNo, Ref>) {
-    let mut free: BTreeMap<Text, Vec<CallNo>> = BTreeMap::new();
-    let mut calls: Vec<CallNo> = (0..facts.calls.len() as CallNo).collect();
+/// Links the remaining agents to the first free spawn call with exactly the same prompt.
+fn link_by_prompt(
+    facts: &Facts,
+    origin_of: &mut HashMap<AgentRef, CallIndex>,
+    named: &mut HashMap<CallIndex, AgentRef>,
+) {
+    let mut free: BTreeMap<Text, Vec<CallIndex>> = BTreeMap::new();
+    let mut calls: Vec<CallIndex> = (0..facts.calls.len() as CallIndex).collect();
     calls.retain(|number| {
         let call = facts.calls.get(*number as usize);
         let is_free =
-            |call: &CallFacts| call.class == ToolClass::Spawn && !is_refused(call) && facts.counts(call);
+            |call: &CallFacts| call.class == ToolClass::Spawn && !is_refused(call) && facts.is_counted(call);
         call.is_some_and(is_free) && !named.contains_key(number)
     });
     calls.sort_by_key(|number| facts.calls.get(*number as usize).map(CallFacts::order));
     for number in calls {
         let call = facts.calls.get(number as usize);
-        if let Some(prompt) = call.and_then(|call| call.spawn.as_ref()).and_then(|spawn| value(&spawn.prompt))
+        if let Some(prompt) =
+            call.and_then(|call| call.spawn.as_ref()).and_then(|spawn| best_value(&spawn.prompt))
         {
             free.entry(prompt).or_default().push(number);
         }
     }
-    let mut lonely: Vec<(Order, Ref, Text)> = Vec::new();
-    for (name, agent) in facts.agents.iter().enumerate().skip(1) {
-        let name = name as Ref;
-        if agent.proven
+    let mut unlinked: Vec<(FactOrder, AgentRef, Text)> = Vec::new();
+    for (agent_ref, agent) in facts.agents.iter().enumerate().skip(1) {
+        let agent_ref = agent_ref as AgentRef;
+        if agent.is_proven
             && !agent.detached
-            && !origin_of.contains_key(&name)
-            && let (Some(order), Some(prompt)) = (agent.heard, value(&agent.prompt))
+            && !origin_of.contains_key(&agent_ref)
+            && let (Some(order), Some(prompt)) = (agent.last_seen, best_value(&agent.prompt))
         {
-            let first = agent.span.get().map_or(order, |(from, _)| Order { time: from, ..order });
-            lonely.push((first, name, prompt));
+            let first = agent.span.get().map_or(order, |(from, _)| FactOrder { time: from, ..order });
+            unlinked.push((first, agent_ref, prompt));
         }
     }
-    lonely.sort();
-    for (_, name, prompt) in lonely {
+    unlinked.sort();
+    for (_, agent_ref, prompt) in unlinked {
         let Some(calls) = free.get_mut(&prompt).filter(|calls| !calls.is_empty()) else { continue };
         let call = calls.remove(0);
-        origin_of.insert(name, call);
-        named.insert(call, name);
+        origin_of.insert(agent_ref, call);
+        named.insert(call, agent_ref);
     }
 }
 
@@ -320,16 +337,17 @@ fn is_refused(call: &CallFacts) -> bool {
     call.ends.iter().any(|end| end.refused || end.outcome == Outcome::Denied)
 }
 
-/// Whether a spawn call that no agent's own trace belongs to has started one: `Some(true)` for one that is only asked
-/// for, `Some(false)` for one that was at work, `None` for none.
-fn proof(facts: &Facts, call: &CallFacts, is_over: bool) -> Option<bool> {
-    if call.class != ToolClass::Spawn || !facts.counts(call) {
+/// Decides whether a spawn call that is linked to no agent's facts has started one: `Some(true)`: it is pending;
+/// `Some(false)`: it was at work; `None`: there is no agent.
+fn prove_agent(facts: &Facts, call: &CallFacts, is_over: bool) -> Option<bool> {
+    if call.class != ToolClass::Spawn || !facts.is_counted(call) {
         return None;
     }
     let streamed = call.seen_in(SourceKind::Stream);
     let on_disk = call.seen_in(SourceKind::Transcript);
-    // On disk an agent has lines of its own, and a telling stream has its start: without these there is none.
-    let would_show = on_disk || facts.tells_starts & (1 << SourceKind::Stream as u8) != 0;
+    // An agent of a transcript has lines of its own, and one of a stream that reports starts has a start: without them
+    // there is no agent.
+    let would_show = on_disk || facts.start_reporting_kinds & (1 << SourceKind::Stream as u8) != 0;
     if call.spawn.as_ref().is_some_and(|spawn| spawn.proves_agent) {
         return Some(false);
     }
@@ -348,27 +366,27 @@ fn call_id(call: &CallFacts) -> AgentId {
     call.id.clone().map_or_else(|| AgentId::from(""), AgentId)
 }
 
-/// The agent's real id, where the result of its spawn call is the only one that tells it.
-fn told_id(call: &CallFacts) -> Option<AgentId> {
-    call.spawn.as_ref().and_then(|spawn| value(&spawn.agent)).map(AgentId)
+/// Returns the agent id in the result of its spawn call.
+fn reported_id(call: &CallFacts) -> Option<AgentId> {
+    call.spawn.as_ref().and_then(|spawn| best_value(&spawn.agent)).map(AgentId)
 }
 
-fn id_of(facts: &Facts, name: Ref, origin: Option<CallNo>) -> AgentId {
-    match facts.agents.get(name as usize).map(|agent| &agent.key) {
-        Some(Key::Id(id)) => AgentId(id.clone()),
-        _ => {
+fn id_of(facts: &Facts, agent_ref: AgentRef, origin: Option<CallIndex>) -> AgentId {
+    match facts.agents.get(agent_ref as usize).map(|agent| &agent.key) {
+        Some(AgentKey::Id(id)) => AgentId(id.clone()),
+        Some(AgentKey::Root | AgentKey::Call(_) | AgentKey::Chain) | None => {
             let call = origin.and_then(|call| facts.calls.get(call as usize));
-            call.map_or_else(|| AgentId::from(""), |call| told_id(call).unwrap_or_else(|| call_id(call)))
+            call.map_or_else(|| AgentId::from(""), |call| reported_id(call).unwrap_or_else(|| call_id(call)))
         }
     }
 }
 
-/// Gives `agent-<n>`, in order of start, to those that no source names.
-fn name_the_nameless(facts: &Facts, all: &mut [AgentIdentity]) {
-    let mut nameless: Vec<(Option<Order>, usize)> = Vec::new();
+/// Assigns `agent-<n>`, in order of start, to agents without an id.
+fn assign_fallback_ids(facts: &Facts, all: &mut [AgentIdentity]) {
+    let mut nameless: Vec<(Option<FactOrder>, usize)> = Vec::new();
     for (number, identity) in all.iter().enumerate() {
         if identity.id.is_empty() {
-            let first = identity.refs.iter().filter_map(|name| heard(facts, *name)).min();
+            let first = identity.refs.iter().filter_map(|agent_ref| last_seen(facts, *agent_ref)).min();
             let begin = identity
                 .origin
                 .and_then(|call| facts.calls.get(call as usize))
@@ -381,5 +399,141 @@ fn name_the_nameless(facts: &Facts, all: &mut [AgentIdentity]) {
         if let Some(identity) = all.get_mut(number) {
             identity.id = AgentId::from(format!("agent-{}", count + 1).as_str());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{
+        AgentEnd, AgentStatus, CallEnd, Claim, EndEvidence, Fact, Outcome, Spawn, SpawnResult,
+    };
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, agent, agent_end, call_end, raw, spawn_call, spawned};
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+    const HOOK: SourceKind = SourceKind::Hook;
+
+    fn ids(session: &TestSession, is_over: bool) -> Vec<String> {
+        session.identities(is_over).all.iter().map(|identity| identity.id.to_string()).collect()
+    }
+
+    fn prompt(text: &str) -> Fact<'_> {
+        Fact::Prompt { prompt_id: None, text: raw(text), what: subscope_model::PromptKind::Asked }
+    }
+
+    fn start(id: &str) -> Fact<'_> {
+        Fact::Spawn(Spawn { agent: Some(id), starts: true, ..Spawn::default() })
+    }
+
+    /// The spawn call of an agent.
+    fn origin(session: &TestSession, id: &str) -> Option<Text> {
+        let identities = session.identities(false);
+        let call = identities.all.iter().find(|identity| &*identity.id.0 == id).unwrap().origin?;
+        session.facts().calls[call as usize].id.clone()
+    }
+
+    #[test]
+    fn open_spawn_call_is_pending_until_the_session_is_over() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+        assert_eq!(ids(&session, false), ["root", "c1"]);
+        assert!(session.identities(false).all[1].is_pending);
+        assert_eq!(ids(&session, true), ["root"]);
+    }
+
+    #[test]
+    fn refused_spawn_call_makes_no_agent() {
+        for end in [
+            call_end("c1", Outcome::Denied),
+            CallEnd { refused: true, ..call_end("c1", Outcome::Error) },
+            call_end("c1", Outcome::Error),
+        ] {
+            let mut session = TestSession::new();
+            session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+            session.add(TRANSCRIPT, 2, ROOT, Fact::CallEnd(end.clone()));
+            assert_eq!(ids(&session, false), ["root"], "{end:?}");
+        }
+    }
+
+    #[test]
+    fn facts_by_call_and_by_id_are_one_agent_with_the_harness_id() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+        session.add(SourceKind::Stream, 2, Claim::SpawnedBy("c1"), Fact::Activity);
+        session.add(TRANSCRIPT, 3, agent("a1"), Fact::Activity);
+        assert_eq!(ids(&session, false), ["root", "a1", "c1"]);
+        session.add(TRANSCRIPT, 3, agent("a1"), spawned("a1", "c1"));
+        assert_eq!(ids(&session, false), ["root", "a1"]);
+        assert_eq!(session.identities(false).all[1].refs.len(), 2);
+    }
+
+    #[test]
+    fn result_of_a_spawn_call_wins_over_an_equal_prompt() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""do it""#));
+        session.add(TRANSCRIPT, 2, ROOT, spawn_call("c2", r#""do it""#));
+        session.add(TRANSCRIPT, 3, agent("a1"), prompt(r#""do it""#));
+        assert_eq!(origin(&session, "a1").as_deref(), Some("c1"));
+        let spawn = SpawnResult { agent: Some("a1"), ..SpawnResult::default() };
+        let end = CallEnd { spawn: Some(spawn), ..call_end("c2", Outcome::Ok) };
+        session.add(TRANSCRIPT, 4, ROOT, Fact::CallEnd(end));
+        assert_eq!(origin(&session, "a1").as_deref(), Some("c2"));
+    }
+
+    #[test]
+    fn equal_prompts_are_linked_in_order_of_the_agents_first_activity() {
+        let mut session = TestSession::new();
+        for (time, call, text) in [(1, "c1", r#""x""#), (2, "c2", r#""x""#), (3, "c3", r#""y""#)] {
+            session.add(TRANSCRIPT, time, ROOT, spawn_call(call, text));
+        }
+        for (time, id, text) in [(6, "late", r#""x""#), (5, "early", r#""x""#), (4, "other", r#""z""#)] {
+            session.add(TRANSCRIPT, time, agent(id), prompt(text));
+        }
+        assert_eq!(origin(&session, "early").as_deref(), Some("c1"));
+        assert_eq!(origin(&session, "late").as_deref(), Some("c2"));
+        assert_eq!(origin(&session, "other"), None);
+    }
+
+    #[test]
+    fn stop_hook_without_a_type_is_a_ghost_until_the_agent_is_active() {
+        let mut session = TestSession::new();
+        let Fact::AgentEnd(end) = agent_end("g", AgentStatus::Completed, EndEvidence::StopHook) else {
+            panic!()
+        };
+        session.add(HOOK, 1, Claim::Silent, Fact::AgentEnd(AgentEnd { agent_type: Some("".into()), ..end }));
+        assert!(is_ghost(session.facts(), "g"));
+        assert_eq!(ids(&session, false), ["root"]);
+        session.add(TRANSCRIPT, 2, agent("g"), Fact::Activity);
+        assert!(!is_ghost(session.facts(), "g"));
+        assert_eq!(ids(&session, false), ["root", "g"]);
+    }
+
+    #[test]
+    fn hook_order_links_a_start_only_if_one_spawn_call_waits() {
+        let mut session = TestSession::new();
+        session.add(HOOK, 1, Claim::Silent, spawn_call("c1", r#""x""#));
+        session.add(HOOK, 2, Claim::Silent, start("a1"));
+        assert_eq!(origin(&session, "a1").as_deref(), Some("c1"));
+
+        let mut session = TestSession::new();
+        session.add(HOOK, 1, Claim::Silent, spawn_call("c1", r#""x""#));
+        session.add(HOOK, 2, Claim::Silent, spawn_call("c2", r#""x""#));
+        session.add(HOOK, 3, Claim::Silent, start("a1"));
+        assert_eq!(origin(&session, "a1"), None);
+        assert_eq!(session.identities(false).all[session.agent("a1")].starter, Some(crate::facts::ROOT));
+    }
+
+    #[test]
+    fn agents_without_an_id_are_numbered_by_their_activity() {
+        let mut session = TestSession::new();
+        for (time, line) in [(9, "l1"), (5, "l2")] {
+            session.add(TRANSCRIPT, time, Claim::Chain { line, parent: None }, Fact::Activity);
+        }
+        session.add(TRANSCRIPT, 10, Claim::Chain { line: "l3", parent: Some("l1") }, Fact::Activity);
+        let identities = session.identities(false);
+        let id =
+            |line: &str| identities.all[identities.of(session.facts().chains[line]).unwrap()].id.to_string();
+        assert_eq!(["l1", "l2", "l3"].map(id), ["agent-2", "agent-1", "agent-2"]);
     }
 }

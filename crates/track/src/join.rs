@@ -1,28 +1,28 @@
-//! Joining the facts of two folds of one session: how files are read on several cores.
+//! Joins the facts of two trackers of one session, so that its files can be read in parallel.
 //!
-//! The same joins that single tellings go through: the result is what one fold of all sources would have.
+//! Uses the same joins as single observations: the result equals that of one tracker that read all sources.
 
 use subscope_model::{Payload, SourceId, ToolClass};
 
 use crate::facts::{
-    AgentFacts, BatchClaim, Best, CallFacts, CallNo, CallPayloads, Facts, HookStep, HookWhat, Key,
-    ParentClaim, ROOT, Ref, ResponseFacts, Span, SpawnCallFacts, StopFact,
+    ActivitySpan, AgentFacts, AgentKey, AgentRef, BatchClaim, Best, CallFacts, CallIndex, CallPayloads,
+    Facts, HookStep, HookStepKind, ParentClaim, ROOT, ResponseFacts, SpawnCallFacts, StopFact,
 };
 
-/// Where names of the one fold's facts stand in the other's.
-struct Moved {
-    refs: Vec<Ref>,
-    calls: Vec<CallNo>,
-    /// What is added to numbers of sources.
+/// Maps indices of the joined facts to those of the receiving facts.
+struct IndexMap {
+    agents: Vec<AgentRef>,
+    calls: Vec<CallIndex>,
+    /// Offset of source numbers.
     sources: u32,
 }
 
-impl Moved {
-    fn name(&self, name: Ref) -> Ref {
-        self.refs.get(name as usize).copied().unwrap_or(ROOT)
+impl IndexMap {
+    fn agent(&self, name: AgentRef) -> AgentRef {
+        self.agents.get(name as usize).copied().unwrap_or(ROOT)
     }
 
-    fn call(&self, call: CallNo) -> CallNo {
+    fn call(&self, call: CallIndex) -> CallIndex {
         self.calls.get(call as usize).copied().unwrap_or(call)
     }
 
@@ -32,88 +32,93 @@ impl Moved {
 }
 
 impl Facts {
-    /// Joins what another fold of the same session was told; its sources' numbers grow by `sources`.
+    /// Joins the facts of other sources of the same session. Adds `sources` to their source numbers.
     pub(crate) fn join(&mut self, mut other: Self, sources: u32) {
         let calls = std::mem::take(&mut other.calls);
         let agents = std::mem::take(&mut other.agents);
-        let mut moved =
-            Moved { refs: Vec::with_capacity(agents.len()), calls: Vec::with_capacity(calls.len()), sources };
+        let mut map = IndexMap {
+            agents: Vec::with_capacity(agents.len()),
+            calls: Vec::with_capacity(calls.len()),
+            sources,
+        };
         for call in &calls {
             let number = match &call.id {
-                Some(id) => self.call(id),
+                Some(id) => self.call_index(id),
                 None => {
                     self.calls.push(CallFacts::new(None));
-                    (self.calls.len() - 1) as CallNo
+                    (self.calls.len() - 1) as CallIndex
                 }
             };
-            moved.calls.push(number);
+            map.calls.push(number);
         }
         for agent in &agents {
             let name = match &agent.key {
-                Key::Root => ROOT,
-                Key::Id(id) => self.agent_by_id(id),
-                Key::Call(call) => self.agent_by_call(moved.call(*call)),
-                Key::Chain => {
-                    self.agents.push(AgentFacts::new(Key::Chain));
-                    (self.agents.len() - 1) as Ref
+                AgentKey::Root => ROOT,
+                AgentKey::Id(id) => self.agent_by_id(id),
+                AgentKey::Call(call) => self.agent_by_call(map.call(*call)),
+                AgentKey::Chain => {
+                    self.agents.push(AgentFacts::new(AgentKey::Chain));
+                    (self.agents.len() - 1) as AgentRef
                 }
             };
-            moved.refs.push(name);
+            map.agents.push(name);
         }
         for (name, agent) in agents.into_iter().enumerate() {
-            if let Some(known) = self.agents.get_mut(moved.name(name as Ref) as usize) {
-                join_agent(known, agent, &moved);
+            if let Some(known) = self.agents.get_mut(map.agent(name as AgentRef) as usize) {
+                join_agent(known, agent, &map);
             }
         }
         for (number, call) in calls.into_iter().enumerate() {
-            if let Some(known) = self.calls.get_mut(moved.call(number as CallNo) as usize) {
-                join_call(known, call, &moved);
+            if let Some(known) = self.calls.get_mut(map.call(number as CallIndex) as usize) {
+                join_call(known, call, &map);
             }
         }
-        self.join_responses(std::mem::take(&mut other.responses), &moved);
-        self.join_rest(other, &moved);
+        self.join_responses(std::mem::take(&mut other.responses), &map);
+        self.join_remaining(other, &map);
     }
 
-    fn join_responses(&mut self, responses: Vec<ResponseFacts>, moved: &Moved) {
-        for mut told in responses {
-            let key = told.key;
-            told.owners.iter_mut().for_each(|(owner, _)| *owner = moved.name(*owner));
+    fn join_responses(&mut self, responses: Vec<ResponseFacts>, map: &IndexMap) {
+        for mut other in responses {
+            let key = other.key;
+            other.owners.iter_mut().for_each(|(owner, _)| *owner = map.agent(*owner));
             match self.response_by_id.get(&key) {
                 Some(number) => {
                     if let Some(known) = self.responses.get_mut(*number as usize) {
-                        join_response(known, told);
+                        join_response(known, other);
                     }
                 }
                 None => {
                     self.response_by_id.insert(key, self.responses.len() as u32);
-                    self.responses.push(told);
+                    self.responses.push(other);
                 }
             }
         }
     }
 
-    fn join_rest(&mut self, other: Self, moved: &Moved) {
+    fn join_remaining(&mut self, other: Self, map: &IndexMap) {
         join_best(&mut self.version, other.version);
         join_best(&mut self.cwd, other.cwd);
         join_best(&mut self.root_model, other.root_model);
         join_best(&mut self.title, other.title);
-        self.tells_starts |= other.tells_starts;
-        self.silent = self.silent.max(other.silent);
-        self.is_opened |= other.is_opened;
-        self.kinds |= other.kinds;
+        self.start_reporting_kinds |= other.start_reporting_kinds;
+        self.last_unattributed = self.last_unattributed.max(other.last_unattributed);
+        self.has_local_command |= other.has_local_command;
         self.span.join(&other.span);
         for (line, agent) in other.chains {
-            self.chains.entry(line).or_insert(moved.name(agent));
+            self.chains.entry(line).or_insert(map.agent(agent));
         }
-        for (digest, calls) in other.nameless {
-            self.nameless.entry(digest).or_default().extend(calls.into_iter().map(|call| moved.call(call)));
+        for (digest, calls) in other.open_calls_by_digest {
+            self.open_calls_by_digest
+                .entry(digest)
+                .or_default()
+                .extend(calls.into_iter().map(|call| map.call(call)));
         }
         for (id, ends) in other.ends {
             self.ends.entry(id).or_default().extend(ends);
         }
         for (id, stops) in other.stops {
             let known = self.stops.entry(id).or_default();
-            for stop in stops.into_iter().map(|stop| moved.stop(stop)) {
+            for stop in stops.into_iter().map(|stop| map.stop(stop)) {
                 if !known.contains(&stop) {
                     known.push(stop);
                 }
@@ -122,15 +127,14 @@ impl Facts {
         self.run_ids.extend(other.run_ids);
         self.prompts.extend(other.prompts);
         self.turns.extend(other.turns);
-        self.streams
-            .extend(other.streams.into_iter().map(|(source, stream)| (source + moved.sources, stream)));
-        self.batch_runs.extend(other.batch_runs.into_iter().map(|(run, call)| (run, moved.call(call))));
+        self.streams.extend(other.streams.into_iter().map(|(source, stream)| (source + map.sources, stream)));
+        self.batch_runs.extend(other.batch_runs.into_iter().map(|(run, call)| (run, map.call(call))));
         for sum in other.checksums {
             if !self.checksums.contains(&sum) {
                 self.checksums.push(sum);
             }
         }
-        self.hooks.extend(other.hooks.into_iter().map(|step| move_step(step, moved)));
+        self.hooks.extend(other.hooks.into_iter().map(|step| map_step(step, map)));
         self.has_identity |= other.has_identity;
         for problem in other.problems {
             if !self.problems.contains(&problem) {
@@ -140,25 +144,27 @@ impl Facts {
     }
 }
 
-fn move_step(step: HookStep, moved: &Moved) -> HookStep {
-    let name = |named: Option<Ref>| named.map(|named| moved.name(named));
-    let what = match step.what {
-        HookWhat::Pre { call, named } => HookWhat::Pre { call: moved.call(call), named: name(named) },
-        HookWhat::Post { call, named, launched } => {
-            HookWhat::Post { call: moved.call(call), named: name(named), launched }
+fn map_step(step: HookStep, map: &IndexMap) -> HookStep {
+    let map_agent = |named: Option<AgentRef>| named.map(|named| map.agent(named));
+    let kind = match step.kind {
+        HookStepKind::Pre { call, named } => {
+            HookStepKind::Pre { call: map.call(call), named: map_agent(named) }
         }
-        HookWhat::Permission { named, name: tool, digest, time } => {
-            HookWhat::Permission { named: name(named), name: tool, digest, time }
+        HookStepKind::Post { call, named, launched } => {
+            HookStepKind::Post { call: map.call(call), named: map_agent(named), launched }
         }
-        same @ (HookWhat::Prompt { .. }
-        | HookWhat::Start { .. }
-        | HookWhat::Stop { .. }
-        | HookWhat::TurnEnd { .. }
-        | HookWhat::SessionStart { .. }
-        | HookWhat::AwaitsPrompt
-        | HookWhat::SessionEnd) => same,
+        HookStepKind::Permission { named, name: tool, digest, time } => {
+            HookStepKind::Permission { named: map_agent(named), name: tool, digest, time }
+        }
+        same @ (HookStepKind::Prompt { .. }
+        | HookStepKind::Start { .. }
+        | HookStepKind::Stop { .. }
+        | HookStepKind::TurnEnd { .. }
+        | HookStepKind::SessionStart { .. }
+        | HookStepKind::AwaitsPrompt
+        | HookStepKind::SessionEnd) => same,
     };
-    HookStep { source: step.source + moved.sources, what, ..step }
+    HookStep { source: step.source + map.sources, kind, ..step }
 }
 
 fn join_best<T: Ord>(slot: &mut Option<Best<T>>, other: Option<Best<T>>) {
@@ -169,8 +175,8 @@ fn join_best<T: Ord>(slot: &mut Option<Best<T>>, other: Option<Best<T>>) {
     }
 }
 
-/// Keeps the lesser of two optional values; any value is less than none.
-fn least<T: PartialOrd>(slot: &mut Option<T>, other: Option<T>) {
+/// Keeps the smaller of two optional values; `None` is greater than any value.
+fn keep_least<T: PartialOrd>(slot: &mut Option<T>, other: Option<T>) {
     if let Some(other) = other
         && slot.as_ref().is_none_or(|known| other < *known)
     {
@@ -178,9 +184,9 @@ fn least<T: PartialOrd>(slot: &mut Option<T>, other: Option<T>) {
     }
 }
 
-fn join_owners<A: smallvec::Array<Item = (Ref, subscope_model::Basis)>>(
+fn join_owners<A: smallvec::Array<Item = (AgentRef, subscope_model::Basis)>>(
     owners: &mut smallvec::SmallVec<A>,
-    other: impl IntoIterator<Item = (Ref, subscope_model::Basis)>,
+    other: impl IntoIterator<Item = (AgentRef, subscope_model::Basis)>,
 ) {
     for (owner, basis) in other {
         match owners.iter_mut().find(|(known, _)| *known == owner) {
@@ -190,143 +196,141 @@ fn join_owners<A: smallvec::Array<Item = (Ref, subscope_model::Basis)>>(
     }
 }
 
-fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
-    known.proven |= told.proven;
-    known.hook_started |= told.hook_started;
-    known.started = known.started.max(told.started);
-    known.has_transcript |= told.has_transcript;
-    known.detached |= told.detached;
-    join_best(&mut known.agent_type, told.agent_type);
-    join_best(&mut known.description, told.description);
-    join_best(&mut known.name, told.name);
-    join_best(&mut known.model, told.model);
-    join_best(&mut known.prompt, told.prompt);
+fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
+    known.is_proven |= other.is_proven;
+    known.last_started = known.last_started.max(other.last_started);
+    known.detached |= other.detached;
+    join_best(&mut known.agent_type, other.agent_type);
+    join_best(&mut known.description, other.description);
+    join_best(&mut known.name, other.name);
+    join_best(&mut known.model, other.model);
+    join_best(&mut known.prompt, other.prompt);
     known.modes.extend(
-        told.modes.into_iter().map(|(call, order, mode)| (call.map(|call| moved.call(call)), order, mode)),
+        other.modes.into_iter().map(|(call, order, mode)| (call.map(|call| map.call(call)), order, mode)),
     );
     if known.batch.is_none() {
-        known.batch = told.batch.map(|batch| match batch {
-            BatchClaim::Call(call) => BatchClaim::Call(moved.call(call)),
+        known.batch = other.batch.map(|batch| match batch {
+            BatchClaim::Call(call) => BatchClaim::Call(map.call(call)),
             run @ BatchClaim::Run(_) => run,
         });
     }
-    if let (None | Some(ParentClaim::Root), Some(parent)) = (&known.parent, told.parent) {
+    if let (None | Some(ParentClaim::Root), Some(parent)) = (&known.parent, other.parent) {
         known.parent = Some(parent);
     }
-    for (call, certain) in told.origins {
-        let call = moved.call(call);
+    for (call, certain) in other.origins {
+        let call = map.call(call);
         match known.origins.iter_mut().find(|(own, _)| *own == call) {
             Some((_, is_certain)) => *is_certain |= certain,
             None => known.origins.push((call, certain)),
         }
     }
-    for trigger in told.triggers {
+    for trigger in other.triggers {
         match known.triggers.iter_mut().find(|own| own.call == trigger.call) {
             Some(own) => {
                 own.order = own.order.min(trigger.order);
-                least(&mut own.time, trigger.time);
+                keep_least(&mut own.time, trigger.time);
             }
             None => known.triggers.push(trigger),
         }
     }
-    known.span.join(&told.span);
-    known.marks.extend(told.marks);
-    for (own, tail) in known.tails.iter_mut().zip(told.tails) {
+    known.span.join(&other.span);
+    known.prompt_times.extend(other.prompt_times);
+    for (own, tail) in known.last_lines.iter_mut().zip(other.last_lines) {
         *own = (*own).max(tail);
     }
-    if let Some(words) = told.last_text
-        && known.last_text.as_ref().is_none_or(|own| (own.0, own.1) < (words.0, words.1))
+    if let Some(text) = other.last_text
+        && known.last_text.as_ref().is_none_or(|own| (own.0, own.1) < (text.0, text.1))
     {
-        known.last_text = Some(words);
+        known.last_text = Some(text);
     }
-    if let Some(retry) = told.retry
+    if let Some(retry) = other.retry
         && known.retry.as_ref().is_none_or(|own| own.order <= retry.order)
     {
         known.retry = Some(retry);
     }
-    known.heard = known.heard.max(told.heard);
-    known.acted = known.acted.max(told.acted);
+    known.last_seen = known.last_seen.max(other.last_seen);
+    known.last_acted = known.last_acted.max(other.last_acted);
 }
 
-fn join_call(known: &mut CallFacts, told: CallFacts, moved: &Moved) {
-    known.name = known.name.take().or(told.name);
-    if told.class != ToolClass::Other {
-        known.class = told.class;
+fn join_call(known: &mut CallFacts, other: CallFacts, map: &IndexMap) {
+    known.name = known.name.take().or(other.name);
+    if other.class != ToolClass::Other {
+        known.class = other.class;
     }
-    known.seen |= told.seen;
-    least(&mut known.begin, told.begin);
-    join_owners(&mut known.owners, told.owners.into_iter().map(|(owner, basis)| (moved.name(owner), basis)));
-    least(&mut known.digest, told.digest);
-    least(&mut known.detail, told.detail);
-    known.writes = known.writes.take().or(told.writes);
-    known.left_running |= told.left_running;
-    for end in told.ends {
-        let end = end.told_by(end.by().map(|by| moved.name(by)));
+    known.seen |= other.seen;
+    keep_least(&mut known.begin, other.begin);
+    join_owners(&mut known.owners, other.owners.into_iter().map(|(owner, basis)| (map.agent(owner), basis)));
+    keep_least(&mut known.digest, other.digest);
+    keep_least(&mut known.detail, other.detail);
+    known.writes = known.writes.take().or(other.writes);
+    known.left_running |= other.left_running;
+    for end in other.ends {
+        let end = end.reported_by(end.reporter().map(|by| map.agent(by)));
         if !known.ends.contains(&end) {
             known.ends.push(end);
         }
     }
-    if let Some(told) = told.payloads {
+    if let Some(other) = other.payloads {
         let own = known.payloads.get_or_insert_with(Default::default);
-        let CallPayloads { input, result } = *told;
+        let CallPayloads { input, result } = *other;
         for (slot, other) in [(&mut own.input, input), (&mut own.result, result)] {
-            for (kind, by, payload) in other {
-                slot.add(kind, by.map(|by| moved.name(by)), || move_payload(payload, moved));
+            for (kind, by, payload) in other.into_entries() {
+                slot.add(kind, by.map(|by| map.agent(by)), || map_payload(payload, map));
             }
         }
     }
-    if let Some(told) = told.spawn {
+    if let Some(other) = other.spawn {
         match &mut known.spawn {
-            Some(own) => join_spawn(own, *told),
-            slot @ None => *slot = Some(told),
+            Some(own) => join_spawn(own, *other),
+            slot @ None => *slot = Some(other),
         }
     }
 }
 
-fn move_payload(payload: Payload, moved: &Moved) -> Payload {
+fn map_payload(payload: Payload, map: &IndexMap) -> Payload {
     match payload {
         Payload::At { source, offset, len } => {
-            Payload::At { source: SourceId(source.0 + moved.sources), offset, len }
+            Payload::At { source: SourceId(source.0 + map.sources), offset, len }
         }
         inline @ Payload::Inline(_) => inline,
     }
 }
 
-fn join_spawn(known: &mut SpawnCallFacts, told: SpawnCallFacts) {
-    join_best(&mut known.agent_type, told.agent_type);
-    join_best(&mut known.description, told.description);
-    join_best(&mut known.name, told.name);
-    join_best(&mut known.model, told.model);
-    join_best(&mut known.resolved_model, told.resolved_model);
-    join_best(&mut known.prompt, told.prompt);
-    join_best(&mut known.mode, told.mode);
-    join_best(&mut known.agent, told.agent);
-    join_best(&mut known.finished, told.finished);
-    join_best(&mut known.report, told.report);
-    join_best(&mut known.error, told.error);
-    known.proves_agent |= told.proves_agent;
-    known.is_forked |= told.is_forked;
-    least(&mut known.result_order, told.result_order);
+fn join_spawn(known: &mut SpawnCallFacts, other: SpawnCallFacts) {
+    join_best(&mut known.agent_type, other.agent_type);
+    join_best(&mut known.description, other.description);
+    join_best(&mut known.name, other.name);
+    join_best(&mut known.model, other.model);
+    join_best(&mut known.resolved_model, other.resolved_model);
+    join_best(&mut known.prompt, other.prompt);
+    join_best(&mut known.mode, other.mode);
+    join_best(&mut known.agent, other.agent);
+    join_best(&mut known.finished, other.finished);
+    join_best(&mut known.report, other.report);
+    join_best(&mut known.error, other.error);
+    known.proves_agent |= other.proves_agent;
+    known.is_forked |= other.is_forked;
+    keep_least(&mut known.result_order, other.result_order);
 }
 
-fn join_response(known: &mut ResponseFacts, told: ResponseFacts) {
-    join_owners(&mut known.owners, told.owners);
-    least(&mut known.model, told.model);
-    if let Some(usage) = told.usage
-        && known.usage.is_none_or(|own| (told.is_final, usage) > (known.is_final, own))
+fn join_response(known: &mut ResponseFacts, other: ResponseFacts) {
+    join_owners(&mut known.owners, other.owners);
+    keep_least(&mut known.model, other.model);
+    if let Some(usage) = other.usage
+        && known.usage.is_none_or(|own| (other.is_final, usage) > (known.is_final, own))
     {
         known.usage = Some(usage);
     }
-    known.is_final |= told.is_final;
-    known.only_streamed &= told.only_streamed;
-    known.synthetic |= told.synthetic;
-    known.times = match (known.times, told.times) {
+    known.is_final |= other.is_final;
+    known.only_streamed &= other.only_streamed;
+    known.synthetic |= other.synthetic;
+    known.times = match (known.times, other.times) {
         (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
         (own, other) => own.or(other),
     };
     if known.is_final {
         known.content = None;
-    } else if let Some(lines) = told.content {
+    } else if let Some(lines) = other.content {
         let own = known.content.get_or_insert_with(Default::default);
         for line in *lines {
             if !own.contains(&line) {
@@ -336,14 +340,57 @@ fn join_response(known: &mut ResponseFacts, told: ResponseFacts) {
     }
 }
 
-impl Span {
-    /// Each clock's span covers what either has by that clock.
+impl ActivitySpan {
+    /// Widens each clock's span to cover the other's.
     pub(crate) fn join(&mut self, other: &Self) {
         for (own, other) in self.0.iter_mut().zip(other.0) {
             *own = match (*own, other) {
                 (Some(one), Some(two)) => Some((one.0.min(two.0), one.1.max(two.1))),
                 (one, two) => one.or(two),
             };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Claim, Fact, Outcome, SourceKind};
+
+    use crate::test_session::{ROOT, TestSession, agent, call_end, response, spawn_call, spawned, tool_call};
+
+    fn add_root(session: &mut TestSession) {
+        session.add(SourceKind::Transcript, 10, ROOT, spawn_call("c1", r#""x""#));
+        session.add(SourceKind::Transcript, 11, ROOT, Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 50, ROOT, Fact::CallEnd(call_end("c1", Outcome::Ok)));
+    }
+
+    fn add_agent(session: &mut TestSession) {
+        session.add(SourceKind::Stream, 20, agent("a1"), tool_call("c2", "Bash"));
+        session.add(SourceKind::Stream, 20, agent("a1"), spawned("a1", "c1"));
+        session.add(SourceKind::Stream, 30, agent("a1"), Fact::Response(response("m1", 2)));
+        session.add(
+            SourceKind::Stream,
+            40,
+            Claim::SpawnedBy("c1"),
+            Fact::CallEnd(call_end("c2", Outcome::Error)),
+        );
+    }
+
+    #[test]
+    fn joined_trackers_derive_the_tree_of_one_tracker_of_all_sources() {
+        let mut whole = TestSession::new();
+        add_root(&mut whole);
+        add_agent(&mut whole);
+        let expected = whole.tree(60);
+        assert_eq!(expected.agents.len(), 2);
+        assert_eq!(expected.agents[1].tool_errors, 1);
+        for is_root_first in [true, false] {
+            let (mut one, mut other) = (TestSession::new(), TestSession::new());
+            add_root(if is_root_first { &mut one } else { &mut other });
+            add_agent(if is_root_first { &mut other } else { &mut one });
+            assert_ne!(one.tree(60), expected);
+            one.tracker.join(other.tracker, 10);
+            assert_eq!(one.tree(60), expected, "root first: {is_root_first}");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Facts that join, conclusions that are derived.
+//! Tracks one session: joins observations into facts and derives its agent tree and event attribution from them.
 //!
-//! Flow: [`Tracker::absorb`] joins observations of one session into facts, in any order between sources and with
-//! repeats; [`Tracker::derive`] concludes a [`Tree`] from them for a moment in time and never feeds anything back.
-//! So the same sources give the same tree, whatever came first.
+//! Flow: [`Tracker::absorb`] joins observations of one session into facts; sources may arrive in any order and repeat each
+//! other. [`Tracker::derive`] computes a [`Tree`] from the facts for a moment in time and never changes them. So the same
+//! sources give the same tree in whatever order they were read.
 //!
-//! Steps of a conclusion, one module each: `identities` (who is who), `hooks` (whose call it was on a wire that does not
-//! say), `owners` (whose calls are whose, who started whom), `copies` (what counts in another session), `status` (how agents
-//! stand or ended), `spans` (when they were active), `figures` (tokens and cost), `liveness`, `flags`, `limits`, `runs`, and
-//! `rows`, which puts them together.
+//! Steps of a derivation, one module each: `identities` (which records are the same agent), `hooks` (owners of calls whose
+//! hook names no agent), `owners` (owner of each call and response, parent of each agent), `duplicates` (calls and responses
+//! counted in another session), `status` (running, or ended and how), `intervals` (when agents were active), `figures` (tokens
+//! and cost), `liveness`, `flags`, `limits`, `runs`, and `rows`, which assembles the tree.
 //!
-//! Pitfalls: what is not monotone (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must never be
-//! kept as a fact; nothing may depend on a source's number.
+//! Pitfalls: anything that later input can revoke (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must
+//! be derived and never stored as a fact; nothing may depend on a source's number.
 //!
 //! Absent on purpose: a clock, IO, vendors' names, and how observations arrived.
 
@@ -21,18 +21,20 @@ mod figures;
 mod flags;
 mod hooks;
 mod identities;
+mod intervals;
 mod join;
 mod limits;
 mod liveness;
 mod owners;
 mod rows;
 mod runs;
-mod spans;
 mod status;
+#[cfg(test)]
+mod test_session;
 
 use std::hash::BuildHasher;
 
-pub use absorb::Keep;
+pub use absorb::FactDetail;
 pub use duplicates::{KeysCursor, OwnedElsewhere};
 pub use limits::{Awake, LimitRule, LimitScope, Limits};
 pub use liveness::next_deadline;
@@ -41,29 +43,29 @@ use subscope_model::{
     Actor, AgentId, Basis, Claim, Millis, Observation, PriceTable, Problem, SessionId, Text, Tree,
 };
 
-/// The moment for which a tree is concluded, and what is known of the sources at that moment.
+/// Moment for which a tree is derived, with the state of the sources at that moment.
 #[derive(Clone, Debug)]
 pub struct Now<'p> {
-    /// The moment.
+    /// Time of the derivation.
     pub at: Millis,
-    /// Whether the sources' pipe or process has ended.
+    /// Whether the pipe or process that feeds the sources has ended.
     pub has_ended: bool,
-    /// Whether a source without times still grows.
+    /// Whether sources may still grow.
     pub is_growing: bool,
-    /// Prices.
+    /// Prices of models.
     pub prices: &'p PriceTable,
-    /// Limits of silence.
+    /// Silence limits: stalled, lost, waiting for permission.
     pub limits: Limits,
 }
 
-/// What hooks have told of a session.
+/// Whether hooks report a session, and whether they name agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hooked {
-    /// Nothing: it has none, or none has come yet.
+    /// No hook was received.
     No,
-    /// Something, but none has named an agent.
+    /// Hooks were received, but from a harness version whose hooks name no agent.
     Unnamed,
-    /// Something, and they name the agent that they come from.
+    /// Hooks were received, and they name the agent that they come from.
     Named,
 }
 
@@ -74,33 +76,33 @@ pub struct Tracker {
     harness: Option<Text>,
     absorber: absorb::Absorber,
     facts: facts::Facts,
-    /// No fact of this session, and not joined: whoever asks for conclusions says it.
-    elsewhere: OwnedElsewhere,
+    /// Keys that count in other sessions. Set by the caller; not a fact and not joined.
+    owned_elsewhere: OwnedElsewhere,
 }
 
 impl Tracker {
-    /// A tracker for a session of which nothing is known yet. With a `cutoff`, everything later is dropped.
-    pub fn new(session: SessionId, harness: Option<&str>, keep: Keep, cutoff: Option<Millis>) -> Self {
+    /// Creates a tracker without facts. With a `cutoff`, later observations are dropped.
+    pub fn new(session: SessionId, harness: Option<&str>, keep: FactDetail, cutoff: Option<Millis>) -> Self {
         Self {
             session,
             harness: harness.map(Text::from),
             absorber: absorb::Absorber::new(keep, cutoff),
             facts: facts::Facts::default(),
-            elsewhere: OwnedElsewhere::default(),
+            owned_elsewhere: OwnedElsewhere::default(),
         }
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     pub fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// Whether anything was heard of the main thread.
+    /// Returns whether the main thread was active in any source.
     pub fn has_root(&self) -> bool {
-        self.facts.agents.get(facts::ROOT as usize).is_some_and(|root| root.heard.is_some())
+        self.facts.agents.get(facts::ROOT as usize).is_some_and(|root| root.last_seen.is_some())
     }
 
-    /// What hooks have told of the session so far.
+    /// Returns whether hooks report the session, and whether they name agents.
     pub fn hooked(&self) -> Hooked {
         match (self.facts.hooks.is_empty(), self.facts.has_identity) {
             (true, _) => Hooked::No,
@@ -109,17 +111,18 @@ impl Tracker {
         }
     }
 
-    /// Says which harness it is, once that is known.
+    /// Sets the harness, unless it is already set.
     pub fn set_harness(&mut self, harness: &str) {
         self.harness.get_or_insert_with(|| harness.into());
     }
 
-    /// Joins one observation. Returns whether it was taken: `false` for one later than the cutoff.
-    pub fn absorb(&mut self, seen: &Observation<'_>) -> bool {
-        self.absorber.take(&mut self.facts, seen)
+    /// Joins one observation. Returns `false` if it was dropped because of the cutoff.
+    pub fn absorb(&mut self, observation: &Observation<'_>) -> bool {
+        self.absorber.record(&mut self.facts, observation)
     }
 
-    /// Joins what another tracker of the same session was told of other sources, whose numbers grow by `sources`.
+    /// Joins the facts of another tracker of the same session that has read other sources. Adds `sources` to its source
+    /// numbers.
     pub fn join(&mut self, other: Self, sources: u32) {
         if let Some(harness) = &other.harness {
             self.set_harness(harness);
@@ -128,18 +131,18 @@ impl Tracker {
         self.facts.join(other.facts, sources);
     }
 
-    /// Keeps a problem; the same one only once.
+    /// Records a problem, once.
     pub fn problem(&mut self, problem: Problem) {
-        absorb::Absorber::problem(&mut self.facts, problem);
+        absorb::Absorber::record_problem(&mut self.facts, problem);
     }
 
     /// Derives the tree and the attribution of events for a moment, both from the same identities.
     pub fn derive(&self, now: &Now<'_>) -> Derived<'_> {
         let facts = &self.facts;
-        let identities = identities::identities(facts, self.is_over(now));
-        let hooks = hooks::replay(facts, &identities);
-        let owners = owners::owners(facts, &identities, &hooks);
-        let attribution = Attribution { facts, runs: runs::runs(facts), identities, owners };
+        let identities = identities::derive_identities(facts, self.is_over(now));
+        let hooks = hooks::replay_hooks(facts, &identities);
+        let owners = owners::derive_ownership(facts, &identities, &hooks);
+        let attribution = Attribution { facts, runs: runs::derive_runs(facts), identities, owners };
         let harness = self.harness.as_deref();
         let derivation = Derivation {
             facts,
@@ -149,11 +152,12 @@ impl Tracker {
             now,
             harness,
         };
-        let tree = rows::tree(&self.session, &derivation, &self.elsewhere, attribution.runs.count);
+        let tree =
+            rows::build_tree(&self.session, &derivation, &self.owned_elsewhere, attribution.runs.count);
         Derived { tree, attribution }
     }
 
-    /// Whether nothing more will come: the sources have ended, or they are silent for longer than the limit of loss.
+    /// Whether the session is over: its sources have ended, or have been silent for longer than the limit for lost agents.
     fn is_over(&self, now: &Now<'_>) -> bool {
         let lost_after_ms = now.limits.of(self.harness.as_deref(), None).lost_after_ms(false);
         let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
@@ -161,27 +165,27 @@ impl Tracker {
     }
 }
 
-/// What [`Tracker::derive`] returns.
+/// Result of [`Tracker::derive`].
 #[derive(Debug)]
 pub struct Derived<'t> {
-    /// The rows of all agents and of their session.
+    /// Rows of all agents and of their session.
     pub tree: Tree,
-    /// Maps events to these rows.
+    /// Maps events to those rows.
     pub attribution: Attribution<'t>,
 }
 
-/// Maps events to the agents of the tree that was derived with it.
+/// Maps events to the agents of the tree derived with it.
 #[derive(Debug)]
 pub struct Attribution<'t> {
     facts: &'t facts::Facts,
     identities: identities::Identities,
-    owners: owners::Owners,
-    runs: runs::Runs,
+    owners: owners::Ownership,
+    runs: runs::SessionRuns,
 }
 
 impl Attribution<'_> {
-    /// Returns the agent that an observation belongs to, and the basis of that. A tool call belongs to its owner; what no row
-    /// accounts for belongs to the root until the agent is known.
+    /// Returns the agent of an observation and the basis of that attribution. A tool call belongs to its owner; an event of
+    /// an agent without a row belongs to the root until the agent has one.
     pub fn actor(&self, claim: &Claim<'_>, call: Option<&str>) -> (Actor, Basis) {
         let by_call = call
             .and_then(|id| self.facts.call_by_id.get(id))
@@ -228,7 +232,7 @@ impl Attribution<'_> {
     }
 }
 
-/// A hash of a text, equal for equal texts within one process.
+/// Returns a hash of a text; only comparable within one process.
 fn hash_text(text: &str) -> u64 {
     foldhash::fast::FixedState::default().hash_one(text)
 }

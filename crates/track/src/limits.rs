@@ -1,28 +1,28 @@
-//! Limits of silence, whom they hold for, and which time counts as silence.
+//! Silence limits, the agents they apply to, and which time counts as silence.
 
 use std::sync::Arc;
 
 use subscope_model::{Millis, Text};
 
-/// Silence after which an agent without an ending is lost.
+/// Silence after which an agent without an end counts as lost.
 const LOST_AFTER_MS: i64 = 15 * 60 * 1000;
 /// The same while a call or a permission question is open.
 const LOST_AFTER_OPEN_MS: i64 = 30 * 60 * 1000;
 
-/// Limits of silence in milliseconds.
+/// Silence limits in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Silence of a session without active subagents that is a stall.
+    /// Silence after which an agent counts as stalled.
     pub stall_ms: i64,
     /// The same while any subagent is active.
     pub stall_subagents_ms: i64,
     /// The same while a call or a permission question is open.
     pub stall_open_ms: i64,
-    /// How long an instant tool may be open before a permission question is inferred.
+    /// Duration after which an open call of an instant tool implies a permission question.
     pub permission_after_ms: i64,
-    /// Other limits for some harnesses and models.
+    /// Overrides for harnesses and models.
     pub rules: Arc<[LimitRule]>,
-    /// Which time counts.
+    /// Which time counts as silence.
     pub awake: Awake,
 }
 
@@ -39,19 +39,19 @@ impl Default for Limits {
     }
 }
 
-/// Whom a [`LimitRule`] holds for.
+/// Agents that a [`LimitRule`] applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitScope {
     /// The agents of a harness.
     Harness(Text),
-    /// The agents on a model, named whole or by its first words: `claude-haiku` is also `claude-haiku-4-5-20251001`.
+    /// The agents on a model, given by its name or leading words: `claude-haiku` matches `claude-haiku-4-5-20251001`.
     Model(Text),
 }
 
-/// Limits for a harness or a model. What it leaves open is as it is without it.
+/// Override of limits for a harness or a model; `None` leaves a limit unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitRule {
-    /// Whom it holds for.
+    /// Agents that it applies to.
     pub scope: LimitScope,
     /// [`Limits::stall_ms`].
     pub stall_ms: Option<i64>,
@@ -61,16 +61,16 @@ pub struct LimitRule {
     pub stall_open_ms: Option<i64>,
 }
 
-/// The limits that hold for one agent.
+/// The limits of one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spans {
+pub(crate) struct AgentLimits {
     pub(crate) stall_ms: i64,
     pub(crate) stall_subagents_ms: i64,
     pub(crate) stall_open_ms: i64,
 }
 
-impl Spans {
-    /// Silence after which the agent is lost: never before it is stalled.
+impl AgentLimits {
+    /// Returns the silence after which the agent is lost; never less than that after which it is stalled.
     pub(crate) fn lost_after_ms(&self, has_open: bool) -> i64 {
         if has_open {
             LOST_AFTER_OPEN_MS.max(self.stall_open_ms)
@@ -79,7 +79,7 @@ impl Spans {
         }
     }
 
-    /// All limits at which silence may change something.
+    /// Returns all limits at which silence may change a row.
     pub(crate) fn all(&self) -> [i64; 5] {
         let Self { stall_ms, stall_subagents_ms, stall_open_ms } = *self;
         let lost = [self.lost_after_ms(false), self.lost_after_ms(true)];
@@ -88,7 +88,7 @@ impl Spans {
 }
 
 impl Limits {
-    /// Limits that no silence reaches: for while it is not known how silent anybody is.
+    /// Returns limits that no silence reaches, for use while the silence of agents is unknown.
     pub fn endless() -> Self {
         let never = i64::MAX;
         Self {
@@ -100,7 +100,7 @@ impl Limits {
         }
     }
 
-    /// Silence after which no agent is at work any more, whoever it is.
+    /// Returns the silence after which no agent can be running.
     pub fn longest_ms(&self) -> i64 {
         let of_rules = self.rules.iter().flat_map(|rule| {
             [rule.stall_ms, rule.stall_subagents_ms, rule.stall_open_ms].into_iter().flatten()
@@ -109,10 +109,10 @@ impl Limits {
         of_rules.chain(own).max().unwrap_or(LOST_AFTER_OPEN_MS)
     }
 
-    /// The limits for an agent: a rule for its model counts before one for its harness, and of two rules for a model the
-    /// one that names more of it.
-    pub(crate) fn of(&self, harness: Option<&str>, model: Option<&str>) -> Spans {
-        let mut spans = Spans {
+    /// Returns the limits of an agent. A rule for its model wins over one for its harness, a longer model name over a shorter
+    /// one.
+    pub(crate) fn of(&self, harness: Option<&str>, model: Option<&str>) -> AgentLimits {
+        let mut own = AgentLimits {
             stall_ms: self.stall_ms,
             stall_subagents_ms: self.stall_subagents_ms,
             stall_open_ms: self.stall_open_ms,
@@ -120,21 +120,21 @@ impl Limits {
         let mut rules: Vec<(usize, &LimitRule)> = self
             .rules
             .iter()
-            .filter_map(|rule| Some((rule.scope.closeness(harness, model)?, rule)))
+            .filter_map(|rule| Some((rule.scope.specificity(harness, model)?, rule)))
             .collect();
-        rules.sort_by_key(|(closeness, _)| *closeness);
+        rules.sort_by_key(|(specificity, _)| *specificity);
         for (_, rule) in rules {
-            spans.stall_ms = rule.stall_ms.unwrap_or(spans.stall_ms);
-            spans.stall_subagents_ms = rule.stall_subagents_ms.unwrap_or(spans.stall_subagents_ms);
-            spans.stall_open_ms = rule.stall_open_ms.unwrap_or(spans.stall_open_ms);
+            own.stall_ms = rule.stall_ms.unwrap_or(own.stall_ms);
+            own.stall_subagents_ms = rule.stall_subagents_ms.unwrap_or(own.stall_subagents_ms);
+            own.stall_open_ms = rule.stall_open_ms.unwrap_or(own.stall_open_ms);
         }
-        spans
+        own
     }
 }
 
 impl LimitScope {
-    /// How closely this describes an agent; `None` where it does not.
-    fn closeness(&self, harness: Option<&str>, model: Option<&str>) -> Option<usize> {
+    /// Returns how specific the scope is; `None` if it does not match the agent.
+    fn specificity(&self, harness: Option<&str>, model: Option<&str>) -> Option<usize> {
         match self {
             Self::Harness(name) => (harness == Some(name)).then_some(0),
             Self::Model(name) => {
@@ -145,20 +145,20 @@ impl LimitScope {
     }
 }
 
-/// Which time counts as silence: only such in which the machine was awake.
+/// Time in which the machine was awake: only that counts as silence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Awake {
-    /// Nothing before this counts: the machine woke from a longer sleep, or its clock was set.
+    /// Time before this does not count: the machine woke from a long sleep, or its clock was set.
     pub since: Option<Millis>,
-    /// Short sleeps after that, which are taken off: when each ended, and how long it was.
+    /// Short sleeps after that, which are subtracted: end and duration of each, in milliseconds.
     pub sleeps: Arc<[(Millis, i64)]>,
 }
 
 impl Awake {
-    /// From when silence counts that began at `since`.
+    /// Returns the time from which silence that began at `since` counts.
     fn from(&self, since: Millis, now: Millis) -> Millis {
         match self.since {
-            // The clock was set back: by the time it was before, nothing would be late for long.
+            // The clock was set back: measured from `since`, no limit would be reached for a long time.
             Some(woke) if since > now => woke,
             Some(woke) => since.max(woke),
             None => since,
@@ -169,13 +169,13 @@ impl Awake {
         self.sleeps.iter().filter(|(end, _)| *end > from).map(|(_, lasted)| *lasted).sum()
     }
 
-    /// How long it has been silent since then.
+    /// Returns the awake time between `since` and `now`.
     pub(crate) fn silence(&self, since: Millis, now: Millis) -> i64 {
         let from = self.from(since, now);
         now.saturating_sub(from).saturating_sub(self.asleep_after(from))
     }
 
-    /// When it will have been silent for so long.
+    /// Returns the time at which the silence since `since` reaches a limit.
     pub(crate) fn reaches(&self, since: Millis, limit_ms: i64, now: Millis) -> Millis {
         let from = self.from(since, now);
         from.saturating_add(limit_ms).saturating_add(self.asleep_after(from))
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn closest_rule_counts_and_leaves_open_what_it_does_not_name() {
+    fn most_specific_rule_wins_and_keeps_limits_that_it_does_not_set() {
         let rules = [
             rule(LimitScope::Model("claude-opus-5".into()), Some(3), None),
             rule(LimitScope::Model("claude-opus".into()), Some(2), Some(20)),
@@ -199,8 +199,8 @@ mod tests {
         ];
         let limits = Limits { rules: rules.into(), ..Limits::default() };
         let of = |harness, model| {
-            let spans = limits.of(harness, model);
-            (spans.stall_ms, spans.stall_open_ms, spans.stall_subagents_ms)
+            let own = limits.of(harness, model);
+            (own.stall_ms, own.stall_open_ms, own.stall_subagents_ms)
         };
         assert_eq!(of(None, None), (180_000, 1_800_000, 600_000));
         assert_eq!(limits.longest_ms(), 1_800_000);
@@ -222,5 +222,28 @@ mod tests {
         assert_eq!((woke.silence(100, 900), woke.silence(800, 900)), (280, 100));
         assert_eq!(woke.silence(5_000, 900), 280, "the clock was set back");
         assert_eq!(woke.reaches(5_000, 500, 900), 1_120);
+    }
+
+    #[test]
+    fn agent_is_never_lost_before_it_is_stalled() {
+        let minute = 60_000;
+        let short = Limits { stall_ms: 1, stall_subagents_ms: 2, stall_open_ms: 3, ..Limits::default() };
+        let own = short.of(None, None);
+        assert_eq!((own.lost_after_ms(false), own.lost_after_ms(true)), (15 * minute, 30 * minute));
+        let long =
+            Limits { stall_subagents_ms: 16 * minute, stall_open_ms: 31 * minute, ..Limits::default() };
+        let own = long.of(None, None);
+        assert_eq!((own.lost_after_ms(false), own.lost_after_ms(true)), (16 * minute, 31 * minute));
+    }
+
+    #[test]
+    fn longest_limit_is_that_of_any_rule_or_of_lost_agents() {
+        let with = |open| Limits {
+            rules: [rule(LimitScope::Harness("h".into()), None, Some(open))].into(),
+            ..Limits::default()
+        };
+        assert_eq!(with(1).longest_ms(), 30 * 60_000);
+        assert_eq!(with(31 * 60_000).longest_ms(), 31 * 60_000);
+        assert_eq!(Limits::endless().longest_ms(), i64::MAX);
     }
 }

@@ -1,79 +1,78 @@
-//! What running agents are busy with or wait for, since when, and when that becomes a stall.
+//! Liveness of running agents: what each does or waits for, since when, and whether it is stalled.
 //!
-//! A session's calls are answered one after the other, so the oldest open one is what its agent is at. An agent waits for
-//! those that it started only while the calls that started them are open: who runs in the background is not waited for.
+//! An agent's calls are answered one after the other, so it works on its oldest open call. It waits for a subagent only
+//! while the subagent's spawn call is open; it does not wait for background agents.
 //!
-//! Silence is an agent's own: what its siblings do says nothing of it. It starts anew when control comes back to the agent
-//! (an agent that it started ends), and, once no subagent is active, with any event of the session.
+//! Silence is measured per agent, independent of its siblings. It restarts when control returns to the agent (a subagent of
+//! it ends) and, once no subagent is active, with any event of the session.
 
-use subscope_model::{
-    Agent, AgentStatus, Liveness, LivenessKind, Millis, Outcome, SpawnMode, Text, ToolClass, Tree,
-};
+use subscope_model::{Agent, AgentStatus, Liveness, LivenessKind, Millis, SpawnMode, Text, ToolClass, Tree};
 
 use crate::{
     Now,
-    facts::{CallFacts, Order},
-    hooks::Asked,
-    identities::No,
-    limits::Spans,
+    facts::{CallFacts, FactOrder},
+    hooks::PermissionQuestion,
+    identities::AgentIndex,
+    limits::AgentLimits,
     status::{Derivation, call_end},
 };
 
-/// Returns the next moment at which time alone may change a tree's rows: a stall, an inferred permission question, an
-/// agent that counts as lost. `None` where nothing waits for time. A moment too many is harmless, one too few is not.
+/// Returns the next time at which a tree's rows may change without input: a stall, an inferred permission question, a lost
+/// agent. `None` if no agent is running. A spurious deadline is harmless, a missing one is not.
 pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
     let limits = &now.limits;
     let live: Vec<&Agent> = tree.agents.iter().filter(|row| row.is_at_work()).collect();
     if live.is_empty() {
         return None;
     }
-    // Who waits for those below is as silent as the last of them: every agent's last moment counts for all.
+    // An agent that waits for its subagents is as silent as the last active of them: combine all times with all limits.
     let begins = tree.agents.iter().filter_map(|row| row.last_event_at_ms);
     let begins = begins.chain(live.iter().filter_map(|row| row.liveness.as_ref()?.since_ms));
     let mut begins: Vec<Millis> = begins.collect();
     begins.sort_unstable();
     begins.dedup();
     let harness = tree.session.harness.as_deref();
-    let mut spans: Vec<i64> = live
+    let mut durations: Vec<i64> = live
         .iter()
         .flat_map(|row| limits.of(harness, row.model.as_deref()).all())
         .chain([limits.permission_after_ms])
         .collect();
-    spans.sort_unstable();
-    spans.dedup();
-    let moments =
-        begins.iter().flat_map(|begin| spans.iter().map(|span| limits.awake.reaches(*begin, *span, now.at)));
+    durations.sort_unstable();
+    durations.dedup();
+    let moments = begins
+        .iter()
+        .flat_map(|begin| durations.iter().map(|duration| limits.awake.reaches(*begin, *duration, now.at)));
     moments.filter(|moment| *moment > now.at).min()
 }
 
-/// What an agent does, with the silence limit that belongs to it.
+/// Activity of a running agent.
 #[derive(Clone, Debug)]
-pub(crate) struct Doing {
+pub(crate) struct AgentActivity {
     pub(crate) liveness: Liveness,
-    /// Whether silence is expected for long: a call or question is open.
+    /// Whether long silence is expected: a call or permission question is open.
     pub(crate) is_waiting_long: bool,
 }
 
-/// What is concluded of an agent before what it does.
-pub(crate) struct Stand<'d> {
-    pub(crate) number: No,
-    /// Its calls, by begin.
+/// Input for deriving the activity of one agent.
+pub(crate) struct ActivityContext<'d> {
+    pub(crate) number: AgentIndex,
+    /// Its calls, ordered by begin.
     pub(crate) calls: &'d [u32],
-    /// When it was last heard of.
+    /// Time of its last activity.
     pub(crate) last: Option<Millis>,
-    /// When it was last its turn: also when an agent that it waited for ended.
+    /// Time when control last came to it: its last activity, or the end of a subagent.
     pub(crate) turn: Option<Millis>,
-    /// Its subagents that run or are lost.
-    pub(crate) children: &'d [No],
-    /// Of agents of whom nobody knows who started them: whether one runs, and when they were last heard of.
-    pub(crate) strays: (bool, Option<Millis>),
-    /// What it was asked about last.
-    pub(crate) question: Option<&'d Asked>,
-    /// Since when it waits for a command that it left running.
+    /// Its subagents that are live or lost.
+    pub(crate) children: &'d [AgentIndex],
+    /// Agents without known parent and spawn call: whether one is live, and time of their last activity.
+    pub(crate) unlinked: (bool, Option<Millis>),
+    /// Latest open permission question that blocks it.
+    pub(crate) question: Option<&'d PermissionQuestion>,
+    /// Since when it waits for a command that it left running in the background.
     pub(crate) left_since: Option<Millis>,
 }
 
-impl Doing {
+impl AgentActivity {
     fn new(kind: LivenessKind, name: Option<Text>, since_ms: Option<Millis>) -> Self {
         let is_waiting_long = matches!(kind, LivenessKind::Permission | LivenessKind::Tool);
         let liveness = Liveness { kind, name, count: None, limit: None, since_ms, inferred: false };
@@ -81,174 +80,415 @@ impl Doing {
     }
 }
 
-/// Concludes what a running agent does.
-pub(crate) fn doing(derivation: &Derivation<'_>, stand: &Stand<'_>) -> Doing {
-    if let Some(asked) = stand.question {
-        return Doing::new(LivenessKind::Permission, Some(asked.tool.clone()), asked.time.or(stand.last));
+/// Derives what a running agent does.
+pub(crate) fn derive_activity(derivation: &Derivation<'_>, context: &ActivityContext<'_>) -> AgentActivity {
+    if let Some(question) = context.question {
+        return AgentActivity::new(
+            LivenessKind::Permission,
+            Some(question.tool.clone()),
+            question.time.or(context.last),
+        );
     }
-    if let Some(retry) = retry(derivation, stand) {
+    if let Some(retry) = retry_activity(derivation, context) {
         return retry;
     }
-    let waited = stand.children.iter().filter(|child| is_waited_for(derivation, **child)).count() as u32;
+    let waited = context.children.iter().filter(|child| is_waited_for(derivation, **child)).count() as u32;
     let children = || {
-        let mut doing = Doing::new(LivenessKind::Children, None, stand.last);
-        doing.liveness.count = Some(waited.max(1));
-        doing
+        let mut activity = AgentActivity::new(LivenessKind::Children, None, context.last);
+        activity.liveness.count = Some(waited.max(1));
+        activity
     };
-    // When the call before ended: one that is queued behind another does nothing yet.
+    // End of the previous call: a queued call starts only after it.
     let mut before = None;
-    for call in stand.calls {
-        let Some(told) = derivation.facts.calls.get(*call as usize) else { continue };
-        if !is_open(derivation, *call, told) {
-            before = before.max(call_end(derivation, *call, told).and_then(|(_, time)| time));
+    for call in context.calls {
+        let Some(call_facts) = derivation.facts.calls.get(*call as usize) else { continue };
+        if !is_open(derivation, *call, call_facts) {
+            before = before.max(call_end(derivation, *call, call_facts).and_then(|(_, time)| time));
             continue;
         }
-        if told.class != ToolClass::Spawn {
-            return at_tool(derivation, told, before, stand.last);
+        if call_facts.class != ToolClass::Spawn {
+            return tool_activity(derivation, call_facts, before, context.last);
         }
         match derivation.identities.started_by(*call) {
-            Some(child) if stand.children.contains(&child) => return children(),
-            // It has ended, and its report is on the way.
+            Some(child) if context.children.contains(&child) => return children(),
+            // The subagent has ended, its result is not reported yet.
             Some(_) => {}
-            None if waited > 0 || stand.strays.0 => return children(),
-            // Its agent may just have ended.
-            None => return at_tool(derivation, told, before.max(stand.turn).max(stand.strays.1), stand.last),
+            None if waited > 0 || context.unlinked.0 => return children(),
+            // Its agent may be one of the unlinked ones, just ended.
+            None => {
+                return tool_activity(
+                    derivation,
+                    call_facts,
+                    before.max(context.turn).max(context.unlinked.1),
+                    context.last,
+                );
+            }
         }
     }
     if waited > 0 {
         return children();
     }
-    let has_gone_on = |since: Millis| acted(derivation, stand.number).is_some_and(|acted| acted.time > since);
-    if let Some(since) = stand.left_since.filter(|since| !has_gone_on(*since)) {
-        let calls = stand.calls.iter().rev().filter_map(|call| derivation.facts.calls.get(*call as usize));
+    let has_acted =
+        |since: Millis| last_act(derivation, context.number).is_some_and(|acted| acted.time > since);
+    if let Some(since) = context.left_since.filter(|since| !has_acted(*since)) {
+        let calls = context.calls.iter().rev().filter_map(|call| derivation.facts.calls.get(*call as usize));
         let name = calls.filter(|call| call.left_running).find_map(|call| call.name.clone());
-        return Doing::new(LivenessKind::Tool, name, Some(since));
+        return AgentActivity::new(LivenessKind::Tool, name, Some(since));
     }
-    if stand.number == 0 && derivation.awaits_prompt() {
-        return idle(stand.turn);
+    if context.number == 0 && derivation.awaits_prompt() {
+        return idle_activity(context.turn);
     }
-    Doing::new(LivenessKind::Model, None, stand.turn)
+    AgentActivity::new(LivenessKind::Model, None, context.turn)
 }
 
-/// A root that waits for a person's next prompt.
-pub(crate) fn idle(since: Option<Millis>) -> Doing {
-    Doing::new(LivenessKind::Idle, None, since)
+/// Returns the activity of a root that waits for the user's next prompt.
+pub(crate) fn idle_activity(since: Option<Millis>) -> AgentActivity {
+    AgentActivity::new(LivenessKind::Idle, None, since)
 }
 
-fn at_tool(
+fn tool_activity(
     derivation: &Derivation<'_>,
-    told: &CallFacts,
+    call_facts: &CallFacts,
     before: Option<Millis>,
     last: Option<Millis>,
-) -> Doing {
-    let since = told.begin.and_then(|begin| begin.time()).max(before);
+) -> AgentActivity {
+    let since = call_facts.begin.and_then(|begin| begin.time()).max(before);
     let limits = &derivation.now.limits;
     let waited = since.map_or(0, |since| limits.awake.silence(since, derivation.now.at));
-    let asks = told.class == ToolClass::Instant && waited >= limits.permission_after_ms;
+    let asks = call_facts.class == ToolClass::Instant && waited >= limits.permission_after_ms;
     let kind = if asks { LivenessKind::Permission } else { LivenessKind::Tool };
-    let mut doing = Doing::new(kind, told.name.clone(), since.or(last));
-    doing.liveness.inferred = asks;
-    doing
+    let mut activity = AgentActivity::new(kind, call_facts.name.clone(), since.or(last));
+    activity.liveness.inferred = asks;
+    activity
 }
 
-/// The questions for permission that agents wait for: no hook has answered them, and no source tells that their calls are
-/// over. That a person agreed is told by none: until its call ends, a question stays.
-pub(crate) fn questions<'c>(derivation: &'c Derivation<'_>) -> Vec<(No, &'c Asked)> {
-    derivation.hooks.asked.iter().filter_map(|asked| Some((asked_of(derivation, asked)?, asked))).collect()
+/// Returns the open permission questions with the agents that they block: no hook has answered them, and no source reports
+/// the end of their calls. No source reports that the user agreed, so a question stays open until its call ends.
+pub(crate) fn open_questions<'c>(
+    derivation: &'c Derivation<'_>,
+) -> Vec<(AgentIndex, &'c PermissionQuestion)> {
+    derivation
+        .hooks
+        .questions
+        .iter()
+        .filter_map(|question| Some((blocked_agent(derivation, question)?, question)))
+        .collect()
 }
 
-/// Whom a question keeps waiting.
-fn asked_of(derivation: &Derivation<'_>, asked: &Asked) -> Option<No> {
-    let mut is_told = false;
-    for (call, told) in derivation.facts.calls.iter().enumerate() {
-        if told.digest.is_none_or(|(_, digest)| digest != asked.digest) {
+/// Returns the agent that a question blocks; `None` if its call is over.
+fn blocked_agent(derivation: &Derivation<'_>, question: &PermissionQuestion) -> Option<AgentIndex> {
+    let mut is_reported = false;
+    for (call, call_facts) in derivation.facts.calls.iter().enumerate() {
+        if call_facts.digest.is_none_or(|(_, digest)| digest != question.digest) {
             continue;
         }
         let owner = derivation.owners.calls.get(call).copied().flatten().map(|(owner, _)| owner);
-        if asked.agent.is_some_and(|agent| owner.is_some_and(|owner| owner != agent)) {
+        if question.agent.is_some_and(|agent| owner.is_some_and(|owner| owner != agent)) {
             continue;
         }
-        is_told = true;
-        if is_open(derivation, call as u32, told) {
-            return asked.agent.or(owner).or(Some(0));
+        is_reported = true;
+        if is_open(derivation, call as u32, call_facts) {
+            return question.agent.or(owner).or(Some(0));
         }
     }
-    // A call that nobody else told of is over when its agent went on.
-    let agent = asked.agent.unwrap_or(0);
-    (!is_told && !has_acted_since(derivation, agent, asked.time)).then_some(agent)
+    // A call without any other record is over if its agent acted since.
+    let agent = question.agent.unwrap_or(0);
+    (!is_reported && !has_acted_since(derivation, agent, question.time)).then_some(agent)
 }
 
-fn has_acted_since(derivation: &Derivation<'_>, number: No, time: Option<Millis>) -> bool {
-    acted(derivation, number).zip(time).is_some_and(|(acted, time)| acted.time > time)
+fn has_acted_since(derivation: &Derivation<'_>, number: AgentIndex, time: Option<Millis>) -> bool {
+    last_act(derivation, number).zip(time).is_some_and(|(acted, time)| acted.time > time)
 }
 
-/// The latest thing that an agent did itself.
-fn acted(derivation: &Derivation<'_>, number: No) -> Option<Order> {
+/// Returns the order of an agent's latest own action.
+fn last_act(derivation: &Derivation<'_>, number: AgentIndex) -> Option<FactOrder> {
     let identity = derivation.identities.all.get(number)?;
-    derivation.tellings(identity).filter_map(|agent| agent.acted).max()
+    derivation.facts_of(identity).filter_map(|agent| agent.last_acted).max()
 }
 
-fn retry(derivation: &Derivation<'_>, stand: &Stand<'_>) -> Option<Doing> {
-    let identity = derivation.identities.all.get(stand.number)?;
-    let told = derivation
-        .tellings(identity)
+fn retry_activity(derivation: &Derivation<'_>, context: &ActivityContext<'_>) -> Option<AgentActivity> {
+    let identity = derivation.identities.all.get(context.number)?;
+    let latest = derivation
+        .facts_of(identity)
         .filter_map(|agent| agent.retry.as_ref())
         .max_by_key(|retry| retry.order);
-    let is_over = |at: Millis| acted(derivation, stand.number).is_some_and(|acted| acted.time > at);
-    let retry = told.filter(|retry| retry.attempt > 0 && !is_over(retry.order.time))?;
-    let mut doing = Doing::new(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(stand.last));
-    doing.liveness.count = Some(retry.attempt);
-    doing.liveness.limit = Some(retry.limit).filter(|limit| *limit > 0);
-    Some(doing)
+    let is_over = |at: Millis| last_act(derivation, context.number).is_some_and(|acted| acted.time > at);
+    let retry = latest.filter(|retry| retry.attempt > 0 && !is_over(retry.order.time))?;
+    let mut activity =
+        AgentActivity::new(LivenessKind::Retry, Some(retry.error.clone()), retry.time.or(context.last));
+    activity.liveness.count = Some(retry.attempt);
+    activity.liveness.limit = Some(retry.limit).filter(|limit| *limit > 0);
+    Some(activity)
 }
 
-/// Whether whoever started an agent that has not ended waits for it.
-fn is_waited_for(derivation: &Derivation<'_>, child: No) -> bool {
+/// Whether the parent of an agent that has not ended waits for it.
+fn is_waited_for(derivation: &Derivation<'_>, child: AgentIndex) -> bool {
     let Some(identity) = derivation.identities.all.get(child) else { return false };
     match identity.origin {
-        Some(call) => {
-            derivation.facts.calls.get(call as usize).is_some_and(|told| is_open(derivation, call, told))
-        }
+        Some(call) => derivation
+            .facts
+            .calls
+            .get(call as usize)
+            .is_some_and(|call_facts| is_open(derivation, call, call_facts)),
         None => derivation.mode(identity) != Some(SpawnMode::Background),
     }
 }
 
-/// Whether a call has no ending.
+/// Returns whether a call has no end.
 pub(crate) fn is_open(derivation: &Derivation<'_>, number: u32, call: &CallFacts) -> bool {
-    call_end(derivation, number, call)
-        .is_none_or(|(outcome, _)| matches!(outcome, Outcome::Over) && call.ends.is_empty())
+    call_end(derivation, number, call).is_none()
 }
 
-/// Whether an agent is silent for longer than its limit. `subagents` counts the active ones of the session.
+/// Returns whether an agent has been silent for its limit. `subagents`: number of active subagents of the session.
 pub(crate) fn is_stalled(
     derivation: &Derivation<'_>,
-    doing: &Doing,
+    activity: &AgentActivity,
     last: Option<Millis>,
-    spans: Spans,
+    limits: AgentLimits,
     subagents: u32,
 ) -> bool {
-    let limit = match doing.liveness.kind {
-        // Who is silent then are those that it waits for, or the person who is to say what comes next.
+    let limit = match activity.liveness.kind {
+        // The subagents or the user are silent, not this agent.
         LivenessKind::Children | LivenessKind::Idle => return false,
-        _ if doing.is_waiting_long => spans.stall_open_ms,
-        _ if subagents > 0 => spans.stall_subagents_ms,
-        _ => spans.stall_ms,
+        _ if activity.is_waiting_long => limits.stall_open_ms,
+        _ if subagents > 0 => limits.stall_subagents_ms,
+        _ => limits.stall_ms,
     };
-    is_silent(derivation, last.max(doing.liveness.since_ms), limit)
+    is_silent(derivation, last.max(activity.liveness.since_ms), limit)
 }
 
-/// Whether an agent that was asked for should long be at work: its caller waits for it and for nothing before it.
+/// Returns whether a pending agent's start is overdue: its caller waits for it, and for no earlier call.
 pub(crate) fn is_start_overdue(
     derivation: &Derivation<'_>,
     status: AgentStatus,
-    caller: Option<&Doing>,
+    caller: Option<&AgentActivity>,
     last: Option<Millis>,
-    spans: Spans,
+    limits: AgentLimits,
 ) -> bool {
     let is_waited_for = caller.is_some_and(|caller| caller.liveness.kind == LivenessKind::Children);
-    status == AgentStatus::Pending && is_waited_for && is_silent(derivation, last, spans.stall_subagents_ms)
+    status == AgentStatus::Pending && is_waited_for && is_silent(derivation, last, limits.stall_subagents_ms)
 }
 
 fn is_silent(derivation: &Derivation<'_>, since: Option<Millis>, limit_ms: i64) -> bool {
     since.is_some_and(|since| derivation.now.limits.awake.silence(since, derivation.now.at) >= limit_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{CallBegin, CallEnd, Claim, Fact, Flag, Outcome, SourceKind, Spawn};
+
+    use super::*;
+    use crate::{
+        Limits,
+        test_session::{
+            ROOT, TestSession, agent, begin, call_end, raw, response, spawn_call, spawned, tool_call,
+        },
+    };
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+    fn limits() -> Limits {
+        Limits {
+            stall_ms: 100,
+            stall_subagents_ms: 300,
+            stall_open_ms: 1_000,
+            permission_after_ms: 50,
+            ..Limits::default()
+        }
+    }
+
+    fn row(session: &TestSession, at: Millis, id: &str) -> Agent {
+        session.tree_with(at, limits()).agents.into_iter().find(|row| &*row.id.0 == id).unwrap()
+    }
+
+    /// Kind, name and begin of what an agent does.
+    fn activity(
+        session: &TestSession,
+        at: Millis,
+        id: &str,
+    ) -> (LivenessKind, Option<String>, Option<Millis>) {
+        let liveness = row(session, at, id).liveness.unwrap();
+        (liveness.kind, liveness.name.map(|name| name.to_string()), liveness.since_ms)
+    }
+
+    fn is_stalled(session: &TestSession, at: Millis, id: &str) -> bool {
+        row(session, at, id).has(Flag::Stalled)
+    }
+
+    fn end(id: &str) -> Fact<'_> {
+        Fact::CallEnd(call_end(id, Outcome::Ok))
+    }
+
+    /// A session whose root has started `a1` by the open call `c1` at 10.
+    fn session_with_subagent() -> TestSession {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, spawn_call("c1", r#""x""#));
+        session.add(TRANSCRIPT, 20, agent("a1"), Fact::Response(response("m1", 1)));
+        session.add(TRANSCRIPT, 20, agent("a1"), spawned("a1", "c1"));
+        session
+    }
+
+    #[test]
+    fn oldest_open_call_is_worked_on_since_the_previous_one_ended() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, tool_call("c1", "Bash"));
+        session.add(TRANSCRIPT, 11, ROOT, tool_call("c2", "Read"));
+        assert_eq!(activity(&session, 15, "root"), (LivenessKind::Tool, Some("Bash".into()), Some(10)));
+        session.add(TRANSCRIPT, 30, ROOT, end("c1"));
+        assert_eq!(activity(&session, 40, "root"), (LivenessKind::Tool, Some("Read".into()), Some(30)));
+        session.add(TRANSCRIPT, 50, ROOT, end("c2"));
+        assert_eq!(activity(&session, 60, "root"), (LivenessKind::Model, None, Some(50)));
+    }
+
+    #[test]
+    fn instant_tool_open_for_long_implies_a_permission_question() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, Fact::CallBegin(begin("c1", "Read", ToolClass::Instant)));
+        assert_eq!(activity(&session, 59, "root").0, LivenessKind::Tool);
+        assert_eq!(activity(&session, 60, "root").0, LivenessKind::Permission);
+        assert!(row(&session, 60, "root").liveness.unwrap().inferred);
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, tool_call("c1", "Bash"));
+        assert_eq!(activity(&session, 60, "root").0, LivenessKind::Tool, "other tools may take long");
+    }
+
+    #[test]
+    fn parent_waits_for_its_subagent_only_while_the_spawn_call_is_open() {
+        let mut session = session_with_subagent();
+        let liveness = row(&session, 30, "root").liveness.unwrap();
+        assert_eq!((liveness.kind, liveness.count), (LivenessKind::Children, Some(1)));
+        let launched = subscope_model::SpawnResult { finished: Some(false), ..Default::default() };
+        let end = CallEnd { spawn: Some(launched), ..call_end("c1", Outcome::Ok) };
+        session.add(TRANSCRIPT, 25, ROOT, Fact::CallEnd(end));
+        assert_eq!(activity(&session, 30, "root").0, LivenessKind::Model);
+        assert!(row(&session, 30, "a1").background);
+    }
+
+    #[test]
+    fn silence_limit_depends_on_active_subagents_and_open_calls() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, Fact::Response(response("m0", 1)));
+        assert!(!is_stalled(&session, 99, "root"));
+        assert!(is_stalled(&session, 100, "root"));
+
+        let session = session_with_subagent();
+        assert!(!is_stalled(&session, 319, "a1"));
+        assert!(is_stalled(&session, 320, "a1"));
+        assert!(!is_stalled(&session, 320, "root"), "it waits for a1");
+
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, tool_call("c1", "Bash"));
+        assert!(!is_stalled(&session, 999, "root"));
+        assert!(is_stalled(&session, 1_000, "root"));
+    }
+
+    #[test]
+    fn silence_of_a_parent_restarts_when_its_subagent_ends() {
+        let mut session = session_with_subagent();
+        session.add(
+            TRANSCRIPT,
+            500,
+            agent("a1"),
+            Fact::Response(subscope_model::Response {
+                ends_turn: true,
+                has_stop_reason: true,
+                ..response("m2", 1)
+            }),
+        );
+        assert_eq!(activity(&session, 550, "root"), (LivenessKind::Model, None, Some(500)));
+        assert!(!is_stalled(&session, 599, "root"));
+        assert!(is_stalled(&session, 600, "root"));
+    }
+
+    #[test]
+    fn retry_is_shown_until_the_agent_acts() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, Fact::Response(response("m1", 1)));
+        let retry = Fact::Retry { agent: None, attempt: 2, limit: 9, delay_ms: None, error: "529".into() };
+        session.add(TRANSCRIPT, 20, ROOT, retry);
+        let liveness = row(&session, 30, "root").liveness.unwrap();
+        assert_eq!((liveness.kind, liveness.count, liveness.limit), (LivenessKind::Retry, Some(2), Some(9)));
+        session.add(TRANSCRIPT, 40, ROOT, Fact::Response(response("m2", 1)));
+        assert_eq!(activity(&session, 50, "root").0, LivenessKind::Model);
+    }
+
+    #[test]
+    fn permission_question_blocks_its_agent_until_the_call_ends() {
+        let mut session = session_with_subagent();
+        session.add(TRANSCRIPT, 30, agent("a1"), tool_call("call", "Bash"));
+        let digest = begin("call", "Bash", ToolClass::Other).digest;
+        session.add(
+            SourceKind::Hook,
+            31,
+            agent("a1"),
+            Fact::Permission { name: "Bash", digest, input: None },
+        );
+        assert_eq!(activity(&session, 40, "a1"), (LivenessKind::Permission, Some("Bash".into()), Some(31)));
+        assert!(!row(&session, 40, "a1").liveness.unwrap().inferred);
+        session.add(TRANSCRIPT, 45, agent("a1"), end("call"));
+        assert_eq!(activity(&session, 50, "a1").0, LivenessKind::Model);
+    }
+
+    #[test]
+    fn pending_agent_is_overdue_only_if_its_caller_waits_for_it() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, spawn_call("c1", r#""x""#));
+        assert!(!is_stalled(&session, 299, "c1"));
+        assert!(is_stalled(&session, 300, "c1"));
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, tool_call("c0", "Bash"));
+        session.add(TRANSCRIPT, 0, ROOT, spawn_call("c1", r#""x""#));
+        assert!(!is_stalled(&session, 300, "c1"), "the caller is still at its first call");
+    }
+
+    #[test]
+    fn next_deadline_is_never_later_than_a_change_of_the_rows() {
+        let mut session = session_with_subagent();
+        session.add(TRANSCRIPT, 30, agent("a1"), Fact::CallBegin(begin("c2", "Read", ToolClass::Instant)));
+        let prices = subscope_model::PriceTable::default();
+        let (mut at, mut deadlines, mut changes) = (31, 0, 0);
+        loop {
+            let tree = session.tree_with(at, limits());
+            let now = Now { at, has_ended: false, is_growing: true, prices: &prices, limits: limits() };
+            let Some(deadline) = next_deadline(&tree, &now) else { break };
+            assert!(deadline > at);
+            assert_eq!(session.tree_with(deadline - 1, limits()), tree, "between {at} and {deadline}");
+            changes += u32::from(session.tree_with(deadline, limits()) != tree);
+            (at, deadlines) = (deadline, deadlines + 1);
+            assert!(deadlines < 100);
+        }
+        // The inferred question, the stall and the loss of both agents.
+        assert!(changes >= 3, "{changes}");
+        assert!(session.tree_with(at, limits()).agents.iter().all(|row| row.status == AgentStatus::Lost));
+    }
+
+    #[test]
+    fn hindsight_begin_and_batch_agents_do_not_block_their_parent() {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, Fact::Response(response("m1", 1)));
+        let late = CallBegin { hindsight: true, ..begin("c1", "Bash", ToolClass::Other) };
+        session.add(SourceKind::Hook, 20, ROOT, Fact::CallBegin(late));
+        session.add(TRANSCRIPT, 20, ROOT, end("c1"));
+        session.add(TRANSCRIPT, 21, agent("a1"), Fact::Activity);
+        let background = Spawn {
+            agent: Some("a1"),
+            parent: Some(subscope_model::Parent::Root),
+            mode: Some(SpawnMode::Background),
+            ..Spawn::default()
+        };
+        session.add(TRANSCRIPT, 21, agent("a1"), Fact::Spawn(background));
+        assert_eq!(activity(&session, 30, "root").0, LivenessKind::Model);
+    }
+
+    #[test]
+    fn root_without_a_prompt_is_idle() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Hook, 10, Claim::Silent, Fact::SessionStart { source: None });
+        assert_eq!(activity(&session, 5_000_000, "root").0, LivenessKind::Idle);
+        assert!(!is_stalled(&session, 5_000_000, "root"));
+        let prompt =
+            Fact::Prompt { prompt_id: None, text: raw(r#""x""#), what: subscope_model::PromptKind::Asked };
+        session.add(SourceKind::Hook, 20, ROOT, prompt);
+        assert_eq!(activity(&session, 30, "root").0, LivenessKind::Model);
+    }
 }

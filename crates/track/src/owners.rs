@@ -1,33 +1,33 @@
-//! Whose calls and responses are whose, and who started whom.
+//! Ownership of calls and responses, and parents of agents.
 //!
-//! A forked agent's file opens with a copy of its parent's last message, so one call or response can be claimed by
-//! several agents: it belongs to the one nearest the root, and no agent owns the call that started it.
+//! A forked agent's file begins with a copy of its parent's last message, so several agents can claim a call or response: the
+//! claimant nearest the root owns it, and no agent owns the call that started it.
 
 use smallvec::SmallVec;
 use subscope_model::Basis;
 
 use crate::{
-    facts::{CallNo, Facts, ParentClaim, Ref, value},
+    facts::{AgentRef, CallIndex, Facts, ParentClaim, best_value},
     hooks::HookLog,
-    identities::{Identities, No},
+    identities::{AgentIndex, Identities},
 };
 
-/// Who owns what, and the lineage that follows from it.
+/// Owners of calls and responses, and the parents that follow from them.
 #[derive(Debug)]
-pub(crate) struct Owners {
-    /// By call; `None` for calls that belong to nobody's row.
-    pub(crate) calls: Vec<Option<(No, Basis)>>,
-    /// By response.
-    pub(crate) responses: Vec<Option<No>>,
-    /// By agent.
+pub(crate) struct Ownership {
+    /// Owner of each call; `None` for calls that no row lists.
+    pub(crate) calls: Vec<Option<(AgentIndex, Basis)>>,
+    /// Owner of each response.
+    pub(crate) responses: Vec<Option<AgentIndex>>,
+    /// Position of each agent in the tree.
     pub(crate) parents: Vec<Parentage>,
 }
 
-/// Where an agent stands in the tree.
+/// Position of an agent in the tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parentage {
-    /// Who started it.
-    pub(crate) parent: Option<No>,
+    /// Agent that started it.
+    pub(crate) parent: Option<AgentIndex>,
     /// 0 for the root, 1 for orphans.
     pub(crate) depth: u32,
     /// Whether it is one of the harness's own warm-ups.
@@ -38,22 +38,23 @@ pub(crate) struct Parentage {
 /// Observed: Claude Code 2.0.28 and 2.0.76, fixtures `2.0.76/*`.
 const WARMUP_PROMPT: &str = "Warmup";
 
-type Claims = SmallVec<[(No, Basis); 2]>;
+type Claims = SmallVec<[(AgentIndex, Basis); 2]>;
 
-/// Concludes who owns what.
-pub(crate) fn owners(facts: &Facts, identities: &Identities, log: &HookLog) -> Owners {
-    let claims: Vec<Claims> =
-        (0..facts.calls.len() as CallNo).map(|number| claims_of(facts, identities, log, number)).collect();
-    let mut calls: Vec<Option<(No, Basis)>> = claims.iter().map(sole_claim).collect();
-    // Where several claim a call, depth decides; depth rests on owners of spawn calls. Each round settles at least the
-    // next level, and nothing is left after as many rounds as there are levels of contested spawn calls.
+/// Derives owners and parents.
+pub(crate) fn derive_ownership(facts: &Facts, identities: &Identities, log: &HookLog) -> Ownership {
+    let claims: Vec<Claims> = (0..facts.calls.len() as CallIndex)
+        .map(|number| call_claims(facts, identities, log, number))
+        .collect();
+    let mut calls: Vec<Option<(AgentIndex, Basis)>> = claims.iter().map(single_claimant).collect();
+    // Of several claimants the one with the least depth wins, and depth depends on owners of spawn calls. Each round settles
+    // at least one more level, so the number of agents and of contested calls bounds the rounds.
     let contested: Vec<usize> =
         (0..claims.len()).filter(|number| claims.get(*number).is_some_and(|it| it.len() > 1)).collect();
-    let mut parents = lineage(facts, identities, &calls);
+    let mut parents = derive_parents(facts, identities, &calls);
     for _ in 0..=identities.all.len().min(contested.len()) {
         let mut is_settled = true;
         for number in &contested {
-            let nearest = claims.get(*number).and_then(|claims| nearest(claims, &parents));
+            let nearest = claims.get(*number).and_then(|claims| nearest_claimant(claims, &parents));
             if let Some(slot) = calls.get_mut(*number)
                 && *slot != nearest
             {
@@ -64,20 +65,20 @@ pub(crate) fn owners(facts: &Facts, identities: &Identities, log: &HookLog) -> O
         if is_settled {
             break;
         }
-        parents = lineage(facts, identities, &calls);
+        parents = derive_parents(facts, identities, &calls);
     }
     let responses = facts
         .responses
         .iter()
         .map(|response| {
-            let claims: Claims = map_claims(identities, &response.owners);
-            nearest(&claims, &parents).map(|(owner, _)| owner)
+            let claims: Claims = merge_claims(identities, &response.owners);
+            nearest_claimant(&claims, &parents).map(|(owner, _)| owner)
         })
         .collect();
-    Owners { calls, responses, parents }
+    Ownership { calls, responses, parents }
 }
 
-fn map_claims(identities: &Identities, owners: &[(Ref, Basis)]) -> Claims {
+fn merge_claims(identities: &Identities, owners: &[(AgentRef, Basis)]) -> Claims {
     let mut claims = Claims::new();
     for (name, basis) in owners {
         let Some(agent) = identities.of(*name) else { continue };
@@ -89,9 +90,9 @@ fn map_claims(identities: &Identities, owners: &[(Ref, Basis)]) -> Claims {
     claims
 }
 
-fn claims_of(facts: &Facts, identities: &Identities, log: &HookLog, number: CallNo) -> Claims {
+fn call_claims(facts: &Facts, identities: &Identities, log: &HookLog, number: CallIndex) -> Claims {
     let Some(call) = facts.calls.get(number as usize) else { return Claims::new() };
-    let mut claims = map_claims(identities, &call.owners);
+    let mut claims = merge_claims(identities, &call.owners);
     let started = identities.started_by(number);
     claims.retain(|(owner, _)| Some(*owner) != started);
     if let Some((owner, basis)) = log.owners.get(&number).copied()
@@ -102,22 +103,22 @@ fn claims_of(facts: &Facts, identities: &Identities, log: &HookLog, number: Call
             None => claims.push((owner, basis)),
         }
     }
-    // A call that only its end told of belongs to whoever told it, or to nobody that is known.
+    // A named call without a claimant is listed with the root, its owner unknown.
     if claims.is_empty() && call.name.is_some() {
         claims.push((0, Basis::Unknown));
     }
     claims
 }
 
-fn sole_claim(claims: &Claims) -> Option<(No, Basis)> {
+fn single_claimant(claims: &Claims) -> Option<(AgentIndex, Basis)> {
     match claims.as_slice() {
         [only] => Some(*only),
         _ => None,
     }
 }
 
-fn nearest(claims: &Claims, parents: &[Parentage]) -> Option<(No, Basis)> {
-    let depth = |agent: No| {
+fn nearest_claimant(claims: &Claims, parents: &[Parentage]) -> Option<(AgentIndex, Basis)> {
+    let depth = |agent: AgentIndex| {
         parents
             .get(agent)
             .map_or(u32::MAX, |it| if it.parent.is_none() && agent != 0 { u32::MAX } else { it.depth })
@@ -125,18 +126,24 @@ fn nearest(claims: &Claims, parents: &[Parentage]) -> Option<(No, Basis)> {
     claims.iter().copied().min_by_key(|(agent, basis)| (depth(*agent), std::cmp::Reverse(*basis), *agent))
 }
 
-/// Concludes parents and depths: who the agent's own record names, else the owner of its spawn call, else the root
-/// where its wire says so.
-fn lineage(facts: &Facts, identities: &Identities, calls: &[Option<(No, Basis)>]) -> Vec<Parentage> {
+/// Derives parents and depths. Parent: the one named by the agent's own record, else the owner of its spawn call, else the
+/// root if a source says so, else the one derived from hook order.
+fn derive_parents(
+    facts: &Facts,
+    identities: &Identities,
+    calls: &[Option<(AgentIndex, Basis)>],
+) -> Vec<Parentage> {
     let mut all: Vec<Parentage> = vec![Parentage::default(); identities.all.len()];
     for (number, identity) in identities.all.iter().enumerate().skip(1) {
-        let tellings = identity.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
+        let facts_of_agent = identity.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
         let is_warmup = identity.origin.is_none()
-            && tellings.clone().any(|agent| value(&agent.prompt).as_deref() == Some(WARMUP_PROMPT));
+            && facts_of_agent
+                .clone()
+                .any(|agent| best_value(&agent.prompt).as_deref() == Some(WARMUP_PROMPT));
         let started = identity.origin.or(identity.batch);
-        // A record that names the parent itself needs no owner of a call; call ids can repeat.
+        // Preferred over the call's owner: call ids can repeat.
         let by_record = || {
-            tellings.clone().find_map(|agent| match &agent.parent {
+            facts_of_agent.clone().find_map(|agent| match &agent.parent {
                 Some(ParentClaim::Agent(id)) => identities.by_id(facts, id),
                 Some(ParentClaim::Root) | None => None,
             })
@@ -145,8 +152,9 @@ fn lineage(facts: &Facts, identities: &Identities, calls: &[Option<(No, Basis)>]
             let owner = started.and_then(|call| calls.get(call as usize).copied().flatten());
             owner.filter(|(_, basis)| *basis > Basis::Unknown).map(|(owner, _)| owner)
         };
-        let is_roots = || tellings.clone().any(|agent| agent.parent == Some(ParentClaim::Root)).then_some(0);
-        let parent = by_record().or_else(by_call).or_else(is_roots);
+        let by_source =
+            || facts_of_agent.clone().any(|agent| agent.parent == Some(ParentClaim::Root)).then_some(0);
+        let parent = by_record().or_else(by_call).or_else(by_source);
         let parent = parent.or_else(|| identity.starter.and_then(|starter| identities.of(starter)));
         if let Some(slot) = all.get_mut(number) {
             slot.parent = parent.filter(|parent| *parent != number && !is_warmup);
@@ -157,7 +165,7 @@ fn lineage(facts: &Facts, identities: &Identities, calls: &[Option<(No, Basis)>]
     all
 }
 
-/// Walks every chain of parents once, without recursion; a circle is cut where it closes.
+/// Sets depths by walking every chain of parents once, without recursion. A cycle is cut at the link that closes it.
 fn set_depths(all: &mut [Parentage]) {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
@@ -179,7 +187,7 @@ fn set_depths(all: &mut [Parentage]) {
         }
         let mut depth = match next.and_then(|agent| marks.get(agent)) {
             Some(Mark::Depth(depth)) => *depth,
-            // Back at an agent of this path: a circle. Its last link is not believed.
+            // A cycle: its last link is dropped.
             Some(Mark::OnPath | Mark::Unseen) | None => {
                 if let Some(last) = path.last() {
                     all[*last].parent = None;
@@ -192,5 +200,93 @@ fn set_depths(all: &mut [Parentage]) {
             marks[agent] = Mark::Depth(depth);
             all[agent].depth = depth;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Claim, Fact, Parent, SourceKind, Spawn};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, agent, response, spawn_call, spawned, tool_call};
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+    /// A session whose root has started `a1` by call `c1`.
+    fn session() -> TestSession {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 1, ROOT, spawn_call("c1", r#""x""#));
+        session.add(TRANSCRIPT, 2, agent("a1"), Fact::Activity);
+        session.add(TRANSCRIPT, 2, agent("a1"), spawned("a1", "c1"));
+        session
+    }
+
+    fn owner(session: &TestSession, call: &str) -> Option<(AgentIndex, Basis)> {
+        session.owners().calls[session.call(call) as usize]
+    }
+
+    fn parent<'a>(id: &'a str, parent: &'a str) -> Fact<'a> {
+        Fact::Spawn(Spawn { agent: Some(id), parent: Some(Parent::Agent(parent)), ..Spawn::default() })
+    }
+
+    #[test]
+    fn calls_and_responses_of_several_claimants_are_owned_by_the_one_nearest_the_root() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 3, agent("a1"), tool_call("c2", "Read"));
+        session.add(TRANSCRIPT, 3, agent("a1"), Fact::Response(response("m1", 1)));
+        let a1 = session.agent("a1");
+        assert_eq!(owner(&session, "c2"), Some((a1, Basis::Wire)));
+        assert_eq!(session.owners().responses, [Some(a1)]);
+        session.add(TRANSCRIPT, 4, ROOT, tool_call("c2", "Read"));
+        session.add(TRANSCRIPT, 4, ROOT, Fact::Response(response("m1", 1)));
+        assert_eq!(owner(&session, "c2"), Some((0, Basis::Wire)));
+        assert_eq!(session.owners().responses, [Some(0)]);
+    }
+
+    #[test]
+    fn agent_does_not_own_the_call_that_started_it() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 3, agent("a1"), spawn_call("c1", r#""x""#));
+        assert_eq!(owner(&session, "c1"), Some((0, Basis::Wire)));
+        assert_eq!(session.owners().parents[session.agent("a1")].parent, Some(0));
+    }
+
+    #[test]
+    fn parent_in_the_record_wins_over_the_owner_of_the_call() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 3, ROOT, spawn_call("c2", r#""y""#));
+        session.add(TRANSCRIPT, 4, agent("a2"), Fact::Activity);
+        session.add(TRANSCRIPT, 4, agent("a2"), spawned("a2", "c2"));
+        let (a1, a2) = (session.agent("a1"), session.agent("a2"));
+        let position = |session: &TestSession| {
+            let parents = session.owners().parents;
+            (parents[a2].parent, parents[a2].depth)
+        };
+        assert_eq!(position(&session), (Some(0), 1));
+        session.add(TRANSCRIPT, 5, agent("a2"), parent("a2", "a1"));
+        assert_eq!(position(&session), (Some(a1), 2));
+    }
+
+    #[test]
+    fn cycle_of_parents_is_cut_and_every_agent_has_a_depth() {
+        let mut session = TestSession::new();
+        for (id, above) in [("a1", "a3"), ("a2", "a1"), ("a3", "a2")] {
+            session.add(TRANSCRIPT, 1, agent(id), Fact::Activity);
+            session.add(TRANSCRIPT, 1, agent(id), parent(id, above));
+        }
+        let parents = session.owners().parents;
+        let mut depths: Vec<u32> = parents.iter().map(|parentage| parentage.depth).collect();
+        depths.sort_unstable();
+        assert_eq!(depths, [0, 1, 2, 3]);
+        assert_eq!(parents[1..].iter().filter(|parentage| parentage.parent.is_none()).count(), 1);
+    }
+
+    #[test]
+    fn call_without_a_claimant_is_listed_with_the_root_but_starts_nobody() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Stream, 1, Claim::Silent, spawn_call("c1", r#""x""#));
+        session.add(SourceKind::Stream, 2, Claim::SpawnedBy("c1"), Fact::Activity);
+        assert_eq!(owner(&session, "c1"), Some((0, Basis::Unknown)));
+        assert_eq!(session.owners().parents[session.agent("c1")].parent, None);
     }
 }

@@ -1,4 +1,4 @@
-//! Puts the conclusions together into a [`Tree`].
+//! Builds the rows of a [`Tree`] from the results of all derivation steps.
 
 use std::collections::BTreeMap;
 
@@ -9,67 +9,71 @@ use subscope_model::{
 };
 
 use crate::{
-    duplicates::Copies,
-    facts::{Facts, HookWhat, Order, value},
-    figures::{Figures, figures},
+    duplicates::Duplicates,
+    facts::{FactOrder, Facts, HookStepKind, best_value},
+    figures::{AgentFigures, derive_figures},
     flags,
-    identities::{No, is_ghost},
-    limits::Spans,
-    liveness::{Doing, Stand, doing, idle, is_open, is_stalled, is_start_overdue, questions},
-    owners::Owners,
-    spans::{calls_by_agent, intervals, union},
-    status::{Derivation, Silence, Standing, call_end, is_told_by_owner},
+    identities::{AgentIndex, is_ghost},
+    intervals::{calls_by_agent, covered_ms, intervals},
+    limits::AgentLimits,
+    liveness::{
+        ActivityContext, AgentActivity, derive_activity, idle_activity, is_open, is_stalled,
+        is_start_overdue, open_questions,
+    },
+    owners::Ownership,
+    status::{Derivation, DerivedState, Silence, call_end, is_reported_by_owner},
 };
 
-/// What is concluded of one agent before its row is made.
+/// Derived data of one agent, before its row is built.
 struct RowDraft {
-    standing: Standing,
+    state: DerivedState,
     calls: Vec<u32>,
     statuses: Vec<ToolStatus>,
     intervals: Vec<[Millis; 2]>,
     last: Option<Millis>,
-    /// Its limits of silence.
-    spans: Spans,
-    children: Vec<No>,
+    /// Its silence limits.
+    limits: AgentLimits,
+    children: Vec<AgentIndex>,
 }
 
-/// Builds the rows of a session. Calls and responses in `elsewhere` count in another session; `runs` is the number of runs.
-pub(crate) fn tree(
+/// Builds the tree of a session. Calls and responses in `owned_elsewhere` count in another session; `runs` is the number of
+/// runs.
+pub(crate) fn build_tree(
     session: &SessionId,
     derivation: &Derivation<'_>,
-    elsewhere: &HashSet<u64>,
+    owned_elsewhere: &HashSet<u64>,
     runs: u32,
 ) -> Tree {
     let Derivation { facts, identities, owners, now, harness, .. } = *derivation;
-    let copies = Copies::of(facts, identities, owners, elsewhere);
-    let calls = calls_by_agent(facts, identities, owners, &copies);
-    let own = figures(facts, identities, owners, &copies, now.prices);
+    let duplicates = Duplicates::find(facts, identities, owners, owned_elsewhere);
+    let calls = calls_by_agent(facts, identities, owners, &duplicates);
+    let own = derive_figures(facts, identities, owners, &duplicates, now.prices);
     let order = pre_order(derivation);
-    let drafts = drafts(derivation, calls, &order, &own);
-    let doings = doings(derivation, &drafts);
+    let drafts = draft_rows(derivation, calls, &order, &own);
+    let activities = derive_activities(derivation, &drafts);
     let mut rows: Vec<Agent> =
-        order.iter().map(|number| row(derivation, *number, &drafts, &doings, &own)).collect();
+        order.iter().map(|number| build_row(derivation, *number, &drafts, &activities, &own)).collect();
     for (row, number) in rows.iter_mut().zip(&order) {
-        if copies.has_agent(*number) {
+        if duplicates.has_agent(*number) {
             row.flags.push(Flag::Copied);
         }
     }
-    let sums = sums(&order, owners, &copies, &drafts, &own);
+    let sums = sum_subtrees(&order, owners, &duplicates, &drafts, &own);
     for (row, number) in rows.iter_mut().zip(&order) {
         if let Some(sum) = sums.get(*number) {
             row.subtree = sum.clone();
         }
     }
     mark_collisions(derivation, &drafts, &order, &mut rows);
-    let summary = summary(facts, &rows, &drafts, &own);
+    let summary = summarise(facts, &rows, &drafts, &own);
     Tree {
         schema: TREE_SCHEMA.into(),
         session: Session {
             id: session.clone(),
             harness: harness.map(Text::from),
             harness_version: facts.version.as_ref().map(|best| best.value.0.clone()),
-            cwd: value(&facts.cwd),
-            title: value(&facts.title).map(|text| title(&text)),
+            cwd: best_value(&facts.cwd),
+            title: best_value(&facts.title).map(|text| shorten_title(&text)),
             started_at_ms: facts.span.get().map(|(from, _)| from),
             ended_at_ms: facts.span.get().map(|(_, to)| to),
             runs,
@@ -77,12 +81,12 @@ pub(crate) fn tree(
         },
         agents: rows,
         summary,
-        problems: problems(facts),
+        problems: list_problems(facts),
     }
 }
 
-/// The first line of a prompt, at most 120 characters.
-fn title(prompt: &str) -> Text {
+/// Returns the first line of a prompt, at most 120 characters.
+fn shorten_title(prompt: &str) -> Text {
     let line = prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     match line.char_indices().nth(120) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()).into(),
@@ -90,14 +94,14 @@ fn title(prompt: &str) -> Text {
     }
 }
 
-/// What could not be understood, and hooks that name an agent that never was.
-fn problems(facts: &Facts) -> Vec<Problem> {
+/// Lists problems of decoding and stop hooks of ghosts.
+fn list_problems(facts: &Facts) -> Vec<Problem> {
     let mut all = facts.problems.clone();
     let mut ghosts: Vec<&Text> = facts.ends.keys().filter(|id| is_ghost(facts, id)).collect();
     ghosts.sort();
     for id in ghosts {
         let step =
-            facts.hooks.iter().find(|step| matches!(&step.what, HookWhat::Stop { agent } if agent == id));
+            facts.hooks.iter().find(|step| matches!(&step.kind, HookStepKind::Stop { agent } if agent == id));
         let line = step.map_or(0, |step| step.line);
         all.push(Problem {
             at: format!("hooks:{line}"),
@@ -110,10 +114,10 @@ fn problems(facts: &Facts) -> Vec<Problem> {
     all
 }
 
-/// Returns all agents in pre-order, siblings by start, orphans after the root's children.
-fn pre_order(derivation: &Derivation<'_>) -> Vec<No> {
-    let started = |number: No| start_key(derivation, number);
-    let mut children: Vec<Vec<No>> = vec![Vec::new(); derivation.identities.all.len()];
+/// Returns all agents in pre-order: siblings by start, orphans after the root's descendants.
+fn pre_order(derivation: &Derivation<'_>) -> Vec<AgentIndex> {
+    let started = |number: AgentIndex| start_key(derivation, number);
+    let mut children: Vec<Vec<AgentIndex>> = vec![Vec::new(); derivation.identities.all.len()];
     let mut orphans = Vec::new();
     for number in 1..derivation.identities.all.len() {
         match derivation.owners.parents.get(number).and_then(|it| it.parent) {
@@ -126,7 +130,7 @@ fn pre_order(derivation: &Derivation<'_>) -> Vec<No> {
     }
     orphans.sort_by_cached_key(|number| started(*number));
     let mut order = Vec::with_capacity(derivation.identities.all.len());
-    let mut waiting: Vec<No> = orphans.into_iter().rev().collect();
+    let mut waiting: Vec<AgentIndex> = orphans.into_iter().rev().collect();
     waiting.push(0);
     while let Some(number) = waiting.pop() {
         order.push(number);
@@ -135,66 +139,55 @@ fn pre_order(derivation: &Derivation<'_>) -> Vec<No> {
     order
 }
 
-/// By what siblings are sorted: when they started, else when they were asked for, then by id.
-fn start_key(derivation: &Derivation<'_>, number: No) -> (bool, Millis, Option<Order>, AgentId) {
+/// Returns the sort key of siblings: start, else time of the spawn call, then id.
+fn start_key(derivation: &Derivation<'_>, number: AgentIndex) -> (bool, Millis, Option<FactOrder>, AgentId) {
     let Some(identity) = derivation.identities.all.get(number) else {
         return (true, 0, None, AgentId::from(""));
     };
     let first = derivation.span(identity).get().map(|(from, _)| from);
-    let asked = identity
-        .origin
-        .and_then(|call| derivation.facts.calls.get(call as usize))
-        .and_then(|call| call.order().1);
+    let asked = derivation.spawn_call(identity).and_then(|call| call.order().1);
     let trigger = derivation
-        .tellings(identity)
+        .facts_of(identity)
         .flat_map(|agent| agent.triggers.iter().map(|trigger| trigger.order))
         .min();
-    let heard = derivation.tellings(identity).filter_map(|agent| agent.heard).min();
-    let order = asked.or(trigger).or(heard);
+    let last_seen = derivation.facts_of(identity).filter_map(|agent| agent.last_seen).min();
+    let order = asked.or(trigger).or(last_seen);
     let time = first.or(order.map(|order| order.time).filter(|time| *time > Millis::MIN));
     (time.is_none(), time.unwrap_or(0), order, identity.id.clone())
 }
 
-/// Concludes everything but sums, children before parents where that matters.
-fn drafts(
+/// Derives calls, intervals, silence and status of every agent.
+fn draft_rows(
     derivation: &Derivation<'_>,
     mut calls: Vec<Vec<u32>>,
-    order: &[No],
-    own: &[Figures],
+    order: &[AgentIndex],
+    own: &[AgentFigures],
 ) -> Vec<RowDraft> {
     let count = derivation.identities.all.len();
-    let questions = questions(derivation);
+    let questions = open_questions(derivation);
     let mut silences = vec![Silence::default(); count];
     let mut drafts: Vec<RowDraft> = (0..count)
         .map(|number| {
             let calls = std::mem::take(&mut calls[number]);
-            let statuses: Vec<ToolStatus> = calls.iter().map(|call| status_of(derivation, *call)).collect();
+            let statuses: Vec<ToolStatus> = calls.iter().map(|call| call_status(derivation, *call)).collect();
             let intervals = intervals(derivation, number, &calls);
-            let last = last_heard(derivation, number, &calls);
+            let last = last_activity(derivation, number, &calls);
             let is_in_call = statuses.contains(&ToolStatus::Open);
             let has_open = is_in_call || questions.iter().any(|(asked, _)| *asked == number);
-            let spans = spans_of(derivation, number, own);
-            let (lost_after_ms, said_after_ms) = (spans.lost_after_ms(has_open), spans.stall_ms);
-            silences[number] = Silence { last, lost_after_ms, said_after_ms, is_in_call };
-            let standing = Standing {
-                status: AgentStatus::Running,
-                evidence: None,
-                ended_at: None,
-                told_at: None,
-                report: None,
-                error: None,
-                left_since: None,
-            };
-            RowDraft { standing, calls, statuses, intervals, last, spans, children: Vec::new() }
+            let limits = limits_of(derivation, number, own);
+            let (lost_after_ms, text_final_after_ms) = (limits.lost_after_ms(has_open), limits.stall_ms);
+            silences[number] = Silence { last, lost_after_ms, text_final_after_ms, is_in_call };
+            let state = DerivedState::new(AgentStatus::Running, None);
+            RowDraft { state, calls, statuses, intervals, last, limits, children: Vec::new() }
         })
         .collect();
-    // Orphans stand last in the order, so all of them are known before anybody whose they may be.
-    let mut strays = None;
+    // Orphans come last in pre-order, so in reverse all of them are seen before any agent that may have started them.
+    let mut unlinked = None;
     for number in order.iter().rev().copied() {
-        if number != 0 && is_stray(derivation, number) {
-            strays = strays.max(silences[number].last);
-        } else if has_open_start(derivation, &drafts[number].calls) {
-            silences[number].last = silences[number].last.max(strays);
+        if number != 0 && is_unlinked(derivation, number) {
+            unlinked = unlinked.max(silences[number].last);
+        } else if has_unlinked_spawn(derivation, &drafts[number].calls) {
+            silences[number].last = silences[number].last.max(unlinked);
         }
         if let Some(parent) = derivation.owners.parents.get(number).and_then(|it| it.parent) {
             let below = silences[number];
@@ -204,10 +197,10 @@ fn drafts(
         }
     }
     for number in order.iter().copied() {
-        drafts[number].standing = if number == 0 {
-            derivation.root(silences[0])
+        drafts[number].state = if number == 0 {
+            derivation.root_state(silences[0])
         } else {
-            derivation.subagent(number, silences[number])
+            derivation.subagent_state(number, silences[number])
         };
         if let Some(parent) = derivation.owners.parents.get(number).and_then(|it| it.parent) {
             drafts[parent].children.push(number);
@@ -216,96 +209,96 @@ fn drafts(
     drafts
 }
 
-/// The limits of silence that hold for an agent.
-fn spans_of(derivation: &Derivation<'_>, number: No, own: &[Figures]) -> Spans {
+/// Returns the silence limits of an agent.
+fn limits_of(derivation: &Derivation<'_>, number: AgentIndex, own: &[AgentFigures]) -> AgentLimits {
     let limits = &derivation.now.limits;
     if limits.rules.is_empty() {
         return limits.of(None, None);
     }
-    let model = own.get(number).and_then(|figures| model(derivation, number, figures));
+    let model = own.get(number).and_then(|figures| model_of(derivation, number, figures));
     limits.of(derivation.harness, model.as_deref())
 }
 
-/// Concludes what each agent does; `None` for those that do not run.
-fn doings(derivation: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Option<Doing>> {
-    let is_active = |number: &No| drafts.get(*number).is_some_and(|draft| draft.standing.status.is_live());
-    let nobody_else = !(1..drafts.len()).any(|number| is_active(&number));
-    // A hook may tell of an ending before the agent's last line is there.
-    let gone = |draft: &RowDraft| draft.last.max(draft.standing.told_at);
-    let latest = drafts.iter().filter_map(gone).max();
-    let all_strays = || (1..drafts.len()).filter(|number| is_stray(derivation, *number));
-    let last_stray = all_strays().filter_map(|number| drafts.get(number).and_then(gone)).max();
-    let strays = (all_strays().any(|number| is_active(&number)), last_stray);
-    let questions = questions(derivation);
-    let one = |(number, draft): (No, &RowDraft)| {
-        let status = draft.standing.status;
+/// Derives what each agent does; `None` for agents that are not running, except a root idle between prompts.
+fn derive_activities(derivation: &Derivation<'_>, drafts: &[RowDraft]) -> Vec<Option<AgentActivity>> {
+    let is_active =
+        |number: &AgentIndex| drafts.get(*number).is_some_and(|draft| draft.state.status.is_live());
+    let is_root_alone = !(1..drafts.len()).any(|number| is_active(&number));
+    // A hook may report an end before the agent's last line is written.
+    let last_report = |draft: &RowDraft| draft.last.max(draft.state.reported_at);
+    let latest = drafts.iter().filter_map(last_report).max();
+    let all_unlinked = || (1..drafts.len()).filter(|number| is_unlinked(derivation, *number));
+    let last_unlinked = all_unlinked().filter_map(|number| drafts.get(number).and_then(last_report)).max();
+    let unlinked = (all_unlinked().any(|number| is_active(&number)), last_unlinked);
+    let questions = open_questions(derivation);
+    let one = |(number, draft): (AgentIndex, &RowDraft)| {
+        let status = draft.state.status;
         if status != AgentStatus::Running {
             let is_between_prompts = number == 0 && !status.is_live() && status != AgentStatus::Lost;
             let is_open = derivation.hooks.is_open && !derivation.now.has_ended;
-            return (is_between_prompts && is_open).then(|| idle(draft.last));
+            return (is_between_prompts && is_open).then(|| idle_activity(draft.last));
         }
-        // Of one that counts as lost nothing has come back: its caller waits on.
-        let is_out = |child: &&No| {
-            is_active(child) || drafts.get(**child).is_some_and(|it| it.standing.status == AgentStatus::Lost)
+        // A lost agent has returned nothing: its caller still waits.
+        let is_outstanding = |child: &&AgentIndex| {
+            is_active(child) || drafts.get(**child).is_some_and(|it| it.state.status == AgentStatus::Lost)
         };
-        let (children, ended): (Vec<No>, Vec<No>) = draft.children.iter().partition(is_out);
-        let handed_back = ended.iter().filter_map(|child| drafts.get(*child).and_then(gone)).max();
-        let turn = if nobody_else { latest } else { draft.last.max(handed_back) };
+        let (children, ended): (Vec<AgentIndex>, Vec<AgentIndex>) =
+            draft.children.iter().partition(is_outstanding);
+        let returned_at = ended.iter().filter_map(|child| drafts.get(*child).and_then(last_report)).max();
+        let turn = if is_root_alone { latest } else { draft.last.max(returned_at) };
         let question = questions.iter().rev().find(|(asked, _)| *asked == number).map(|(_, asked)| *asked);
         let (calls, last) = (draft.calls.as_slice(), draft.last);
-        let left_since = draft.standing.left_since;
+        let left_since = draft.state.left_since;
         let children = &children;
-        Some(doing(derivation, &Stand { number, calls, last, turn, children, strays, question, left_since }))
+        Some(derive_activity(
+            derivation,
+            &ActivityContext { number, calls, last, turn, children, unlinked, question, left_since },
+        ))
     };
     drafts.iter().enumerate().map(one).collect()
 }
 
-/// Whether nobody is known to have started an agent.
-fn is_stray(derivation: &Derivation<'_>, number: No) -> bool {
-    let is_orphan = derivation.owners.parents.get(number).is_none_or(|place| place.parent.is_none());
+/// Whether neither parent nor spawn call of an agent is known.
+fn is_unlinked(derivation: &Derivation<'_>, number: AgentIndex) -> bool {
+    let is_orphan = derivation.owners.parents.get(number).is_none_or(|parentage| parentage.parent.is_none());
     is_orphan && derivation.identities.all.get(number).is_some_and(|identity| identity.origin.is_none())
 }
 
-/// Whether an agent waits for one that it started, of which only that is known.
-fn has_open_start(derivation: &Derivation<'_>, calls: &[u32]) -> bool {
+/// Whether an agent has an open spawn call that is linked to no agent.
+fn has_unlinked_spawn(derivation: &Derivation<'_>, calls: &[u32]) -> bool {
     calls.iter().any(|call| {
-        let told = derivation.facts.calls.get(*call as usize);
-        told.is_some_and(|told| told.class == ToolClass::Spawn && is_open(derivation, *call, told))
-            && derivation.identities.started_by(*call).is_none()
+        let call_facts = derivation.facts.calls.get(*call as usize);
+        call_facts.is_some_and(|call_facts| {
+            call_facts.class == ToolClass::Spawn && is_open(derivation, *call, call_facts)
+        }) && derivation.identities.started_by(*call).is_none()
     })
 }
 
-/// When an agent was last heard of: by its own lines, by its calls where a wire names nobody, and by what woke it.
-fn last_heard(derivation: &Derivation<'_>, number: No, calls: &[u32]) -> Option<Millis> {
+/// Returns the time of an agent's last activity: its own lines, its calls, and the calls that started or resumed it.
+fn last_activity(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Option<Millis> {
     let identity = derivation.identities.all.get(number)?;
-    let own = derivation.tellings(identity).filter_map(|agent| agent.span.latest().max(agent.started));
-    let woken = derivation
-        .tellings(identity)
+    let own = derivation.facts_of(identity).filter_map(|agent| agent.span.latest().max(agent.last_started));
+    let resumed = derivation
+        .facts_of(identity)
         .flat_map(|agent| agent.triggers.iter().filter_map(|trigger| trigger.time));
-    let asked = identity
-        .origin
-        .and_then(|call| derivation.facts.calls.get(call as usize))
-        .and_then(|call| call.begin);
+    let asked = derivation.spawn_call(identity).and_then(|call| call.begin);
     let called = calls.iter().filter_map(|call| Some((*call, derivation.facts.calls.get(*call as usize)?)));
-    let called = called.flat_map(|(call, told)| {
-        let ended = call_end(derivation, call, told).and_then(|(_, time)| time);
-        [told.begin.and_then(|begin| begin.time()), ended]
+    let called = called.flat_map(|(call, call_facts)| {
+        let ended = call_end(derivation, call, call_facts).and_then(|(_, time)| time);
+        [call_facts.begin.and_then(|begin| begin.time()), ended]
     });
-    let heard = own.chain(woken).chain(asked.and_then(|begin| begin.time())).chain(called.flatten()).max();
+    let last = own.chain(resumed).chain(asked.and_then(|begin| begin.time())).chain(called.flatten()).max();
     if number != 0 {
-        return heard;
+        return last;
     }
-    // Who is not named is the root, where the others are or where there are no others.
+    // Lines that name no agent are the root's if the source names subagents or there are none.
     let is_alone = derivation.identities.all.len() == 1;
-    let unnamed = derivation.facts.silent.filter(|_| derivation.facts.has_identity || is_alone);
-    heard.max(unnamed).or(derivation.facts.span.latest().filter(|_| is_alone))
+    let unnamed = derivation.facts.last_unattributed.filter(|_| derivation.facts.has_identity || is_alone);
+    last.max(unnamed).or(derivation.facts.span.latest().filter(|_| is_alone))
 }
 
-fn status_of(derivation: &Derivation<'_>, number: u32) -> ToolStatus {
+fn call_status(derivation: &Derivation<'_>, number: u32) -> ToolStatus {
     let Some(call) = derivation.facts.calls.get(number as usize) else { return ToolStatus::Open };
-    if is_open(derivation, number, call) {
-        return ToolStatus::Open;
-    }
     match call_end(derivation, number, call).map(|(outcome, _)| outcome) {
         Some(Outcome::Ok) => ToolStatus::Ok,
         Some(Outcome::Denied) => ToolStatus::Denied,
@@ -317,48 +310,48 @@ fn status_of(derivation: &Derivation<'_>, number: u32) -> ToolStatus {
     }
 }
 
-/// Whether a person was asked to allow the call; one that is over without a result of its own was then denied.
+/// Whether the user was asked to allow the call. If so and it is over without a result, it was denied.
 fn was_asked(derivation: &Derivation<'_>, number: u32) -> bool {
     let digest =
         derivation.facts.calls.get(number as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
-    derivation.facts.hooks.iter().any(|step| match &step.what {
-        HookWhat::Permission { digest: asked, .. } => Some(*asked) == digest,
+    derivation.facts.hooks.iter().any(|step| match &step.kind {
+        HookStepKind::Permission { digest: asked, .. } => Some(*asked) == digest,
         _ => false,
     })
 }
 
-/// Whether the call was refused because its agent was to stop.
+/// Whether the call was refused to deliver a stop order.
 fn was_stopped(derivation: &Derivation<'_>, number: u32) -> bool {
     derivation.facts.stops.values().flatten().any(|stop| stop.call == Some(number))
 }
 
-fn row(
+fn build_row(
     derivation: &Derivation<'_>,
-    number: No,
+    number: AgentIndex,
     drafts: &[RowDraft],
-    doings: &[Option<Doing>],
-    own: &[Figures],
+    activities: &[Option<AgentActivity>],
+    own: &[AgentFigures],
 ) -> Agent {
     let identity = &derivation.identities.all[number];
     let draft = &drafts[number];
     let figures = &own[number];
-    let place = derivation.owners.parents.get(number).cloned().unwrap_or_default();
-    let standing = &draft.standing;
-    let is_live = standing.status.is_live();
-    let call = identity.origin.and_then(|call| derivation.facts.calls.get(call as usize));
+    let parentage = derivation.owners.parents.get(number).cloned().unwrap_or_default();
+    let state = &draft.state;
+    let is_live = state.status.is_live();
+    let call = derivation.spawn_call(identity);
     let asked = call.and_then(|call| call.spawn.as_deref());
     let first = |by_agent: &dyn Fn(&crate::facts::AgentFacts) -> Option<Text>, by_call: Option<Text>| {
-        derivation.tellings(identity).find_map(by_agent).or(by_call)
+        derivation.facts_of(identity).find_map(by_agent).or(by_call)
     };
     let tools: Vec<ToolCall> = draft
         .calls
         .iter()
         .zip(&draft.statuses)
-        .map(|(call, status)| tool(derivation, *call, *status))
+        .map(|(call, status)| build_tool_call(derivation, *call, *status))
         .collect();
     let count = |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
-    let report = standing.report.clone();
-    let result = match standing.status {
+    let report = state.report.clone();
+    let result = match state.status {
         AgentStatus::Completed => report_of(derivation, number).or(report),
         _ => report,
     };
@@ -367,31 +360,31 @@ fn row(
     Agent {
         id: identity.id.clone(),
         actor_id: Actor(identity.id.clone()),
-        parent_id: place
+        parent_id: parentage
             .parent
             .and_then(|parent| derivation.identities.all.get(parent))
             .map(|parent| parent.id.clone()),
         spawned_by: spawned_by(derivation, number).map(subscope_model::ToolUseId),
-        depth: place.depth,
+        depth: parentage.depth,
         agent_type: first(
-            &|agent| value(&agent.agent_type),
-            asked.and_then(|asked| value(&asked.agent_type)),
+            &|agent| best_value(&agent.agent_type),
+            asked.and_then(|asked| best_value(&asked.agent_type)),
         ),
-        name: first(&|agent| value(&agent.name), asked.and_then(|asked| value(&asked.name))),
+        name: first(&|agent| best_value(&agent.name), asked.and_then(|asked| best_value(&asked.name))),
         description: first(
-            &|agent| value(&agent.description),
-            asked.and_then(|asked| value(&asked.description)),
+            &|agent| best_value(&agent.description),
+            asked.and_then(|asked| best_value(&asked.description)),
         ),
-        model: model(derivation, number, figures),
+        model: model_of(derivation, number, figures),
         background: derivation.mode(identity) == Some(SpawnMode::Background),
-        status: standing.status,
-        evidence: standing.evidence.clone(),
-        liveness: doings[number].as_ref().map(|doing| doing.liveness.clone()),
-        flags: flags_of(derivation, number, drafts, doings),
+        status: state.status,
+        evidence: state.evidence.clone(),
+        liveness: activities[number].as_ref().map(|activity| activity.liveness.clone()),
+        flags: flags_of(derivation, number, drafts, activities),
         started_at_ms: span.map(|(first, _)| first[0]),
-        ended_at_ms: if is_live { None } else { span.map(|(_, last)| last[1]).or(standing.ended_at) },
+        ended_at_ms: if is_live { None } else { span.map(|(_, last)| last[1]).or(state.ended_at) },
         last_event_at_ms: draft.last,
-        wall_ms: union(&mut draft.intervals.clone()),
+        wall_ms: covered_ms(&mut draft.intervals.clone()),
         intervals: draft.intervals.clone(),
         tool_calls: tools.len() as u32,
         tool_errors: count(ToolStatus::Error),
@@ -402,69 +395,66 @@ fn row(
         usage: figures.usage,
         cost_micro_usd: cost,
         cost_floor: cost.is_some() && figures.usage.is_some_and(|usage| usage.floor),
-        prompt: prompt(derivation, number).or_else(|| asked.and_then(|asked| value(&asked.prompt))),
+        prompt: prompt_of(derivation, number).or_else(|| asked.and_then(|asked| best_value(&asked.prompt))),
         result,
-        error: standing.error.clone(),
+        error: state.error.clone(),
         subtree: Subtree::default(),
         rev: None,
     }
 }
 
-/// The call that started an agent, alone or with others.
-fn spawned_by(derivation: &Derivation<'_>, number: No) -> Option<Text> {
+/// Returns the id of the call that started an agent, alone or with others.
+fn spawned_by(derivation: &Derivation<'_>, number: AgentIndex) -> Option<Text> {
     let identity = derivation.identities.all.get(number)?;
     derivation.facts.calls.get(identity.origin.or(identity.batch)? as usize)?.id.clone()
 }
 
-fn prompt(derivation: &Derivation<'_>, number: No) -> Option<Text> {
+fn prompt_of(derivation: &Derivation<'_>, number: AgentIndex) -> Option<Text> {
     let identity = derivation.identities.all.get(number)?;
     if number == 0 {
-        return value(&derivation.facts.title);
+        return best_value(&derivation.facts.title);
     }
-    derivation.tellings(identity).find_map(|agent| value(&agent.prompt))
+    derivation.facts_of(identity).find_map(|agent| best_value(&agent.prompt))
 }
 
-/// The last words of an agent whose last line is text: its report.
-fn report_of(derivation: &Derivation<'_>, number: No) -> Option<Text> {
+/// Returns the report of an agent: its last text, unless a call followed.
+fn report_of(derivation: &Derivation<'_>, number: AgentIndex) -> Option<Text> {
     let identity = derivation.identities.all.get(number)?;
     let text = derivation
-        .tellings(identity)
+        .facts_of(identity)
         .filter_map(|agent| agent.last_text.as_ref())
         .map(|(order, ..)| *order)
         .max()?;
-    let heard = derivation
-        .tellings(identity)
-        .filter_map(|agent| agent.tails.iter().flatten().map(|(order, _)| *order).max())
+    let last_seen = derivation
+        .facts_of(identity)
+        .filter_map(|agent| agent.last_lines.iter().flatten().map(|(order, _)| *order).max())
         .max();
-    // Words before a later call are not a report.
-    if heard.is_some_and(|heard| heard.time > text.time) {
+    // Text before a later call is not a report.
+    if last_seen.is_some_and(|last_seen| last_seen.time > text.time) {
         return None;
     }
     derivation.last_text(identity)
 }
 
-fn model(derivation: &Derivation<'_>, number: No, figures: &Figures) -> Option<Text> {
+fn model_of(derivation: &Derivation<'_>, number: AgentIndex, figures: &AgentFigures) -> Option<Text> {
     let identity = derivation.identities.all.get(number)?;
-    let asked = identity
-        .origin
-        .and_then(|call| derivation.facts.calls.get(call as usize))
-        .and_then(|call| call.spawn.as_deref());
-    let told = || derivation.tellings(identity).find_map(|agent| value(&agent.model));
-    let root = || if number == 0 { value(&derivation.facts.root_model) } else { None };
+    let asked = derivation.spawn_call(identity).and_then(|call| call.spawn.as_deref());
+    let reported = || derivation.facts_of(identity).find_map(|agent| best_value(&agent.model));
+    let root = || if number == 0 { best_value(&derivation.facts.root_model) } else { None };
     figures
         .model
         .as_ref()
         .map(|(_, model)| model.clone())
         .or_else(root)
-        .or_else(|| asked.and_then(|asked| value(&asked.resolved_model)))
-        .or_else(told)
-        .or_else(|| asked.and_then(|asked| value(&asked.model)))
+        .or_else(|| asked.and_then(|asked| best_value(&asked.resolved_model)))
+        .or_else(reported)
+        .or_else(|| asked.and_then(|asked| best_value(&asked.model)))
 }
 
-fn tool(derivation: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
+fn build_tool_call(derivation: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCall {
     let call = &derivation.facts.calls[number as usize];
     let payloads = call.payloads.as_deref();
-    let counts = |by: Option<u32>| is_told_by_owner(derivation, number, by);
+    let counts = |by: Option<u32>| is_reported_by_owner(derivation, number, by);
     ToolCall {
         id: call.id.clone().map(subscope_model::ToolUseId),
         name: call.name.clone().unwrap_or_else(|| "".into()),
@@ -490,22 +480,22 @@ fn tool(derivation: &Derivation<'_>, number: u32, status: ToolStatus) -> ToolCal
 
 fn flags_of(
     derivation: &Derivation<'_>,
-    number: No,
+    number: AgentIndex,
     drafts: &[RowDraft],
-    doings: &[Option<Doing>],
+    activities: &[Option<AgentActivity>],
 ) -> Vec<Flag> {
     let draft = &drafts[number];
-    let place = derivation.owners.parents.get(number).cloned().unwrap_or_default();
-    let active = drafts.iter().skip(1).filter(|draft| draft.standing.status.is_live()).count() as u32;
+    let parentage = derivation.owners.parents.get(number).cloned().unwrap_or_default();
+    let active = drafts.iter().skip(1).filter(|draft| draft.state.status.is_live()).count() as u32;
     let mut flags = Vec::new();
     let identity = &derivation.identities.all[number];
-    if number != 0 && draft.standing.status.is_live() && derivation.is_asked_to_stop(identity) {
+    if number != 0 && draft.state.status.is_live() && derivation.is_asked_to_stop(identity) {
         flags.push(Flag::Stopping);
     }
-    let caller = place.parent.and_then(|parent| doings[parent].as_ref());
-    let is_silent = match &doings[number] {
-        Some(doing) => is_stalled(derivation, doing, draft.last, draft.spans, active),
-        None => is_start_overdue(derivation, draft.standing.status, caller, draft.last, draft.spans),
+    let caller = parentage.parent.and_then(|parent| activities[parent].as_ref());
+    let is_silent = match &activities[number] {
+        Some(activity) => is_stalled(derivation, activity, draft.last, draft.limits, active),
+        None => is_start_overdue(derivation, draft.state.status, caller, draft.last, draft.limits),
     };
     if is_silent {
         flags.push(Flag::Stalled);
@@ -516,23 +506,29 @@ fn flags_of(
     if flags::is_failing(&draft.statuses) {
         flags.push(Flag::Failing);
     }
-    if place.is_warmup {
+    if parentage.is_warmup {
         flags.push(Flag::Warmup);
-    } else if number != 0 && place.parent.is_none() {
+    } else if number != 0 && parentage.parent.is_none() {
         flags.push(Flag::Orphan);
     }
     flags
 }
 
-fn mark_collisions(derivation: &Derivation<'_>, drafts: &[RowDraft], order: &[No], rows: &mut [Agent]) {
+fn mark_collisions(
+    derivation: &Derivation<'_>,
+    drafts: &[RowDraft],
+    order: &[AgentIndex],
+    rows: &mut [Agent],
+) {
     let mut writes = Vec::new();
     for (number, draft) in drafts.iter().enumerate() {
         for (call, status) in draft.calls.iter().zip(&draft.statuses) {
-            let Some(told) = derivation.facts.calls.get(*call as usize) else { continue };
-            let begin = told.begin.and_then(|begin| begin.time());
-            if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) = (&told.writes, begin, status)
+            let Some(call_facts) = derivation.facts.calls.get(*call as usize) else { continue };
+            let begin = call_facts.begin.and_then(|begin| begin.time());
+            if let (Some(file), Some(from), ToolStatus::Ok | ToolStatus::Open) =
+                (&call_facts.writes, begin, status)
             {
-                let to = call_end(derivation, *call, told).and_then(|(_, time)| time).unwrap_or(from);
+                let to = call_end(derivation, *call, call_facts).and_then(|(_, time)| time).unwrap_or(from);
                 writes.push((number, file.clone(), from, to.max(from)));
             }
         }
@@ -540,11 +536,11 @@ fn mark_collisions(derivation: &Derivation<'_>, drafts: &[RowDraft], order: &[No
     if writes.len() < 2 {
         return;
     }
-    let active = |number: No| {
+    let active = |number: AgentIndex| {
         let list = &drafts.get(number)?.intervals;
         Some((list.first()?[0], list.last()?[1]))
     };
-    let is_above = |upper: No, lower: No| {
+    let is_above = |upper: AgentIndex, lower: AgentIndex| {
         let mut at = Some(lower);
         while let Some(agent) = at {
             if agent == upper {
@@ -554,7 +550,7 @@ fn mark_collisions(derivation: &Derivation<'_>, drafts: &[RowDraft], order: &[No
         }
         false
     };
-    let marked = flags::colliding(&writes, &active, &is_above);
+    let marked = flags::find_colliding(&writes, &active, &is_above);
     for (row, number) in rows.iter_mut().zip(order) {
         if marked.contains(number) {
             row.flags.push(Flag::Colliding);
@@ -563,23 +559,24 @@ fn mark_collisions(derivation: &Derivation<'_>, drafts: &[RowDraft], order: &[No
     }
 }
 
-/// Sums figures from the leaves up, by agent.
-fn sums(
-    order: &[No],
-    owners: &Owners,
-    copies: &Copies<'_>,
+/// Sums each agent's subtree, from the leaves up.
+fn sum_subtrees(
+    order: &[AgentIndex],
+    owners: &Ownership,
+    duplicates: &Duplicates<'_>,
     drafts: &[RowDraft],
-    own: &[Figures],
+    own: &[AgentFigures],
 ) -> Vec<Subtree> {
-    let mut figures: Vec<Figures> = own.to_vec();
-    let mut agents: Vec<u32> = (0..drafts.len()).map(|number| u32::from(!copies.has_agent(number))).collect();
+    let mut figures: Vec<AgentFigures> = own.to_vec();
+    let mut agents: Vec<u32> =
+        (0..drafts.len()).map(|number| u32::from(!duplicates.has_agent(number))).collect();
     let mut calls: Vec<u32> = drafts.iter().map(|draft| draft.calls.len() as u32).collect();
     let mut agent_ms: Vec<Option<i64>> =
-        drafts.iter().map(|draft| union(&mut draft.intervals.clone())).collect();
-    let mut spans: Vec<Vec<[Millis; 2]>> = drafts.iter().map(|draft| draft.intervals.clone()).collect();
+        drafts.iter().map(|draft| covered_ms(&mut draft.intervals.clone())).collect();
+    let mut intervals: Vec<Vec<[Millis; 2]>> = drafts.iter().map(|draft| draft.intervals.clone()).collect();
     for number in order.iter().rev().copied() {
-        // Only disjoint stretches go up, so that a deep chain does not carry every stretch below it.
-        merge(&mut spans[number]);
+        // Merge before passing up, so that a deep chain does not carry every interval below it.
+        merge_overlapping(&mut intervals[number]);
         let Some(parent) = owners.parents.get(number).and_then(|it| it.parent) else { continue };
         let below = figures[number].clone();
         figures[parent].add(&below);
@@ -589,8 +586,8 @@ fn sums(
             (Some(mine), Some(theirs)) => Some(mine + theirs),
             (mine, theirs) => mine.or(theirs),
         };
-        let below = spans[number].clone();
-        spans[parent].extend(below);
+        let below = intervals[number].clone();
+        intervals[parent].extend(below);
     }
     (0..drafts.len())
         .map(|number| {
@@ -601,17 +598,17 @@ fn sums(
                 usage: figures[number].usage,
                 cost_micro_usd: cost,
                 cost_floor,
-                wall_ms: union(&mut spans[number]),
+                wall_ms: covered_ms(&mut intervals[number]),
                 agent_ms: agent_ms[number],
             }
         })
         .collect()
 }
 
-/// Joins overlapping stretches.
-fn merge(stretches: &mut Vec<[Millis; 2]>) {
-    stretches.sort_unstable();
-    stretches.dedup_by(|next, last| {
+/// Merges overlapping intervals.
+fn merge_overlapping(intervals: &mut Vec<[Millis; 2]>) {
+    intervals.sort_unstable();
+    intervals.dedup_by(|next, last| {
         let joins = next[0] <= last[1];
         if joins {
             last[1] = last[1].max(next[1]);
@@ -620,8 +617,8 @@ fn merge(stretches: &mut Vec<[Millis; 2]>) {
     });
 }
 
-fn summary(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[Figures]) -> Summary {
-    let mut total = Figures::default();
+fn summarise(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[AgentFigures]) -> Summary {
+    let mut total = AgentFigures::default();
     own.iter().for_each(|figures| total.add(figures));
     let (cost, cost_floor) = total.known_cost();
     let mut sum = Summary { usage: total.usage, cost_micro_usd: cost, cost_floor, ..Summary::default() };
@@ -650,7 +647,7 @@ fn summary(facts: &Facts, rows: &[Agent], drafts: &[RowDraft], own: &[Figures]) 
     sum.by_type = by_type;
     sum.agent_ms = agent_ms;
     sum.wall_ms =
-        union(&mut drafts.iter().flat_map(|draft| draft.intervals.iter().copied()).collect::<Vec<_>>());
+        covered_ms(&mut drafts.iter().flat_map(|draft| draft.intervals.iter().copied()).collect::<Vec<_>>());
     let agents = total.usage.unwrap_or_default();
     let own_sum = facts.checksums.iter().filter(|sum| sum.usage.covers(&agents));
     if let Some(own_sum) = own_sum.max_by_key(|sum| (sum.usage.total_tokens, sum.cost_micro_usd)) {

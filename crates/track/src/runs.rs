@@ -1,7 +1,8 @@
-//! Runs: a prompt of the user starts one, and nothing else does.
+//! Runs of a session: each user prompt starts one.
 //!
-//! The identity of a prompt is the harness's id where both tellings have one, else the n-th equal text. A stream alone
-//! has no prompts: there it is one run for each result that answers a prompt, plus an open tail.
+//! Repeats of a prompt within a kind of source are removed; the kind with the most prompts gives the number. Streams have no
+//! prompts: with streams alone, there is one run for each result that answers a prompt, plus one for each stream with
+//! activity after its last result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +10,16 @@ use subscope_model::{Millis, SourceKind};
 
 use crate::facts::{Facts, PromptFact};
 
-/// How many runs there are, and when they began as far as that is known.
+/// Number of runs and their start times, where known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Runs {
-    /// How many.
+pub(crate) struct SessionRuns {
+    /// Number of runs.
     pub(crate) count: u32,
     starts: Vec<Millis>,
 }
 
-impl Runs {
-    /// The run of a moment, from 1; 0 before the first. Without a time it is the only run, or not known.
+impl SessionRuns {
+    /// Returns the run at a time, from 1; 0 before the first. Without a time: 1 if there is any run, else 0.
     pub(crate) fn at(&self, time: Option<Millis>) -> u32 {
         match time {
             Some(time) if !self.starts.is_empty() => {
@@ -29,11 +30,11 @@ impl Runs {
     }
 }
 
-/// Concludes the runs.
-pub(crate) fn runs(facts: &Facts) -> Runs {
+/// Derives the runs.
+pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     let by_kind = |kind: SourceKind| distinct(facts.prompts.iter().filter(|prompt| prompt.kind == kind));
     let prompts = [SourceKind::Transcript, SourceKind::Posted, SourceKind::Hook].map(by_kind);
-    let told = prompts.iter().map(Vec::len).max().unwrap_or(0);
+    let prompted = prompts.iter().map(Vec::len).max().unwrap_or(0);
     let mut starts: Vec<Millis> = prompts
         .iter()
         .max_by_key(|list| list.len())
@@ -42,13 +43,14 @@ pub(crate) fn runs(facts: &Facts) -> Runs {
         .filter_map(|prompt| prompt.time)
         .collect();
     starts.sort_unstable();
-    // A stream is asked only where no source told a prompt: it cannot tell an answer to a notification from one to a
-    // prompt on every version.
-    let count = if told > 0 { u32::try_from(told).unwrap_or(u32::MAX) } else { streamed(facts) };
-    Runs { count, starts }
+    // Streams count only if no other source has prompts: some versions do not distinguish the answer to a notification
+    // from that to a prompt.
+    let count =
+        if prompted > 0 { u32::try_from(prompted).unwrap_or(u32::MAX) } else { count_stream_runs(facts) };
+    SessionRuns { count, starts }
 }
 
-/// Keeps each prompt once. The same line, or the same id, is the same prompt; so are texts at the same place of order.
+/// Removes repeated prompts: those with the same id or line id, and, for those with neither, the same text, time and offset.
 fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f PromptFact> {
     let mut sorted: Vec<&PromptFact> = prompts.collect();
     sorted.sort_by_key(|prompt| prompt.order);
@@ -66,8 +68,8 @@ fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f Prompt
     sorted
 }
 
-/// Counts the runs of streams: results that answer a prompt, and for each stream an open tail behind its last one.
-fn streamed(facts: &Facts) -> u32 {
+/// Counts the runs of streams: results that answer a prompt, and one for each stream with activity after its last result.
+fn count_stream_runs(facts: &Facts) -> u32 {
     let results: Vec<_> = facts.turns.iter().filter(|turn| turn.kind == SourceKind::Stream).collect();
     let mut seen = BTreeSet::new();
     let counted = results
@@ -84,4 +86,87 @@ fn streamed(facts: &Facts) -> u32 {
         (None, _) => true,
     });
     u32::try_from(counted + open.count()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{AgentStatus, Claim, EndEvidence, Fact, PromptKind};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, raw, response};
+
+    fn prompt<'a>(id: Option<&'a str>, text: &'a str) -> Fact<'a> {
+        Fact::Prompt { prompt_id: id, text: raw(text), what: PromptKind::Asked }
+    }
+
+    fn result(counts_run: bool) -> Fact<'static> {
+        let (status, evidence) = (AgentStatus::Completed, EndEvidence::LastLine);
+        Fact::TurnEnd { status, evidence, counts_run, text: None }
+    }
+
+    fn count(session: &TestSession) -> u32 {
+        derive_runs(session.facts()).count
+    }
+
+    #[test]
+    fn prompts_are_counted_once_per_id_and_not_summed_over_kinds() {
+        let mut session = TestSession::new();
+        for (kind, time, id) in [
+            (SourceKind::Transcript, 1, "p1"),
+            (SourceKind::Transcript, 2, "p1"),
+            (SourceKind::Transcript, 3, "p2"),
+            (SourceKind::Hook, 1, "p1"),
+        ] {
+            session.add(kind, time, ROOT, prompt(Some(id), r#""x""#));
+        }
+        assert_eq!(count(&session), 2);
+    }
+
+    #[test]
+    fn equal_prompts_without_an_id_are_two_runs() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Hook, None, ROOT, prompt(None, r#""go on""#));
+        session.add(SourceKind::Hook, None, ROOT, prompt(None, r#""go on""#));
+        assert_eq!(count(&session), 2);
+    }
+
+    #[test]
+    fn only_prompts_that_ask_the_root_are_runs() {
+        let mut session = TestSession::new();
+        for what in [PromptKind::Meta, PromptKind::Local, PromptKind::Interrupted] {
+            session.add(
+                SourceKind::Transcript,
+                1,
+                ROOT,
+                Fact::Prompt { prompt_id: None, text: raw("1"), what },
+            );
+        }
+        session.add(SourceKind::Transcript, 2, Claim::SpawnedBy("c1"), prompt(None, r#""x""#));
+        assert_eq!(count(&session), 0);
+    }
+
+    #[test]
+    fn streams_count_results_and_activity_after_the_last_result() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Stream, 1, ROOT, Fact::Response(response("m1", 1)));
+        assert_eq!(count(&session), 1, "a stream without a result is a run");
+        session.add(SourceKind::Stream, 2, ROOT, result(true));
+        assert_eq!(count(&session), 1);
+        session.add(SourceKind::Stream, 3, ROOT, result(false));
+        assert_eq!(count(&session), 1, "an answer to a notification is none");
+        session.add(SourceKind::Stream, 4, ROOT, Fact::Response(response("m2", 1)));
+        assert_eq!(count(&session), 2);
+        session.add(SourceKind::Transcript, 1, ROOT, prompt(None, r#""x""#));
+        assert_eq!(count(&session), 1, "prompts win over streams");
+    }
+
+    #[test]
+    fn run_at_a_time_is_that_of_the_last_prompt_before_it() {
+        let mut session = TestSession::new();
+        assert_eq!(derive_runs(session.facts()).at(None), 0);
+        session.add(SourceKind::Transcript, 20, ROOT, prompt(None, r#""b""#));
+        session.add(SourceKind::Transcript, 10, ROOT, prompt(None, r#""a""#));
+        let runs = derive_runs(session.facts());
+        assert_eq!([Some(9), Some(10), Some(19), Some(20), None].map(|time| runs.at(time)), [0, 1, 1, 2, 1]);
+    }
 }

@@ -1,133 +1,140 @@
-//! How agents stand or ended: by evidence, the strongest first, whatever came first (design, section 3).
+//! Status of agents: running, or ended and how, by the strongest evidence in whatever order it arrived (design, section 3).
 //!
-//! An ending is final for one stretch of activity; what resumes an agent opens a new one, and only evidence of the last
-//! stretch counts. `lost` is concluded from silence, from the end of a pipe or from the end of the session, and says so.
+//! An end is final for one interval of activity; a resume opens a new interval, and only evidence of the last one counts.
+//! `lost` is derived from silence, the end of a pipe or the end of the session; the evidence says which.
 
 use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, SpawnMode, StopStep, Text};
 
 use crate::{
     Now,
-    facts::{AgentFacts, CallFacts, EndFact, Facts, Order, Span, StopFact, Tail, Trigger, value},
+    facts::{
+        ActivitySpan, AgentEndFact, AgentFacts, AgentKey, CallFacts, FactOrder, Facts, LastLine, StopFact,
+        Trigger, best_value,
+    },
     hooks::HookLog,
-    identities::{AgentIdentity, Identities, No},
-    owners::Owners,
+    identities::{AgentIdentity, AgentIndex, Identities},
+    owners::Ownership,
 };
 
-/// How an agent stands, and on what that rests.
+/// Derived status of an agent, with its evidence.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct DerivedState {
     pub(crate) status: AgentStatus,
     pub(crate) evidence: Option<Text>,
-    /// When the harness says that it ended.
+    /// End time reported by the harness.
     pub(crate) ended_at: Option<Millis>,
-    /// When that was told last.
-    pub(crate) told_at: Option<Millis>,
+    /// Latest time at which its end was reported.
+    pub(crate) reported_at: Option<Millis>,
     pub(crate) report: Option<Text>,
     pub(crate) error: Option<Text>,
-    /// Since when its turn is over and a command that it left running in the background is not.
+    /// Since when its turn is over while a command that it left in the background is still running.
     pub(crate) left_since: Option<Millis>,
 }
 
-impl Standing {
-    fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
+impl DerivedState {
+    pub(crate) fn new(status: AgentStatus, evidence: Option<&str>) -> Self {
         let evidence = evidence.map(Text::from);
-        let (ended_at, told_at, left_since) = (None, None, None);
-        Self { status, evidence, ended_at, told_at, report: None, error: None, left_since }
+        let (ended_at, reported_at, left_since) = (None, None, None);
+        Self { status, evidence, ended_at, reported_at, report: None, error: None, left_since }
     }
 }
 
-/// Everything that the status of one agent rests on.
+/// Input of a derivation: facts, and what earlier steps derived from them.
 pub(crate) struct Derivation<'f> {
     pub(crate) facts: &'f Facts,
     pub(crate) identities: &'f Identities,
-    pub(crate) owners: &'f Owners,
+    pub(crate) owners: &'f Ownership,
     pub(crate) hooks: &'f HookLog,
     pub(crate) now: &'f Now<'f>,
     pub(crate) harness: Option<&'f str>,
 }
 
-/// When an agent and those below it were last heard of, and how long all of them may be silent before they are lost.
+/// Last activity of an agent and its descendants, and the silence limits that apply to all of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Silence {
     pub(crate) last: Option<Millis>,
     pub(crate) lost_after_ms: i64,
-    /// After how long a last line that is text, with no reason for its end, was the last word: no stall is told of it.
-    pub(crate) said_after_ms: i64,
+    /// Silence after which a last line of text without a stop reason counts as the end; no stall is reported for it.
+    pub(crate) text_final_after_ms: i64,
     /// Whether the agent itself has an open call.
     pub(crate) is_in_call: bool,
 }
 
 impl Derivation<'_> {
-    /// Concludes how a subagent stands.
-    pub(crate) fn subagent(&self, number: No, silence: Silence) -> Standing {
+    /// Derives the status of a subagent.
+    pub(crate) fn subagent_state(&self, number: AgentIndex, silence: Silence) -> DerivedState {
         let Some(identity) = self.identities.all.get(number) else {
-            return Standing::new(AgentStatus::Lost, None);
+            return DerivedState::new(AgentStatus::Lost, None);
         };
         let last = self.last_trigger(identity);
-        let mut told = self.told_endings(identity, last);
-        told.extend(self.given_stops(identity, last));
-        told.extend(self.spawn_result(identity, last));
-        told.extend(self.last_line(identity, last));
-        self.forget_stops_in_vain(&mut told, silence);
-        let left_since = forget_interim(&mut told);
-        told.sort_by(|one, other| {
-            let latest = |end: &Told| std::cmp::Reverse(end.order);
+        let mut endings = self.reported_endings(identity, last);
+        endings.extend(self.delivered_stops(identity, last));
+        endings.extend(self.spawn_result_ending(identity, last));
+        endings.extend(self.last_line_ending(identity, last));
+        self.drop_ineffective_stops(&mut endings, silence);
+        let left_since = drop_interim(&mut endings);
+        endings.sort_by(|one, other| {
+            let latest = |end: &Ending| std::cmp::Reverse(end.order);
             (one.evidence, latest(one), one.status).cmp(&(other.evidence, latest(other), other.status))
         });
-        if let Some(best) = told.first() {
-            let mut standing = Standing::new(best.status, Some(best.evidence.as_str()));
-            standing.ended_at = told.iter().find_map(|end| end.time);
-            let moments = told.iter().map(|end| end.order.time).filter(|time| *time > Millis::MIN);
-            standing.told_at = moments.max();
-            standing.report = told.iter().find_map(|end| end.report.clone());
-            standing.error =
-                told.iter().find_map(|end| end.error.clone()).filter(|_| best.status == AgentStatus::Failed);
-            return standing;
+        if let Some(best) = endings.first() {
+            let mut state = DerivedState::new(best.status, Some(best.evidence.as_str()));
+            state.ended_at = endings.iter().find_map(|end| end.time);
+            let moments = endings.iter().map(|end| end.order.time).filter(|time| *time > Millis::MIN);
+            state.reported_at = moments.max();
+            state.report = endings.iter().find_map(|end| end.report.clone());
+            state.error = endings
+                .iter()
+                .find_map(|end| end.error.clone())
+                .filter(|_| best.status == AgentStatus::Failed);
+            return state;
         }
         let running = if identity.is_pending { AgentStatus::Pending } else { AgentStatus::Running };
-        let is_last_word = self.ends_in_text(identity, last);
+        let is_text_last = self.ends_in_text(identity, last);
         match self.why_lost(silence) {
-            why if is_last_word && (why.is_some() || self.has_said_all(silence)) => {
-                Standing::new(AgentStatus::Completed, Some("last line is text"))
+            why if is_text_last && (why.is_some() || self.is_text_final(silence)) => {
+                DerivedState::new(AgentStatus::Completed, Some("last line is text"))
             }
-            Some(why) => Standing::new(AgentStatus::Lost, Some(&why)),
-            None => Standing { left_since, ..Standing::new(running, None) },
+            Some(why) => DerivedState::new(AgentStatus::Lost, Some(&why)),
+            None => DerivedState { left_since, ..DerivedState::new(running, None) },
         }
     }
 
-    /// What woke the agent last; `None` where nothing but its spawn did.
-    fn last_trigger<'s>(&'s self, identity: &AgentIdentity) -> Option<&'s Trigger> {
-        let tellings = identity.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize));
-        let triggers = tellings.flat_map(|agent| agent.triggers.iter());
-        let origin = identity
-            .origin
-            .and_then(|call| self.facts.calls.get(call as usize))
-            .and_then(|call| call.id.clone());
+    /// Returns the call that last resumed the agent; `None` if nothing did since its spawn.
+    fn last_trigger<'s>(&'s self, identity: &'s AgentIdentity) -> Option<&'s Trigger> {
+        let triggers = self.facts_of(identity).flat_map(|agent| agent.triggers.iter());
+        let origin = self.spawn_call(identity).and_then(|call| call.id.clone());
         triggers.filter(|trigger| Some(&trigger.call) != origin.as_ref()).max_by_key(|trigger| trigger.order)
     }
 
-    pub(crate) fn tellings<'p>(
+    /// Returns the facts of the call that started an agent.
+    pub(crate) fn spawn_call(&self, identity: &AgentIdentity) -> Option<&CallFacts> {
+        self.facts.calls.get(identity.origin? as usize)
+    }
+
+    /// Returns all facts that describe an agent.
+    pub(crate) fn facts_of<'p>(
         &'p self,
         identity: &'p AgentIdentity,
     ) -> impl Iterator<Item = &'p AgentFacts> {
-        identity.refs.iter().filter_map(|name| self.facts.agents.get(*name as usize))
+        identity.refs.iter().filter_map(|agent| self.facts.agents.get(*agent as usize))
     }
 
-    /// When the agent did something, by the best clock that tells any of it, under whichever name.
-    pub(crate) fn span(&self, identity: &AgentIdentity) -> Span {
-        self.tellings(identity).fold(Span::default(), |mut span, agent| {
+    /// Returns the span of the agent's activity over all its facts.
+    pub(crate) fn span(&self, identity: &AgentIdentity) -> ActivitySpan {
+        self.facts_of(identity).fold(ActivitySpan::default(), |mut span, agent| {
             span.join(&agent.span);
             span
         })
     }
 
-    /// The ids that sources have for an agent.
+    /// Returns the ids under which sources report an agent.
     fn ids<'p>(&'p self, identity: &'p AgentIdentity) -> Vec<&'p Text> {
         let mut ids: Vec<&Text> = self
-            .tellings(identity)
+            .facts_of(identity)
             .filter_map(|agent| match &agent.key {
-                crate::facts::Key::Id(id) => Some(id),
-                _ => None,
+                AgentKey::Id(id) => Some(id),
+                AgentKey::Root | AgentKey::Call(_) | AgentKey::Chain => None,
             })
             .collect();
         if !ids.contains(&&identity.id.0) {
@@ -136,29 +143,29 @@ impl Derivation<'_> {
         ids
     }
 
-    /// A person's orders to stop that are of the agent's last stretch of activity. It may have been known by the call
-    /// that started it when they were made.
-    fn stops<'p>(
+    /// Returns the stop orders for the agent's last interval of activity. They name its spawn call if they were made before
+    /// its id was known.
+    fn stop_orders<'p>(
         &'p self,
         identity: &'p AgentIdentity,
         last: Option<&'p Trigger>,
     ) -> impl Iterator<Item = &'p StopFact> {
-        let call = identity.origin.and_then(|call| self.facts.calls.get(call as usize));
+        let call = self.spawn_call(identity);
         let names = self.ids(identity).into_iter().chain(call.and_then(|call| call.id.as_ref()));
         let all = names.filter_map(|name| self.facts.stops.get(name)).flatten();
         all.filter(move |stop| last.is_none_or(|last| stop.order.time >= last.order.time))
     }
 
-    /// Whether a person asked the agent to stop, in its last stretch of activity.
+    /// Returns whether the user asked the agent to stop in its last interval of activity.
     pub(crate) fn is_asked_to_stop(&self, identity: &AgentIdentity) -> bool {
         let last = self.last_trigger(identity);
-        self.stops(identity, last).any(|stop| stop.step == StopStep::Asked)
+        self.stop_orders(identity, last).any(|stop| stop.step == StopStep::Asked)
     }
 
-    /// That the agent was told to stop.
-    fn given_stops(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Told> {
-        let given = self.stops(identity, last).filter(|stop| stop.step == StopStep::Given);
-        let end = |stop: &StopFact| Told {
+    /// Returns ends of the agent by stop orders that were delivered to it.
+    fn delivered_stops(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Ending> {
+        let given = self.stop_orders(identity, last).filter(|stop| stop.step == StopStep::Given);
+        let end = |stop: &StopFact| Ending {
             evidence: EndEvidence::HookAnswer,
             status: AgentStatus::Stopped,
             order: stop.order,
@@ -169,27 +176,26 @@ impl Derivation<'_> {
         given.map(end).collect()
     }
 
-    /// An agent that was told to stop ends as soon as its other calls are over. One that says its last word after that was
-    /// not reached by the answer.
-    fn forget_stops_in_vain(&self, told: &mut Vec<Told>, silence: Silence) {
-        let is_stop = |end: &Told| end.evidence == EndEvidence::HookAnswer;
-        let own_words = told.iter().filter(|end| end.evidence == EndEvidence::LastLine);
-        if let Some(last) = own_words.map(|end| end.order.time).max() {
-            told.retain(|end| !is_stop(end) || end.order.time >= last);
+    /// Drops stop orders that have not ended the agent: it ended by itself later, or other calls of it are still open.
+    fn drop_ineffective_stops(&self, endings: &mut Vec<Ending>, silence: Silence) {
+        let is_stop = |end: &Ending| end.evidence == EndEvidence::HookAnswer;
+        let own_ends = endings.iter().filter(|end| end.evidence == EndEvidence::LastLine);
+        if let Some(last) = own_ends.map(|end| end.order.time).max() {
+            endings.retain(|end| !is_stop(end) || end.order.time >= last);
         }
-        if silence.is_in_call && told.iter().all(is_stop) && self.why_lost(silence).is_none() {
-            told.clear();
+        if silence.is_in_call && endings.iter().all(is_stop) && self.why_lost(silence).is_none() {
+            endings.clear();
         }
     }
 
-    /// Endings that sources told by the agent's id.
-    fn told_endings(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Told> {
+    /// Returns the ends that sources report under the agent's ids.
+    fn reported_endings(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Vec<Ending> {
         let ids = self.ids(identity);
         let ends = ids.iter().filter_map(|id| self.facts.ends.get(*id)).flatten();
         let is_stopped = ids.iter().any(|id| self.hooks.stopped.contains(*id));
         ends.filter(|end| end.evidence != EndEvidence::StopHook || is_stopped)
-            .filter(|end| self.is_of_last_stretch(end, last))
-            .map(|end| Told {
+            .filter(|end| self.is_of_last_interval(end, last))
+            .map(|end| Ending {
                 evidence: end.evidence,
                 status: end.status,
                 order: end.order,
@@ -200,22 +206,22 @@ impl Derivation<'_> {
             .collect()
     }
 
-    /// Whether an ending speaks of the agent's last stretch of activity.
-    fn is_of_last_stretch(&self, end: &EndFact, last: Option<&Trigger>) -> bool {
+    /// Whether an end concerns the agent's last interval of activity.
+    fn is_of_last_interval(&self, end: &AgentEndFact, last: Option<&Trigger>) -> bool {
         let Some(last) = last else { return true };
         let by_run = end.run_id.as_ref().and_then(|run| self.facts.run_ids.get(run));
         if let Some(call) = end.call.as_ref().or(by_run) {
             return *call == last.call;
         }
-        // Where an ending stands in time is not always known (a notice in front of a stream's first line with a time).
+        // The time of an end is unknown in a notification before a stream's first line with a time.
         end.order.time == Millis::MIN
             || end.evidence == EndEvidence::StopHook
             || end.evidence == EndEvidence::Finished
             || end.order.time >= last.order.time
     }
 
-    /// What the result of the spawn call says, if it still counts.
-    fn spawn_result(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Told> {
+    /// Returns the end by the result of the spawn call, unless the agent was resumed since.
+    fn spawn_result_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Ending> {
         let number = identity.origin?;
         let call = self.facts.calls.get(number as usize)?;
         if last.is_some() {
@@ -224,7 +230,7 @@ impl Derivation<'_> {
         let spawn = call.spawn.as_deref();
         let order = spawn.and_then(|spawn| spawn.result_order);
         let end = |status, report, error| {
-            order.map(|order| Told {
+            order.map(|order| Ending {
                 evidence: EndEvidence::SpawnResult,
                 status,
                 order,
@@ -233,15 +239,17 @@ impl Derivation<'_> {
                 error,
             })
         };
-        let report = spawn.and_then(|spawn| value(&spawn.report));
-        match spawn.and_then(|spawn| value(&spawn.finished)) {
+        let report = spawn.and_then(|spawn| best_value(&spawn.report));
+        match spawn.and_then(|spawn| best_value(&spawn.finished)) {
             Some(true) => return end(AgentStatus::Completed, report, None),
             Some(false) => return None,
             None => {}
         }
         match call_end(self, number, call)?.0 {
             Outcome::Interrupted => end(AgentStatus::Stopped, None, None),
-            Outcome::Error => end(AgentStatus::Failed, None, spawn.and_then(|spawn| value(&spawn.error))),
+            Outcome::Error => {
+                end(AgentStatus::Failed, None, spawn.and_then(|spawn| best_value(&spawn.error)))
+            }
             Outcome::Ok if self.mode(identity) == Some(SpawnMode::Foreground) => {
                 end(AgentStatus::Completed, report, None)
             }
@@ -249,57 +257,54 @@ impl Derivation<'_> {
         }
     }
 
-    /// How the agent is run, as far as any source tells.
+    /// Returns whether the agent runs in the foreground or background; `None` if unknown.
     pub(crate) fn mode(&self, identity: &AgentIdentity) -> Option<SpawnMode> {
-        let modes = self.tellings(identity).flat_map(|agent| &agent.modes);
+        let modes = self.facts_of(identity).flat_map(|agent| &agent.modes);
         let of_its_start = modes
             .filter(|(call, ..)| call.is_none() || identity.origin.is_none() || *call == identity.origin);
-        // Who is moved to the background stays there: the later telling counts.
+        // The latest report wins: an agent moved to the background stays there.
         let by_agent = of_its_start.max_by_key(|(_, order, mode)| (*order, *mode)).map(|(.., mode)| *mode);
-        let spawn = identity
-            .origin
-            .and_then(|call| self.facts.calls.get(call as usize))
-            .and_then(|call| call.spawn.as_ref());
-        by_agent.or_else(|| spawn.and_then(|spawn| value(&spawn.mode)))
+        let spawn = self.spawn_call(identity).and_then(|call| call.spawn.as_ref());
+        by_agent.or_else(|| spawn.and_then(|spawn| best_value(&spawn.mode)))
     }
 
-    /// What the agent's own last line says.
-    fn last_line(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Told> {
-        let (order, tail) = self.tail(identity)?;
+    /// Returns the end by the agent's own last line.
+    fn last_line_ending(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> Option<Ending> {
+        let (order, last_line) = self.last_line(identity)?;
         if last.is_some_and(|last| order.time < last.order.time) {
             return None;
         }
-        let status = match tail {
-            Tail::EndTurn => AgentStatus::Completed,
-            Tail::ApiError => AgentStatus::Failed,
-            Tail::Interrupted => AgentStatus::Stopped,
-            Tail::TextOnly | Tail::Open => return None,
+        let status = match last_line {
+            LastLine::EndTurn => AgentStatus::Completed,
+            LastLine::ApiError => AgentStatus::Failed,
+            LastLine::Interrupted => AgentStatus::Stopped,
+            LastLine::TextOnly | LastLine::Open => return None,
         };
-        let error = if tail == Tail::ApiError { self.last_text(identity) } else { None };
-        Some(Told { evidence: EndEvidence::LastLine, status, order, time: None, report: None, error })
+        let error = if last_line == LastLine::ApiError { self.last_text(identity) } else { None };
+        Some(Ending { evidence: EndEvidence::LastLine, status, order, time: None, report: None, error })
     }
 
-    /// The agent's last line in its own conversation, else in the stream.
-    fn tail(&self, identity: &AgentIdentity) -> Option<(Order, Tail)> {
-        let of = |slot: usize| self.tellings(identity).filter_map(move |agent| agent.tails[slot]).max();
+    /// Returns the agent's last line in its transcript, else in the stream.
+    fn last_line(&self, identity: &AgentIdentity) -> Option<(FactOrder, LastLine)> {
+        let of = |slot: usize| self.facts_of(identity).filter_map(move |agent| agent.last_lines[slot]).max();
         of(0).or_else(|| of(1))
     }
 
     fn ends_in_text(&self, identity: &AgentIdentity, last: Option<&Trigger>) -> bool {
-        self.tail(identity).is_some_and(|(order, tail)| {
-            tail == Tail::TextOnly && last.is_none_or(|last| order.time >= last.order.time)
+        self.last_line(identity).is_some_and(|(order, last_line)| {
+            last_line == LastLine::TextOnly && last.is_none_or(|last| order.time >= last.order.time)
         })
     }
 
-    /// The agent's last words.
+    /// Returns the agent's last text.
     pub(crate) fn last_text(&self, identity: &AgentIdentity) -> Option<Text> {
-        let texts = self.tellings(identity).filter_map(|agent| agent.last_text.as_ref());
+        let texts = self.facts_of(identity).filter_map(|agent| agent.last_text.as_ref());
         let (_, _, json) = texts.max_by_key(|(order, offset, _)| (*order, *offset))?;
         let raw = subscope_model::Raw { json, offset: 0 };
         Some(raw.text().as_ref().into()).filter(|text: &Text| !text.is_empty())
     }
 
-    /// Why nothing more will come, if that is so.
+    /// Returns why the agent is lost; `None` if it may still act.
     pub(crate) fn why_lost(&self, silence: Silence) -> Option<String> {
         if self.now.has_ended {
             return Some("its pipe ended".to_owned());
@@ -313,7 +318,7 @@ impl Derivation<'_> {
                 Some(format!("silent for {} min", silent(last) / 60_000))
             }
             Some(_) => None,
-            // Nothing of it has a time: the session's last event, else the end of the file, is the evidence.
+            // Nothing of it has a time: use the session's last event, else the end of the file.
             None => match self.facts.span.latest() {
                 Some(last) if silent(last) < silence.lost_after_ms => None,
                 _ if self.now.is_growing => None,
@@ -322,118 +327,128 @@ impl Derivation<'_> {
         }
     }
 
-    /// Whether so much time has passed since an agent's text that a call would long be written behind it. Versions up to 2.1.50
-    /// give many last lines no reason for their end.
-    fn has_said_all(&self, silence: Silence) -> bool {
+    /// Whether the silence after a last line of text is long enough that no call will follow. Versions up to 2.1.50 write many
+    /// last lines without a stop reason.
+    fn is_text_final(&self, silence: Silence) -> bool {
         let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
-        silence.last.is_some_and(|last| silent(last) >= silence.said_after_ms)
+        silence.last.is_some_and(|last| silent(last) >= silence.text_final_after_ms)
     }
 
-    /// Concludes how the root stands.
-    pub(crate) fn root(&self, silence: Silence) -> Standing {
-        let Some(root) = self.identities.all.first() else { return Standing::new(AgentStatus::Lost, None) };
-        let mut told: Vec<(Order, u8, AgentStatus, &str)> = Vec::new();
+    /// Derives the status of the root.
+    pub(crate) fn root_state(&self, silence: Silence) -> DerivedState {
+        let Some(root) = self.identities.all.first() else {
+            return DerivedState::new(AgentStatus::Lost, None);
+        };
+        let mut endings: Vec<(FactOrder, u8, AgentStatus, &str)> = Vec::new();
         for turn in &self.facts.turns {
             if turn.kind != SourceKind::Hook {
-                told.push((turn.order, 2, turn.status, "result"));
+                endings.push((turn.order, 2, turn.status, "result"));
             }
         }
-        let tail = self.tail(root);
-        let latest = told.iter().map(|(order, ..)| order.time).max();
-        match tail {
-            Some((order, Tail::EndTurn)) => told.push((order, 1, AgentStatus::Completed, "last line")),
-            Some((order, Tail::ApiError)) => told.push((order, 1, AgentStatus::Failed, "last line")),
-            Some((order, Tail::Interrupted)) => told.push((order, 3, AgentStatus::Stopped, "last line")),
-            Some((order, Tail::Open)) if latest.is_none_or(|latest| order.time > latest) => told.clear(),
+        let last_line = self.last_line(root);
+        let latest = endings.iter().map(|(order, ..)| order.time).max();
+        match last_line {
+            Some((order, LastLine::EndTurn)) => endings.push((order, 1, AgentStatus::Completed, "last line")),
+            Some((order, LastLine::ApiError)) => endings.push((order, 1, AgentStatus::Failed, "last line")),
+            Some((order, LastLine::Interrupted)) => {
+                endings.push((order, 3, AgentStatus::Stopped, "last line"))
+            }
+            Some((order, LastLine::Open)) if latest.is_none_or(|latest| order.time > latest) => {
+                endings.clear()
+            }
             Some(_) | None => {}
         }
         if let Some((_, _, status, evidence)) =
-            told.iter().max_by_key(|(order, class, ..)| (order.time, *class))
+            endings.iter().max_by_key(|(order, class, ..)| (order.time, *class))
         {
-            let mut standing = Standing::new(*status, Some(evidence));
-            standing.error = self.last_text(root).filter(|_| *status == AgentStatus::Failed);
-            return standing;
+            let mut state = DerivedState::new(*status, Some(evidence));
+            state.error = self.last_text(root).filter(|_| *status == AgentStatus::Failed);
+            return state;
         }
-        let is_told_otherwise = matches!(tail, Some((_, Tail::Open)));
-        if let Some(status) = self.hooks.turn.filter(|_| !is_told_otherwise || silence.last.is_none()) {
-            return Standing::new(status, Some("stop hook"));
+        let is_open_line = matches!(last_line, Some((_, LastLine::Open)));
+        if let Some(status) = self.hooks.turn.filter(|_| !is_open_line || silence.last.is_none()) {
+            return DerivedState::new(status, Some("stop hook"));
         }
-        let is_last_word = matches!(tail, Some((_, Tail::TextOnly)));
+        let is_text_last = matches!(last_line, Some((_, LastLine::TextOnly)));
         match self.why_lost(silence) {
-            why if is_last_word && (why.is_some() || self.has_said_all(silence)) => {
-                Standing::new(AgentStatus::Completed, Some("last line is text"))
+            why if is_text_last && (why.is_some() || self.is_text_final(silence)) => {
+                DerivedState::new(AgentStatus::Completed, Some("last line is text"))
             }
             Some(why) if self.is_opened() && (self.now.has_ended || self.hooks.has_left) => {
-                // A session that was opened and closed again has lost nothing.
+                // A session that was opened and closed without a turn is completed.
                 let is_cut = self.has_begun();
                 let status = if is_cut { AgentStatus::Lost } else { AgentStatus::Completed };
-                Standing::new(status, Some(&why))
+                DerivedState::new(status, Some(&why))
             }
-            // How long a person thinks about the next prompt says nothing.
-            Some(_) if self.is_opened() && self.awaits_prompt() => Standing::new(AgentStatus::Running, None),
-            Some(why) => Standing::new(AgentStatus::Lost, Some(&why)),
-            None => Standing::new(AgentStatus::Running, None),
+            // Silence while waiting for the user's prompt is not a loss.
+            Some(_) if self.is_opened() && self.awaits_prompt() => {
+                DerivedState::new(AgentStatus::Running, None)
+            }
+            Some(why) => DerivedState::new(AgentStatus::Lost, Some(&why)),
+            None => DerivedState::new(AgentStatus::Running, None),
         }
     }
 
-    /// Whether a person opened the session, as far as any source tells.
+    /// Whether any source reports that the session was opened interactively.
     fn is_opened(&self) -> bool {
-        self.facts.is_opened || self.hooks.is_open || self.hooks.opened_at.is_some()
+        self.facts.has_local_command || self.hooks.is_open || self.hooks.opened_at.is_some()
     }
 
-    /// Whether anything tells that the root was ever at work. A stream has no prompts: whoever prints one was asked.
+    /// Whether the root was ever at work. A stream has no prompts, so its existence counts.
     fn has_begun(&self) -> bool {
-        let root = self.identities.all.first().into_iter().flat_map(|root| self.tellings(root));
-        let has_acted = root.fold(false, |acted, root| acted || root.acted.is_some() || root.retry.is_some());
+        let root = self.identities.all.first().into_iter().flat_map(|root| self.facts_of(root));
+        let has_acted =
+            root.fold(false, |acted, root| acted || root.last_acted.is_some() || root.retry.is_some());
         has_acted || self.hooks.has_turn || !self.facts.streams.is_empty() || !self.facts.turns.is_empty()
     }
 
-    /// Whether the root, which runs, has nothing to do until the user's next prompt: it never had one, or a process opened
-    /// the session anew after one that was cut off.
+    /// Returns whether a running root waits for the user's next prompt: it never had one, or a process reopened the session
+    /// after the root's last action and no turn has begun since.
     pub(crate) fn awaits_prompt(&self) -> bool {
         let Some(root) = self.identities.all.first().filter(|_| self.has_begun()) else { return true };
-        let acted = self.tellings(root).filter_map(|root| root.acted).map(|order| order.time).max();
-        let is_before = |opened: Millis| acted.is_none_or(|acted| acted < opened);
+        let last_acted = self.facts_of(root).filter_map(|root| root.last_acted).map(|order| order.time).max();
+        let is_before = |opened: Millis| last_acted.is_none_or(|acted| acted < opened);
         self.hooks.is_open && !self.hooks.is_in_turn && self.hooks.opened_at.is_some_and(is_before)
     }
 }
 
-/// Forgets an ending that the harness called interim, and what else told of the same moment. Returns when that was, if
-/// nothing ended the agent since.
-fn forget_interim(told: &mut Vec<Told>) -> Option<Millis> {
-    let interim = told.iter().filter(|end| end.status == AgentStatus::Running).map(|end| end.order).max()?;
-    told.retain(|end| end.status != AgentStatus::Running && end.order.time > interim.time);
-    Some(interim.time).filter(|_| told.is_empty())
+/// Drops ends that the harness reported as interim (status running), with all ends up to that time. Returns the time of the
+/// latest interim end if no later end is left.
+fn drop_interim(endings: &mut Vec<Ending>) -> Option<Millis> {
+    let interim =
+        endings.iter().filter(|end| end.status == AgentStatus::Running).map(|end| end.order).max()?;
+    endings.retain(|end| end.status != AgentStatus::Running && end.order.time > interim.time);
+    Some(interim.time).filter(|_| endings.is_empty())
 }
 
-/// One ending with all that came with it.
-struct Told {
+/// One end of an agent, by one kind of evidence.
+struct Ending {
     evidence: EndEvidence,
     status: AgentStatus,
-    order: Order,
+    order: FactOrder,
     time: Option<Millis>,
     report: Option<Text>,
     error: Option<Text>,
 }
 
-/// Whether what somebody tells of a call counts: the owner's own word, or that of somebody whom the wire does not name.
-pub(crate) fn is_told_by_owner(derivation: &Derivation<'_>, number: u32, by: Option<u32>) -> bool {
+/// Returns whether a report about a call counts: it is the owner's own, or names no agent.
+pub(crate) fn is_reported_by_owner(derivation: &Derivation<'_>, number: u32, by: Option<u32>) -> bool {
     let owner = derivation.owners.calls.get(number as usize).copied().flatten().map(|(owner, _)| owner);
     match by.and_then(|by| derivation.identities.of(by)) {
-        Some(teller) => owner.is_none_or(|owner| owner == teller),
+        Some(reporter) => owner.is_none_or(|owner| owner == reporter),
         None => true,
     }
 }
 
-/// Returns how a call ended and when: by the source that tells most, and only as its owner's own wire tells it (a fork's
-/// file holds a made-up result).
+/// Returns outcome and time of a call's end by its best source. Only reports of its owner count: a forked agent's file
+/// contains a made-up result.
 pub(crate) fn call_end(
     derivation: &Derivation<'_>,
     number: u32,
     call: &CallFacts,
 ) -> Option<(Outcome, Option<Millis>)> {
-    let counted = || call.ends.iter().filter(|end| is_told_by_owner(derivation, number, end.by()));
-    // A denial is told beside the error that the model gets to see.
+    let counted = || call.ends.iter().filter(|end| is_reported_by_owner(derivation, number, end.reporter()));
+    // A denial is reported in addition to the error that the model sees.
     let denied = counted().find(|end| end.outcome == Outcome::Denied);
     let known = || {
         let times = counted().filter_map(|end| end.time.get().map(|time| (end.kind, time)));
@@ -444,4 +459,128 @@ pub(crate) fn call_end(
     }
     let best = counted().min_by_key(|end| (end.outcome == Outcome::Over, end.kind, end.time))?;
     Some((best.outcome, best.time.get().or_else(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Agent, CallEnd, Claim, Fact, SourceKind, Spawn};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, agent, agent_end, call_end, response, spawn_call, spawned};
+
+    const TRANSCRIPT: SourceKind = SourceKind::Transcript;
+
+    /// A session whose root has started `a1` by the open call `c1`.
+    fn session() -> TestSession {
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 10, ROOT, spawn_call("c1", r#""x""#));
+        session.add(TRANSCRIPT, 20, agent("a1"), Fact::Response(response("m1", 1)));
+        session.add(TRANSCRIPT, 20, agent("a1"), spawned("a1", "c1"));
+        session
+    }
+
+    fn last_line(text: bool, ends_turn: bool) -> Fact<'static> {
+        Fact::Response(subscope_model::Response {
+            has_text: text,
+            ends_turn,
+            has_stop_reason: ends_turn,
+            ..response("m9", 1)
+        })
+    }
+
+    fn a1(session: &TestSession, at: Millis) -> Agent {
+        session.tree(at).agents.into_iter().find(|row| &*row.id.0 == "a1").unwrap()
+    }
+
+    fn status(session: &TestSession, at: Millis) -> (AgentStatus, Option<String>) {
+        let row = a1(session, at);
+        (row.status, row.evidence.map(|evidence| evidence.to_string()))
+    }
+
+    #[test]
+    fn strongest_evidence_wins_whatever_came_first() {
+        let notification = || agent_end("a1", AgentStatus::Failed, EndEvidence::Notification);
+        for order in [[true, false], [false, true]] {
+            let mut session = session();
+            for is_notification in order {
+                if is_notification {
+                    session.add(TRANSCRIPT, 40, ROOT, notification());
+                } else {
+                    session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+                }
+            }
+            assert_eq!(status(&session, 50), (AgentStatus::Failed, Some("task notification".into())));
+        }
+    }
+
+    #[test]
+    fn resume_opens_an_interval_in_which_earlier_ends_do_not_count() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+        assert_eq!(status(&session, 50).0, AgentStatus::Completed);
+        let resume = CallEnd { resumed: Some("a1"), ..call_end("c2", Outcome::Ok) };
+        session.add(TRANSCRIPT, 60, ROOT, Fact::CallEnd(resume));
+        session.add(TRANSCRIPT, 61, agent("a1"), Fact::Response(response("m2", 1)));
+        assert_eq!(status(&session, 70), (AgentStatus::Running, None));
+        assert_eq!(a1(&session, 70).intervals, [[20, 30], [61, 61]]);
+        session.add(TRANSCRIPT, 80, agent("a1"), last_line(true, true));
+        assert_eq!(status(&session, 90).0, AgentStatus::Completed);
+    }
+
+    #[test]
+    fn delivered_stop_ends_the_agent_unless_it_ends_by_itself_later() {
+        let stop = |step| Fact::Stop { step, call: None, is_refused: false };
+        let mut session = session();
+        session.add(SourceKind::Hook, 30, agent("a1"), stop(StopStep::Asked));
+        assert!(a1(&session, 40).has(subscope_model::Flag::Stopping));
+        assert_eq!(status(&session, 40).0, AgentStatus::Running);
+        session.add(SourceKind::Hook, 35, agent("a1"), stop(StopStep::Given));
+        assert_eq!(status(&session, 40), (AgentStatus::Stopped, Some("hook answer".into())));
+        session.add(TRANSCRIPT, 36, agent("a1"), last_line(true, true));
+        assert_eq!(status(&session, 40), (AgentStatus::Completed, Some("last line".into())));
+    }
+
+    #[test]
+    fn result_of_the_spawn_call_ends_a_foreground_agent_only() {
+        for (mode, expected) in
+            [(SpawnMode::Foreground, AgentStatus::Completed), (SpawnMode::Background, AgentStatus::Running)]
+        {
+            let mut session = session();
+            let record = Spawn { agent: Some("a1"), call: Some("c1"), mode: Some(mode), ..Spawn::default() };
+            session.add(TRANSCRIPT, 21, agent("a1"), Fact::Spawn(record));
+            let result = subscope_model::SpawnResult { agent: Some("a1"), ..Default::default() };
+            let end = CallEnd { spawn: Some(result), ..call_end("c1", Outcome::Ok) };
+            session.add(TRANSCRIPT, 30, ROOT, Fact::CallEnd(end));
+            assert_eq!(status(&session, 40).0, expected, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn text_without_a_stop_reason_is_the_end_after_silence() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, false));
+        assert_eq!(status(&session, 180_029).0, AgentStatus::Running);
+        assert_eq!(status(&session, 180_030), (AgentStatus::Completed, Some("last line is text".into())));
+    }
+
+    #[test]
+    fn silent_agent_is_lost_with_the_reason_as_evidence() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 30, ROOT, Fact::CallEnd(call_end("c1", Outcome::Over)));
+        let lost_at = 20 + 15 * 60_000;
+        assert_eq!(status(&session, lost_at - 1).0, AgentStatus::Running);
+        assert_eq!(status(&session, lost_at), (AgentStatus::Lost, Some("silent for 15 min".into())));
+        session.add(SourceKind::Hook, 40, Claim::Silent, Fact::SessionEnd { reason: None });
+        assert_eq!(status(&session, 50), (AgentStatus::Lost, Some("the session ended".into())));
+    }
+
+    #[test]
+    fn interim_end_leaves_the_agent_running() {
+        let mut session = session();
+        session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
+        session.add(TRANSCRIPT, 31, ROOT, agent_end("a1", AgentStatus::Running, EndEvidence::Notification));
+        assert_eq!(status(&session, 40).0, AgentStatus::Running);
+        session.add(TRANSCRIPT, 32, ROOT, agent_end("a1", AgentStatus::Completed, EndEvidence::Notification));
+        assert_eq!(status(&session, 40).0, AgentStatus::Completed);
+    }
 }

@@ -14,7 +14,7 @@ mod watch;
 
 use std::{hint::black_box, io::Write, path::Path};
 
-use subscope_fold::{Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceSpec};
 use subscope_model::PriceTable;
 use subscope_testkit::{
     corpus::{self, Options},
@@ -56,7 +56,7 @@ fn bytes_to_rows() -> Vec<Row> {
     let sources: Vec<Vec<u8>> = memory.sources().into_iter().map(|source| memory.bytes(&source)).collect();
     let total: usize = sources.iter().map(Vec::len).sum();
     let ours = || {
-        let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: false });
+        let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
         for bytes in &sources {
             let source = fold.open(SourceSpec { label: "bench".into(), ..SourceSpec::default() });
             for chunk in bytes.chunks(256 << 10) {

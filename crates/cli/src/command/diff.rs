@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use subscope_fold::Keep;
+use subscope_fold::FactDetail;
 use subscope_model::{Comparison, Problem, Tree};
 use subscope_render::render_comparison;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &DiffArgs, context: &Context) -> Result<(), CliError> {
 
 /// Returns the tree of one session.
 fn tree(target: &Target, context: &Context) -> Result<(Tree, Vec<Problem>), CliError> {
-    let reading = Reading { keep: Keep::Rows, events: false, at: None, dialect: None };
+    let reading = Reading { keep: FactDetail::Rows, events: false, at: None, dialect: None };
     let loaded = load(slice::from_ref(target), &reading, context)?;
     let problems = loaded.problems();
     Ok((loaded.tree, problems))

@@ -10,7 +10,7 @@ use subscope_export::{
     Mask, Redacted, Saved, Shape, execution, trace, write_checkpoint, write_csv, write_execution, write_feed,
     write_html, write_trace,
 };
-use subscope_fold::Keep;
+use subscope_fold::FactDetail;
 use subscope_model::{CHECKPOINT_VERSION, Checkpoint, CheckpointMetadata, Payload, SessionId, event_id};
 use subscope_render::timeline::timeline;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context) -> Result<(), CliError> 
         return Err(CliError::new(Kind::Usage, "--shape goes with --as feed"));
     }
     let events = matches!(args.format, Format::Trace | Format::Feed | Format::Html);
-    let reading = Reading { keep: Keep::Payloads, events, at: None, dialect: args.dialect };
+    let reading = Reading { keep: FactDetail::Payloads, events, at: None, dialect: args.dialect };
     let mut loaded = load(&args.targets, &reading, context)?;
     let session = loaded.session.clone();
     let events = if events { loaded.events(context)? } else { Vec::new() };

@@ -1,13 +1,13 @@
 //! What happened in a session, read again from all that it is made of.
 
-use subscope_fold::Keep;
+use subscope_fold::FactDetail;
 use subscope_model::{Event, Millis, SessionId, Tree};
 
 use super::target::{Loaded, Reading, load, load_session};
 use crate::{args::value::Target, context::Context, error::CliError};
 
 /// How feeds are read.
-const FEED: Reading = Reading { keep: Keep::Payloads, events: true, at: None, dialect: None };
+const FEED: Reading = Reading { keep: FactDetail::Payloads, events: true, at: None, dialect: None };
 
 /// Reads a session's feed, as exports do.
 pub(crate) fn events(session: &SessionId, context: &Context) -> Result<Vec<Event>, CliError> {
@@ -35,5 +35,5 @@ pub(crate) fn tree_of(targets: &[Target], at: Millis, context: &Context) -> Resu
 }
 
 fn rows_at(at: Millis) -> Reading {
-    Reading { keep: Keep::Rows, events: false, at: Some(at), dialect: None }
+    Reading { keep: FactDetail::Rows, events: false, at: Some(at), dialect: None }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use subscope_collect::layout;
 use subscope_decode::{Dialect, recognise};
-use subscope_fold::{Events, FoldOptions, Keep, LimitRule, Limits, Now};
+use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, LimitRule, Limits, Now};
 use subscope_hub::{BatchRead, SessionSources, knows_more};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, Meta, State};
@@ -158,7 +158,7 @@ pub(crate) fn kept_rows(context: &Context) -> Result<Option<Sqlite>, CliError> {
 /// How TARGETs are read.
 pub(crate) struct Reading {
     /// What is kept of payloads.
-    pub(crate) keep: Keep,
+    pub(crate) keep: FactDetail,
     /// Whether events are wanted.
     pub(crate) events: bool,
     /// The moment to show; now where none is given.
@@ -197,7 +197,7 @@ impl Loaded {
             return Ok(events);
         }
         let now = now(context, self.at, self.has_ended)?;
-        Ok(Events::all(&mut self.cold.fold, &self.session, &now))
+        Ok(FeedBuilder::all(&mut self.cold.fold, &self.session, &now))
     }
 
     /// Returns the JSON text of a payload, read again where it stands; `None` where it is gone.
@@ -396,7 +396,7 @@ fn only_session(cold: &BatchRead, context: &Context) -> Result<SessionId, CliErr
         [only] => Ok(only.clone()),
         [] => {
             let problems: Vec<Problem> =
-                cold.problems.iter().chain(cold.fold.homeless_problems()).cloned().collect();
+                cold.problems.iter().chain(cold.fold.unassigned_problems()).cloned().collect();
             if problems.is_empty() {
                 return Err(CliError::new(Kind::Failed, "there is nothing in it"));
             }

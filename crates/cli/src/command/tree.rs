@@ -1,6 +1,6 @@
 //! `subscope tree`: the agents of a session as a tree.
 
-use subscope_fold::Keep;
+use subscope_fold::FactDetail;
 use subscope_model::{Agent, AgentId, Millis, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
@@ -15,7 +15,7 @@ use crate::{
 /// Runs the command.
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
-    let reading = Reading { keep: Keep::Rows, events: false, at, dialect: args.dialect };
+    let reading = Reading { keep: FactDetail::Rows, events: false, at, dialect: args.dialect };
     let (trees, problems, now) = load_each(&args.targets, &reading, context)?;
     if trees.len() > 1 && args.agent.is_some() {
         let message = format!("the targets are {} sessions, and --agent is of one", trees.len());

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_fold::{Events, Now, next_deadline};
+use subscope_fold::{FeedBuilder, Now, next_deadline};
 use subscope_model::{Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, LedgerError};
 
@@ -166,7 +166,7 @@ impl EventLoop {
     fn tell_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {
         if let Err(error) = &outcome {
             let problem = Problem { at: "store".to_owned(), what: error.clone() };
-            self.publish(&Update::Event(Box::new(Events::problem(&problem))));
+            self.publish(&Update::Event(Box::new(FeedBuilder::problem(&problem))));
         }
         outcome
     }
@@ -289,7 +289,7 @@ impl EventLoop {
     }
 
     pub(super) fn publish_problem(&mut self, problem: Problem) {
-        let event: Event = Events::problem(&problem);
+        let event: Event = FeedBuilder::problem(&problem);
         let commit = Commit { events: vec![event.clone()], ..Commit::default() };
         for event in self.store.commit(&commit).unwrap_or_else(|_| vec![event]) {
             self.figures.seq = self.figures.seq.max(event.seq);

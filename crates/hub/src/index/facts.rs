@@ -9,7 +9,7 @@ use std::{
 };
 
 use subscope_collect::read;
-use subscope_fold::{Fold, FoldOptions, Keep as Depth, KeysCursor, Now, next_deadline};
+use subscope_fold::{FactDetail, Fold, FoldOptions, KeysCursor, Now, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
 use subscope_store::{Commit, Ledger, Location, Source, Sqlite, StoredSessionKeys};
 
@@ -137,7 +137,7 @@ fn fold(
     options: &IndexOptions,
     chunk: &mut Vec<u8>,
 ) -> Result<Folded, IndexError> {
-    let mut fold = Fold::new(FoldOptions { keep: Depth::Rows, cutoff: None, events: false });
+    let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
     let mut folded = Folded::default();
     let mut is_damaged = false;
     for (found, _) in &work.files {

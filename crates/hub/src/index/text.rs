@@ -12,7 +12,7 @@ use std::{
 use subscope_collect::{Found, read};
 use subscope_fold::{
     Dialect,
-    texts::{Passage as Seen, Said, Texts as Reader},
+    passages::{Passage as Seen, PassageClass, PassageReader as Reader},
 };
 use subscope_model::{Millis, SessionId};
 use subscope_store::{
@@ -95,7 +95,7 @@ fn read_file(
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
         let span = Span { start: said.offset, bytes: said.bytes };
-        batch.add(said.agent, kind(said.said), last, span, &said.text);
+        batch.add(said.agent, kind(said.class), last, span, &said.text);
         if batch.is_full() {
             full(batch);
         }
@@ -105,13 +105,13 @@ fn read_file(
     reader.flush(&mut keep);
 }
 
-fn kind(said: Said) -> PassageKind {
+fn kind(said: PassageClass) -> PassageKind {
     match said {
-        Said::Prompt => PassageKind::Prompt,
-        Said::Message => PassageKind::Message,
-        Said::Thought => PassageKind::Thought,
-        Said::ToolInput => PassageKind::ToolInput,
-        Said::ToolResult => PassageKind::ToolResult,
+        PassageClass::Prompt => PassageKind::Prompt,
+        PassageClass::Message => PassageKind::Message,
+        PassageClass::Thought => PassageKind::Thought,
+        PassageClass::ToolInput => PassageKind::ToolInput,
+        PassageClass::ToolResult => PassageKind::ToolResult,
     }
 }
 
@@ -162,7 +162,7 @@ fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batc
         }
         let place = InboxPlace { row: number, offset: said.offset };
         let at_ms = said.at_ms.unwrap_or(received.received_ms);
-        batch.add(said.agent, kind(said.said), at_ms, place.span(said.bytes), &said.text);
+        batch.add(said.agent, kind(said.class), at_ms, place.span(said.bytes), &said.text);
     };
     let mut reader = Reader::new(dialect, None);
     reader.push(&received.body, &mut keep);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use subscope_client::publish::{Event as PublishEvent, EventKind as PublishKind, TokenUsage};
 use subscope_decode::{Dialect, recognise};
-use subscope_fold::{Events, Fold, FoldOptions, Keep, Limits, Now, SourceSpec};
+use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits, Now, SourceSpec};
 use subscope_model::{
     Agent, AgentId, AgentStatus, Event, EventKind, Millis, PriceTable, SessionId, SourceId, Text, Tree, Usage,
 };
@@ -99,7 +99,7 @@ enum OutputFormat {
 
 struct StreamReader {
     fold: Fold,
-    events: Events,
+    events: FeedBuilder,
     source: SourceId,
     final_result: FinalResult,
     non_json_lines: NonJsonLines,
@@ -328,12 +328,12 @@ impl OutputReader {
 
 impl StreamReader {
     fn new(dialect: Dialect) -> Self {
-        let mut fold = Fold::new(FoldOptions { keep: Keep::Rows, cutoff: None, events: true });
+        let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: true });
         let spec = SourceSpec { label: "stdout".to_owned(), dialect: Some(dialect), ..SourceSpec::default() };
         let source = fold.open(spec);
         Self {
             fold,
-            events: Events::new(),
+            events: FeedBuilder::new(),
             source,
             final_result: FinalResult::new(dialect),
             non_json_lines: NonJsonLines::new(ANSWER_BYTES),

@@ -1,7 +1,7 @@
-//! Joining observations into facts.
+//! Joins observations into facts.
 //!
-//! One function for each word of [`Fact`]; none of them concludes anything. To add a word: an arm in
-//! [`Absorber::take`] and its function.
+//! One function for each variant of [`Fact`]; none derives anything. To add a variant, add an arm to [`Absorber::record`] and
+//! its function.
 
 mod agents;
 
@@ -13,164 +13,172 @@ use subscope_model::{
 
 use crate::{
     facts::{
-        Begin, CallEndFact, CallNo, CallPayloads, EndFact, Facts, HookStep, HookWhat, Order, PromptFact,
-        ROOT, Ref, ResponseFacts, Retry, Tail, Tellings, Tokens, TurnFact, better, better_text, response_key,
+        AgentEndFact, AgentRef, CallBeginFact, CallEndFact, CallIndex, CallPayloads, FactOrder, Facts,
+        HookStep, HookStepKind, LastLine, PromptFact, ROOT, ReportedPayloads, ResponseFacts, ResponseTokens,
+        RetryFact, TurnFact, response_key, update_best, update_best_text,
     },
     hash_text,
 };
 
-/// What a call's payloads are kept as.
+/// How much of call payloads a tracker records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// Numbers and short texts only: enough for trees.
+pub enum FactDetail {
+    /// No payloads: enough for trees.
     Rows,
-    /// Also where arguments and results stand, or, where a source cannot be read again, the texts themselves.
+    /// Location of arguments and results in their source, or their text if they have no offset.
     Payloads,
 }
 
-/// Joins observations of one session into its facts.
+/// Joins observations of one session into its [`Facts`].
 #[derive(Debug)]
 pub(crate) struct Absorber {
-    keep: Keep,
+    keep: FactDetail,
     cutoff: Option<Millis>,
-    /// The latest time that each source told so far.
+    /// Latest time seen in each source.
     clocks: HashMap<u32, Millis>,
 }
 
-/// Ranks of tellings of the same value; the smallest stays.
+/// Ranks of reports of the same value; the smallest wins.
 mod rank {
-    /// An agent's own conversation or the harness's record of it.
+    /// The agent's own transcript or the harness's record of the agent.
     pub(super) const OWN: u8 = 0;
-    /// The harness's telling of its start or end.
-    pub(super) const TOLD: u8 = 1;
-    /// What its caller asked for.
+    /// The harness's or publisher's report of its start or end.
+    pub(super) const REPORTED: u8 = 1;
+    /// The arguments of its spawn call.
     pub(super) const ASKED: u8 = 2;
-    /// A hook.
+    /// A hook payload.
     pub(super) const HOOK: u8 = 3;
 }
 
 impl Absorber {
-    pub(crate) fn new(keep: Keep, cutoff: Option<Millis>) -> Self {
+    pub(crate) fn new(keep: FactDetail, cutoff: Option<Millis>) -> Self {
         Self { keep, cutoff, clocks: HashMap::new() }
     }
 
-    /// Takes over what another knows of its sources, whose numbers grow by `sources`.
+    /// Joins the clocks of another absorber. Adds `sources` to its source numbers.
     pub(crate) fn join(&mut self, other: &Self, sources: u32) {
         self.clocks.extend(other.clocks.iter().map(|(source, time)| (source + sources, *time)));
     }
 
-    /// Takes one observation; drops it where it is later than the cutoff. Returns whether it was taken.
-    pub(crate) fn take(&mut self, facts: &mut Facts, seen: &Observation<'_>) -> bool {
-        let clock = self.clocks.entry(seen.place.source.0).or_insert(Millis::MIN);
-        if let Some(time) = seen.time {
+    /// Records one observation. Returns `false` if it was dropped because of the cutoff.
+    pub(crate) fn record(&mut self, facts: &mut Facts, observation: &Observation<'_>) -> bool {
+        let clock = self.clocks.entry(observation.place.source.0).or_insert(Millis::MIN);
+        if let Some(time) = observation.time {
             *clock = (*clock).max(time);
         }
-        let order = Order { time: seen.time.unwrap_or(*clock), kind: seen.kind, offset: seen.place.offset };
+        let order = FactOrder {
+            time: observation.time.unwrap_or(*clock),
+            kind: observation.kind,
+            offset: observation.place.offset,
+        };
         if self.cutoff.is_some_and(|cutoff| order.time > cutoff) {
             return false;
         }
-        // A source without any time cannot say what stood at the cutoff: what the harness notes of an agent may still
-        // describe it, and nothing else of it counts.
+        // With a cutoff, a source without times may still describe the session and its agents, but nothing else of it is
+        // recorded: it cannot be placed before or after the cutoff.
         let is_undated = self.cutoff.is_some() && order.time == Millis::MIN;
-        if is_undated && !matches!(seen.fact, Fact::Session { .. } | Fact::Spawn(_)) {
+        if is_undated && !matches!(observation.fact, Fact::Session { .. } | Fact::Spawn(_)) {
             return false;
         }
-        if let Fact::Stop { step, call, is_refused } = &seen.fact {
-            // What a person wants is no sign of the agent's life.
-            agents::stop(facts, seen, order, *step, *call, *is_refused);
+        if let Fact::Stop { step, call, is_refused } = &observation.fact {
+            // A stop order is no activity of the agent.
+            agents::record_stop(facts, observation, order, *step, *call, *is_refused);
             return true;
         }
-        facts.kinds |= 1 << seen.kind as u8;
-        if let Some(time) = seen.time {
-            facts.span.add(seen.clock, time);
+        if let Some(time) = observation.time {
+            facts.span.add(observation.clock, time);
         }
-        let actor = actor(facts, &seen.claim);
-        if is_own_activity(&seen.fact) {
-            hear(facts, actor, seen, order);
+        let actor = resolve_actor(facts, &observation.claim);
+        if is_own_activity(&observation.fact) {
+            record_activity(facts, actor, observation, order);
             if actor.is_none() {
-                facts.silent = facts.silent.max(seen.time);
+                facts.last_unattributed = facts.last_unattributed.max(observation.time);
             }
         }
-        if seen.kind == SourceKind::Stream {
-            follow_stream(facts, actor, seen);
+        if observation.kind == SourceKind::Stream {
+            record_stream_position(facts, actor, observation);
         }
-        match &seen.fact {
+        match &observation.fact {
             Fact::Session { version, cwd, model, tells_starts } => {
                 if let Some(version) = version {
-                    better(
+                    update_best(
                         &mut facts.version,
                         0,
                         latest_first(order),
                         std::cmp::Reverse(Text::from(*version)),
                     );
                 }
-                // Who posts events says where it is itself, and not always where the session's root began.
-                let rank = u8::from(seen.kind == SourceKind::Posted);
-                better_text(&mut facts.cwd, rank, order, cwd.as_deref());
-                better_text(&mut facts.root_model, 0, order, *model);
+                // A publisher reports its own folder, which need not be the one where the root started.
+                let rank = u8::from(observation.kind == SourceKind::Posted);
+                update_best_text(&mut facts.cwd, rank, order, cwd.as_deref());
+                update_best_text(&mut facts.root_model, 0, order, *model);
                 if *tells_starts {
-                    facts.tells_starts |= 1 << seen.kind as u8;
+                    facts.start_reporting_kinds |= 1 << observation.kind as u8;
                 }
             }
             Fact::Activity | Fact::Heartbeat | Fact::Note { .. } | Fact::Stop { .. } => {}
             Fact::Prompt { prompt_id, text, what } => {
-                prompt(facts, actor, seen, order, *prompt_id, *text, *what)
+                record_prompt(facts, actor, observation, order, *prompt_id, *text, *what)
             }
-            Fact::Message { text, .. } => message(facts, actor, order, *text),
+            Fact::Message { text, .. } => record_message(facts, actor, order, *text),
             Fact::Thought { .. } => {}
-            Fact::Response(response) => self.response(facts, actor, seen, order, response),
-            Fact::CallBegin(call) => self.call_begin(facts, actor, seen, order, call),
-            Fact::CallEnd(call) => self.call_end(facts, actor, seen, order, call),
-            Fact::Spawn(told) => agents::spawn(facts, actor, seen, order, told, is_undated),
-            Fact::AgentEnd(end) => agents::agent_end(facts, actor, seen, order, end),
+            Fact::Response(response) => self.record_response(facts, actor, observation, order, response),
+            Fact::CallBegin(call) => self.record_call_begin(facts, actor, observation, order, call),
+            Fact::CallEnd(call) => self.record_call_end(facts, actor, observation, order, call),
+            Fact::Spawn(spawn) => agents::record_spawn(facts, actor, observation, order, spawn, is_undated),
+            Fact::AgentEnd(end) => agents::record_agent_end(facts, actor, observation, order, end),
             Fact::TurnEnd { status, counts_run, .. } => {
                 facts.turns.push(TurnFact {
-                    kind: seen.kind,
+                    kind: observation.kind,
                     status: *status,
                     order,
                     counts_run: *counts_run,
-                    line_id: seen.line_id.map(Text::from),
+                    line_id: observation.line_id.map(Text::from),
                 });
-                if seen.kind == SourceKind::Hook {
-                    step(facts, seen, HookWhat::TurnEnd { status: *status });
+                if observation.kind == SourceKind::Hook {
+                    push_hook_step(facts, observation, HookStepKind::TurnEnd { status: *status });
                 }
             }
             Fact::Progress { agent, .. } => {
                 if let Some(known) = agent.and_then(|id| facts.by_id.get(id).copied()) {
-                    hear(facts, Some(known), seen, order);
+                    record_activity(facts, Some(known), observation, order);
                 }
             }
             Fact::Retry { agent, attempt, limit, error, .. } => {
                 let who = agent.map(|id| facts.agent_by_id(id)).or(actor);
                 if *attempt > 0 {
-                    hear(facts, who, seen, order);
+                    record_activity(facts, who, observation, order);
                 }
                 if let Some(agent) = who.and_then(|who| facts.agents.get_mut(who as usize)) {
-                    let told = Retry {
+                    let retry = RetryFact {
                         order,
-                        time: seen.time,
+                        time: observation.time,
                         attempt: *attempt,
                         limit: *limit,
                         error: error.as_ref().into(),
                     };
-                    if agent.retry.as_ref().is_none_or(|known| known.order <= told.order) {
-                        agent.retry = Some(told);
+                    if agent.retry.as_ref().is_none_or(|known| known.order <= retry.order) {
+                        agent.retry = Some(retry);
                     }
                 }
             }
             Fact::Permission { name, digest, .. } => {
                 let named = actor;
-                let name = facts.word(name);
-                step(facts, seen, HookWhat::Permission { named, name, digest: *digest, time: seen.time });
+                let name = facts.intern(name);
+                push_hook_step(
+                    facts,
+                    observation,
+                    HookStepKind::Permission { named, name, digest: *digest, time: observation.time },
+                );
             }
             Fact::SessionStart { source } => {
-                // A compaction begins the session's context anew, and no process of the harness.
+                // A compaction restarts the context, not a process of the harness.
                 if source.as_deref() != Some("compact") {
-                    step(facts, seen, HookWhat::SessionStart { time: seen.time });
+                    push_hook_step(facts, observation, HookStepKind::SessionStart { time: observation.time });
                 }
             }
-            Fact::AwaitsPrompt => step(facts, seen, HookWhat::AwaitsPrompt),
-            Fact::SessionEnd { .. } => step(facts, seen, HookWhat::SessionEnd),
+            Fact::AwaitsPrompt => push_hook_step(facts, observation, HookStepKind::AwaitsPrompt),
+            Fact::SessionEnd { .. } => push_hook_step(facts, observation, HookStepKind::SessionEnd),
             Fact::Checksum(sum) => {
                 if !facts.checksums.contains(sum) {
                     facts.checksums.push(*sum);
@@ -181,24 +189,24 @@ impl Absorber {
         true
     }
 
-    /// Keeps a problem; the same one only once.
-    pub(crate) fn problem(facts: &mut Facts, problem: Problem) {
+    /// Records a problem, once.
+    pub(crate) fn record_problem(facts: &mut Facts, problem: Problem) {
         if !facts.problems.contains(&problem) {
             facts.problems.push(problem);
         }
     }
 
-    fn response(
+    fn record_response(
         &self,
         facts: &mut Facts,
-        actor: Option<Ref>,
-        seen: &Observation<'_>,
-        order: Order,
-        told: &Response<'_>,
+        actor: Option<AgentRef>,
+        observation: &Observation<'_>,
+        order: FactOrder,
+        fact: &Response<'_>,
     ) {
-        set_tail(facts, actor, seen.kind, order, tail_of(told));
-        let model = told.model.map(|model| facts.word(model));
-        let key = response_key(told.message_id);
+        set_last_line(facts, actor, observation.kind, order, classify_line(fact));
+        let model = fact.model.map(|model| facts.intern(model));
+        let key = response_key(fact.message_id);
         let number = match facts.response_by_id.get(&key) {
             Some(number) => *number,
             None => {
@@ -219,148 +227,155 @@ impl Absorber {
             }
         };
         let Some(response) = facts.responses.get_mut(number as usize) else { return };
-        claim(&mut response.owners, actor, &seen.claim);
-        response.synthetic |= told.synthetic;
-        response.only_streamed &= seen.kind == SourceKind::Stream;
+        add_claim(&mut response.owners, actor, &observation.claim);
+        response.synthetic |= fact.synthetic;
+        response.only_streamed &= observation.kind == SourceKind::Stream;
         if let Some(model) = model
             && response.model.as_ref().is_none_or(|(known, name)| (order.time, &model) < (*known, name))
         {
             response.model = Some((order.time, model));
         }
-        if let Some(time) = seen.time.filter(|_| seen.kind != SourceKind::Hook) {
+        if let Some(time) = observation.time.filter(|_| observation.kind != SourceKind::Hook) {
             response.times =
                 Some(response.times.map_or((time, time), |(from, to)| (from.min(time), to.max(time))));
         }
-        join_usage(response, told);
+        join_usage(response, fact);
     }
 
-    fn call_begin(
+    fn record_call_begin(
         &self,
         facts: &mut Facts,
-        actor: Option<Ref>,
-        seen: &Observation<'_>,
-        order: Order,
-        told: &CallBegin<'_>,
+        actor: Option<AgentRef>,
+        observation: &Observation<'_>,
+        order: FactOrder,
+        fact: &CallBegin<'_>,
     ) {
-        let number = match told.id {
-            Some(id) => facts.call(id),
+        let number = match fact.id {
+            Some(id) => facts.call_index(id),
             None => {
-                let number = facts.calls.len() as CallNo;
+                let number = facts.calls.len() as CallIndex;
                 facts.calls.push(crate::facts::CallFacts::new(None));
-                facts.nameless.entry(told.digest).or_default().push(number);
+                facts.open_calls_by_digest.entry(fact.digest).or_default().push(number);
                 number
             }
         };
-        let name = facts.word(told.name);
-        let detail = told.detail.as_deref().map(|detail| facts.word(detail));
-        let writes = told.writes.as_deref().map(|file| facts.word(file));
+        let name = facts.intern(fact.name);
+        let detail = fact.detail.as_deref().map(|detail| facts.intern(detail));
+        let writes = fact.writes.as_deref().map(|file| facts.intern(file));
         let Some(call) = facts.calls.get_mut(number as usize) else { return };
         call.name.get_or_insert(name);
-        if told.class != ToolClass::Other {
-            call.class = told.class;
+        if fact.class != ToolClass::Other {
+            call.class = fact.class;
         }
-        claim(&mut call.owners, actor, &seen.claim);
-        if !told.hindsight {
-            call.seen |= 1 << seen.kind as u8;
-            let begin = Begin { is_timeless: seen.time.is_none(), kind: seen.kind, order };
+        add_claim(&mut call.owners, actor, &observation.claim);
+        if !fact.hindsight {
+            call.seen |= 1 << observation.kind as u8;
+            let begin =
+                CallBeginFact { is_timeless: observation.time.is_none(), kind: observation.kind, order };
             call.begin = Some(call.begin.map_or(begin, |known| known.min(begin)));
         }
-        if call.digest.is_none_or(|(kind, _)| seen.kind < kind) {
-            call.digest = Some((seen.kind, told.digest));
+        if call.digest.is_none_or(|(kind, _)| observation.kind < kind) {
+            call.digest = Some((observation.kind, fact.digest));
         }
         if let Some(detail) = detail
-            && call.detail.as_ref().is_none_or(|(kind, _)| seen.kind < *kind)
+            && call.detail.as_ref().is_none_or(|(kind, _)| observation.kind < *kind)
         {
-            call.detail = Some((seen.kind, detail));
+            call.detail = Some((observation.kind, detail));
         }
         if call.writes.is_none() {
             call.writes = writes;
         }
-        if self.keep == Keep::Payloads
-            && let Some(input) = told.input
+        if self.keep == FactDetail::Payloads
+            && let Some(input) = fact.input
         {
             let payloads = call.payloads.get_or_insert_with(Default::default);
-            keep_payload(&mut payloads.input, actor, seen, input);
+            record_payload(&mut payloads.input, actor, observation, input);
         }
-        if let Some(input) = &told.spawn {
-            let facts = call.spawn.get_or_insert_with(Default::default);
-            better_text(&mut facts.agent_type, rank::ASKED, order, input.agent_type.as_deref());
-            better_text(&mut facts.description, rank::ASKED, order, input.description.as_deref());
-            better_text(&mut facts.name, rank::ASKED, order, input.name.as_deref());
-            better_text(&mut facts.model, rank::ASKED, order, input.model.as_deref());
-            better_text(&mut facts.prompt, rank::ASKED, order, input.prompt.map(|raw| raw.text()).as_deref());
+        if let Some(input) = &fact.spawn {
+            let spawn = call.spawn.get_or_insert_with(Default::default);
+            update_best_text(&mut spawn.agent_type, rank::ASKED, order, input.agent_type.as_deref());
+            update_best_text(&mut spawn.description, rank::ASKED, order, input.description.as_deref());
+            update_best_text(&mut spawn.name, rank::ASKED, order, input.name.as_deref());
+            update_best_text(&mut spawn.model, rank::ASKED, order, input.model.as_deref());
+            update_best_text(
+                &mut spawn.prompt,
+                rank::ASKED,
+                order,
+                input.prompt.map(|raw| raw.text()).as_deref(),
+            );
             if let Some(mode) = input.mode {
-                better(&mut facts.mode, rank::ASKED, order, mode);
+                update_best(&mut spawn.mode, rank::ASKED, order, mode);
             }
         }
-        if seen.kind == SourceKind::Hook && !told.hindsight {
-            step(facts, seen, HookWhat::Pre { call: number, named: actor });
+        if observation.kind == SourceKind::Hook && !fact.hindsight {
+            push_hook_step(facts, observation, HookStepKind::Pre { call: number, named: actor });
         }
     }
 
-    fn call_end(
+    fn record_call_end(
         &self,
         facts: &mut Facts,
-        actor: Option<Ref>,
-        seen: &Observation<'_>,
-        order: Order,
-        told: &CallEnd<'_>,
+        actor: Option<AgentRef>,
+        observation: &Observation<'_>,
+        order: FactOrder,
+        fact: &CallEnd<'_>,
     ) {
-        let Some(number) = self.ended_call(facts, told) else { return };
-        let launched = told.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));
+        let Some(number) = self.find_ended_call(facts, fact) else { return };
+        let launched = fact.spawn.as_ref().is_some_and(|spawn| spawn.finished == Some(false));
         if let Some(call) = facts.calls.get_mut(number as usize) {
-            call.left_running |= told.left_running;
-            let end = CallEndFact::new(seen.kind, told.outcome, actor, seen.time, told.refused);
+            call.left_running |= fact.left_running;
+            let end = CallEndFact::new(observation.kind, fact.outcome, actor, observation.time, fact.refused);
             if !call.ends.contains(&end) {
                 call.ends.push(end);
             }
-            if self.keep == Keep::Payloads
-                && let Some(result) = told.result
+            if self.keep == FactDetail::Payloads
+                && let Some(result) = fact.result
             {
                 let payloads = call.payloads.get_or_insert_with(|| Box::new(CallPayloads::default()));
-                keep_payload(&mut payloads.result, actor, seen, result);
+                record_payload(&mut payloads.result, actor, observation, result);
             }
         }
-        if let Some(run) = told.batch_run {
+        if let Some(run) = fact.batch_run {
             facts.batch_runs.insert(run.into(), number);
         }
-        agents::spawn_result(facts, number, order, told);
-        self.wake_or_stop(facts, number, seen, order, told);
-        if seen.kind == SourceKind::Hook && told.outcome != Outcome::Over {
-            step(facts, seen, HookWhat::Post { call: number, named: actor, launched });
+        agents::record_spawn_result(facts, number, order, fact);
+        self.record_resume_or_stop(facts, number, observation, order, fact);
+        if observation.kind == SourceKind::Hook && fact.outcome != Outcome::Over {
+            push_hook_step(facts, observation, HookStepKind::Post { call: number, named: actor, launched });
         }
     }
 
-    /// Finds the call that an end belongs to. One without id is the only open one with the same name and arguments.
-    fn ended_call(&self, facts: &mut Facts, told: &CallEnd<'_>) -> Option<CallNo> {
-        if let Some(id) = told.id {
-            return Some(facts.call(id));
+    /// Returns the call that an end belongs to. An end without an id matches a call only if exactly one with the same digest
+    /// is open.
+    fn find_ended_call(&self, facts: &mut Facts, fact: &CallEnd<'_>) -> Option<CallIndex> {
+        if let Some(id) = fact.id {
+            return Some(facts.call_index(id));
         }
-        let open = facts.nameless.get_mut(&told.digest)?;
+        let open = facts.open_calls_by_digest.get_mut(&fact.digest)?;
         if open.len() == 1 { open.pop() } else { None }
     }
 
-    fn wake_or_stop(
+    fn record_resume_or_stop(
         &self,
         facts: &mut Facts,
-        number: CallNo,
-        seen: &Observation<'_>,
-        order: Order,
-        told: &CallEnd<'_>,
+        number: CallIndex,
+        observation: &Observation<'_>,
+        order: FactOrder,
+        fact: &CallEnd<'_>,
     ) {
         let id = facts.calls.get(number as usize).and_then(|call| call.id.clone());
-        if let (Some(agent), Some(call)) = (told.resumed, &id) {
-            let woken = facts.agent_by_id(agent);
-            agents::trigger(facts, woken, call, seen.time, order);
+        if let (Some(agent), Some(call)) = (fact.resumed, &id) {
+            let resumed = facts.agent_by_id(agent);
+            agents::record_trigger(facts, resumed, call, observation.time, order);
         }
-        if let Some(agent) = told.stopped {
-            let end = EndFact {
+        if let Some(agent) = fact.stopped {
+            let end = AgentEndFact {
                 evidence: EndEvidence::StopCall,
                 status: AgentStatus::Stopped,
                 order,
                 call: None,
                 run_id: None,
-                time: seen.time,
+                time: observation.time,
                 report: None,
                 error: None,
                 stop_type: None,
@@ -370,12 +385,12 @@ impl Absorber {
     }
 }
 
-/// An order by which the latest telling is the smallest.
-fn latest_first(order: Order) -> Order {
-    Order { time: order.time.saturating_neg(), kind: order.kind, offset: u64::MAX - order.offset }
+/// Reverses an order, so that the latest report has the smallest rank.
+fn latest_first(order: FactOrder) -> FactOrder {
+    FactOrder { time: order.time.saturating_neg(), kind: order.kind, offset: u64::MAX - order.offset }
 }
 
-/// Whether an observation is the actor's own doing, and not something said about somebody.
+/// Whether a fact is an activity of its actor, rather than a statement about an agent.
 fn is_own_activity(fact: &Fact<'_>) -> bool {
     match fact {
         Fact::Activity
@@ -403,12 +418,12 @@ fn is_own_activity(fact: &Fact<'_>) -> bool {
     }
 }
 
-fn actor(facts: &mut Facts, claim: &Claim<'_>) -> Option<Ref> {
+fn resolve_actor(facts: &mut Facts, claim: &Claim<'_>) -> Option<AgentRef> {
     match claim {
         Claim::Root(_) => Some(ROOT),
         Claim::Agent(id, _) => Some(facts.agent_by_id(id)),
         Claim::SpawnedBy(call) => {
-            let call = facts.call(call);
+            let call = facts.call_index(call);
             Some(facts.agent_by_call(call))
         }
         Claim::Chain { line, parent } => Some(facts.agent_by_chain(line, *parent)),
@@ -416,7 +431,7 @@ fn actor(facts: &mut Facts, claim: &Claim<'_>) -> Option<Ref> {
     }
 }
 
-fn basis(claim: &Claim<'_>) -> Basis {
+fn basis_of(claim: &Claim<'_>) -> Basis {
     match claim {
         Claim::Root(basis) | Claim::Agent(_, basis) => *basis,
         Claim::SpawnedBy(_) | Claim::Chain { .. } => Basis::Link,
@@ -424,62 +439,76 @@ fn basis(claim: &Claim<'_>) -> Basis {
     }
 }
 
-fn claim(owners: &mut smallvec::SmallVec<[(Ref, Basis); 1]>, actor: Option<Ref>, claim: &Claim<'_>) {
+fn add_claim(
+    owners: &mut smallvec::SmallVec<[(AgentRef, Basis); 1]>,
+    actor: Option<AgentRef>,
+    claim: &Claim<'_>,
+) {
     let Some(actor) = actor else { return };
-    let basis = basis(claim);
+    let basis = basis_of(claim);
     match owners.iter_mut().find(|(owner, _)| *owner == actor) {
         Some((_, known)) => *known = (*known).max(basis),
         None => owners.push((actor, basis)),
     }
 }
 
-fn hear(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>, order: Order) {
+fn record_activity(
+    facts: &mut Facts,
+    actor: Option<AgentRef>,
+    observation: &Observation<'_>,
+    order: FactOrder,
+) {
     let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
-    agent.proven = true;
-    agent.has_transcript |= seen.kind == SourceKind::Transcript;
-    agent.heard = agent.heard.max(Some(order));
-    let is_own = match seen.fact {
+    agent.is_proven = true;
+    agent.last_seen = agent.last_seen.max(Some(order));
+    let is_own = match observation.fact {
         Fact::Activity | Fact::Heartbeat | Fact::Progress { .. } | Fact::Retry { .. } => false,
         Fact::Prompt { what, .. } => what != PromptKind::Local,
         _ => true,
     };
     if is_own {
-        agent.acted = agent.acted.max(Some(order));
+        agent.last_acted = agent.last_acted.max(Some(order));
     }
-    if let Some(time) = seen.time {
-        agent.span.add(seen.clock, time);
+    if let Some(time) = observation.time {
+        agent.span.add(observation.clock, time);
     }
 }
 
-fn set_tail(facts: &mut Facts, actor: Option<Ref>, kind: SourceKind, order: Order, tail: Tail) {
+fn set_last_line(
+    facts: &mut Facts,
+    actor: Option<AgentRef>,
+    kind: SourceKind,
+    order: FactOrder,
+    last_line: LastLine,
+) {
     let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
     let slot = match kind {
-        SourceKind::Transcript => &mut agent.tails[0],
-        SourceKind::Stream => &mut agent.tails[1],
+        SourceKind::Transcript => &mut agent.last_lines[0],
+        SourceKind::Stream => &mut agent.last_lines[1],
         SourceKind::Posted | SourceKind::Hook => return,
     };
-    if slot.is_none_or(|(known, was)| (known, was) <= (order, tail)) {
-        *slot = Some((order, tail));
+    if slot.is_none_or(|(known, was)| (known, was) <= (order, last_line)) {
+        *slot = Some((order, last_line));
     }
 }
 
-fn tail_of(told: &Response<'_>) -> Tail {
-    if told.api_error {
-        Tail::ApiError
-    } else if told.ends_turn {
-        Tail::EndTurn
-    } else if told.has_text && !told.has_call && !told.has_stop_reason {
-        Tail::TextOnly
+fn classify_line(fact: &Response<'_>) -> LastLine {
+    if fact.api_error {
+        LastLine::ApiError
+    } else if fact.ends_turn {
+        LastLine::EndTurn
+    } else if fact.has_text && !fact.has_call && !fact.has_stop_reason {
+        LastLine::TextOnly
     } else {
-        Tail::Open
+        LastLine::Open
     }
 }
 
-/// Takes the numbers of the line that has the response's end; without one, the greatest.
-fn join_usage(response: &mut ResponseFacts, told: &Response<'_>) {
-    let is_final = told.has_stop_reason;
-    if let Some(usage) = told.usage {
-        let tokens = Tokens::new(&usage, told.cache_write_1h);
+/// Keeps the usage of the line with a stop reason; without one, the greatest.
+fn join_usage(response: &mut ResponseFacts, fact: &Response<'_>) {
+    let is_final = fact.has_stop_reason;
+    if let Some(usage) = fact.usage {
+        let tokens = ResponseTokens::new(&usage, fact.cache_write_1h);
         if response.usage.is_none_or(|known| (is_final, tokens) > (response.is_final, known)) {
             response.usage = Some(tokens);
         }
@@ -489,65 +518,70 @@ fn join_usage(response: &mut ResponseFacts, told: &Response<'_>) {
         response.content = None;
     } else {
         let lines = response.content.get_or_insert_with(Default::default);
-        if !lines.contains(&told.content) {
-            lines.push(told.content);
+        if !lines.contains(&fact.content) {
+            lines.push(fact.content);
         }
     }
 }
 
-fn keep_payload(slot: &mut Tellings, actor: Option<Ref>, seen: &Observation<'_>, raw: Raw<'_>) {
-    slot.add(seen.kind, actor, || match u32::try_from(raw.json.len()) {
+fn record_payload(
+    slot: &mut ReportedPayloads,
+    actor: Option<AgentRef>,
+    observation: &Observation<'_>,
+    raw: Raw<'_>,
+) {
+    slot.add(observation.kind, actor, || match u32::try_from(raw.json.len()) {
         Ok(len) if raw.offset != u64::MAX => {
-            Payload::At { source: seen.place.source, offset: raw.offset, len }
+            Payload::At { source: observation.place.source, offset: raw.offset, len }
         }
         _ => Payload::Inline(raw.json.into()),
     });
 }
 
-fn prompt(
+fn record_prompt(
     facts: &mut Facts,
-    actor: Option<Ref>,
-    seen: &Observation<'_>,
-    order: Order,
+    actor: Option<AgentRef>,
+    observation: &Observation<'_>,
+    order: FactOrder,
     id: Option<&str>,
     raw: Raw<'_>,
     what: PromptKind,
 ) {
     let is_root = actor == Some(ROOT);
     if what == PromptKind::Local {
-        // Nobody works for it: how the last turn stands stays as it was.
-        facts.is_opened |= is_root;
+        // No model answers it, so the last turn's status does not change.
+        facts.has_local_command |= is_root;
         return;
     }
-    let tail = if what == PromptKind::Interrupted { Tail::Interrupted } else { Tail::Open };
-    set_tail(facts, actor, seen.kind, order, tail);
+    let last_line = if what == PromptKind::Interrupted { LastLine::Interrupted } else { LastLine::Open };
+    set_last_line(facts, actor, observation.kind, order, last_line);
     if is_root && what == PromptKind::Asked {
         let text = raw.text();
-        better_text(&mut facts.title, 0, order, Some(&text));
+        update_best_text(&mut facts.title, 0, order, Some(&text));
         facts.prompts.push(PromptFact {
-            kind: seen.kind,
+            kind: observation.kind,
             id: id.map(Text::from),
             hash: hash_text(&text),
-            time: seen.time,
+            time: observation.time,
             order,
-            line_id: seen.line_id.map(Text::from),
+            line_id: observation.line_id.map(Text::from),
         });
     } else if let Some(agent) =
         actor.filter(|_| !is_root).and_then(|actor| facts.agents.get_mut(actor as usize))
     {
-        if let Some(time) = seen.time {
-            agent.marks.push(time);
+        if let Some(time) = observation.time {
+            agent.prompt_times.push(time);
         }
         if what == PromptKind::Asked {
-            better_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));
+            update_best_text(&mut agent.prompt, rank::OWN, order, Some(&raw.text()));
         }
     }
-    if seen.kind == SourceKind::Hook {
-        step(facts, seen, HookWhat::Prompt { is_user: what == PromptKind::Asked });
+    if observation.kind == SourceKind::Hook {
+        push_hook_step(facts, observation, HookStepKind::Prompt { is_user: what == PromptKind::Asked });
     }
 }
 
-fn message(facts: &mut Facts, actor: Option<Ref>, order: Order, raw: Raw<'_>) {
+fn record_message(facts: &mut Facts, actor: Option<AgentRef>, order: FactOrder, raw: Raw<'_>) {
     let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
     match &mut agent.last_text {
         Some((known, offset, text)) if (*known, *offset) <= (order, raw.offset) => {
@@ -560,24 +594,24 @@ fn message(facts: &mut Facts, actor: Option<Ref>, order: Order, raw: Raw<'_>) {
     }
 }
 
-/// Notes how far the root and the results of a stream have come.
-fn follow_stream(facts: &mut Facts, actor: Option<Ref>, seen: &Observation<'_>) {
-    let stream = facts.streams.entry(seen.place.source.0).or_default();
-    if matches!(seen.fact, Fact::TurnEnd { .. }) {
-        stream.last_result = stream.last_result.max(Some(seen.place.offset));
+/// Records the offsets of a stream's latest root activity and result.
+fn record_stream_position(facts: &mut Facts, actor: Option<AgentRef>, observation: &Observation<'_>) {
+    let stream = facts.streams.entry(observation.place.source.0).or_default();
+    if matches!(observation.fact, Fact::TurnEnd { .. }) {
+        stream.last_result = stream.last_result.max(Some(observation.place.offset));
     } else if actor == Some(ROOT)
-        && matches!(seen.fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
-        && seen.line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
+        && matches!(observation.fact, Fact::Response(_) | Fact::CallEnd(_) | Fact::Prompt { .. })
+        && observation.line_id.is_none_or(|line| stream.active_lines.insert(line.into()))
     {
-        stream.last_activity = stream.last_activity.max(Some(seen.place.offset));
+        stream.last_activity = stream.last_activity.max(Some(observation.place.offset));
     }
 }
 
-fn step(facts: &mut Facts, seen: &Observation<'_>, what: HookWhat) {
+fn push_hook_step(facts: &mut Facts, observation: &Observation<'_>, kind: HookStepKind) {
     facts.hooks.push(HookStep {
-        source: seen.place.source.0,
-        offset: seen.place.offset,
-        line: seen.place.line,
-        what,
+        source: observation.place.source.0,
+        offset: observation.place.offset,
+        line: observation.place.line,
+        kind,
     });
 }

@@ -1,33 +1,32 @@
-//! What is told of tool calls: who makes one, how it begins and ends, what is said in it, and the agent that a spawn call is
-//! to start.
+//! Facts about tool calls: owner, begin, ends, payloads, and the agent that a spawn call starts.
 
 use smallvec::SmallVec;
 use subscope_model::{Basis, Millis, Outcome, Payload, SourceKind, SpawnMode, Text, ToolClass};
 
-use super::{Best, MaybeTime, Order, Ref};
+use super::{AgentRef, Best, FactOrder, MaybeTime};
 
-/// When and where a call began.
+/// Begin of a call. The smallest one is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Begin {
-    /// Whether its time is unknown: a begin with a time is better, whatever its source.
+pub(crate) struct CallBeginFact {
+    /// Whether its time is unknown. First field, so that a begin with a time is preferred whatever its source.
     pub(crate) is_timeless: bool,
     pub(crate) kind: SourceKind,
-    pub(crate) order: Order,
+    pub(crate) order: FactOrder,
 }
 
-impl Begin {
-    /// When it began.
+impl CallBeginFact {
+    /// Returns the time, if known.
     pub(crate) fn time(&self) -> Option<Millis> {
         (!self.is_timeless).then_some(self.order.time)
     }
 }
 
-/// An ending of a call, as one source tells it.
+/// End of a call as reported by one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallEndFact {
     pub(crate) time: MaybeTime,
-    /// Who told it; `Ref::MAX` where the wire names nobody.
-    teller: Ref,
+    /// Agent whose lines report it; `AgentRef::MAX` if the line names none.
+    reporter: AgentRef,
     pub(crate) kind: SourceKind,
     pub(crate) outcome: Outcome,
     pub(crate) refused: bool,
@@ -37,25 +36,25 @@ impl CallEndFact {
     pub(crate) fn new(
         kind: SourceKind,
         outcome: Outcome,
-        by: Option<Ref>,
+        by: Option<AgentRef>,
         time: Option<Millis>,
         refused: bool,
     ) -> Self {
-        Self { time: time.into(), teller: by.unwrap_or(Ref::MAX), kind, outcome, refused }
+        Self { time: time.into(), reporter: by.unwrap_or(AgentRef::MAX), kind, outcome, refused }
     }
 
-    /// Who told it; `None` where the wire names nobody.
-    pub(crate) fn by(&self) -> Option<Ref> {
-        (self.teller != Ref::MAX).then_some(self.teller)
+    /// Returns the agent whose lines report it; `None` if the line names none.
+    pub(crate) fn reporter(&self) -> Option<AgentRef> {
+        (self.reporter != AgentRef::MAX).then_some(self.reporter)
     }
 
-    /// The same, told by whom that name means elsewhere.
-    pub(crate) fn told_by(self, by: Option<Ref>) -> Self {
-        Self { teller: by.unwrap_or(Ref::MAX), ..self }
+    /// Returns the same end with another reporter.
+    pub(crate) fn reported_by(self, by: Option<AgentRef>) -> Self {
+        Self { reporter: by.unwrap_or(AgentRef::MAX), ..self }
     }
 }
 
-/// What is known of the agent that a spawn call is to start.
+/// Facts from a spawn call and its result about the agent that it starts.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnCallFacts {
     pub(crate) agent_type: Option<Best<Text>>,
@@ -65,34 +64,34 @@ pub(crate) struct SpawnCallFacts {
     pub(crate) resolved_model: Option<Best<Text>>,
     pub(crate) prompt: Option<Best<Text>>,
     pub(crate) mode: Option<Best<SpawnMode>>,
-    /// The agent that its result names.
+    /// Id of the agent in the call's result.
     pub(crate) agent: Option<Best<Text>>,
-    /// Whether its result says that the agent is over, and of what order that is.
+    /// Whether the agent had finished when the result was written (`false`: launched in the background).
     pub(crate) finished: Option<Best<bool>>,
     pub(crate) report: Option<Best<Text>>,
     pub(crate) error: Option<Best<Text>>,
     pub(crate) proves_agent: bool,
-    /// Whether it started an agent though its tool is not one for that.
+    /// Whether the call started an agent although its tool is not a spawn tool.
     pub(crate) is_forked: bool,
-    /// The result's order, for endings.
-    pub(crate) result_order: Option<Order>,
+    /// Order of the earliest result.
+    pub(crate) result_order: Option<FactOrder>,
 }
 
-/// What was said of a tool call.
+/// Facts about a tool call.
 #[derive(Debug)]
 pub(crate) struct CallFacts {
     pub(crate) id: Option<Text>,
     pub(crate) name: Option<Text>,
     pub(crate) class: ToolClass,
-    /// Of which kinds of source its begin was seen, as bits of `SourceKind`.
+    /// Bit set of the source kinds that reported its begin.
     pub(crate) seen: u8,
-    pub(crate) begin: Option<Begin>,
-    pub(crate) owners: SmallVec<[(Ref, Basis); 1]>,
+    pub(crate) begin: Option<CallBeginFact>,
+    pub(crate) owners: SmallVec<[(AgentRef, Basis); 1]>,
     pub(crate) digest: Option<(SourceKind, u64)>,
     pub(crate) detail: Option<(SourceKind, Text)>,
     pub(crate) writes: Option<Text>,
     pub(crate) ends: SmallVec<[CallEndFact; 1]>,
-    /// Whether the command that it started goes on behind it.
+    /// Whether the command that it started is still running after its end.
     pub(crate) left_running: bool,
     pub(crate) payloads: Option<Box<CallPayloads>>,
     pub(crate) spawn: Option<Box<SpawnCallFacts>>,
@@ -101,35 +100,32 @@ pub(crate) struct CallFacts {
 /// Arguments and result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallPayloads {
-    pub(crate) input: Tellings,
-    pub(crate) result: Tellings,
+    pub(crate) input: ReportedPayloads,
+    pub(crate) result: ReportedPayloads,
 }
 
-/// What each teller says, the first of each kind of source: copies of a call have other results, and whose it is is concluded
-/// later.
+/// Payloads of a call, the first per source kind and reporter. A forked agent's copy of a call has another result, and the
+/// owner is derived later.
 #[derive(Debug, Default)]
-pub(crate) struct Tellings(SmallVec<[(SourceKind, Option<Ref>, Payload); 1]>);
+pub(crate) struct ReportedPayloads(SmallVec<[(SourceKind, Option<AgentRef>, Payload); 1]>);
 
-impl Tellings {
-    pub(crate) fn add(&mut self, kind: SourceKind, by: Option<Ref>, payload: impl FnOnce() -> Payload) {
-        if !self.0.iter().any(|(known, teller, _)| (*known, *teller) == (kind, by)) {
+impl ReportedPayloads {
+    pub(crate) fn add(&mut self, kind: SourceKind, by: Option<AgentRef>, payload: impl FnOnce() -> Payload) {
+        if !self.0.iter().any(|(known, reporter, _)| (*known, *reporter) == (kind, by)) {
             self.0.push((kind, by, payload()));
         }
     }
 
-    /// Returns what the best kind of source says of those who count, the named ones first.
-    pub(crate) fn best(&self, counts: impl Fn(Option<Ref>) -> bool) -> Option<&Payload> {
+    /// Returns the payload of the best source kind among the reporters that `counts` accepts, named reporters first; if it
+    /// accepts none, of the best source kind.
+    pub(crate) fn best(&self, counts: impl Fn(Option<AgentRef>) -> bool) -> Option<&Payload> {
         let of_owner = self.0.iter().filter(|(_, by, _)| counts(*by));
         let best = of_owner.min_by_key(|(kind, by, _)| (*kind, by.is_none()));
         best.or_else(|| self.0.iter().min_by_key(|(kind, ..)| *kind)).map(|(.., payload)| payload)
     }
-}
 
-impl IntoIterator for Tellings {
-    type Item = (SourceKind, Option<Ref>, Payload);
-    type IntoIter = smallvec::IntoIter<[(SourceKind, Option<Ref>, Payload); 1]>;
-
-    fn into_iter(self) -> Self::IntoIter {
+    /// Returns source kind, reporter and payload of each entry.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (SourceKind, Option<AgentRef>, Payload)> {
         self.0.into_iter()
     }
 }
@@ -153,21 +149,21 @@ impl CallFacts {
         }
     }
 
-    /// Whether a source of this kind told its begin.
+    /// Whether a source of this kind reported its begin.
     pub(crate) fn seen_in(&self, kind: SourceKind) -> bool {
         self.seen & (1 << kind as u8) != 0
     }
 
-    /// Whether only events that a program publishes tell of it. Such ids are the program's own (`1`, `call_1`): that another session
-    /// has the same is no sign of a copy.
+    /// Whether only published events report it. Their call ids are the program's own (`1`, `call_1`), so an equal id in
+    /// another session does not mean a duplicate.
     pub(crate) fn is_published(&self) -> bool {
         let is_known = self.seen != 0 || !self.ends.is_empty();
         let others = self.seen & !(1 << SourceKind::Posted as u8);
         is_known && others == 0 && self.ends.iter().all(|end| end.kind == SourceKind::Posted)
     }
 
-    /// The order of its begin, for sorting; calls without one come last.
-    pub(crate) fn order(&self) -> (bool, Option<Order>) {
+    /// Sort key: order of its begin; calls without one come last.
+    pub(crate) fn order(&self) -> (bool, Option<FactOrder>) {
         (self.begin.is_none(), self.begin.map(|begin| begin.order))
     }
 }

@@ -1,7 +1,7 @@
-//! What sources said, joined per key. Nothing here is concluded; `derive` does that.
+//! Facts of one session as its sources reported them, joined per key. Nothing is derived here.
 //!
-//! Every join is commutative and idempotent between sources: of two tellings the better one stays (a [`Best`] rank),
-//! sets only grow, spans only widen. Within one source order counts, and is kept as a place.
+//! Joins are commutative and idempotent across sources: of two reports of a value the better ranked one is kept
+//! ([`Best`]), sets only grow, spans only widen. Within one source, order matters and is recorded ([`FactOrder`]).
 
 mod best;
 mod calls;
@@ -15,20 +15,20 @@ use subscope_model::{
 };
 
 pub(crate) use self::{
-    best::{Best, MaybeTime, Order, Span, better, better_text, value},
-    calls::{Begin, CallEndFact, CallFacts, CallPayloads, SpawnCallFacts, Tellings},
+    best::{ActivitySpan, Best, FactOrder, MaybeTime, best_value, update_best, update_best_text},
+    calls::{CallBeginFact, CallEndFact, CallFacts, CallPayloads, ReportedPayloads, SpawnCallFacts},
 };
 
-/// Names an [`AgentFacts`]; several may turn out to be one agent.
-pub(crate) type Ref = u32;
-/// Names a [`CallFacts`].
-pub(crate) type CallNo = u32;
-/// The root's ref.
-pub(crate) const ROOT: Ref = 0;
+/// Index of an [`AgentFacts`]. Several may turn out to be the same agent; `identities` decides that.
+pub(crate) type AgentRef = u32;
+/// Index of a [`CallFacts`].
+pub(crate) type CallIndex = u32;
+/// Index of the root's facts.
+pub(crate) const ROOT: AgentRef = 0;
 
-/// What the last line of an agent is.
+/// Kind of an agent's last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tail {
+pub(crate) enum LastLine {
     /// The response's turn ended.
     EndTurn,
     /// The API failed.
@@ -37,126 +37,121 @@ pub(crate) enum Tail {
     Interrupted,
     /// Text without a call and without a reason for the end.
     TextOnly,
-    /// Anything else: it goes on.
+    /// Anything else: the agent is still at work.
     Open,
 }
 
-/// By what an agent was first named.
+/// Key under which an agent was first recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
-    /// It is the root.
+pub(crate) enum AgentKey {
+    /// The root agent.
     Root,
     /// The harness's id.
     Id(Text),
     /// The call that started it.
-    Call(CallNo),
+    Call(CallIndex),
     /// The first line of its chain.
     Chain,
 }
 
-/// An ending told by a source.
+/// End of an agent as reported by one source.
 #[derive(Clone, Debug)]
-pub(crate) struct EndFact {
+pub(crate) struct AgentEndFact {
     pub(crate) evidence: EndEvidence,
     pub(crate) status: AgentStatus,
-    pub(crate) order: Order,
+    pub(crate) order: FactOrder,
     pub(crate) call: Option<Text>,
     pub(crate) run_id: Option<Text>,
     pub(crate) time: Option<Millis>,
     pub(crate) report: Option<Text>,
     pub(crate) error: Option<Text>,
-    /// The type that a stop hook names; empty for ghosts.
+    /// Agent type in a stop hook's payload; empty for ghosts (see `identities::is_ghost`).
     pub(crate) stop_type: Option<Text>,
 }
 
-/// A person's order that an agent stop, or that it was told so.
+/// A user's order to stop an agent, or its delivery to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StopFact {
     pub(crate) step: StopStep,
-    pub(crate) order: Order,
+    pub(crate) order: FactOrder,
     pub(crate) time: Option<Millis>,
-    /// The call that was refused with it.
-    pub(crate) call: Option<CallNo>,
+    /// The tool call that was refused to deliver the order.
+    pub(crate) call: Option<CallIndex>,
 }
 
-/// A stretch of activity began because of this call.
+/// A tool call that started or resumed an agent: it opens an interval of activity.
 #[derive(Clone, Debug)]
 pub(crate) struct Trigger {
     pub(crate) call: Text,
-    pub(crate) order: Order,
+    pub(crate) order: FactOrder,
     pub(crate) time: Option<Millis>,
 }
 
-/// The last retry told of.
+/// The latest reported API retry of an agent.
 #[derive(Clone, Debug)]
-pub(crate) struct Retry {
-    pub(crate) order: Order,
+pub(crate) struct RetryFact {
+    pub(crate) order: FactOrder,
     pub(crate) time: Option<Millis>,
     pub(crate) attempt: u32,
     pub(crate) limit: u32,
     pub(crate) error: Text,
 }
 
-/// Who started an agent, as its own wire says.
+/// Parent of an agent as named by a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ParentClaim {
     Root,
     Agent(Text),
 }
 
-/// What started an agent together with others.
+/// What started an agent together with others, for example a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BatchClaim {
-    Call(CallNo),
+    Call(CallIndex),
     Run(Text),
 }
 
-/// What was said of an agent under one name.
+/// Facts about an agent recorded under one [`AgentKey`].
 #[derive(Debug)]
 pub(crate) struct AgentFacts {
-    pub(crate) key: Key,
-    /// Whether something proves that it exists, and not only that it was mentioned.
-    pub(crate) proven: bool,
-    /// Whether a hook told its start.
-    pub(crate) hook_started: bool,
-    /// When it was last told to start.
-    pub(crate) started: Option<Millis>,
-    /// Whether its own conversation was read.
-    pub(crate) has_transcript: bool,
+    pub(crate) key: AgentKey,
+    /// Whether a source proves that the agent exists, not only mentions it.
+    pub(crate) is_proven: bool,
+    /// Time of the latest reported start.
+    pub(crate) last_started: Option<Millis>,
     pub(crate) agent_type: Option<Best<Text>>,
     pub(crate) description: Option<Best<Text>>,
     pub(crate) name: Option<Best<Text>>,
     pub(crate) model: Option<Best<Text>>,
     pub(crate) prompt: Option<Best<Text>>,
     pub(crate) parent: Option<ParentClaim>,
-    /// Calls said to have started it, the certain ones first.
-    pub(crate) origins: SmallVec<[(CallNo, bool); 1]>,
+    /// Calls reported to have started it, with whether that is certain.
+    pub(crate) origins: SmallVec<[(CallIndex, bool); 1]>,
     pub(crate) triggers: Vec<Trigger>,
-    /// How it is run, with the call that this was told of: what wakes an agent does not change how it was started.
-    pub(crate) modes: Vec<(Option<CallNo>, Order, SpawnMode)>,
+    /// Spawn modes, each with the call it was reported for: a call that resumes the agent does not change how it was
+    /// started.
+    pub(crate) modes: Vec<(Option<CallIndex>, FactOrder, SpawnMode)>,
     pub(crate) detached: bool,
     pub(crate) batch: Option<BatchClaim>,
-    pub(crate) span: Span,
-    /// Times of words put in by others, each of which may begin a stretch of activity.
-    pub(crate) marks: Vec<Millis>,
-    /// The last line in transcripts and in streams.
-    pub(crate) tails: [Option<(Order, Tail)>; 2],
-    pub(crate) last_text: Option<(Order, u64, String)>,
-    pub(crate) retry: Option<Retry>,
-    /// The order of the latest thing heard of it.
-    pub(crate) heard: Option<Order>,
-    /// The order of the latest thing it did itself: that the harness still waits for it is none.
-    pub(crate) acted: Option<Order>,
+    pub(crate) span: ActivitySpan,
+    /// Times of prompts that others sent to the agent; each may begin an interval of activity.
+    pub(crate) prompt_times: Vec<Millis>,
+    /// The last line in transcripts (0) and in streams (1).
+    pub(crate) last_lines: [Option<(FactOrder, LastLine)>; 2],
+    pub(crate) last_text: Option<(FactOrder, u64, String)>,
+    pub(crate) retry: Option<RetryFact>,
+    /// Order of the latest observation attributed to the agent.
+    pub(crate) last_seen: Option<FactOrder>,
+    /// Order of the agent's latest own action. Heartbeats, progress and retry notices are not actions.
+    pub(crate) last_acted: Option<FactOrder>,
 }
 
 impl AgentFacts {
-    pub(crate) fn new(key: Key) -> Self {
+    pub(crate) fn new(key: AgentKey) -> Self {
         Self {
             key,
-            proven: false,
-            hook_started: false,
-            started: None,
-            has_transcript: false,
+            is_proven: false,
+            last_started: None,
             agent_type: None,
             description: None,
             name: None,
@@ -168,47 +163,47 @@ impl AgentFacts {
             modes: Vec::new(),
             detached: false,
             batch: None,
-            span: Span::default(),
-            marks: Vec::new(),
-            tails: [None, None],
+            span: ActivitySpan::default(),
+            prompt_times: Vec::new(),
+            last_lines: [None, None],
             last_text: None,
             retry: None,
-            heard: None,
-            acted: None,
+            last_seen: None,
+            last_acted: None,
         }
     }
 }
 
-/// What was said of an API response.
+/// Facts about an API response.
 #[derive(Debug)]
 pub(crate) struct ResponseFacts {
-    /// Its name in [`Facts::response_by_id`].
+    /// Key in [`Facts::response_by_id`].
     pub(crate) key: (u64, u64),
-    pub(crate) owners: SmallVec<[(Ref, Basis); 1]>,
+    pub(crate) owners: SmallVec<[(AgentRef, Basis); 1]>,
     pub(crate) model: Option<(Millis, Text)>,
-    pub(crate) usage: Option<Tokens>,
+    pub(crate) usage: Option<ResponseTokens>,
     pub(crate) is_final: bool,
     pub(crate) only_streamed: bool,
     pub(crate) synthetic: bool,
     pub(crate) times: Option<(Millis, Millis)>,
-    /// Hash and characters of each line's content, kept only while the response may be a placeholder.
-    #[expect(clippy::box_collection, reason = "rarely there, and a session has very many responses")]
+    /// Hash and length in characters of each line's content; kept only until the final line is seen.
+    #[expect(clippy::box_collection, reason = "rarely set, and a session has very many responses")]
     pub(crate) content: Option<Box<Vec<(u64, u32)>>>,
 }
 
-/// The tokens of one response. No response has 2³² of a kind; a line that says so is cut there.
+/// Token counts of one response, saturating at `u32::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tokens {
+pub(crate) struct ResponseTokens {
     output: u32,
     input: u32,
     cache_read: u32,
     cache_write: u32,
     pub(crate) cache_write_1h: u32,
-    /// Whether the source itself calls it a lower bound.
+    /// Whether the source itself reports a lower bound.
     is_floor: bool,
 }
 
-impl Tokens {
+impl ResponseTokens {
     pub(crate) fn new(usage: &Usage, cache_write_1h: u64) -> Self {
         let cut = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         Self {
@@ -228,18 +223,19 @@ impl Tokens {
     }
 }
 
-/// The key of a response: two hashes of its id. An id is asked for and never shown, and 128 bits do not collide by
-/// chance; who makes them collide on purpose miscounts only their own session.
+/// Returns the key of a response: two 64-bit hashes of its id, which is compared and never shown. 128 bits do not collide
+/// by chance; a deliberate collision only falsifies that session's own counts.
 pub(crate) fn response_key(id: &str) -> (u64, u64) {
     (hash_id(1, id), hash_id(2, id))
 }
 
-/// The name of a call among the session's holdings. The half of a response's key that is its name there has another seed.
+/// Returns the key of a call in [`subscope_model::SessionKeys`]. Its seed differs from that of response keys, which share
+/// the set.
 pub(crate) fn call_key(id: &str) -> u64 {
     hash_id(3, id)
 }
 
-/// Names are kept and compared with those of later processes: a change here is a change of rules.
+/// Hashes an id. Stores keep these hashes, so a change here must raise `subscope_fold::REVISION`.
 fn hash_id(seed: u64, id: &str) -> u64 {
     foldhash::quality::FixedState::with_seed(seed).hash_one(id)
 }
@@ -251,43 +247,43 @@ pub(crate) struct PromptFact {
     pub(crate) id: Option<Text>,
     pub(crate) hash: u64,
     pub(crate) time: Option<Millis>,
-    pub(crate) order: Order,
+    pub(crate) order: FactOrder,
     pub(crate) line_id: Option<Text>,
 }
 
-/// The end of a turn of the root.
+/// End of a turn of the root.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnFact {
     pub(crate) kind: SourceKind,
     pub(crate) status: AgentStatus,
-    pub(crate) order: Order,
+    pub(crate) order: FactOrder,
     pub(crate) counts_run: bool,
     pub(crate) line_id: Option<Text>,
 }
 
-/// How far a stream has come.
+/// Byte offsets of the latest root activity and result in one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamFacts {
-    /// The lines in which the root did something: a line that is repeated later is nothing new.
+    /// Ids of lines with root activity; a repeated line is not new activity.
     pub(crate) active_lines: hashbrown::HashSet<Text>,
-    /// Where the root last did something.
+    /// Offset of the latest root activity.
     pub(crate) last_activity: Option<u64>,
-    /// Where a result stands last.
+    /// Offset of the latest result.
     pub(crate) last_result: Option<u64>,
 }
 
-/// One step of a wire without times, in its order.
+/// One entry of a hook log. Hooks have no timestamps, so their order is that of `source` and `offset`.
 #[derive(Clone, Debug)]
 pub(crate) struct HookStep {
     pub(crate) source: u32,
     pub(crate) offset: u64,
     pub(crate) line: u64,
-    pub(crate) what: HookWhat,
+    pub(crate) kind: HookStepKind,
 }
 
-/// What a step of a hook log is.
+/// Kind of a [`HookStep`]. `named` is the agent that the payload names.
 #[derive(Clone, Debug)]
-pub(crate) enum HookWhat {
+pub(crate) enum HookStepKind {
     Prompt {
         is_user: bool,
     },
@@ -297,19 +293,19 @@ pub(crate) enum HookWhat {
     Stop {
         agent: Text,
     },
-    /// A call began; `named` where the payload names its agent.
+    /// A call began.
     Pre {
-        call: CallNo,
-        named: Option<Ref>,
+        call: CallIndex,
+        named: Option<AgentRef>,
     },
-    /// A call ended, known by a payload of its own.
+    /// A call ended; `launched` if it started a background agent.
     Post {
-        call: CallNo,
-        named: Option<Ref>,
+        call: CallIndex,
+        named: Option<AgentRef>,
         launched: bool,
     },
     Permission {
-        named: Option<Ref>,
+        named: Option<AgentRef>,
         name: Text,
         digest: u64,
         time: Option<Millis>,
@@ -326,50 +322,48 @@ pub(crate) enum HookWhat {
     SessionEnd,
 }
 
-/// Everything that sources said of one session.
+/// All facts of one session.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) version: Option<Best<std::cmp::Reverse<Text>>>,
     pub(crate) cwd: Option<Best<Text>>,
     pub(crate) root_model: Option<Best<Text>>,
     pub(crate) title: Option<Best<Text>>,
-    /// Kinds of source that tell each agent's start at once, as bits of `SourceKind`.
-    pub(crate) tells_starts: u8,
-    /// When something was last done by whoever a wire without names means.
-    pub(crate) silent: Option<Millis>,
-    /// Whether the user gave a command to the harness itself: a person is at its prompt.
-    pub(crate) is_opened: bool,
-    /// Kinds of source that said anything.
-    pub(crate) kinds: u8,
-    pub(crate) span: Span,
+    /// Bit set of the source kinds that report each agent's start immediately.
+    pub(crate) start_reporting_kinds: u8,
+    /// Time of the latest activity on a line that names no actor.
+    pub(crate) last_unattributed: Option<Millis>,
+    /// Whether the user gave a command to the harness itself: the session is interactive.
+    pub(crate) has_local_command: bool,
+    pub(crate) span: ActivitySpan,
     pub(crate) agents: Vec<AgentFacts>,
-    pub(crate) by_id: HashMap<Text, Ref>,
-    pub(crate) by_call: HashMap<CallNo, Ref>,
+    pub(crate) by_id: HashMap<Text, AgentRef>,
+    pub(crate) by_call: HashMap<CallIndex, AgentRef>,
     /// Line id → the agent of its chain.
-    pub(crate) chains: HashMap<Text, Ref>,
+    pub(crate) chains: HashMap<Text, AgentRef>,
     pub(crate) calls: Vec<CallFacts>,
-    pub(crate) call_by_id: HashMap<Text, CallNo>,
-    /// Calls without an id that wait for their end, by digest.
-    pub(crate) nameless: HashMap<u64, Vec<CallNo>>,
+    pub(crate) call_by_id: HashMap<Text, CallIndex>,
+    /// Open calls without an id, by digest of their arguments.
+    pub(crate) open_calls_by_digest: HashMap<u64, Vec<CallIndex>>,
     pub(crate) responses: Vec<ResponseFacts>,
     pub(crate) response_by_id: HashMap<(u64, u64), u32>,
-    pub(crate) ends: HashMap<Text, Vec<EndFact>>,
-    /// Orders to stop, by the name that they have for the agent.
+    pub(crate) ends: HashMap<Text, Vec<AgentEndFact>>,
+    /// Stop orders by agent id, or by spawn call id if made before the agent's id was known.
     pub(crate) stops: HashMap<Text, Vec<StopFact>>,
     pub(crate) run_ids: HashMap<Text, Text>,
     pub(crate) prompts: Vec<PromptFact>,
     pub(crate) turns: Vec<TurnFact>,
-    /// What streams told of the root, by source: for runs.
+    /// Progress of streams by source, to count runs.
     pub(crate) streams: HashMap<u32, StreamFacts>,
     /// The call that started each run of several agents.
-    pub(crate) batch_runs: HashMap<Text, CallNo>,
+    pub(crate) batch_runs: HashMap<Text, CallIndex>,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) hooks: Vec<HookStep>,
     pub(crate) has_identity: bool,
-    pub(crate) names: HashSet<Text>,
-    /// The word and the agent asked for last: lines repeat them.
-    pub(crate) last_word: Option<Text>,
-    pub(crate) last_agent: Option<(Text, Ref)>,
+    pub(crate) interned: HashSet<Text>,
+    /// Last interned text and last agent looked up: consecutive lines repeat them.
+    pub(crate) last_interned: Option<Text>,
+    pub(crate) last_agent: Option<(Text, AgentRef)>,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -380,18 +374,17 @@ impl Default for Facts {
             cwd: None,
             root_model: None,
             title: None,
-            tells_starts: 0,
-            silent: None,
-            is_opened: false,
-            kinds: 0,
-            span: Span::default(),
-            agents: vec![AgentFacts::new(Key::Root)],
+            start_reporting_kinds: 0,
+            last_unattributed: None,
+            has_local_command: false,
+            span: ActivitySpan::default(),
+            agents: vec![AgentFacts::new(AgentKey::Root)],
             by_id: HashMap::new(),
             by_call: HashMap::new(),
             chains: HashMap::new(),
             calls: Vec::new(),
             call_by_id: HashMap::new(),
-            nameless: HashMap::new(),
+            open_calls_by_digest: HashMap::new(),
             responses: Vec::new(),
             response_by_id: HashMap::new(),
             ends: HashMap::new(),
@@ -404,8 +397,8 @@ impl Default for Facts {
             checksums: Vec::new(),
             hooks: Vec::new(),
             has_identity: false,
-            names: HashSet::new(),
-            last_word: None,
+            interned: HashSet::new(),
+            last_interned: None,
             last_agent: None,
             problems: Vec::new(),
         }
@@ -413,25 +406,25 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// The shared copy of a word that repeats (tool names, models).
-    pub(crate) fn word(&mut self, text: &str) -> Text {
-        if let Some(last) = self.last_word.as_ref().filter(|last| &***last == text) {
+    /// Returns the shared copy of a text that repeats (tool names, models).
+    pub(crate) fn intern(&mut self, text: &str) -> Text {
+        if let Some(last) = self.last_interned.as_ref().filter(|last| &***last == text) {
             return last.clone();
         }
-        let word = match self.names.get(text) {
+        let interned = match self.interned.get(text) {
             Some(known) => known.clone(),
             None => {
-                let word: Text = text.into();
-                self.names.insert(word.clone());
-                word
+                let interned: Text = text.into();
+                self.interned.insert(interned.clone());
+                interned
             }
         };
-        self.last_word = Some(word.clone());
-        word
+        self.last_interned = Some(interned.clone());
+        interned
     }
 
-    /// The agent of that id, which need not exist.
-    pub(crate) fn agent_by_id(&mut self, id: &str) -> Ref {
+    /// Returns the facts recorded under an agent id, adding them if new. Does not prove that the agent exists.
+    pub(crate) fn agent_by_id(&mut self, id: &str) -> AgentRef {
         if let Some((_, agent)) = self.last_agent.as_ref().filter(|(last, _)| &**last == id) {
             return *agent;
         }
@@ -439,8 +432,8 @@ impl Facts {
             Some((id, known)) => (id.clone(), *known),
             None => {
                 let id: Text = id.into();
-                let made = self.agents.len() as Ref;
-                self.agents.push(AgentFacts::new(Key::Id(id.clone())));
+                let made = self.agents.len() as AgentRef;
+                self.agents.push(AgentFacts::new(AgentKey::Id(id.clone())));
                 self.by_id.insert(id.clone(), made);
                 (id, made)
             }
@@ -449,44 +442,44 @@ impl Facts {
         agent
     }
 
-    /// The agent that this call started or is to start.
-    pub(crate) fn agent_by_call(&mut self, call: CallNo) -> Ref {
-        let made = self.agents.len() as Ref;
+    /// Returns the facts of the agent that a call starts, adding them if new.
+    pub(crate) fn agent_by_call(&mut self, call: CallIndex) -> AgentRef {
+        let made = self.agents.len() as AgentRef;
         let agent = *self.by_call.entry(call).or_insert(made);
         if agent == made {
-            self.agents.push(AgentFacts::new(Key::Call(call)));
+            self.agents.push(AgentFacts::new(AgentKey::Call(call)));
         }
         agent
     }
 
-    /// The agent of the chain that this line belongs to.
-    pub(crate) fn agent_by_chain(&mut self, line: &str, parent: Option<&str>) -> Ref {
+    /// Returns the facts of the agent whose chain of lines contains this line, adding them if new.
+    pub(crate) fn agent_by_chain(&mut self, line: &str, parent: Option<&str>) -> AgentRef {
         if let Some(known) = self.chains.get(line) {
             return *known;
         }
         let agent = match parent.and_then(|parent| self.chains.get(parent)) {
             Some(known) => *known,
             None => {
-                self.agents.push(AgentFacts::new(Key::Chain));
-                (self.agents.len() - 1) as Ref
+                self.agents.push(AgentFacts::new(AgentKey::Chain));
+                (self.agents.len() - 1) as AgentRef
             }
         };
         self.chains.insert(line.into(), agent);
         agent
     }
 
-    /// Whether a call counts: one without id says nothing new where a source with ids tells the session's calls.
-    pub(crate) fn counts(&self, call: &CallFacts) -> bool {
+    /// Whether a call is counted. A call without an id repeats one with an id if any source of the session has call ids.
+    pub(crate) fn is_counted(&self, call: &CallFacts) -> bool {
         call.id.is_some() || self.call_by_id.is_empty()
     }
 
-    /// The call of that id.
-    pub(crate) fn call(&mut self, id: &str) -> CallNo {
+    /// Returns the call with this id, adding it if new.
+    pub(crate) fn call_index(&mut self, id: &str) -> CallIndex {
         if let Some(known) = self.call_by_id.get(id) {
             return *known;
         }
         let id: Text = id.into();
-        let made = self.calls.len() as CallNo;
+        let made = self.calls.len() as CallIndex;
         self.calls.push(CallFacts::new(Some(id.clone())));
         self.call_by_id.insert(id, made);
         made

@@ -10,7 +10,7 @@ use std::{
 };
 
 use subscope_export::execution;
-use subscope_fold::{Events, FoldOptions, Keep, Now};
+use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, Now};
 use subscope_hub::{AskError, Reply, SessionSources, clock, index::IndexOptions, knows_more};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{ReadOutcome, SessionHistory, SessionReader, Wanted};
@@ -60,7 +60,7 @@ impl Sources {
             return Ok(None);
         }
         let kept = if sources.has_no_files() { store.tree(session)? } else { None };
-        let keep = if wanted.traces { Keep::Payloads } else { Keep::Rows };
+        let keep = if wanted.traces { FactDetail::Payloads } else { FactDetail::Rows };
         let options = FoldOptions { keep, cutoff: wanted.at, events: true };
         let mut cold = sources.read(Some(&store), options)?;
         let now = Now {
@@ -76,7 +76,7 @@ impl Sources {
         }
         let resolve = |payload: &Payload| serde_json::from_str(&cold.payload(payload)?).ok();
         let traces = if wanted.traces { execution(&tree, &resolve) } else { Vec::new() };
-        let events = Events::all(&mut cold.fold, session, &now);
+        let events = FeedBuilder::all(&mut cold.fold, session, &now);
         Ok(Some(SessionHistory { tree, events, traces }))
     }
 }

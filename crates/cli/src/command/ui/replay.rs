@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use subscope_fold::Keep;
+use subscope_fold::FactDetail;
 use subscope_model::{Millis, Update};
 use subscope_tui::{Playback, plain::Plain};
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
         let error = CliError::new(Kind::Usage, "stdin cannot be played back: it is read once");
         return Err(error.hint("keep it in a file, and name that"));
     }
-    let reading = Reading { keep: Keep::Rows, events: false, at: None, dialect: None };
+    let reading = Reading { keep: FactDetail::Rows, events: false, at: None, dialect: None };
     let loaded = load(&args.targets, &reading, context)?;
     if loaded.has_rows_only() {
         return Err(texts_are_gone());

@@ -1,8 +1,8 @@
-//! Events with their actors: the feed, live and afterwards.
+//! Builds the event feed of sessions from pending events and rows.
 //!
-//! Live, [`Events::advance`] gives what is new since the last call. Afterwards, [`Events::all`] gives the whole feed in
-//! order of time. Both show an event once, whoever repeats it, by its key; the words of an agent once within a stretch
-//! of its activity, whoever tells them.
+//! [`FeedBuilder::advance`] returns the new events of live sessions, [`FeedBuilder::all`] the whole feed of a session in order
+//! of time. Both publish an event once by its key, and a text of an agent once per interval of activity, however often sources
+//! repeat it.
 
 use std::collections::HashSet;
 
@@ -14,31 +14,31 @@ use subscope_model::{
 use subscope_track::{Attribution, Derived, Now};
 
 use crate::{
-    draft::{OwnedClaim, PendingEvent},
     fold::Fold,
-    lifecycle::Shown,
+    lifecycle::LifecycleState,
+    pending_event::{OwnedClaim, PendingEvent},
 };
 
-/// Makes events of pending_events and rows.
+/// Builds the feed and remembers what it has published.
 #[derive(Default)]
-pub struct Events {
+pub struct FeedBuilder {
     sessions: HashMap<SessionId, SessionEvents>,
 }
 
-/// What was shown of one session.
+/// Published events of one session.
 #[derive(Default)]
 struct SessionEvents {
-    seen: HashSet<Text>,
-    /// Words of agents that were shown in their current stretch.
-    words: HashSet<(AgentId, String)>,
-    shown: Shown,
-    /// Events whose actor may still be corrected: those shown by a guess.
+    published_ids: HashSet<Text>,
+    /// Texts published in each agent's current interval of activity.
+    published_texts: HashSet<(AgentId, String)>,
+    lifecycle: LifecycleState,
+    /// Events published with a guessed actor: id, claim, call and actor.
     guessed: Vec<(Text, OwnedClaim, Option<String>, Actor)>,
-    names: HashMap<String, String>,
+    tool_names: HashMap<String, String>,
 }
 
-impl Events {
-    /// Nothing shown yet.
+impl FeedBuilder {
+    /// Creates a builder that has published nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,23 +55,23 @@ impl Events {
         for session in sessions {
             let pending = fold.take_pending_events(session);
             let Some(derived) = fold.derive(session, now) else { continue };
-            events.extend(self.session(&derived, &pending, now));
+            events.extend(self.build(&derived, &pending, now));
             trees.push(derived.tree);
         }
         (trees, events)
     }
 
-    /// Returns when [`Events::advance`] has something to tell of a session that time alone makes ripe.
+    /// Returns the time at which [`FeedBuilder::advance`] has events of a session without new input.
     pub fn next_due(&self, session: &SessionId) -> Option<Millis> {
-        self.sessions.get(session)?.shown.next_due()
+        self.sessions.get(session)?.lifecycle.next_due()
     }
 
-    /// Forgets what was shown of a session that the fold has let go of.
+    /// Forgets the published events of a session that the fold has evicted.
     pub fn evict(&mut self, session: &SessionId) {
         self.sessions.remove(session);
     }
 
-    /// Returns a problem of no session as an event.
+    /// Returns a problem without a session as an event.
     pub fn problem(problem: &Problem) -> Event {
         Event {
             schema: Event::SCHEMA.into(),
@@ -88,118 +88,118 @@ impl Events {
         }
     }
 
-    /// Returns a session's whole feed in order of time; events without a time keep their place in their source.
+    /// Returns a session's whole feed in order of time; events without a time stay behind their predecessor.
     pub fn all(fold: &mut Fold, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
         let mut pending = fold.take_pending_events(session);
         // Two sources may report one event: the first is published, so the better source goes first.
         pending.sort_by_key(|event| (event.time.is_none(), event.source_kind, event.offset));
         let Some(derived) = fold.derive(session, now) else { return Vec::new() };
-        let mut events = Self::new().session(&derived, &pending, now);
-        place_the_timeless(&mut events);
+        let mut events = Self::new().build(&derived, &pending, now);
+        sort_by_time(&mut events);
         for (seq, event) in events.iter_mut().enumerate() {
             event.seq = seq as u64 + 1;
         }
         events
     }
 
-    fn session(&mut self, derived: &Derived<'_>, pending: &[PendingEvent], now: &Now<'_>) -> Vec<Event> {
+    fn build(&mut self, derived: &Derived<'_>, pending: &[PendingEvent], now: &Now<'_>) -> Vec<Event> {
         let Derived { tree, attribution } = derived;
         let state = self.sessions.entry(tree.session.id.clone()).or_default();
-        let mut events = state.shown.advance(tree, now);
-        // A new stretch may repeat the words of an old one.
+        let mut events = state.lifecycle.advance(tree, now);
+        // A new interval may repeat texts of an earlier one.
         for event in &events {
             if event.kind == EventKind::SubagentStart {
-                state.words.retain(|(agent, _)| *agent != event.actor_id.0);
+                state.published_texts.retain(|(agent, _)| *agent != event.actor_id.0);
             }
         }
-        events.retain(|event| state.seen.insert(event.id.clone()));
+        events.retain(|event| state.published_ids.insert(event.id.clone()));
         for event in &mut events {
             event.run = attribution.run_at(event.at_ms);
         }
-        for draft in pending {
-            events.extend(state.show(draft, tree, attribution));
+        for event in pending {
+            events.extend(state.publish(event, tree, attribution));
         }
         events.extend(state.corrections(tree, attribution));
-        order(&mut events);
+        sort_events(&mut events);
         events
     }
 }
 
 impl SessionEvents {
-    fn show(&mut self, draft: &PendingEvent, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
-        let id = event_id(&tree.session.id, &draft.key);
-        if !self.seen.insert(id.clone()) {
+    fn publish(&mut self, pending: &PendingEvent, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
+        let id = event_id(&tree.session.id, &pending.key);
+        if !self.published_ids.insert(id.clone()) {
             return Vec::new();
         }
-        let (actor, basis) = attribution.actor(&draft.claim.borrow(), draft.call.as_deref());
-        if let Some(words) = &draft.words
-            && !self.words.insert((actor.0.clone(), words.clone()))
+        let (actor, basis) = attribution.actor(&pending.claim.borrow(), pending.call.as_deref());
+        if let Some(text) = &pending.dedup_text
+            && !self.published_texts.insert((actor.0.clone(), text.clone()))
         {
             return Vec::new();
         }
-        let mut data = draft.data.clone();
+        let mut data = pending.data.clone();
         if let Some(scope) = data.get_mut("scope") {
             *scope = Value::from(if actor.0.is_root() { "root" } else { "subagent" });
         }
-        self.name_call(draft, &mut data, tree, attribution);
+        self.add_call_data(pending, &mut data, tree, attribution);
         let event = Event {
             schema: Event::SCHEMA.into(),
             id: id.clone(),
             seq: 0,
-            at_ms: draft.time,
+            at_ms: pending.time,
             session_id: tree.session.id.clone(),
-            run: attribution.run_at(draft.time),
+            run: attribution.run_at(pending.time),
             actor_id: actor.clone(),
             basis,
-            source: draft.dialect.as_str().into(),
-            kind: draft.kind,
+            source: pending.dialect.as_str().into(),
+            kind: pending.kind,
             data,
         };
         if basis.is_guess() {
-            self.guessed.push((id, draft.claim.clone(), draft.call.clone(), actor));
+            self.guessed.push((id, pending.claim.clone(), pending.call.clone(), actor));
         }
         let mut events = vec![event];
-        if draft.kind == EventKind::UserPrompt {
-            events.insert(0, run_start(&events[0], draft));
+        if pending.kind == EventKind::UserPrompt {
+            events.insert(0, run_start_event(&events[0], pending));
         }
         events
     }
 
-    /// Adds the tool's name to ends that do not repeat it, and to a spawn call the agent that it started, with its report.
-    fn name_call(
+    /// Adds the tool's name to ends without it, and to spawn calls the started agent and its report.
+    fn add_call_data(
         &mut self,
-        draft: &PendingEvent,
+        pending: &PendingEvent,
         data: &mut Value,
         tree: &Tree,
         attribution: &Attribution<'_>,
     ) {
-        let Some(call) = &draft.call else { return };
+        let Some(call) = &pending.call else { return };
         match data.get("tool_name").and_then(Value::as_str) {
-            Some(name) if draft.kind == EventKind::ToolPre => {
-                self.names.insert(call.clone(), name.to_owned());
+            Some(name) if pending.kind == EventKind::ToolPre => {
+                self.tool_names.insert(call.clone(), name.to_owned());
             }
             Some(_) => {}
             None => {
-                if let Some(name) = self.names.get(call) {
+                if let Some(name) = self.tool_names.get(call) {
                     data["tool_name"] = Value::from(name.as_str());
                 }
             }
         }
         let Some(agent) = attribution.started_by(call) else { return };
         data["started_agent_id"] = Value::from(&*agent.0);
-        // A harness wraps the report into words of its own; the agent's row has it bare.
+        // The harness adds text of its own to the report; the agent's row has only the report.
         let report = || tree.agents.iter().find(|row| row.id == agent).and_then(|row| row.result.as_deref());
-        if let Some(report) = (draft.kind == EventKind::ToolPost).then(report).flatten() {
+        if let Some(report) = (pending.kind == EventKind::ToolPost).then(report).flatten() {
             data["report"] = Value::from(report);
         }
     }
 
-    /// Returns a correction for each event that was shown by a guess and is now known better.
+    /// Returns an attribution event for each event with a guessed actor whose attribution has changed.
     fn corrections(&mut self, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
         let mut events = Vec::new();
-        self.guessed.retain_mut(|(id, claim, call, shown)| {
+        self.guessed.retain_mut(|(id, claim, call, published)| {
             let (actor, basis) = attribution.actor(&claim.borrow(), call.as_deref());
-            if basis.is_guess() && actor == *shown {
+            if basis.is_guess() && actor == *published {
                 return true;
             }
             let data = json!({ "event_id": &**id, "actor_id": actor, "basis": basis, "run": Value::Null });
@@ -216,16 +216,16 @@ impl SessionEvents {
                 kind: EventKind::Attribution,
                 data,
             });
-            shown.clone_from(&actor);
+            published.clone_from(&actor);
             basis.is_guess()
         });
         events
     }
 }
 
-fn run_start(prompt: &Event, draft: &PendingEvent) -> Event {
+fn run_start_event(prompt: &Event, pending: &PendingEvent) -> Event {
     Event {
-        id: event_id(&prompt.session_id, &format!("run/{}", draft.key)),
+        id: event_id(&prompt.session_id, &format!("run/{}", pending.key)),
         kind: EventKind::RunStart,
         basis: Basis::Link,
         data: json!({ "run": prompt.run, "name": format!("{}:R{}", prompt.session_id, prompt.run) }),
@@ -233,9 +233,9 @@ fn run_start(prompt: &Event, draft: &PendingEvent) -> Event {
     }
 }
 
-/// Sorts by time where both have one, and leaves everything else where it stands. An end never stands before its
-/// agent's last words, nor a start behind its first.
-fn order(events: &mut [Event]) {
+/// Sorts events by time, then kind: at equal times a start precedes its agent's texts, and an end follows them. Events without
+/// a time stay behind their predecessor.
+fn sort_events(events: &mut [Event]) {
     let rank = |kind: EventKind| match kind {
         EventKind::SessionStart => 0,
         EventKind::RunStart => 1,
@@ -245,22 +245,22 @@ fn order(events: &mut [Event]) {
         EventKind::RunEnd | EventKind::SessionEnd => 6,
         _ => 4,
     };
-    place_the_timeless_by(events, &|event| rank(event.kind));
+    sort_by_time_and(events, &|event| rank(event.kind));
 }
 
-/// Gives things without a time the place of the last thing before them that has one.
-fn place_the_timeless(events: &mut [Event]) {
-    place_the_timeless_by(events, &|_| 0);
+/// Sorts events by time; those without one stay behind their predecessor.
+fn sort_by_time(events: &mut [Event]) {
+    sort_by_time_and(events, &|_| 0);
 }
 
-fn place_the_timeless_by(events: &mut [Event], rank: &dyn Fn(&Event) -> u8) {
+fn sort_by_time_and(events: &mut [Event], rank: &dyn Fn(&Event) -> u8) {
     let mut last = i64::MIN;
     let mut keys: Vec<(i64, u8, usize)> = Vec::with_capacity(events.len());
-    for (place, event) in events.iter().enumerate() {
+    for (index, event) in events.iter().enumerate() {
         last = event.at_ms.unwrap_or(last);
-        keys.push((last, rank(event), place));
+        keys.push((last, rank(event), index));
     }
     keys.sort_unstable();
-    let sorted: Vec<Event> = keys.iter().map(|(_, _, place)| events[*place].clone()).collect();
+    let sorted: Vec<Event> = keys.iter().map(|(_, _, index)| events[*index].clone()).collect();
     events.clone_from_slice(&sorted);
 }

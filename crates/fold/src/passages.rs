@@ -1,0 +1,147 @@
+//! Extracts text passages from a source for the full-text index.
+//!
+//! The agent of a passage is the one that its line names; it is empty where only a chain of lines would give it.
+
+use std::borrow::Cow;
+
+use subscope_decode::{Decoder, Dialect, Hint, decoder};
+use subscope_model::{
+    Claim, Decoded, Fact, Millis, Observation, PromptKind, Raw, SourceId, SourceKind, Spawn,
+};
+
+/// Class of a passage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassageClass {
+    /// A prompt.
+    Prompt,
+    /// A message of the model.
+    Message,
+    /// A thought of the model.
+    Thought,
+    /// The arguments of a tool call.
+    ToolInput,
+    /// The result of a tool call.
+    ToolResult,
+}
+
+/// A text passage of a source.
+#[derive(Clone, Debug)]
+pub struct Passage<'a> {
+    /// `root`, an agent's id, the id of the agent's spawn call, or empty if unknown.
+    pub agent: &'a str,
+    /// The session, if the line names it.
+    pub session: Option<&'a str>,
+    /// Its class.
+    pub class: PassageClass,
+    /// Time of its line, if any.
+    pub at_ms: Option<Millis>,
+    /// Byte offset of its JSON in the source.
+    pub offset: u64,
+    /// The length of its JSON in bytes.
+    pub bytes: u64,
+    /// Its text.
+    pub text: Cow<'a, str>,
+}
+
+/// Reads the passages of one source.
+pub struct PassageReader {
+    decoder: Box<dyn Decoder>,
+    agents: AgentLookup,
+}
+
+/// Determines the agent of a passage.
+struct AgentLookup {
+    /// Agent that the source's path names.
+    file: Option<String>,
+    /// Session whose hooks name agents, so that a hook naming none is the root's: see [`Fact::WireHasIdentity`].
+    identified: Option<String>,
+}
+
+impl PassageReader {
+    /// Creates a reader of a source in a known dialect; `agent` if its path names one.
+    pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
+        let hint = Hint { source: SourceId(0), session: None, agent: agent.clone(), workflow: None };
+        Self { decoder: decoder(dialect, &hint), agents: AgentLookup { file: agent, identified: None } }
+    }
+
+    /// Decodes the next bytes, cut anywhere, and passes their passages to `found`.
+    pub fn push(&mut self, bytes: &[u8], found: &mut dyn FnMut(Passage<'_>)) {
+        let Self { decoder, agents } = self;
+        decoder.push(bytes, &mut |decoded| extract(agents, decoded, found));
+    }
+
+    /// Decodes the rest at the end of the source.
+    pub fn flush(&mut self, found: &mut dyn FnMut(Passage<'_>)) {
+        let Self { decoder, agents } = self;
+        decoder.flush(&mut |decoded| extract(agents, decoded, found));
+    }
+}
+
+fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn FnMut(Passage<'_>)) {
+    let Decoded::Observation(observation) = decoded else { return };
+    if matches!(observation.fact, Fact::WireHasIdentity) {
+        agents.identified = observation.session.map(str::to_owned);
+    }
+    let mut emit = |agent: Option<&str>, class: PassageClass, raw: Raw<'_>| {
+        // Text without an offset cannot be read again to show it.
+        if raw.offset != u64::MAX {
+            found(Passage {
+                agent: agent.unwrap_or_else(|| agents.of(observation)),
+                session: observation.session,
+                class,
+                at_ms: observation.time,
+                offset: raw.offset,
+                bytes: raw.json.len() as u64,
+                text: raw.text(),
+            });
+        }
+    };
+    // Transcripts and streams repeat the text of spawns and ends in lines of their own.
+    let is_only_line = matches!(observation.kind, SourceKind::Posted | SourceKind::Hook);
+    match &observation.fact {
+        Fact::Prompt { text, what: PromptKind::Asked, .. } => emit(None, PassageClass::Prompt, *text),
+        Fact::Message { text, .. } => emit(None, PassageClass::Message, *text),
+        Fact::Thought { text: Some(text), .. } => emit(None, PassageClass::Thought, *text),
+        Fact::CallBegin(begin) => {
+            // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not found by its
+            // input.
+            if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
+                emit(None, PassageClass::ToolInput, input);
+            }
+        }
+        Fact::CallEnd(end) => {
+            if let Some(result) = end.result {
+                emit(None, PassageClass::ToolResult, result);
+            }
+        }
+        Fact::Spawn(Spawn { agent, prompt: Some(prompt), .. }) if is_only_line => {
+            emit(*agent, PassageClass::Prompt, *prompt);
+        }
+        Fact::AgentEnd(end) if is_only_line => {
+            for text in [end.report, end.error].into_iter().flatten() {
+                emit(end.agent, PassageClass::Message, text);
+            }
+        }
+        Fact::TurnEnd { text: Some(text), .. } if is_only_line => emit(None, PassageClass::Message, *text),
+        _ => {}
+    }
+}
+
+impl AgentLookup {
+    fn of<'a>(&'a self, observation: &Observation<'a>) -> &'a str {
+        if let Some(file) = &self.file {
+            return file;
+        }
+        match observation.claim {
+            Claim::Root(_) => "root",
+            Claim::Agent(agent, _) => agent,
+            Claim::SpawnedBy(call) => call,
+            Claim::Silent
+                if observation.session.is_some() && self.identified.as_deref() == observation.session =>
+            {
+                "root"
+            }
+            Claim::Silent | Claim::Chain { .. } => "",
+        }
+    }
+}

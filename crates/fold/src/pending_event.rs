@@ -1,0 +1,247 @@
+//! Pending events: feed events event from observations, before their actor is known.
+//!
+//! A pending event owns its data; [`crate::FeedBuilder`] adds actor, basis and run when it publishes the event. Starts and ends
+//! of agents and runs are derived from rows instead (`lifecycle`), so that each is published once however often sources repeat
+//! it.
+
+use serde_json::{Value, json};
+use subscope_decode::Dialect;
+use subscope_model::{
+    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, Raw,
+    SourceKind, StopStep,
+};
+
+/// An owned claim.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnedClaim {
+    Root(Basis),
+    Agent(String, Basis),
+    SpawnedBy(String),
+    Chain(String),
+    Silent,
+}
+
+impl OwnedClaim {
+    pub(crate) fn borrow(&self) -> Claim<'_> {
+        match self {
+            Self::Root(basis) => Claim::Root(*basis),
+            Self::Agent(id, basis) => Claim::Agent(id, *basis),
+            Self::SpawnedBy(call) => Claim::SpawnedBy(call),
+            Self::Chain(line) => Claim::Chain { line, parent: None },
+            Self::Silent => Claim::Silent,
+        }
+    }
+}
+
+/// A feed event without its actor.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingEvent {
+    pub(crate) kind: EventKind,
+    pub(crate) source_kind: SourceKind,
+    pub(crate) dialect: Dialect,
+    pub(crate) time: Option<Millis>,
+    pub(crate) offset: u64,
+    /// Identity of the event within its session: equal for repeats in other sources.
+    pub(crate) key: String,
+    pub(crate) claim: OwnedClaim,
+    /// The tool call whose owner is the actor.
+    pub(crate) call: Option<String>,
+    /// Text that is published once per agent and interval of activity, whichever source reports it.
+    pub(crate) dedup_text: Option<String>,
+    pub(crate) data: Value,
+}
+
+/// Converts an observation to a feed event; `None` if it only affects rows.
+pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) -> Option<PendingEvent> {
+    let mut event = PendingEvent {
+        kind: EventKind::Problem,
+        source_kind: observation.kind,
+        dialect,
+        time: observation.time,
+        offset: observation.place.offset,
+        key: String::new(),
+        claim: to_owned_claim(&observation.claim),
+        call: None,
+        dedup_text: None,
+        data: Value::Null,
+    };
+    let position = || format!("at/{}/{}", dialect.as_str(), observation.place.offset);
+    let line_key = |kind: &str, raw: Option<&str>| match observation.line_id {
+        Some(id) => format!("{kind}/{id}/{:x}", hash(raw.unwrap_or_default())),
+        None => format!("{kind}/{}/{:x}", position(), hash(raw.unwrap_or_default())),
+    };
+    match &observation.fact {
+        Fact::Prompt { prompt_id, text, what: PromptKind::Asked }
+            if matches!(observation.claim, Claim::Root(_)) =>
+        {
+            event.kind = EventKind::UserPrompt;
+            event.key =
+                prompt_id.map_or_else(|| line_key("prompt", Some(text.json)), |id| format!("prompt/{id}"));
+            event.data = json!({ "text": text.text(), "prompt_id": prompt_id });
+        }
+        Fact::Message { message_id, text } => {
+            event.kind = EventKind::AgentMessage;
+            event.key = line_key("line", Some(text.json));
+            let text = text.text().into_owned();
+            if text.trim().is_empty() {
+                return None;
+            }
+            event.data = json!({ "scope": Value::Null, "text": text, "message_id": message_id });
+            event.dedup_text = Some(text);
+        }
+        Fact::Thought { message_id, text } => {
+            event.kind = EventKind::Reasoning;
+            event.key = line_key("thought", text.map(|raw| raw.json));
+            let text = text.map(|raw| raw.text().into_owned()).filter(|text| !text.is_empty());
+            event.data = json!({ "text": text, "encrypted": text.is_none(), "message_id": message_id });
+        }
+        Fact::Response(response) if response.has_stop_reason && !response.synthetic => {
+            event.kind = EventKind::Usage;
+            event.key = format!("usage/{}", response.message_id);
+            event.data = json!({
+                "message_id": response.message_id,
+                "model": response.model,
+                "usage": response.usage?,
+                "cache_write_1h_tokens": response.cache_write_1h,
+            });
+        }
+        Fact::CallBegin(call) if !call.hindsight => fill_call_begin(&mut event, call, &position()),
+        Fact::CallEnd(call) if call.outcome != Outcome::Over => fill_call_end(&mut event, call, &position()),
+        Fact::Progress { agent, message, tool_calls, total_tokens } => {
+            event.kind = EventKind::SubagentProgress;
+            event.key = line_key("progress", None);
+            event.claim = OwnedClaim::Agent((*agent)?.to_owned(), Basis::Wire);
+            event.data = json!({
+                "agent_id": agent, "message": message, "tool_calls": tool_calls, "total_tokens": total_tokens,
+            });
+        }
+        Fact::Retry { agent, attempt, limit, delay_ms, error } if *attempt > 0 => {
+            event.kind = EventKind::Retry;
+            // Transcripts and streams give the main thread's retries different line ids, but the same random delay.
+            event.key = match (&observation.claim, delay_ms) {
+                (Claim::Root(_), Some(delay)) => format!("retry/root/{attempt}/{delay}"),
+                _ => line_key("retry", None),
+            };
+            if let Some(agent) = agent {
+                event.claim = OwnedClaim::Agent((*agent).to_owned(), Basis::Wire);
+            }
+            event.data = json!({ "attempt": attempt, "limit": limit, "delay_ms": delay_ms, "error": error });
+        }
+        Fact::Heartbeat => {
+            event.kind = EventKind::Heartbeat;
+            event.key = line_key("heartbeat", None);
+            event.data = json!({});
+        }
+        Fact::Permission { name, input, .. } => {
+            event.kind = EventKind::PermissionRequest;
+            event.key = position();
+            event.data = json!({ "tool_name": name, "input": input.map(parse_value) });
+        }
+        Fact::SessionStart { source } => {
+            event.kind = EventKind::SessionStart;
+            event.key = position();
+            event.data = json!({ "reason": source });
+        }
+        Fact::SessionEnd { reason } => {
+            event.kind = EventKind::SessionEnd;
+            event.key = position();
+            event.data = json!({ "reason": reason });
+        }
+        Fact::AgentEnd(end) if observation.kind == SourceKind::Hook => {
+            event.kind = EventKind::AgentMessage;
+            event.key = position();
+            let text = end.report?.text().into_owned();
+            event.claim = OwnedClaim::Agent(end.agent?.to_owned(), Basis::Wire);
+            event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
+            event.dedup_text = Some(text);
+        }
+        Fact::TurnEnd { text: Some(text), .. } if observation.kind == SourceKind::Hook => {
+            event.kind = EventKind::AgentMessage;
+            event.key = position();
+            let text = text.text().into_owned();
+            event.data = json!({ "scope": Value::Null, "text": text, "message_id": Value::Null });
+            event.dedup_text = Some(text);
+        }
+        Fact::Stop { step, call, .. } => {
+            event.kind = EventKind::Notification;
+            let Claim::Agent(agent, _) = observation.claim else { return None };
+            event.key = format!("stop/{}/{agent}/{}", step.as_str(), observation.time.unwrap_or(0));
+            let message = match step {
+                StopStep::Asked => "asked to stop",
+                StopStep::Given => "told to stop",
+            };
+            event.data = json!({ "agent_id": agent, "message": message, "tool_use_id": call });
+        }
+        Fact::Note { kind, data } => {
+            event.kind = *kind;
+            event.key = line_key("note", None);
+            event.data = parse_value(*data);
+        }
+        Fact::Session { .. }
+        | Fact::Activity
+        | Fact::Prompt { .. }
+        | Fact::Response(_)
+        | Fact::CallBegin(_)
+        | Fact::CallEnd(_)
+        | Fact::Spawn(_)
+        | Fact::AgentEnd(_)
+        | Fact::TurnEnd { .. }
+        | Fact::Retry { .. }
+        | Fact::Checksum(_)
+        | Fact::AwaitsPrompt
+        | Fact::WireHasIdentity => return None,
+    }
+    Some(event)
+}
+
+fn fill_call_begin(event: &mut PendingEvent, call: &CallBegin<'_>, position: &str) {
+    event.kind = EventKind::ToolPre;
+    event.key = call.id.map_or_else(|| format!("{position}/pre"), |id| format!("tool/{id}/pre"));
+    event.call = call.id.map(str::to_owned);
+    event.data = json!({
+        "tool_use_id": call.id, "tool_name": call.name, "input": call.input.map(parse_value), "detail": call.detail,
+        "writes": call.writes,
+    });
+    if let Some(timeout) = call.timeout_s {
+        event.data["timeout_seconds"] = Value::from(timeout);
+    }
+}
+
+fn fill_call_end(event: &mut PendingEvent, call: &CallEnd<'_>, position: &str) {
+    let (kind, word, field) = match call.outcome {
+        Outcome::Ok | Outcome::Over => (EventKind::ToolPost, "end", "result"),
+        Outcome::Error | Outcome::Interrupted => (EventKind::ToolFailure, "end", "error"),
+        Outcome::Denied => (EventKind::PermissionDenied, "denied", "error"),
+    };
+    event.kind = kind;
+    event.key = call.id.map_or_else(|| format!("{position}/{word}"), |id| format!("tool/{id}/{word}"));
+    event.call = call.id.map(str::to_owned);
+    event.data = json!({
+        "tool_use_id": call.id, "tool_name": call.name, field: call.result.map(parse_value), "duration_ms": call.duration_ms,
+    });
+    if call.outcome == Outcome::Interrupted {
+        event.data["interrupted"] = Value::Bool(true);
+    }
+}
+
+fn to_owned_claim(claim: &Claim<'_>) -> OwnedClaim {
+    match claim {
+        Claim::Root(basis) => OwnedClaim::Root(*basis),
+        Claim::Agent(id, basis) => OwnedClaim::Agent((*id).to_owned(), *basis),
+        Claim::SpawnedBy(call) => OwnedClaim::SpawnedBy((*call).to_owned()),
+        Claim::Chain { line, .. } => OwnedClaim::Chain((*line).to_owned()),
+        Claim::Silent => OwnedClaim::Silent,
+    }
+}
+
+/// Parses a raw value; a JSON string of its text if it is invalid.
+fn parse_value(raw: Raw<'_>) -> Value {
+    serde_json::from_str(raw.json).unwrap_or_else(|_| Value::from(raw.json))
+}
+
+/// Returns the FNV-1a hash, which is the same in every process.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

@@ -1,0 +1,141 @@
+//! Intervals in which agents were active, and the time that they cover.
+
+use subscope_model::{Millis, Outcome};
+
+use crate::{
+    duplicates::Duplicates,
+    facts::Facts,
+    identities::{AgentIndex, Identities},
+    owners::Ownership,
+    status::{Derivation, call_end},
+};
+
+/// Returns an agent's intervals of activity in order. Each resume with a known time opens a new one.
+pub(crate) fn intervals(derivation: &Derivation<'_>, number: AgentIndex, calls: &[u32]) -> Vec<[Millis; 2]> {
+    let Some(identity) = derivation.identities.all.get(number) else { return Vec::new() };
+    let Some((from, to)) = derivation.span(identity).get() else { return Vec::new() };
+    let origin = derivation.spawn_call(identity).and_then(|call| call.id.clone());
+    let mut boundaries: Vec<Millis> = derivation
+        .facts_of(identity)
+        .flat_map(|agent| agent.triggers.iter())
+        .filter(|trigger| Some(&trigger.call) != origin.as_ref())
+        .filter_map(|trigger| {
+            // The resuming call begins before the agent's first new line; its result may come after that line.
+            let call = derivation
+                .facts
+                .call_by_id
+                .get(&trigger.call)
+                .and_then(|call| derivation.facts.calls.get(*call as usize));
+            call.and_then(|call| call.begin).and_then(|begin| begin.time()).or(trigger.time)
+        })
+        .filter(|time| from < *time && *time <= to)
+        .collect();
+    if boundaries.is_empty() {
+        return vec![[from, to]];
+    }
+    boundaries.sort_unstable();
+    boundaries.dedup();
+    let activity_times = activity_times(derivation.facts, derivation, identity, calls, number);
+    let mut intervals = Vec::new();
+    let mut start = Millis::MIN;
+    for end in boundaries.into_iter().chain([Millis::MAX]) {
+        let inside = activity_times.iter().copied().filter(|time| start <= *time && *time < end);
+        if let Some((first, last)) = inside.fold(None, |span, time| widen(span, (time, time))) {
+            intervals.push([first, last]);
+        }
+        start = end;
+    }
+    intervals
+}
+
+/// Returns the times of all known activity of an agent.
+fn activity_times(
+    facts: &Facts,
+    derivation: &Derivation<'_>,
+    identity: &crate::identities::AgentIdentity,
+    calls: &[u32],
+    number: AgentIndex,
+) -> Vec<Millis> {
+    let mut activity_times: Vec<Millis> =
+        derivation.facts_of(identity).flat_map(|agent| agent.prompt_times.iter().copied()).collect();
+    if let Some((from, to)) = derivation.span(identity).get() {
+        activity_times.extend([from, to]);
+    }
+    for call in calls {
+        let Some(call_facts) = facts.calls.get(*call as usize) else { continue };
+        activity_times.extend(call_facts.begin.and_then(|begin| begin.time()));
+        activity_times.extend(
+            call_end(derivation, *call, call_facts)
+                .filter(|(outcome, _)| *outcome != Outcome::Over)
+                .and_then(|(_, time)| time),
+        );
+    }
+    for (response, owner) in facts.responses.iter().zip(&derivation.owners.responses) {
+        if *owner == Some(number)
+            && let Some((from, to)) = response.times
+        {
+            activity_times.extend([from, to]);
+        }
+    }
+    activity_times
+}
+
+fn widen(span: Option<(Millis, Millis)>, other: (Millis, Millis)) -> Option<(Millis, Millis)> {
+    Some(span.map_or(other, |(from, to)| (from.min(other.0), to.max(other.1))))
+}
+
+/// Returns the time that intervals cover, overlaps counted once; `None` without intervals. Sorts them.
+pub(crate) fn covered_ms(intervals: &mut [[Millis; 2]]) -> Option<i64> {
+    intervals.sort_unstable();
+    let mut covered = 0;
+    let mut open: Option<[Millis; 2]> = None;
+    for interval in intervals.iter() {
+        match &mut open {
+            Some(last) if interval[0] <= last[1] => last[1] = last[1].max(interval[1]),
+            _ => {
+                covered += open.map_or(0, |last| last[1] - last[0]);
+                open = Some(*interval);
+            }
+        }
+    }
+    open.map(|last| covered + last[1] - last[0])
+}
+
+/// Returns the calls of each agent, ordered by begin; duplicates and uncounted calls are left out.
+pub(crate) fn calls_by_agent(
+    facts: &Facts,
+    identities: &Identities,
+    owners: &Ownership,
+    duplicates: &Duplicates<'_>,
+) -> Vec<Vec<u32>> {
+    let mut lists: Vec<Vec<u32>> = vec![Vec::new(); identities.all.len()];
+    for (number, call) in facts.calls.iter().enumerate() {
+        if call.name.is_none() || !facts.is_counted(call) || duplicates.has_call(number as u32) {
+            continue;
+        }
+        let owner = owners.calls.get(number).copied().flatten();
+        if let Some(list) = owner.and_then(|(owner, _)| lists.get_mut(owner)) {
+            list.push(number as u32);
+        }
+    }
+    for list in &mut lists {
+        list.sort_by(|one, other| {
+            let key =
+                |number: &u32| facts.calls.get(*number as usize).map(|call| (call.order(), call.id.clone()));
+            key(one).cmp(&key(other))
+        });
+    }
+    lists
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_intervals_are_covered_once() {
+        assert_eq!(covered_ms(&mut []), None);
+        assert_eq!(covered_ms(&mut [[5, 10], [0, 6], [20, 21]]), Some(11));
+        assert_eq!(covered_ms(&mut [[0, 10], [2, 3]]), Some(10));
+    }
+}
