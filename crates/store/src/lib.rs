@@ -169,16 +169,6 @@ pub trait Ledger: Send {
     /// Returns how many bytes of what was received of a session are kept, as they are kept.
     fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError>;
 
-    /// Returns a body of several sessions that an older version kept undivided, with its place; `None` where none is left.
-    fn undivided(&self) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
-        Ok(None)
-    }
-
-    /// Replaces such a body by its parts; where there are none it stays as it is, and is not returned again.
-    fn divide(&mut self, _place: i64, _parts: &[Part]) -> Result<(), LedgerError> {
-        Ok(())
-    }
-
     /// Whether all that was ever received can be had again.
     fn keeps_received(&self) -> bool {
         true

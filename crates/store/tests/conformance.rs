@@ -445,74 +445,24 @@ fn what_is_forgotten_is_nowhere_but_known() {
     assert!(store.forgotten().unwrap().is_empty(), "what goes on is there again");
 }
 
-/// A store as version 1 left it: one session of files, one of hooks that is at work, four events.
-fn first_version() -> tempfile::TempDir {
+#[test]
+fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let packed: &[u8] = include_bytes!("v1.db.zst");
-    fs::write(folder.path().join("store.db"), zstd::decode_all(packed).unwrap()).unwrap();
-    folder
-}
-
-#[test]
-fn a_store_of_the_first_version_goes_on() {
-    let folder = first_version();
-    let open = |access| Sqlite::open(folder.path(), access, "1", 1);
-    assert!(
-        matches!(open(Access::Read), Err(OpenError::Older(_))),
-        "who only reads cannot bring it up to date"
-    );
-    let mut store = open(Access::Write).unwrap();
-    let rows = store.list(&all()).unwrap();
-    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(ids, ["hooked-session", "1946889a-1623-4d02-bff0-4c8bb1f8b51e"]);
-    assert_eq!(rows[1].tool_calls, store.tree(&rows[1].id).unwrap().unwrap().summary.tool_calls);
-    assert!(rows[1].tool_calls > 0);
-    let received = store.received_of(&rows[0].id).unwrap();
-    assert_eq!(
-        received.iter().map(|one| one.body.iter().filter(|byte| **byte == b'\n').count()).sum::<usize>(),
-        2
-    );
-    assert!(
-        String::from_utf8_lossy(&received[1].body).contains("toolu_h2"),
-        "what nobody else has is all there"
-    );
-    assert!(received.iter().all(|one| store.has_received(&one.source, &one.key).unwrap()));
-    let events = store.events_after(0, None, 100).unwrap().unwrap();
-    assert_eq!(events.len(), 4);
-    assert_eq!(store.sources().unwrap().len(), 1);
-    assert_eq!(store.due(0).unwrap().len(), 2, "rows that say nothing of copies are made anew");
-    let rev = store.reserve_revs(1).unwrap();
-    assert!(rev > events[3].seq, "revs begin where no rev was before");
-    let more = store.commit(&Commit { events: vec![event("z")], ..Commit::default() }).unwrap();
-    assert_eq!(more[0].seq, events[3].seq + 1);
-    drop(store);
-    assert_eq!(open(Access::Read).unwrap().list(&all()).unwrap().len(), 2);
-    assert!(open(Access::Write).unwrap().reserve_revs(1).unwrap() > rev);
-}
-
-#[test]
-fn a_migration_that_was_cut_off_begins_again_and_a_newer_store_is_left_alone() {
-    let folder = first_version();
     let path = folder.path().join("store.db");
-    let before = {
+    for version in [2, 1_000, -1] {
+        drop(Sqlite::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
-        // In the way of the step, so that it fails at its end.
-        db.execute_batch("CREATE TABLE kin(x)").unwrap();
-        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).unwrap()
-    };
-    assert!(matches!(Sqlite::open(folder.path(), Access::Write, "1", 1), Err(OpenError::Database { .. })));
-    let db = rusqlite::Connection::open(&path).unwrap();
-    let count = |db: &rusqlite::Connection| {
-        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).unwrap()
-    };
-    assert_eq!(count(&db), before, "a step is done whole or not at all");
-    db.execute_batch("DROP TABLE kin").unwrap();
-    drop(db);
-    assert_eq!(Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap().list(&all()).unwrap().len(), 2);
-    let db = rusqlite::Connection::open(&path).unwrap();
-    db.pragma_update(None, "user_version", 1_000).unwrap();
-    drop(db);
-    assert!(matches!(Sqlite::open(folder.path(), Access::Write, "1", 1), Err(OpenError::Newer(_))));
+        db.pragma_update(None, "user_version", version).unwrap();
+        drop(db);
+        for access in [Access::Read, Access::Write] {
+            let Err(error) = Sqlite::open(folder.path(), access, "1", 1) else { panic!("opened") };
+            assert!(matches!(&error, OpenError::OtherVersion { found, .. } if *found == version), "{error}");
+            assert!(error.to_string().contains(&format!("schema version {version}")), "{error}");
+        }
+        let db = rusqlite::Connection::open(&path).unwrap();
+        let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, version);
+    }
 }
 
 #[test]

@@ -7,10 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use subscope_fold::{Limits, Now};
 use subscope_model::{SessionId, Text};
-use subscope_store::{Ledger, LedgerError, ListQuery};
+use subscope_store::ListQuery;
 
-use super::{EventLoop, derive::describe};
-use crate::{ingest_batches::divided, partitions::InputChunk};
+use super::EventLoop;
 
 /// How many sessions at work are taken up again, and of how many bytes of what was handed over of them, as they are kept. The
 /// newest are; the others when something comes of them.
@@ -44,10 +43,6 @@ impl Recall {
 impl EventLoop {
     /// Looks what is to be taken up. Where that is little it is taken up at once.
     pub(super) fn begin_recall(&mut self) {
-        if let Err(error) = divide_old(&mut *self.keeper) {
-            let problem = subscope_model::Problem { at: "store".to_owned(), what: describe(&error) };
-            self.publish_problem(problem);
-        }
         self.recall.unsettled =
             self.keeper.sessions_with_unprocessed_input().unwrap_or_default().into_iter().collect();
         self.recall.is_under_way = true;
@@ -133,14 +128,4 @@ impl EventLoop {
         });
         found
     }
-}
-
-/// Divides the bodies of several sessions that an older version kept whole.
-pub(crate) fn divide_old(ledger: &mut (impl Ledger + ?Sized)) -> Result<(), LedgerError> {
-    while let Some((place, received)) = ledger.undivided()? {
-        let parts = InputChunk::of(&received).next().map(|whole| divided(whole.dialect, None, whole.body));
-        let parts = if received.session.is_some() { None } else { parts };
-        ledger.divide(place, &parts.unwrap_or_default())?;
-    }
-    Ok(())
 }

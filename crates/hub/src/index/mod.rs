@@ -21,7 +21,7 @@ use self::{
     duplicates::Comparison,
     plan::{Plan, Work},
 };
-use crate::{clock, command::IngestError, event_loop::divide_old, handle::HubHandle};
+use crate::{clock, command::IngestError, handle::HubHandle};
 
 /// How many rows (agents and calls) are one commit at most, of several sessions, where nobody else writes: enough that
 /// commits cost little, few enough that the first are seen at once.
@@ -117,7 +117,6 @@ pub fn index(
     told: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    divide_old(store)?;
     let mut run = Run::new(store, texts.as_deref(), options, told)?;
     // A pass replaces each row once at most.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };

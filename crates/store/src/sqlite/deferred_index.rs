@@ -137,11 +137,11 @@ fn file_all_received(db: &Transaction<'_>) -> rusqlite::Result<()> {
     db.execute_batch(
         "INSERT OR IGNORE INTO inbox_keys
              SELECT source, key FROM inbox
-             WHERE no > (SELECT value FROM meta WHERE key = 'indexed_up_to') ORDER BY source, key;
+             WHERE no > (SELECT value FROM meta WHERE key = 'indexed_inbox_no') ORDER BY source, key;
          INSERT OR IGNORE INTO inbox_of
              SELECT told.value, no FROM inbox, json_each(coalesce(sessions, json_array(session))) told
-             WHERE no > (SELECT value FROM meta WHERE key = 'indexed_up_to') ORDER BY told.value, no;
-         UPDATE meta SET value = (SELECT ifnull(max(no), 0) FROM inbox) WHERE key = 'indexed_up_to';",
+             WHERE no > (SELECT value FROM meta WHERE key = 'indexed_inbox_no') ORDER BY told.value, no;
+         UPDATE meta SET value = (SELECT ifnull(max(no), 0) FROM inbox) WHERE key = 'indexed_inbox_no';",
     )
 }
 
@@ -149,8 +149,8 @@ fn file_all_told(db: &Transaction<'_>) -> rusqlite::Result<()> {
     db.execute_batch(
         "INSERT OR IGNORE INTO changes_of
              SELECT session, seq FROM changes
-             WHERE seq > (SELECT value FROM meta WHERE key = 'filed_seq') ORDER BY session, seq;
-         UPDATE meta SET value = (SELECT ifnull(max(seq), 0) FROM changes) WHERE key = 'filed_seq';",
+             WHERE seq > (SELECT value FROM meta WHERE key = 'indexed_seq') ORDER BY session, seq;
+         UPDATE meta SET value = (SELECT ifnull(max(seq), 0) FROM changes) WHERE key = 'indexed_seq';",
     )
 }
 
@@ -159,7 +159,7 @@ pub(super) const RECEIVED_OF: &str = "
     SELECT no FROM inbox_of WHERE session = ?1
     UNION
     SELECT no FROM inbox, json_each(coalesce(sessions, json_array(inbox.session))) told
-        WHERE no > (SELECT value FROM meta WHERE key = 'indexed_up_to') AND told.value = ?1";
+        WHERE no > (SELECT value FROM meta WHERE key = 'indexed_inbox_no') AND told.value = ?1";
 
 /// Events of a session, `?1`, behind a place, `?2`, at most `?3`, filed or not. Both halves come sorted and are merged: no
 /// more of them is read than is asked for.
@@ -168,7 +168,7 @@ pub(super) const TOLD_OF: &str = "
         WHERE filed.session = ?1 AND filed.seq > ?2
     UNION ALL
     SELECT seq, body FROM changes
-        WHERE seq > max(?2, (SELECT value FROM meta WHERE key = 'filed_seq')) AND session = ?1
+        WHERE seq > max(?2, (SELECT value FROM meta WHERE key = 'indexed_seq')) AND session = ?1
     ORDER BY 1 LIMIT ?3";
 
 /// The last events of a session, `?1`, the newest first, at most `?2`.
@@ -177,7 +177,7 @@ pub(super) const TOLD_LAST_OF: &str = "
         WHERE filed.session = ?1
     UNION ALL
     SELECT seq, body FROM changes
-        WHERE seq > (SELECT value FROM meta WHERE key = 'filed_seq') AND session = ?1
+        WHERE seq > (SELECT value FROM meta WHERE key = 'indexed_seq') AND session = ?1
     ORDER BY 1 DESC LIMIT ?2";
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn questions_for_a_session_sort_nothing() {
         let mut db = Connection::open_in_memory().unwrap();
-        super::super::schema::migrate(&mut db, 1).unwrap();
+        super::super::schema::create(&mut db, 1).unwrap();
         for query in [TOLD_OF, TOLD_LAST_OF] {
             let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
             let parameters = vec![1; statement.parameter_count()];

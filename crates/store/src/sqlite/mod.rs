@@ -23,7 +23,7 @@ pub use location::Location;
 pub use session_keys::SharedHistory;
 
 use self::{checkpoints::Checkpoints, deferred_index::Filing, pack::Packer};
-use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Part, ReceivedInput, Source};
+use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, ReceivedInput, Source};
 
 /// The file of rows in a data folder.
 const FILE: &str = "store.db";
@@ -55,12 +55,19 @@ pub enum OpenError {
     /// Another process writes.
     #[error("another process writes the store in {}", .0.display())]
     Locked(PathBuf),
-    /// An older version of this program made it, and nobody has brought it up to date.
-    #[error("the store in {} is of an older version: `subscope index` brings it up to date", .0.display())]
-    Older(PathBuf),
-    /// A newer version of this program made it.
-    #[error("the store in {} was made by a newer version", .0.display())]
-    Newer(PathBuf),
+    /// Another version of this program created it.
+    #[error(
+        "the store in {} has schema version {found}, this program reads only {}: delete store.db and search.db there, after \
+         exporting what you need with the version of subscope that wrote it",
+        folder.display(),
+        schema::VERSION
+    )]
+    OtherVersion {
+        /// The data folder.
+        folder: PathBuf,
+        /// The store's schema version.
+        found: i64,
+    },
     /// The folder cannot be made or its lock not taken.
     #[error("cannot open the store in {}", path.display())]
     Folder {
@@ -120,18 +127,14 @@ impl Sqlite {
         }
         let wrong = |source| OpenError::Database { path: folder.to_owned(), source };
         let mut db = connect(&path, access).map_err(wrong)?;
-        if access == Access::Write {
-            let first = i64::try_from(now_us).unwrap_or(i64::MAX);
-            let known = schema::migrate(&mut db, first).map_err(wrong)?;
-            known.ok_or_else(|| OpenError::Newer(folder.to_owned()))?;
-        }
-        let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(wrong)?;
-        match version.cmp(&schema::VERSION) {
-            std::cmp::Ordering::Greater => return Err(OpenError::Newer(folder.to_owned())),
-            // Between a file's making and its tables' there is nothing in it.
-            std::cmp::Ordering::Less if version == 0 => return Err(OpenError::Missing(folder.to_owned())),
-            std::cmp::Ordering::Less => return Err(OpenError::Older(folder.to_owned())),
-            std::cmp::Ordering::Equal => {}
+        match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(wrong)? {
+            schema::VERSION => {}
+            0 if access == Access::Write => {
+                schema::create(&mut db, i64::try_from(now_us).unwrap_or(i64::MAX)).map_err(wrong)?;
+            }
+            // A writer is just creating it.
+            0 => return Err(OpenError::Missing(folder.to_owned())),
+            found => return Err(OpenError::OtherVersion { folder: folder.to_owned(), found }),
         }
         let place = |key: &str| {
             let value = db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
@@ -330,15 +333,6 @@ impl Ledger for Sqlite {
 
     fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
         query::received_bytes(&self.db, session).map_err(wrong)
-    }
-
-    fn undivided(&self) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
-        query::undivided(&self.db)
-    }
-
-    fn divide(&mut self, place: i64, parts: &[Part]) -> Result<(), LedgerError> {
-        let Self { db, packer, .. } = self;
-        write::divide(db, packer, place, parts).map_err(wrong)
     }
 
     fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {

@@ -311,15 +311,6 @@ pub(super) fn received_of(
     Ok(())
 }
 
-/// Returns the first body of several sessions that is not divided, with its place.
-pub(super) fn undivided(db: &Connection) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
-    let query = format!("SELECT {RECEIVED}, inbox.no FROM inbox WHERE no = (SELECT min(no) FROM undivided)");
-    let mut statement = db.prepare_cached(&query).map_err(wrong)?;
-    let mut rows = statement.query([]).map_err(wrong)?;
-    let Some(row) = rows.next().map_err(wrong)? else { return Ok(None) };
-    Ok(Some((row.get("no").map_err(wrong)?, received(row)?)))
-}
-
 fn received(row: &rusqlite::Row<'_>) -> Result<ReceivedInput, LedgerError> {
     let read = || -> rusqlite::Result<(ReceivedInput, Vec<u8>)> {
         let received = ReceivedInput {

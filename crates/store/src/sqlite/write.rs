@@ -162,39 +162,18 @@ fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
 
 fn received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> rusqlite::Result<()> {
     let no = deferred_index::append(db, row, &packer.pack(&row.body)?)?;
-    parts(db, packer, no, &row.parts)?;
-    let mut behind = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session, since) VALUES(?1, ?2)")?;
-    for session in &row.sessions {
-        behind.execute(params![session.as_str(), no])?;
-    }
-    Ok(())
-}
-
-fn parts(db: &Transaction<'_>, packer: &mut Packer, no: i64, parts: &[Part]) -> rusqlite::Result<()> {
     let mut add = db.prepare_cached(
         "INSERT INTO inbox_parts(no, session, line, offset, body) VALUES(?1, ?2, ?3, ?4, ?5)",
     )?;
-    for Part { session, line, offset, body } in parts {
+    for Part { session, line, offset, body } in &row.parts {
         let body = packer.pack(body)?;
         add.execute(params![no, session.as_str(), line.cast_signed(), offset.cast_signed(), body])?;
     }
-    Ok(())
-}
-
-/// Replaces a body of several sessions by its parts.
-pub(super) fn divide(
-    db: &mut Connection,
-    packer: &mut Packer,
-    no: i64,
-    divided: &[Part],
-) -> rusqlite::Result<()> {
-    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    if !divided.is_empty() {
-        parts(&transaction, packer, no, divided)?;
-        transaction.execute("UPDATE inbox SET body = x'' WHERE no = ?1", [no])?;
+    let mut behind = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session) VALUES(?1)")?;
+    for session in &row.sessions {
+        behind.execute([session.as_str()])?;
     }
-    transaction.execute("DELETE FROM undivided WHERE no = ?1", [no])?;
-    transaction.commit()
+    Ok(())
 }
 
 fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Result<()> {
