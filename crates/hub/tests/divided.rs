@@ -8,7 +8,7 @@ use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 use subscope_fold::Dialect;
 use subscope_hub::{AskError, Hub, HubHandle, HubOptions, LinesOf, Nothing, Taken, line_ingests};
 use subscope_model::{Event, SessionId, Tree};
-use subscope_store::{Access, ReceivedInput, Sqlite};
+use subscope_store::{Access, ReceivedInput, SqliteStore};
 
 /// Far more than any wait of these tests takes.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -16,8 +16,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Makes a line of a session with a call of an id.
 type Line<'l> = &'l dyn Fn(&str, &str) -> String;
 
-fn open(folder: &Path) -> Sqlite {
-    Sqlite::open(folder, Access::Write, "1", 1_000_000).unwrap()
+fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, Access::Write, "1", 1_000_000).unwrap()
 }
 
 fn hub(folder: &Path) -> Hub {
@@ -63,7 +63,7 @@ fn call(session: &str, id: &str) -> String {
 }
 
 fn received(folder: &Path, session: &str) -> Vec<ReceivedInput> {
-    Sqlite::open(folder, Access::Read, "1", 0).unwrap().received_of(&SessionId::from(session)).unwrap()
+    SqliteStore::open(folder, Access::Read, "1", 0).unwrap().received_of(&SessionId::from(session)).unwrap()
 }
 
 /// The bytes of a session, as they are read for it.

@@ -16,14 +16,14 @@ use std::{
 
 use subscope_fold::{Dialect, Fold};
 use subscope_hub::{
-    AskError, Asks, Commit, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
-    IngestError, Joined, Ledger, LedgerError, ListQuery, Memory, Named, Nothing, PollResult, ReceivedInput,
-    Store, Taken,
+    AgentLabel, AskError, Asks, Commit, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions,
+    Ingest, IngestError, Joined, Ledger, ListQuery, MemoryStore, Nothing, PollResult, ReceivedInput, Store,
+    StoreError, Taken,
 };
 use subscope_model::{
     AgentId, Event, EventKind, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree, Update,
 };
-use subscope_store::{Access, Keys, Sqlite};
+use subscope_store::{Access, KeySet, SqliteStore};
 use subscope_testkit::fixtures::recording;
 
 /// Far more than any wait of these tests takes.
@@ -70,7 +70,7 @@ fn figures(handle: &HubHandle) -> Figures {
 
 #[test]
 fn ingest_is_kept_before_it_is_answered_and_taken_once() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let taken = ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
     assert_eq!((taken.lines, taken.sessions), (1, vec![SessionId::from("s")]));
@@ -87,7 +87,7 @@ fn ingest_is_kept_before_it_is_answered_and_taken_once() {
 
 #[test]
 fn problems_are_told_to_whoever_hands_them_over() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let mut told = hook("s", "t1", "PreToolUse");
     told.body.extend_from_slice(b"\nnot json\n\n{}\n");
@@ -100,7 +100,7 @@ fn problems_are_told_to_whoever_hands_them_over() {
 
 #[test]
 fn many_at_once_share_commits_and_lose_nothing() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (sender, answers) = sync_channel(4096);
     let mut busy = 0;
@@ -128,85 +128,89 @@ fn many_at_once_share_commits_and_lose_nothing() {
 
 /// A ledger whose commits fail while it is told so.
 struct Failing {
-    memory: Memory,
+    memory: MemoryStore,
     fails: Arc<AtomicBool>,
     tries: Arc<AtomicUsize>,
 }
 
 impl Ledger for Failing {
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError> {
         self.tries.fetch_add(1, Ordering::SeqCst);
-        if self.fails.load(Ordering::SeqCst) { Err(LedgerError::Full) } else { self.memory.commit(commit) }
+        if self.fails.load(Ordering::SeqCst) { Err(StoreError::Full) } else { self.memory.commit(commit) }
     }
 
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError> {
         self.memory.reserve_revs(count)
     }
 
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
+    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError> {
         self.memory.has_received(source, key)
     }
 
-    fn received_within(
+    fn read_received(
         &self,
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, LedgerError> {
-        self.memory.received_within(session, bytes, each)
+    ) -> Result<bool, StoreError> {
+        self.memory.read_received(session, bytes, each)
     }
 
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
         self.memory.received_bytes(session)
     }
 
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError> {
         self.memory.sessions_with_unprocessed_input()
     }
 }
 
 impl History for Failing {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
         self.memory.list(query)
     }
 
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
         self.memory.tree(session)
     }
 
-    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
-        self.memory.named(prefix, limit)
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.memory.sessions_with_prefix(prefix, limit)
     }
 
-    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
-        self.memory.agents(prefix, limit)
+    fn agents_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
+        self.memory.agents_with_prefix(prefix, limit)
     }
 
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
         self.memory.first_keys()
     }
 
-    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
-        self.memory.holders(keys)
+    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        self.memory.sessions_with_keys(keys)
     }
 
-    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
-        self.memory.holdings(session)
+    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
+        self.memory.session_keys(session)
     }
 
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
         self.memory.files_of(session)
     }
 
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
         self.memory.received_body(row)
     }
 
-    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
-        self.memory.who(session, agent)
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+        self.memory.agent_label(session, agent)
     }
 
-    fn stats(&self) -> Result<Stats, LedgerError> {
+    fn stats(&self) -> Result<Stats, StoreError> {
         self.memory.stats()
     }
 
@@ -219,23 +223,24 @@ impl History for Failing {
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, LedgerError> {
+    ) -> Result<Option<Vec<Event>>, StoreError> {
         self.memory.events_after(seq, session, limit)
     }
 
-    fn told_last(
+    fn latest_events(
         &self,
         session: &SessionId,
         limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
-        self.memory.told_last(session, limit)
+    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
+        self.memory.latest_events(session, limit)
     }
 }
 
 #[test]
 fn failed_commit_is_answered_with_its_error_and_kept_once_it_can_be() {
     let (fails, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
-    let hub = hub(Failing { memory: Memory::new(), fails: Arc::clone(&fails), tries: Arc::clone(&tries) });
+    let hub =
+        hub(Failing { memory: MemoryStore::new(), fails: Arc::clone(&fails), tries: Arc::clone(&tries) });
     let handle = hub.handle();
     let full = IngestError::Store("the disk is full".to_owned());
     assert_eq!(ingest(&handle, hook("s", "t1", "PreToolUse")), Err(full.clone()));
@@ -274,7 +279,7 @@ fn seqs(handle: &HubHandle, updates: &Receiver<Update>) -> Vec<u64> {
 
 #[test]
 fn reader_that_returns_begins_where_it_left() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (queue, first) = sync_channel(100);
     assert_eq!(join(&handle, queue, None), Joined::default());
@@ -301,7 +306,7 @@ fn reader_that_returns_begins_where_it_left() {
 
 #[test]
 fn stuck_reader_slows_nobody_and_is_told_what_it_missed() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (stuck, updates) = sync_channel(3);
     join(&handle, stuck, None);
@@ -340,7 +345,7 @@ fn replaced_file_keeps_what_was_handed_over() {
     std::fs::write(&file, &bytes).unwrap();
     let driver = FileTailDriver::targets(vec![file.clone()], None).unwrap();
     let options = HubOptions::default();
-    let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
+    let hub = Hub::start(Box::new(driver), Box::new(MemoryStore::new()), options).unwrap();
     let handle = hub.handle();
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
     let calls = |session: &SessionId| tree(&handle, session).map_or(0, |tree| tree.summary.tool_calls);
@@ -404,7 +409,7 @@ fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
 }
 
 /// Opens the store that a process left behind which was killed now, while the first goes on with its own.
-fn killed(folder: &Path) -> (tempfile::TempDir, Sqlite) {
+fn killed(folder: &Path) -> (tempfile::TempDir, SqliteStore) {
     let copy = tempfile::tempdir().unwrap();
     for file in ["store.db", "store.db-wal"] {
         std::fs::copy(folder.join(file), copy.path().join(file)).unwrap();
@@ -413,8 +418,8 @@ fn killed(folder: &Path) -> (tempfile::TempDir, Sqlite) {
     (copy, store)
 }
 
-fn sqlite(folder: &Path) -> Sqlite {
-    Sqlite::open(folder, Access::Write, "1", 1_000_000).unwrap()
+fn sqlite(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, Access::Write, "1", 1_000_000).unwrap()
 }
 
 #[test]

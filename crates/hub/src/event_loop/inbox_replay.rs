@@ -137,7 +137,7 @@ impl EventLoop {
                 dialects.insert(Text::from(one.dialect.as_str()));
                 is_any = true;
             };
-            match keeper.received_within(&session, AGAIN_BYTES, &mut take) {
+            match keeper.read_received(&session, AGAIN_BYTES, &mut take) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.inbox_replay.sessions.entry(session.clone()).or_default().is_shared = true;

@@ -106,7 +106,7 @@ impl PublishedFilter {
 
 impl OfSession {
     fn look(session: &SessionId, stopped_ms: Option<Millis>, startup_done: bool, keeper: &dyn Store) -> Self {
-        let logged = keeper.told_last(session, TOLD_EVENTS).unwrap_or_default();
+        let logged = keeper.latest_events(session, TOLD_EVENTS).unwrap_or_default();
         let rows = keeper.tree(session).ok().flatten();
         let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
