@@ -61,7 +61,7 @@ impl EventListener {
         format!("http://{}", self.address)
     }
 
-    /// Serves until `end` completes; then open requests may finish within [`DRAIN_TIMEOUT`].
+    /// Serves until `end` completes; then open requests may finish within five seconds.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let url = self.url();
         let Self { tcp, address, timeouts, hub, event_sink } = self;

@@ -223,7 +223,7 @@ impl Server {
     }
 
     /// Serves until `end` completes or a client requests a drain; then stops accepting, removes the socket, and lets open requests
-    /// finish within [`DRAIN_TIMEOUT`].
+    /// finish within five seconds.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let url = self.url();
         let Self {
