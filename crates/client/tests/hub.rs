@@ -17,7 +17,7 @@ use common::{LIMIT, Running, VERSION, folder};
 use subscope_client::{Address, Client, ClientError, Fit, LiveFeed, Own, SessionQuery};
 use subscope_hub::clock;
 use subscope_model::{Agent, AgentId, EventKind, Feed, FeedItem, HubMode, SessionId, Text, Update};
-use subscope_server::Patience;
+use subscope_server::Timeouts;
 
 /// Ingests a tool call of the root agent.
 fn call(client: &mut Client, session: &str, id: &str) {
@@ -38,7 +38,7 @@ fn begin_agent(client: &mut Client, run: &str) {
 #[test]
 fn questions_are_answered_over_both_doors() {
     let folder = folder();
-    let running = Running::start(folder.path(), Patience::default());
+    let running = Running::start(folder.path(), Timeouts::default());
     for address in [Address::Socket(running.socket.clone()), Address::Tcp(running.tcp)] {
         let mut client = Client::connect(address).unwrap();
         let health = client.health().unwrap();
@@ -82,7 +82,7 @@ fn questions_are_answered_over_both_doors() {
 fn connection_that_the_hub_closed_is_opened_again() {
     let folder = folder();
     let head = Duration::from_millis(100);
-    let running = Running::start(folder.path(), Patience { head, ..Patience::default() });
+    let running = Running::start(folder.path(), Timeouts { head, ..Timeouts::default() });
     let mut client = running.client();
     for _ in 0..3 {
         assert_eq!(&*client.health().unwrap().status, "ok");
@@ -141,7 +141,7 @@ impl Reader {
 #[test]
 fn feed_has_snapshots_then_changes_and_is_the_tree() {
     let folder = folder();
-    let running = Running::start(folder.path(), Patience::default());
+    let running = Running::start(folder.path(), Timeouts::default());
     let mut client = running.client();
     call(&mut client, "s/ü", "t0");
     let socket = Address::Socket(running.socket.clone());
@@ -169,7 +169,7 @@ fn feed_goes_on_with_the_next_hub_without_gap_or_repeat() {
     let own = Arc::clone(&hub);
     let connect = move || {
         let mut hub = own.lock().unwrap();
-        hub.get_or_insert_with(|| Running::start(&path, Patience::default())).client()
+        hub.get_or_insert_with(|| Running::start(&path, Timeouts::default())).client()
     };
     let again = connect.clone();
     let mut feed = LiveFeed::open(Box::new(move || Ok(again()))).unwrap();
@@ -198,11 +198,11 @@ fn feed_goes_on_with_the_next_hub_without_gap_or_repeat() {
 fn feed_that_finds_another_log_is_told_that_something_is_missing() {
     let (one, other) = (folder(), folder());
     let hub: Arc<Mutex<Option<Running>>> =
-        Arc::new(Mutex::new(Some(Running::start(one.path(), Patience::default()))));
+        Arc::new(Mutex::new(Some(Running::start(one.path(), Timeouts::default()))));
     let (own, path) = (Arc::clone(&hub), other.path().to_owned());
     let connect = move || {
         let mut hub = own.lock().unwrap();
-        let running = hub.get_or_insert_with(|| Running::start(&path, Patience::default()));
+        let running = hub.get_or_insert_with(|| Running::start(&path, Timeouts::default()));
         Ok(running.client())
     };
     let mut feed = LiveFeed::open(Box::new(connect)).unwrap();
@@ -224,7 +224,7 @@ fn feed_that_finds_another_log_is_told_that_something_is_missing() {
 #[test]
 fn hub_that_is_asked_to_leave_leaves() {
     let folder = folder();
-    let running = Running::start(folder.path(), Patience::default());
+    let running = Running::start(folder.path(), Timeouts::default());
     let mut client = running.client();
     call(&mut client, "s", "t");
     client.drain().unwrap();
@@ -235,7 +235,7 @@ fn hub_that_is_asked_to_leave_leaves() {
     }
     drop(running);
     // Ingested input is available to the next hub.
-    let running = Running::start(folder.path(), Patience::default());
+    let running = Running::start(folder.path(), Timeouts::default());
     assert!(running.client().tree(&SessionId::from("s")).unwrap().is_some());
 }
 

@@ -27,7 +27,7 @@ use subscope_client::publish::{
     ADDRESS_VARIABLE, Cause, Event, EventKind, OnFailure, PublishError, Published, Publisher,
 };
 use subscope_model::AgentId;
-use subscope_server::Patience;
+use subscope_server::Timeouts;
 
 fn event(run: &str, kind: EventKind) -> Event {
     Event::new("worker", run, kind)
@@ -134,7 +134,7 @@ impl FakeServer {
 #[test]
 fn life_of_a_subagent_becomes_its_tree_on_one_connection() {
     let folder = folder();
-    let running = Running::start(folder.path(), Patience::default());
+    let running = Running::start(folder.path(), Timeouts::default());
     let publisher = to(running.tcp);
     let child = |kind| event("child", kind).with_parent_run_id("lead").with_depth(2);
     for event in [
@@ -297,7 +297,7 @@ fn bytes_that_trickle_do_not_prolong_the_limit() {
 #[test]
 fn server_that_dies_ends_the_run_under_way_and_others_go_on_with_the_next() {
     let folder = folder();
-    let running = Running::start(folder.path(), Patience::default());
+    let running = Running::start(folder.path(), Timeouts::default());
     let publisher = to(running.tcp);
     publisher.publish(&event("first", EventKind::SubagentStart)).unwrap();
     publisher.publish(&event("second", EventKind::SubagentStart)).unwrap();
@@ -307,7 +307,7 @@ fn server_that_dies_ends_the_run_under_way_and_others_go_on_with_the_next() {
     assert!(error.to_string().starts_with("tool_call Read (t1) of run first (worker)"), "{error}");
     assert!(matches!(cause(error), Cause::Connect(_)));
     // A new listener on the port gets the other run's events.
-    let next = Running::start_at(folder.path(), Patience::default(), address);
+    let next = Running::start_at(folder.path(), Timeouts::default(), address);
     publisher.publish(&call("second", "t2")).unwrap();
     assert!(matches!(cause(publisher.publish(&call("first", "t3")).unwrap_err()), Cause::Aborted(_)));
     assert!(publisher.publish(&event("first", EventKind::SubagentEnd)).unwrap().warning().is_none());
@@ -420,7 +420,7 @@ fn events_of_one_run_come_in_the_order_in_which_they_are_published() {
 #[test]
 fn example_publishes_the_life_of_its_subagents() {
     let folder = folder();
-    let running = Running::start(folder.path(), Patience::default());
+    let running = Running::start(folder.path(), Timeouts::default());
     let publisher = to(running.tcp);
     let file = folder.path().join("three.txt");
     std::fs::write(&file, "1\n2\n3\n").unwrap();

@@ -1,10 +1,10 @@
-//! The tree of an imported checkpoint, so that every face can show it.
+//! Conversion of an imported checkpoint into a tree, for all user interfaces.
 //!
-//! A checkpoint knows nothing of the root but that it is above all others, and nothing of a call's time. What it does
-//! not know stays `None`. Depths follow from who started whom; the file's own numbers are not believed.
+//! A checkpoint has no data about the root and no call times; unknown values stay `None`. Depths are derived from the parents; the
+//! file's own depths are ignored.
 //!
-//! Pitfall: the file may name agents twice, in circles, or below nobody. Nothing here recurses, every trace gets
-//! exactly one row, and what had to be changed is a problem row.
+//! Pitfall: the file may contain duplicate ids, cycles and unknown parents. Nothing here recurses, every trace gets exactly one row,
+//! and each correction is reported as a problem.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,20 +15,20 @@ use subscope_model::{
     ToolUseId, Tree, Usage,
 };
 
-use crate::{checkpoint::CHECKPOINT_FILE, execution::UNKNOWN_TYPE, spans::Spans};
+use crate::{checkpoint::CHECKPOINT_FILE, execution::UNKNOWN_TYPE, spans::IntervalSet};
 
-/// The session's id where no metadata names one.
+/// Session id without metadata.
 const UNNAMED_SESSION: &str = "checkpoint";
 
-/// Returns the tree of a checkpoint: a root that nothing is known of, and one agent for each trace.
+/// Returns the tree of a checkpoint: a root without data, and one agent per trace.
 ///
-/// An agent whose parent is not in the checkpoint is an orphan. The root is `lost`, because a checkpoint does not say
-/// how it ended. All input tokens count as fresh, because a trace does not tell the kinds apart.
+/// An agent with a parent outside the checkpoint is an orphan. The root is `lost`, because a checkpoint has no ending of it. All input
+/// tokens count as fresh, because a trace does not distinguish cached ones.
 pub fn checkpoint_tree(checkpoint: &Checkpoint, metadata: Option<&CheckpointMetadata>) -> Tree {
     let traces = &checkpoint.subagent_traces;
     let mut problems = Vec::new();
     let ids = unique_ids(traces, &mut problems);
-    let placed = place(traces, &ids, &mut problems);
+    let placed = arrange(traces, &ids, &mut problems);
     let mut agents = vec![root()];
     agents.extend(placed.iter().filter_map(|placed| agent(traces.get(placed.trace)?, &ids, placed)));
     sum_subtrees(&mut agents);
@@ -52,46 +52,46 @@ pub fn checkpoint_tree(checkpoint: &Checkpoint, metadata: Option<&CheckpointMeta
     }
 }
 
-/// Returns one id for each trace, all different and none the root's.
+/// Returns a unique id for each trace, different from the root's.
 fn unique_ids(traces: &[ExecutionTrace], problems: &mut Vec<Problem>) -> Vec<AgentId> {
     let mut taken: HashSet<String> = traces.iter().map(|trace| trace.subagent_id.clone()).collect();
     let mut used: HashSet<&str> = HashSet::from([AgentId::ROOT]);
     let mut next: HashMap<&str, u64> = HashMap::new();
     let mut ids = Vec::with_capacity(traces.len());
     for trace in traces {
-        let told = trace.subagent_id.as_str();
-        if used.insert(told) {
-            ids.push(AgentId::from(told));
+        let named = trace.subagent_id.as_str();
+        if used.insert(named) {
+            ids.push(AgentId::from(named));
             continue;
         }
-        let number = next.entry(told).or_insert(2);
-        let mut id = format!("{told}#{number}");
+        let number = next.entry(named).or_insert(2);
+        let mut id = format!("{named}#{number}");
         while !taken.insert(id.clone()) {
             *number += 1;
-            id = format!("{told}#{number}");
+            id = format!("{named}#{number}");
         }
-        problem(problems, "an agent's id is another's too; it is shown under a new one");
+        add_problem(problems, "an agent's id is another's too; it is shown under a new one");
         ids.push(AgentId::from(id.as_str()));
     }
     ids
 }
 
-fn problem(problems: &mut Vec<Problem>, what: &str) {
+fn add_problem(problems: &mut Vec<Problem>, what: &str) {
     problems.push(Problem { at: CHECKPOINT_FILE.to_owned(), what: what.to_owned() });
 }
 
-/// Where a trace stands in the tree.
-struct Placed {
+/// Position of a trace in the tree.
+struct TreePosition {
     trace: usize,
-    /// The trace of its parent; `None` below the root and for orphans.
+    /// Index of the parent's trace; `None` below the root and for orphans.
     parent: Option<usize>,
     depth: u32,
     orphan: bool,
 }
 
 /// Returns every trace exactly once, in pre-order, siblings by start, orphans last.
-fn place(traces: &[ExecutionTrace], ids: &[AgentId], problems: &mut Vec<Problem>) -> Vec<Placed> {
-    // The first of several equal ids is the one that children name: later ones got another id.
+fn arrange(traces: &[ExecutionTrace], ids: &[AgentId], problems: &mut Vec<Problem>) -> Vec<TreePosition> {
+    // Children of a duplicate id belong to its first trace: later ones got another id.
     let by_id: HashMap<&str, usize> =
         ids.iter().enumerate().map(|(number, id)| (id.as_str(), number)).collect();
     let mut by_start: Vec<usize> = (0..traces.len()).collect();
@@ -99,48 +99,53 @@ fn place(traces: &[ExecutionTrace], ids: &[AgentId], problems: &mut Vec<Problem>
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); traces.len()];
     let (mut below_root, mut orphans) = (Vec::new(), Vec::new());
     for &number in &by_start {
-        let told = traces.get(number).and_then(|trace| trace.parent_subagent_id.as_deref());
-        match told.filter(|told| *told != AgentId::ROOT) {
+        let parent = traces.get(number).and_then(|trace| trace.parent_subagent_id.as_deref());
+        match parent.filter(|parent| *parent != AgentId::ROOT) {
             None => below_root.push(number),
-            Some(told) => match by_id.get(told).and_then(|parent| children.get_mut(*parent)) {
+            Some(parent) => match by_id.get(parent).and_then(|parent| children.get_mut(*parent)) {
                 Some(siblings) => siblings.push(number),
                 None => orphans.push(number),
             },
         }
     }
-    let mut walk = Walk { children: &children, seen: vec![false; traces.len()], placed: Vec::new() };
+    let mut walk = PreOrder { children: &children, seen: vec![false; traces.len()], placed: Vec::new() };
     below_root.iter().for_each(|number| walk.visit(*number, false));
     for &number in &orphans {
-        problem(problems, "an agent's parent is not in the checkpoint; it is shown as an orphan");
+        add_problem(problems, "an agent's parent is not in the checkpoint; it is shown as an orphan");
         walk.visit(number, true);
     }
-    // What is left hangs in circles: each is opened at its first agent.
+    // The remaining traces are in cycles: each is broken at its first agent.
     for &number in &by_start {
         if walk.seen.get(number) == Some(&false) {
-            problem(problems, "agents name each other as parents; the first is shown as an orphan");
+            add_problem(problems, "agents name each other as parents; the first is shown as an orphan");
             walk.visit(number, true);
         }
     }
     walk.placed
 }
 
-/// A walk in pre-order that meets every trace once.
-struct Walk<'c> {
+/// Pre-order traversal that visits every trace once.
+struct PreOrder<'c> {
     children: &'c [Vec<usize>],
     seen: Vec<bool>,
-    placed: Vec<Placed>,
+    placed: Vec<TreePosition>,
 }
 
-impl Walk<'_> {
-    /// Places a trace and all below it.
+impl PreOrder<'_> {
+    /// Visits a trace and its descendants.
     fn visit(&mut self, top: usize, orphan: bool) {
-        let mut open = vec![Placed { trace: top, parent: None, depth: 1, orphan }];
+        let mut open = vec![TreePosition { trace: top, parent: None, depth: 1, orphan }];
         while let Some(placed) = open.pop() {
             let Some(seen) = self.seen.get_mut(placed.trace).filter(|seen| !**seen) else { continue };
             *seen = true;
             let (parent, depth) = (Some(placed.trace), placed.depth.saturating_add(1));
             let below = self.children.get(placed.trace).into_iter().flatten();
-            open.extend(below.rev().map(|trace| Placed { trace: *trace, parent, depth, orphan: false }));
+            open.extend(below.rev().map(|trace| TreePosition {
+                trace: *trace,
+                parent,
+                depth,
+                orphan: false,
+            }));
             self.placed.push(placed);
         }
     }
@@ -153,7 +158,7 @@ fn root() -> Agent {
     }
 }
 
-fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &Placed) -> Option<Agent> {
+fn agent(trace: &ExecutionTrace, ids: &[AgentId], placed: &TreePosition) -> Option<Agent> {
     let id = ids.get(placed.trace)?.clone();
     let parent = placed.parent.and_then(|parent| ids.get(parent)).cloned();
     let is_known = |text: &&str| !text.is_empty();
@@ -194,12 +199,12 @@ fn usage(usage: ExecutionUsage) -> Usage {
 }
 
 fn tool_call(tool: &ToolExecution) -> ToolCall {
-    let kept =
+    let payload =
         |value: &Value| (!value.is_null()).then(|| Box::new(Payload::Inline(value.to_string().into())));
     ToolCall {
         id: tool.tool_call_id.as_deref().map(ToolUseId::from),
         name: tool.tool_name.as_str().into(),
-        // A call that its agent's end cut off has neither a result nor a word on errors nor a duration.
+        // A call that was open when its agent ended has no result, error flag or duration.
         status: match (tool.is_error, tool.result.is_null() && tool.duration.is_none()) {
             (Some(true), _) => ToolStatus::Error,
             (None, true) => ToolStatus::Open,
@@ -209,21 +214,21 @@ fn tool_call(tool: &ToolExecution) -> ToolCall {
         started_at_ms: None,
         ended_at_ms: None,
         detail: None,
-        input: kept(&tool.arguments),
-        result: kept(&tool.result),
+        input: payload(&tool.arguments),
+        result: payload(&tool.result),
     }
 }
 
-/// What an agent hands upwards.
+/// Sums over an agent and its descendants.
 #[derive(Default)]
-struct Below {
+struct SubtreeSum {
     figures: Subtree,
-    spans: Spans,
+    intervals: IntervalSet,
     /// Whether the cost of some agent is unknown.
     unpriced: bool,
 }
 
-impl Below {
+impl SubtreeSum {
     fn add(&mut self, other: Self) {
         let (mine, theirs) = (&mut self.figures, &other.figures);
         mine.agents = mine.agents.saturating_add(theirs.agents);
@@ -231,12 +236,12 @@ impl Below {
         mine.usage = sum(mine.usage, theirs.usage, |left, right| left + right);
         mine.cost_micro_usd = sum(mine.cost_micro_usd, theirs.cost_micro_usd, i64::saturating_add);
         mine.agent_ms = sum(mine.agent_ms, theirs.agent_ms, i64::saturating_add);
-        self.spans.join(other.spans);
+        self.intervals.join(other.intervals);
         self.unpriced |= other.unpriced;
     }
 }
 
-/// Adds what is known; `None` where nothing is.
+/// Adds two optional values; `None` only if both are.
 fn sum<T: Copy>(left: Option<T>, right: Option<T>, add: fn(T, T) -> T) -> Option<T> {
     match (left, right) {
         (Some(left), Some(right)) => Some(add(left, right)),
@@ -244,19 +249,18 @@ fn sum<T: Copy>(left: Option<T>, right: Option<T>, add: fn(T, T) -> T) -> Option
     }
 }
 
-/// Fills in each agent's figures over itself and all below it. In pre-order the last are the lowest, so one way back
-/// through the rows meets every child before its parent.
+/// Fills in each agent's subtree figures. In reverse pre-order every child precedes its parent.
 fn sum_subtrees(agents: &mut [Agent]) {
     let numbers: HashMap<AgentId, usize> =
         agents.iter().enumerate().map(|(number, agent)| (agent.id.clone(), number)).collect();
-    let mut below: Vec<Below> = agents.iter().map(|_| Below::default()).collect();
+    let mut below: Vec<SubtreeSum> = agents.iter().map(|_| SubtreeSum::default()).collect();
     for (number, agent) in agents.iter_mut().enumerate().rev() {
         let Some(mut sum) = below.get_mut(number).map(std::mem::take) else { continue };
         sum.add(own(agent));
-        sum.figures.wall_ms = sum.spans.total_ms();
+        sum.figures.wall_ms = sum.intervals.total_ms();
         sum.figures.cost_floor = sum.unpriced && sum.figures.cost_micro_usd.is_some();
         agent.subtree = sum.figures.clone();
-        // An orphan counts for the session, so the root's figures are those of the whole.
+        // Orphans count for the root, so that its figures are the session's totals.
         let above = agent.parent_id.as_ref().and_then(|parent| numbers.get(parent)).copied().unwrap_or(0);
         if let Some(above) = below.get_mut(above).filter(|_| number > 0) {
             above.add(sum);
@@ -264,9 +268,9 @@ fn sum_subtrees(agents: &mut [Agent]) {
     }
 }
 
-fn own(agent: &Agent) -> Below {
-    let mut spans = Spans::default();
-    agent.intervals.iter().for_each(|interval| spans.add(*interval));
+fn own(agent: &Agent) -> SubtreeSum {
+    let mut intervals = IntervalSet::default();
+    agent.intervals.iter().for_each(|interval| intervals.add(*interval));
     let figures = Subtree {
         agents: 1,
         tool_calls: agent.tool_calls,
@@ -276,7 +280,7 @@ fn own(agent: &Agent) -> Below {
         wall_ms: None,
         agent_ms: agent.wall_ms,
     };
-    Below { figures, spans, unpriced: agent.cost_micro_usd.is_none() }
+    SubtreeSum { figures, intervals, unpriced: agent.cost_micro_usd.is_none() }
 }
 
 fn summary(agents: &[Agent]) -> Summary {

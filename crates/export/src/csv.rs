@@ -1,8 +1,8 @@
-//! A session's agents as a table, for spreadsheets: RFC 4180, a record for each agent, in the order of the tree.
+//! CSV export (RFC 4180): a record per agent, in tree order.
 //!
-//! A spreadsheet takes a cell that begins like a formula for one. Text is the agents' own, so such cells get an apostrophe in
-//! front (OWASP, "CSV Injection"). Control characters have no place in a cell (RFC 4180, TEXTDATA), and act on a
-//! terminal: they are written as their pictures.
+//! Spreadsheets run cells that begin like a formula, and texts come from agents: such cells get a leading apostrophe (OWASP, "CSV
+//! Injection"). Control characters are not allowed in a cell (RFC 4180, TEXTDATA) and control terminals: they are replaced by their
+//! Unicode pictures.
 
 use std::{
     borrow::Cow,
@@ -14,7 +14,7 @@ use subscope_model::{Agent, Millis, Tree, Usage, iso8601};
 
 use crate::redact::{Mask, redact};
 
-const HEAD: [&str; 28] = [
+const COLUMNS: [&str; 28] = [
     "session",
     "agent",
     "parent",
@@ -45,20 +45,20 @@ const HEAD: [&str; 28] = [
     "error",
 ];
 
-/// Writes a session's agents. What is not known is an empty cell.
+/// Writes a session's agents; unknown values are empty cells.
 ///
 /// # Errors
-/// What the writer gives; what was written until then stays.
+/// Errors of the writer; earlier output is not undone.
 pub fn write_csv(tree: &Tree, mask: Mask, w: &mut dyn Write) -> io::Result<()> {
     let mut w = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(w);
-    w.write_record(HEAD)?;
+    w.write_record(COLUMNS)?;
     for agent in &tree.agents {
         w.write_record(cells(tree, agent, mask))?;
     }
     w.flush()
 }
 
-fn cells(tree: &Tree, agent: &Agent, mask: Mask) -> [String; HEAD.len()] {
+fn cells(tree: &Tree, agent: &Agent, mask: Mask) -> [String; COLUMNS.len()] {
     let text = |value: Option<&str>| value.map(|value| text(value, mask)).unwrap_or_default();
     let time = |at: Option<Millis>| at.map(iso8601).unwrap_or_default();
     let usage = |of: fn(&Usage) -> u64| number(agent.usage.as_ref().map(of));
@@ -100,7 +100,7 @@ fn number(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// A text as a cell that no spreadsheet computes.
+/// Masks a text and makes it safe for spreadsheets.
 fn text(value: &str, mask: Mask) -> String {
     let value = match mask {
         Mask::Secrets => redact(value),
@@ -108,12 +108,11 @@ fn text(value: &str, mask: Mask) -> String {
     };
     let is_formula =
         value.trim_start().starts_with(['=', '+', '-', '@', '|', '%']) || value.starts_with(['\t', '\r']);
-    let guard = is_formula.then_some('\'');
-    guard.into_iter().chain(value.chars().map(visible)).collect()
+    let apostrophe = is_formula.then_some('\'');
+    apostrophe.into_iter().chain(value.chars().map(visible)).collect()
 }
 
-/// The picture of a control character (Unicode, "Control Pictures"); every other character, tabs and line ends too, as
-/// it is.
+/// Replaces a control character by its picture (Unicode, "Control Pictures"); tabs and line ends stay.
 fn visible(character: char) -> char {
     let code = u32::from(character);
     match character {
@@ -180,7 +179,7 @@ mod tests {
             let table = written(&sample::tree(vec![agent]), Mask::Nothing);
             prop_assert!(table.starts_with("session,agent,") && table.ends_with("\r\n"));
             let mut reader: Reader<&[u8]> = ReaderBuilder::new().from_reader(table.as_bytes());
-            prop_assert_eq!(reader.headers().unwrap(), &HEAD[..]);
+            prop_assert_eq!(reader.headers().unwrap(), &COLUMNS[..]);
             let records: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
             prop_assert_eq!(records.len(), 2);
             prop_assert_eq!(&records[1][26], &text(&result, Mask::Nothing));

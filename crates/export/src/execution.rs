@@ -1,4 +1,4 @@
-//! Execution traces: one record for each subagent that ended (requirement 5.1).
+//! Execution traces: one record per ended subagent (requirement 5.1).
 
 use std::io::{self, BufWriter, Write};
 
@@ -10,22 +10,20 @@ use subscope_model::{
 
 use crate::Resolve;
 
-/// The word for an agent whose type no source tells; the same as in the tree's figures by type.
+/// Agent type if unknown, as in the tree's statistics by type.
 pub(crate) const UNKNOWN_TYPE: &str = "unknown";
 
 /// Returns the execution traces of all subagents that ended, in the tree's order.
 ///
-/// Agents that are pending, running or lost have none. All payloads are in memory at once; [`write_execution`]
-/// holds those of one agent only.
+/// Pending, running and lost agents have none. All payloads are in memory at once; [`write_execution`] holds those of one agent.
 pub fn execution(tree: &Tree, resolve: &Resolve<'_>) -> Vec<ExecutionTrace> {
     tree.agents.iter().filter_map(|agent| execution_trace(agent, resolve)).collect()
 }
 
-/// Writes what [`execution`] returns as a JSON array, one agent a line, with one agent's payloads in memory at
-/// a time.
+/// Writes the result of [`execution`] as a JSON array, one agent per line, with one agent's payloads in memory at a time.
 ///
 /// # Errors
-/// What the writer gives; what was written until then stays.
+/// Errors of the writer; earlier output is not undone.
 pub fn write_execution(tree: &Tree, resolve: &Resolve<'_>, w: &mut dyn Write) -> io::Result<()> {
     let mut w = BufWriter::new(w);
     w.write_all(b"[")?;
@@ -39,10 +37,10 @@ pub fn write_execution(tree: &Tree, resolve: &Resolve<'_>, w: &mut dyn Write) ->
     w.flush()
 }
 
-/// Returns the execution trace of one agent; `None` for the root and for one that is pending, running or lost.
+/// Returns the execution trace of one agent; `None` for the root and for pending, running and lost agents.
 ///
-/// A time that no source tells is taken from the nearest known one of the agent (its calls, its last event);
-/// both are 0 where none is known. The text of a payload that cannot be read any more is null.
+/// An unknown start or end time is replaced by the nearest known time of the agent (its calls, its last event), else by 0. A payload
+/// that cannot be read any more is null.
 pub fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<ExecutionTrace> {
     if agent.id.is_root() {
         return None;
@@ -75,7 +73,7 @@ pub fn execution_trace(agent: &Agent, resolve: &Resolve<'_>) -> Option<Execution
     })
 }
 
-/// Why an agent did not end with success: its error, else what its status rests on, else the status word.
+/// Returns why an agent did not succeed: its error, else the evidence of its status, else the status.
 pub(crate) fn failure(agent: &Agent) -> String {
     match (agent.error.as_deref(), agent.evidence.as_deref()) {
         (Some(error), _) => error.to_owned(),
@@ -84,7 +82,7 @@ pub(crate) fn failure(agent: &Agent) -> String {
     }
 }
 
-/// Returns tokens as a record has them: what was read from or written to a cache is input too.
+/// Converts token counts; tokens read from and written to a cache count as input.
 pub(crate) fn execution_usage(usage: &Usage) -> ExecutionUsage {
     let [fresh, output, cache_read, cache_write] = usage.kinds();
     let input = fresh.saturating_add(cache_read).saturating_add(cache_write);
@@ -98,7 +96,7 @@ fn tool_execution(call: &ToolCall, resolve: &Resolve<'_>) -> ToolExecution {
         tool_call_id: call.id.as_ref().map(ToString::to_string),
         arguments: value(&call.input),
         result: value(&call.result),
-        // A denied call did not do its work: what its caller got back was an error.
+        // The caller of a denied call got an error.
         is_error: match call.status {
             ToolStatus::Ok => Some(false),
             ToolStatus::Error | ToolStatus::Denied => Some(true),

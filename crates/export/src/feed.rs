@@ -1,8 +1,7 @@
-//! The feed of a session as newline-delimited JSON: our events as they are, or in the shape of execution traces
-//! (requirement 5.3).
+//! Event feed as newline-delimited JSON: events as they are, or in the shape of execution traces (requirement 5.3).
 //!
-//! In the second shape the line that ends a subagent is its whole execution trace, so the writer remembers of each
-//! subagent at work what its events told. A reader needs nothing but these lines.
+//! In the second shape the last line of a subagent contains its complete execution trace, so the writer collects the events of each
+//! running subagent.
 
 use std::{
     collections::BTreeMap,
@@ -15,42 +14,41 @@ use subscope_model::{AgentId, Event, EventKind, ExecutionTrace, Millis, ToolExec
 
 use crate::execution::{UNKNOWN_TYPE, execution_usage};
 
-/// The shape of a feed's lines.
+/// Format of a feed's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Each event as it is.
+    /// Events as they are.
     Event,
-    /// `subagent_start`, `subagent_event`, `subagent_end` in the fields of execution traces. Events of the root are
-    /// not in it.
+    /// `subagent_start`, `subagent_event` and `subagent_end` with the fields of execution traces; no events of the root.
     Uap,
 }
 
-/// Writes events as lines, in their order.
+/// Writes events as lines, in order.
 ///
 /// # Errors
-/// What the writer gives; what was written until then stays.
+/// Errors of the writer; earlier output is not undone.
 pub fn write_feed(events: &[Event], shape: Shape, w: &mut dyn Write) -> io::Result<()> {
     let mut writer = FeedWriter::new(shape);
     events.iter().try_for_each(|event| writer.write(event, w))
 }
 
-/// Writes a feed event by event, for feeds that go on. [`write_feed`] is this in a loop.
+/// Incremental feed writer, for live feeds; [`write_feed`] writes a complete feed.
 #[derive(Debug)]
 pub struct FeedWriter {
     shape: Shape,
-    agents: BTreeMap<AgentId, Known>,
+    agents: BTreeMap<AgentId, PartialTrace>,
 }
 
 impl FeedWriter {
-    /// Returns a writer that has seen nothing yet.
+    /// Creates a writer without any state.
     pub fn new(shape: Shape) -> Self {
         Self { shape, agents: BTreeMap::new() }
     }
 
-    /// Writes an event as one line, or none where the shape has no line for it.
+    /// Writes an event as one line, or nothing if the shape has no line for it.
     ///
     /// # Errors
-    /// What the writer gives.
+    /// Errors of the writer.
     pub fn write(&mut self, event: &Event, w: &mut dyn Write) -> io::Result<()> {
         let line = match self.shape {
             Shape::Event => Some(feed_line(event)),
@@ -64,29 +62,29 @@ impl FeedWriter {
             self.rename(event);
         }
         let id = subject(event)?;
-        let known = self.agents.entry(id.clone()).or_default();
-        let line = if event.kind == EventKind::SubagentStart && !known.at_work {
-            known.start(event);
-            Line::Start(known.start_line(&id, event))
-        } else if event.kind == EventKind::SubagentStop && !known.ended {
-            Line::End { timestamp: event.at_ms, trace: Box::new(known.end(&id, event)) }
+        let trace = self.agents.entry(id.clone()).or_default();
+        let line = if event.kind == EventKind::SubagentStart && !trace.is_running {
+            trace.start(event);
+            UapLine::Start(trace.start_line(&id, event))
+        } else if event.kind == EventKind::SubagentStop && !trace.has_ended {
+            UapLine::End { timestamp: event.at_ms, trace: Box::new(trace.end(&id, event)) }
         } else {
-            known.note(event);
-            Line::Event { subagent_id: &id, timestamp: event.at_ms, event }
+            trace.add(event);
+            UapLine::Event { subagent_id: &id, timestamp: event.at_ms, event }
         };
         serde_json::to_string(&line).ok()
     }
 
     fn rename(&mut self, event: &Event) {
         let (Some(from), Some(to)) = (event.text("from"), event.text("to")) else { return };
-        if let Some(known) = self.agents.remove(&AgentId::from(from)) {
-            self.agents.entry(AgentId::from(to)).or_insert(known);
+        if let Some(trace) = self.agents.remove(&AgentId::from(from)) {
+            self.agents.entry(AgentId::from(to)).or_insert(trace);
         }
     }
 }
 
-/// Returns the subagent that an event is about: for its start, progress, stall and end the one that the data names,
-/// else the actor. `None` for the root.
+/// Returns the subagent that an event is about: the one named in the data for start, progress, stall and end, else the actor. `None`
+/// for the root.
 fn subject(event: &Event) -> Option<AgentId> {
     let is_named = matches!(
         event.kind,
@@ -96,17 +94,17 @@ fn subject(event: &Event) -> Option<AgentId> {
     Some(named.unwrap_or_else(|| event.actor_id.0.clone())).filter(|id| !id.is_root())
 }
 
-/// One line of the shape [`Shape::Uap`].
+/// A line of [`Shape::Uap`].
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-enum Line<'a> {
-    /// A subagent started, or was resumed.
+enum UapLine<'a> {
+    /// A subagent started or was resumed.
     #[serde(rename = "subagent_start")]
-    Start(Start<'a>),
-    /// Something happened in it; the event as it is.
+    Start(StartLine<'a>),
+    /// Another event of the subagent, unchanged.
     #[serde(rename = "subagent_event")]
     Event { subagent_id: &'a str, timestamp: Option<Millis>, event: &'a Event },
-    /// It ended; the trace of this stretch of its activity.
+    /// It ended; the trace since its last start.
     #[serde(rename = "subagent_end")]
     End {
         timestamp: Option<Millis>,
@@ -115,10 +113,10 @@ enum Line<'a> {
     },
 }
 
-/// A start in the fields of execution traces. A time that no source tells is null.
+/// Start of a subagent with the fields of execution traces; an unknown time is null.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Start<'a> {
+struct StartLine<'a> {
     subagent_id: &'a str,
     subagent_type: &'a str,
     parent_tool_call_id: &'a str,
@@ -128,13 +126,13 @@ struct Start<'a> {
     parent_subagent_id: Option<&'a str>,
 }
 
-/// What the events told of a subagent.
+/// Data of a subagent collected from its events.
 #[derive(Debug, Default)]
-struct Known {
-    /// Started and not ended; a start that is told again is no second one.
-    at_work: bool,
-    /// Ended and not heard of since; an end that is told again is no second one.
-    ended: bool,
+struct PartialTrace {
+    /// Started and not ended; further start events are ignored.
+    is_running: bool,
+    /// Ended without later events; further end events are ignored.
+    has_ended: bool,
     agent_type: Option<String>,
     spawned_by: Option<String>,
     parent: Option<String>,
@@ -142,31 +140,31 @@ struct Known {
     first_at: Option<Millis>,
     last_at: Option<Millis>,
     tools: Vec<ToolExecution>,
-    /// When each of `tools` began.
-    began: Vec<Option<Millis>>,
-    /// Tokens by API response, so that one told twice counts once.
+    /// Start times of `tools`.
+    tool_starts: Vec<Option<Millis>>,
+    /// Tokens by API response id, so that repeats count once.
     usage: BTreeMap<String, Usage>,
 }
 
-impl Known {
-    /// A start is told: what was known of an earlier stretch of activity is forgotten, but not who it is.
+impl PartialTrace {
+    /// Handles a start event: clears the data of an earlier activity, except identity.
     fn start(&mut self, event: &Event) {
-        let told =
+        let text =
             |key: &str, before: &mut Option<String>| event.text(key).map(str::to_owned).or(before.take());
         *self = Self {
-            at_work: true,
-            agent_type: told("agent_type", &mut self.agent_type),
-            spawned_by: told("spawned_by", &mut self.spawned_by),
-            parent: told("parent_id", &mut self.parent),
-            prompt: told("prompt", &mut self.prompt),
+            is_running: true,
+            agent_type: text("agent_type", &mut self.agent_type),
+            spawned_by: text("spawned_by", &mut self.spawned_by),
+            parent: text("parent_id", &mut self.parent),
+            prompt: text("prompt", &mut self.prompt),
             first_at: event.at_ms,
             last_at: event.at_ms,
             ..Self::default()
         };
     }
 
-    fn start_line<'a>(&'a self, id: &'a AgentId, event: &Event) -> Start<'a> {
-        Start {
+    fn start_line<'a>(&'a self, id: &'a AgentId, event: &Event) -> StartLine<'a> {
+        StartLine {
             subagent_id: id.as_str(),
             subagent_type: self.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE),
             parent_tool_call_id: self.spawned_by.as_deref().unwrap_or_default(),
@@ -180,13 +178,13 @@ impl Known {
         self.parent.as_deref().filter(|parent| *parent != AgentId::ROOT)
     }
 
-    /// Remembers what an inner event tells for the trace.
-    fn note(&mut self, event: &Event) {
+    /// Adds an event between start and end.
+    fn add(&mut self, event: &Event) {
         self.first_at = self.first_at.or(event.at_ms);
         self.last_at = event.at_ms.or(self.last_at);
         if event.kind == EventKind::ToolPre {
-            self.ended = false;
-            self.began.push(event.at_ms);
+            self.has_ended = false;
+            self.tool_starts.push(event.at_ms);
             self.tools.push(ToolExecution {
                 tool_name: event.text("tool_name").unwrap_or_default().to_owned(),
                 tool_call_id: event.text("tool_use_id").map(str::to_owned),
@@ -208,7 +206,7 @@ impl Known {
         }
     }
 
-    /// Ends the call with the event's id; without an id, the last open one of that name.
+    /// Ends the call with the event's id; without an id, the last open call of that name.
     fn end_tool(&mut self, event: &Event, is_error: bool, result: Value) {
         let (id, name) = (event.text("tool_use_id"), event.text("tool_name"));
         let is_it = |tool: &ToolExecution| match id {
@@ -219,27 +217,29 @@ impl Known {
                     && name == Some(tool.tool_name.as_str())
             }
         };
-        let Some(place) = self.tools.iter().rposition(is_it) else { return };
-        let (Some(tool), Some(began)) = (self.tools.get_mut(place), self.began.get(place)) else { return };
+        let Some(index) = self.tools.iter().rposition(is_it) else { return };
+        let (Some(tool), Some(began)) = (self.tools.get_mut(index), self.tool_starts.get(index)) else {
+            return;
+        };
         let measured = || began.zip(event.at_ms).map(|(from, to)| to.saturating_sub(from).max(0));
         tool.is_error = Some(is_error);
         tool.result = result;
         tool.duration = event.data.get("duration_ms").and_then(Value::as_i64).or_else(measured);
     }
 
-    /// An end is told: returns the trace, and keeps only who the agent is.
+    /// Handles an end event: returns the trace and keeps only the agent's identity.
     fn end(&mut self, id: &AgentId, event: &Event) -> ExecutionTrace {
         let status = event.text("status");
         let error = event.text("error").map(str::to_owned);
         let success = status.map_or(error.is_none(), |status| status == "completed");
         let known_end = event.at_ms.or(self.last_at);
-        let told_ms = event.data.get("duration_ms").and_then(Value::as_i64);
-        let told_start = || known_end.zip(told_ms).map(|(end, ms)| end.saturating_sub(ms));
-        let start_time = self.first_at.or_else(told_start).or(known_end).unwrap_or(0);
+        let reported_ms = event.data.get("duration_ms").and_then(Value::as_i64);
+        let derived_start = || known_end.zip(reported_ms).map(|(end, ms)| end.saturating_sub(ms));
+        let start_time = self.first_at.or_else(derived_start).or(known_end).unwrap_or(0);
         let sum = std::mem::take(&mut self.usage).into_values().reduce(|left, right| left + right);
         let usage = event.data.get("usage").and_then(usage).or(sum);
-        self.began.clear();
-        (self.at_work, self.ended, self.first_at, self.last_at) = (false, true, None, None);
+        self.tool_starts.clear();
+        (self.is_running, self.has_ended, self.first_at, self.last_at) = (false, true, None, None);
         ExecutionTrace {
             subagent_id: id.to_string(),
             subagent_type: self
@@ -269,11 +269,11 @@ fn value(event: &Event, key: &str) -> Value {
     event.data.get(key).cloned().unwrap_or_default()
 }
 
-/// Reads tokens where at least one kind is told, in `data` itself or in its `usage`.
+/// Reads token counts from `data` or its `usage`; `None` if there are none.
 fn usage(data: &Value) -> Option<Usage> {
-    let told = data.get("usage").unwrap_or(data);
-    told.get("input_tokens").or_else(|| told.get("output_tokens"))?;
-    Usage::deserialize(told).ok()
+    let usage = data.get("usage").unwrap_or(data);
+    usage.get("input_tokens").or_else(|| usage.get("output_tokens"))?;
+    Usage::deserialize(usage).ok()
 }
 
 #[cfg(test)]

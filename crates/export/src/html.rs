@@ -1,7 +1,7 @@
-//! A session as a page in one file: the page that `serve` shows, with the session in it.
+//! Export as one HTML file: the web page of `serve` with a session embedded.
 //!
-//! The page is passed in, cut where the data belongs: a script element that is data and never runs. Its own policy lets only
-//! its own script run.
+//! The page is passed in as two parts; the data goes between them, into a script element of a data type that never runs. The page's
+//! content security policy allows its own script only.
 
 use std::io::{self, BufWriter, Write};
 
@@ -10,28 +10,28 @@ use subscope_model::{Event, Tree};
 
 use crate::redact::{Mask, Redacted};
 
-/// What a saved page carries.
+/// Data embedded in an exported page.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Saved<'s, T> {
-    /// The session's rows.
+    /// Rows of the session.
     pub tree: &'s Tree,
-    /// The session against the wall clock; `None` where nothing in it has a time.
+    /// Timeline; `None` if nothing has a time.
     pub timeline: Option<T>,
-    /// Everything that happened, in order of time.
+    /// All events in order of time.
     pub events: &'s [Event],
 }
 
-/// Writes a saved page: what comes before the data, the data, what comes behind it.
+/// Writes a page: the part before the data, the data, the part after it.
 ///
 /// # Errors
-/// What the writer gives; what was written until then stays.
+/// Errors of the writer; earlier output is not undone.
 pub fn write_html<T: Serialize>(
     page: (&str, &str),
     saved: &Saved<'_, T>,
     mask: Mask,
     w: &mut dyn Write,
 ) -> io::Result<()> {
-    // The page's own script stays as it is: its policy names its hash.
+    // Only the data is masked: the page's policy contains the hash of its script.
     let data = match mask {
         Mask::Secrets => {
             let mut out = Redacted::new(Vec::new());
@@ -42,17 +42,17 @@ pub fn write_html<T: Serialize>(
     };
     let mut w = BufWriter::new(w);
     w.write_all(page.0.as_bytes())?;
-    write_inert(&data, &mut w)?;
+    write_escaped(&data, &mut w)?;
     w.write_all(page.1.as_bytes())?;
     w.flush()
 }
 
-/// Writes JSON in which nothing ends its element or begins another, and nothing acts on a terminal: `<` and what is not
-/// ASCII stand only within its strings, where `\u003c` means the same.
-fn write_inert(json: &str, w: &mut dyn Write) -> io::Result<()> {
+/// Writes JSON with `<`, DEL and non-ASCII characters as `\u` escapes, so that it cannot end its element or control a terminal. They
+/// only occur within strings.
+fn write_escaped(json: &str, w: &mut dyn Write) -> io::Result<()> {
     let mut rest = json;
-    let acts = |character: char| character == '<' || character == '\u{7f}' || !character.is_ascii();
-    while let Some(at) = rest.find(acts) {
+    let is_unsafe = |character: char| character == '<' || character == '\u{7f}' || !character.is_ascii();
+    while let Some(at) = rest.find(is_unsafe) {
         let (before, after) = rest.split_at(at);
         w.write_all(before.as_bytes())?;
         let Some(character) = after.chars().next() else { break };

@@ -1,10 +1,9 @@
-//! Writers of the records that other programs read, one module per format.
+//! Export formats, one module each.
 //!
-//! Everything here is a function from rows and events to bytes. Big payloads are not in the rows: their text
-//! comes through a [`Resolve`] that the caller passes in. Only `checkpoint` touches files, because a checkpoint
-//! is by definition a folder that is replaced whole.
+//! The functions turn rows and events into bytes. Large payloads are not in the rows: the caller passes a [`Resolve`] for their text.
+//! Only `checkpoint` touches files, because a checkpoint is a folder that is replaced as a whole.
 //!
-//! This crate knows no network, no clock and no vendor.
+//! Absent on purpose: network, clock and vendors.
 
 mod checkpoint;
 mod checkpoint_tree;
@@ -29,5 +28,5 @@ pub use html::{Saved, write_html};
 pub use redact::{Mask, Redacted};
 pub use trace::{trace, write_trace};
 
-/// Gives the JSON value of a payload; `None` where its source cannot be read any more.
+/// Returns the JSON value of a payload; `None` if its source cannot be read any more.
 pub type Resolve<'r> = dyn Fn(&subscope_model::Payload) -> Option<serde_json::Value> + 'r;

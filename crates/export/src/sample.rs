@@ -1,4 +1,4 @@
-//! Hand-made trees and events for this crate's tests.
+//! Sample trees and events for this crate's tests.
 
 use serde_json::{Value, json};
 use subscope_model::{
@@ -6,10 +6,10 @@ use subscope_model::{
     Summary, TREE_SCHEMA, Text, ToolCall, ToolStatus, ToolUseId, Tree, Usage, event_id,
 };
 
-/// The moment at which the sample session begins.
+/// Start of the sample session.
 pub(crate) const START: Millis = 1_795_293_906_000;
 
-/// An agent with nothing known but its id, its depth, how it stands and its spawn call.
+/// Returns an agent with only id, depth, status and spawn call.
 pub(crate) fn agent(id: &str, depth: u32, status: AgentStatus) -> Agent {
     Agent {
         parent_id: (depth == 1).then(|| AgentId::from(AgentId::ROOT)),
@@ -18,7 +18,7 @@ pub(crate) fn agent(id: &str, depth: u32, status: AgentStatus) -> Agent {
     }
 }
 
-/// A child of `parent` that was active from `from` to `to` milliseconds after [`START`].
+/// Returns a child of `parent`, active from `from` to `to` milliseconds after [`START`].
 pub(crate) fn child(id: &str, parent: &Agent, status: AgentStatus, [from, to]: [Millis; 2]) -> Agent {
     let mut agent = agent(id, parent.depth + 1, status);
     agent.parent_id = Some(parent.id.clone());
@@ -33,7 +33,7 @@ pub(crate) fn child(id: &str, parent: &Agent, status: AgentStatus, [from, to]: [
     agent
 }
 
-/// A call with arguments; one that is over has a result and took 120 ms.
+/// Returns a call with arguments; unless open it has a result and took 120 ms.
 pub(crate) fn call(id: &str, name: &str, status: ToolStatus) -> ToolCall {
     let over = status != ToolStatus::Open;
     ToolCall {
@@ -57,7 +57,7 @@ pub(crate) fn inline(payload: &Payload) -> Option<Value> {
     }
 }
 
-/// A tree of a root and the given agents, which stand in pre-order.
+/// Returns a tree of a root and the given agents, in pre-order.
 pub(crate) fn tree(below: Vec<Agent>) -> Tree {
     let mut agents = vec![agent(AgentId::ROOT, 0, AgentStatus::Completed)];
     agents.extend(below);
@@ -80,8 +80,8 @@ pub(crate) fn tree(below: Vec<Agent>) -> Tree {
     }
 }
 
-/// A session with an agent of every status: `lead` completed above `inner` failed; `halted`, `gone` and `busy`
-/// beside it.
+/// Returns a session with an agent of every status: `lead` (completed) with child `inner` (failed); `halted`, `gone` and `busy` as
+/// siblings.
 pub(crate) fn session() -> Tree {
     let root = agent(AgentId::ROOT, 0, AgentStatus::Completed);
     let mut lead = child("lead", &root, AgentStatus::Completed, [0, 9_000]);
@@ -104,7 +104,7 @@ pub(crate) fn session() -> Tree {
     tree(vec![lead, inner, halted, gone, busy, pending])
 }
 
-/// A chain of `length` agents, each started by the one before.
+/// Returns a chain of `length` agents, each spawned by the previous one.
 pub(crate) fn chain(length: u32) -> Tree {
     let mut above = agent(AgentId::ROOT, 0, AgentStatus::Completed);
     let mut agents = Vec::new();
@@ -116,7 +116,7 @@ pub(crate) fn chain(length: u32) -> Tree {
     tree(agents)
 }
 
-/// An event of an agent, so many milliseconds after [`START`]; its id is made from `key`.
+/// Returns an event of an agent, `at` milliseconds after [`START`]; its id is derived from `key`.
 pub(crate) fn event(key: &str, at: Option<Millis>, actor: &str, kind: EventKind, data: Value) -> Event {
     Event {
         schema: Text::from(Event::SCHEMA),
@@ -133,7 +133,7 @@ pub(crate) fn event(key: &str, at: Option<Millis>, actor: &str, kind: EventKind,
     }
 }
 
-/// A tool call's begin.
+/// Returns the start event of a tool call.
 pub(crate) fn tool_pre(at: Option<Millis>, actor: &str, call: &str, tool: &str) -> Event {
     let data = json!({"tool_use_id": call, "tool_name": tool, "input": {"file_path": "/shop/src/x.js"}});
     event(&format!("tool/{call}/pre"), at, actor, EventKind::ToolPre, data)

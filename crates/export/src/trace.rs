@@ -1,9 +1,9 @@
-//! The lifecycle trace: what happened to every subagent, who stands below whom, figures (requirements 1.2, 1.6).
+//! Lifecycle trace: lifecycle events of all subagents, their hierarchy, and statistics (requirements 1.2, 1.6).
 //!
-//! Flow: the tree gives each subagent's spawn and ending, the events give what came between; all are then put in
-//! order of time. The tree has the last word on who owns a call, because an event's actor may have been corrected.
+//! Flow: spawns and endings come from the tree, progress from the events; all are sorted by time. The tree decides which agent owns a
+//! call, because an event's actor may have been corrected.
 //!
-//! Pitfall: agents can be nested thousands deep. Nothing here recurses, neither building nor writing.
+//! Pitfall: agents can be nested thousands deep. Nothing here recurses.
 
 use std::{
     collections::HashMap,
@@ -17,13 +17,13 @@ use subscope_model::{
 
 use crate::{
     execution::{UNKNOWN_TYPE, failure},
-    spans::Spans,
+    spans::IntervalSet,
 };
 
 /// Returns the lifecycle trace of a session.
 ///
-/// `events` are the session's, in the feed's order. They give the progress of the subagents, and where sources
-/// have no times they give the order; without them the trace has no progress.
+/// `events` are the session's, in feed order. They supply the progress of the subagents, and the order where times are missing;
+/// without them the trace has no progress.
 pub fn trace(tree: &Tree, events: &[Event]) -> Trace {
     let hierarchy = hierarchy(tree);
     Trace { events: lifecycle(tree, &hierarchy, events), stats: stats(tree, &hierarchy), hierarchy }
@@ -31,11 +31,10 @@ pub fn trace(tree: &Tree, events: &[Event]) -> Trace {
 
 /// Writes a trace as one JSON object with the hierarchy nested: `{events, hierarchy: [{state, children}], stats}`.
 ///
-/// Its stack does not grow with the depth of the hierarchy. Readers that recurse may refuse what is nested deeper
-/// than they allow.
+/// Its stack does not grow with the depth of the hierarchy. Recursive readers may refuse deep nesting.
 ///
 /// # Errors
-/// What the writer gives; what was written until then stays.
+/// Errors of the writer; earlier output is not undone.
 pub fn write_trace(trace: &Trace, w: &mut dyn Write) -> io::Result<()> {
     let mut w = BufWriter::new(w);
     w.write_all(b"{\"events\":")?;
@@ -55,7 +54,7 @@ fn write_nested(nodes: &[TraceNode], w: &mut dyn Write) -> io::Result<()> {
             close(open - node.level, w)?;
             w.write_all(b",")?;
         }
-        // A node never opens more than one level, whatever its number says: each has exactly one bracket to close.
+        // A node opens at most one level, whatever its number is, so that brackets match.
         open = node.level.min(open) + 1;
         w.write_all(b"{\"state\":")?;
         serde_json::to_writer(&mut *w, &node.state)?;
@@ -71,31 +70,31 @@ fn close(levels: u32, w: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The subagents of a tree, in its order.
+/// Iterates over the subagents of a tree, in its order.
 fn subagents(tree: &Tree) -> impl Iterator<Item = &Agent> {
     tree.agents.iter().filter(|agent| !agent.id.is_root())
 }
 
-/// Returns one node for each subagent, in the tree's order: `subagents` and this go together.
+/// Returns one node per subagent, in the order of [`subagents`].
 fn hierarchy(tree: &Tree) -> Vec<TraceNode> {
     let mut nodes: Vec<TraceNode> = Vec::new();
-    // Those above the current agent, with their depths. A part of a tree may begin at any depth.
-    let mut above: Vec<(u32, usize)> = Vec::new();
+    // Ancestors of the current agent with their depths. A subtree may begin at any depth.
+    let mut ancestors: Vec<(u32, usize)> = Vec::new();
     for agent in subagents(tree) {
-        while above.pop_if(|(depth, _)| *depth >= agent.depth).is_some() {}
-        let parent = above.last().and_then(|(_, place)| nodes.get_mut(*place));
+        while ancestors.pop_if(|(depth, _)| *depth >= agent.depth).is_some() {}
+        let parent = ancestors.last().and_then(|(_, index)| nodes.get_mut(*index));
         let parent_id = parent.map(|parent| {
             parent.state.child_ids.push(agent.id.to_string());
             parent.state.id.clone()
         });
-        let level = u32::try_from(above.len()).unwrap_or(u32::MAX);
-        above.push((agent.depth, nodes.len()));
-        nodes.push(TraceNode { level, state: state(agent, parent_id) });
+        let level = u32::try_from(ancestors.len()).unwrap_or(u32::MAX);
+        ancestors.push((agent.depth, nodes.len()));
+        nodes.push(TraceNode { level, state: node_state(agent, parent_id) });
     }
     nodes
 }
 
-fn state(agent: &Agent, parent_id: Option<String>) -> TraceState {
+fn node_state(agent: &Agent, parent_id: Option<String>) -> TraceState {
     TraceState {
         id: agent.id.to_string(),
         agent_type: agent_type(agent),
@@ -115,7 +114,7 @@ fn agent_type(agent: &Agent) -> String {
     agent.agent_type.as_deref().unwrap_or(UNKNOWN_TYPE).to_owned()
 }
 
-/// When an agent that does not run any more ended; one that is lost was last heard of then.
+/// Returns the end time of an agent that no longer runs; for a lost one, its last event.
 fn ended_at(agent: &Agent) -> Option<Millis> {
     if agent.status.is_live() { None } else { agent.ended_at_ms.or(agent.last_event_at_ms) }
 }
@@ -128,7 +127,7 @@ fn duration_ms(agent: &Agent) -> Option<i64> {
 
 fn stats(tree: &Tree, hierarchy: &[TraceNode]) -> TraceStats {
     let mut stats = TraceStats::default();
-    let mut wall = Spans::default();
+    let mut wall = IntervalSet::default();
     for (agent, node) in subagents(tree).zip(hierarchy) {
         stats.total_subagents += 1;
         *stats.by_type.entry(node.state.agent_type.clone()).or_default() += 1;
@@ -141,67 +140,67 @@ fn stats(tree: &Tree, hierarchy: &[TraceNode]) -> TraceStats {
     stats
 }
 
-/// Where an entry stands: by time, then by the event that it goes with, then spawn, progress, ending.
-type Order = (Millis, usize, u8);
+/// Sort key: time, position in the feed, then spawn before progress before ending.
+type SortKey = (Millis, usize, u8);
 
-/// Where the events of one agent stand.
+/// First and last event of an agent, as time and position in the feed.
 #[derive(Clone, Copy)]
-struct Seen {
+struct EventRange {
     first: (Millis, usize),
     last: (Millis, usize),
 }
 
 fn lifecycle(tree: &Tree, hierarchy: &[TraceNode], events: &[Event]) -> Vec<Lifecycle> {
     let agents: Vec<&Agent> = subagents(tree).collect();
-    let lookup = Lookup::new(&agents);
-    let mut seen: Vec<Option<Seen>> = vec![None; agents.len()];
-    let mut entries: Vec<(Order, Lifecycle)> = Vec::new();
-    // An event without a time stands where it is told: after the one before it.
+    let lookup = AgentLookup::new(&agents);
+    let mut ranges: Vec<Option<EventRange>> = vec![None; agents.len()];
+    let mut entries: Vec<(SortKey, Lifecycle)> = Vec::new();
+    // An event without a time has that of the event before it.
     let mut time = events.iter().find_map(|event| event.at_ms).unwrap_or(Millis::MIN);
-    for (place, event) in events.iter().enumerate() {
+    for (position, event) in events.iter().enumerate() {
         time = event.at_ms.unwrap_or(time);
-        let Some((number, about)) = lookup.concerns(event) else { continue };
+        let Some((number, role)) = lookup.subject(event) else { continue };
         let (Some(agent), Some(node)) = (agents.get(number), hierarchy.get(number)) else { continue };
-        let at = (time, place);
-        if let Some(seen) = seen.get_mut(number) {
-            let Seen { first, last } = seen.unwrap_or(Seen { first: at, last: at });
-            *seen = Some(Seen { first: first.min(at), last: last.max(at) });
+        let at = (time, position);
+        if let Some(range) = ranges.get_mut(number) {
+            let EventRange { first, last } = range.unwrap_or(EventRange { first: at, last: at });
+            *range = Some(EventRange { first: first.min(at), last: last.max(at) });
         }
-        if let About::Step(message) = about {
+        if let EventRole::Progress(message) = role {
             let entry = Lifecycle { message, ..entry(agent, node, LifecycleKind::Progress, event.at_ms) };
-            entries.push(((time, place, 1), entry));
+            entries.push(((time, position, 1), entry));
         }
     }
-    for ((agent, node), seen) in agents.iter().zip(hierarchy).zip(seen) {
-        // Nothing tells when: one that has not begun was asked for last.
-        let untold = if agent.status == AgentStatus::Pending { Millis::MAX } else { Millis::MIN };
-        let spawn_at = agent.started_at_ms.or(seen.map(|seen| seen.first.0)).unwrap_or(untold);
-        entries.push(((spawn_at, seen.map_or(0, |seen| seen.first.1), 0), spawn(agent, node)));
+    for ((agent, node), range) in agents.iter().zip(hierarchy).zip(ranges) {
+        // Without any time: a pending agent comes last, others first.
+        let fallback = if agent.status == AgentStatus::Pending { Millis::MAX } else { Millis::MIN };
+        let spawn_at = agent.started_at_ms.or(range.map(|range| range.first.0)).unwrap_or(fallback);
+        entries.push(((spawn_at, range.map_or(0, |range| range.first.1), 0), spawn(agent, node)));
         let Some(ending) = ending(agent, node) else { continue };
         let end_at =
-            ended_at(agent).unwrap_or_else(|| seen.map_or(spawn_at, |seen| seen.last.0.max(spawn_at)));
-        entries.push(((end_at, seen.map_or(usize::MAX, |seen| seen.last.1), 2), ending));
+            ended_at(agent).unwrap_or_else(|| range.map_or(spawn_at, |range| range.last.0.max(spawn_at)));
+        entries.push(((end_at, range.map_or(usize::MAX, |range| range.last.1), 2), ending));
     }
-    // Stable: what nothing tells apart stays in the tree's order.
+    // Stable: entries with equal keys stay in tree order.
     entries.sort_by_key(|(order, _)| *order);
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// What an event is for a subagent.
-enum About {
-    /// A step of its progress, with its message where a source tells one.
-    Step(Option<String>),
-    /// Anything else: a sign of life.
+/// Meaning of an event for its subagent.
+enum EventRole {
+    /// Progress, with a message if there is one.
+    Progress(Option<String>),
+    /// Only extends the agent's time range.
     Other,
 }
 
-/// Finds whom an event is about.
-struct Lookup<'a> {
+/// Index of agents by id and by call.
+struct AgentLookup<'a> {
     agents: HashMap<&'a str, usize>,
     calls: HashMap<&'a str, (usize, Option<&'a str>)>,
 }
 
-impl<'a> Lookup<'a> {
+impl<'a> AgentLookup<'a> {
     fn new(agents: &[&'a Agent]) -> Self {
         let mut lookup = Self { agents: HashMap::new(), calls: HashMap::new() };
         for (number, agent) in agents.iter().enumerate() {
@@ -215,9 +214,8 @@ impl<'a> Lookup<'a> {
         lookup
     }
 
-    /// Returns the number of the subagent that an event is about, and what it is for it. `None` for events about
-    /// the root.
-    fn concerns(&self, event: &Event) -> Option<(usize, About)> {
+    /// Returns the index of the subagent that an event is about, and the event's role; `None` for events about the root.
+    fn subject(&self, event: &Event) -> Option<(usize, EventRole)> {
         let actor = self.agents.get(event.actor_id.0.as_str()).copied();
         if event.kind == EventKind::ToolPre {
             let call = event.text("tool_use_id").and_then(|id| self.calls.get(id)).copied();
@@ -225,14 +223,14 @@ impl<'a> Lookup<'a> {
             let name = event.text("tool_name").unwrap_or("tool");
             let detail = call.and_then(|(_, detail)| detail);
             let message = detail.map_or_else(|| name.to_owned(), |detail| format!("{name} {detail}"));
-            return Some((number, About::Step(Some(message))));
+            return Some((number, EventRole::Progress(Some(message))));
         }
         let named = event.text("agent_id").and_then(|id| self.agents.get(id)).copied().or(actor);
         if event.kind == EventKind::SubagentProgress {
-            return Some((named?, About::Step(progress_message(event))));
+            return Some((named?, EventRole::Progress(progress_message(event))));
         }
         let is_own = matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop);
-        Some((if is_own { named? } else { actor? }, About::Other))
+        Some((if is_own { named? } else { actor? }, EventRole::Other))
     }
 }
 
@@ -268,21 +266,21 @@ fn spawn(agent: &Agent, node: &TraceNode) -> Lifecycle {
     }
 }
 
-/// Returns how an agent ended; `None` while it has not.
+/// Returns the entry of an agent's ending; `None` while it runs.
 fn ending(agent: &Agent, node: &TraceNode) -> Option<Lifecycle> {
-    let word = Some(agent.status.as_str().to_owned());
+    let status = Some(agent.status.as_str().to_owned());
     let duration_ms = node.state.duration_ms;
     match agent.status {
         AgentStatus::Pending | AgentStatus::Running => None,
         AgentStatus::Completed => Some(Lifecycle {
-            exit_status: word,
+            exit_status: status,
             duration_ms,
             result: node.state.result.clone(),
             ..entry(agent, node, LifecycleKind::Complete, ended_at(agent))
         }),
         AgentStatus::Failed | AgentStatus::Stopped | AgentStatus::Lost => Some(Lifecycle {
             error_message: Some(failure(agent)),
-            error_code: word,
+            error_code: status,
             duration_ms,
             ..entry(agent, node, LifecycleKind::Error, ended_at(agent))
         }),

@@ -1,4 +1,4 @@
-//! How many secrets are found, and how much is taken for one: made-up samples in every place where a text can stand, and all recordings.
+//! Detection rate and false positives of redaction: samples in all contexts of a text, and all recordings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use subscope_testkit::{
     secrets::{left_in, look_alikes, secrets},
 };
 
-/// Masks a value as every export in JSON is masked.
+/// Masks a value as in JSON exports.
 fn masked(value: &Value) -> Value {
     let mut out = Redacted::new(Vec::new());
     out.write_all(value.to_string().as_bytes()).unwrap();
@@ -22,10 +22,10 @@ fn masked_text(text: &str) -> String {
     masked(&json!(text)).as_str().unwrap().to_owned()
 }
 
-/// Where a text stands.
-type Place = (&'static str, fn(&str) -> String);
+/// Name of a context, and the function that puts a text into it.
+type TextContext = (&'static str, fn(&str) -> String);
 
-const PLACES: [Place; 9] = [
+const CONTEXTS: [TextContext; 9] = [
     ("alone", str::to_owned),
     ("in a sentence", |text| format!("He said: {text} and went on.")),
     ("behind a line end", |text| format!("first\n{text}\nlast")),
@@ -45,7 +45,7 @@ fn nearly_every_secret_is_masked_wherever_it_stands() {
     assert!(samples.len() >= 60);
     let mut missed = Vec::new();
     for sample in &samples {
-        for (place, put) in PLACES {
+        for (place, put) in CONTEXTS {
             let text = put(&sample.text);
             let out = masked_text(&text);
             if !left_in(slice::from_ref(sample), &out).is_empty() {
@@ -53,7 +53,7 @@ fn nearly_every_secret_is_masked_wherever_it_stands() {
             }
         }
     }
-    let tried = samples.len() * PLACES.len();
+    let tried = samples.len() * CONTEXTS.len();
     let recall = 1.0 - missed.len() as f64 / tried as f64;
     println!("recall {:.1} % of {tried}; missed {missed:#?}", recall * 100.0);
     assert!(recall >= 0.98, "{recall} {missed:#?}");
@@ -65,7 +65,7 @@ fn hardly_anything_is_masked_that_only_looks_like_a_secret() {
     assert!(texts.len() >= 60);
     let mut wrong = Vec::new();
     for text in &texts {
-        for (place, put) in PLACES {
+        for (place, put) in CONTEXTS {
             let text = put(text);
             let out = masked_text(&text);
             if out != text {
@@ -73,12 +73,12 @@ fn hardly_anything_is_masked_that_only_looks_like_a_secret() {
             }
         }
     }
-    let share = wrong.len() as f64 / (texts.len() * PLACES.len()) as f64;
+    let share = wrong.len() as f64 / (texts.len() * CONTEXTS.len()) as f64;
     println!("false alarms {:.1} %: {wrong:#?}", share * 100.0);
     assert!(share <= 0.02, "{share} {wrong:#?}");
 }
 
-/// Adds each string that is masked in a value.
+/// Collects the strings of a value that are masked.
 fn alarms(before: &Value, after: &Value, strings: &mut usize, found: &mut Vec<String>) {
     match (before, after) {
         (Value::String(before), Value::String(after)) => {
@@ -123,7 +123,7 @@ fn nothing_of_the_recordings_is_taken_for_a_secret() {
         for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let mut own = Vec::new();
             alarms(&line, &masked(&line), &mut strings, &mut own);
-            // One recording has a made-up key in it.
+            // One recording contains a fake key.
             own.retain(|text| !text.contains("AWS_ACCESS_KEY_ID=[redacted]"));
             found.extend(own.iter().map(|text| {
                 let at = text.find("[redacted]").unwrap_or(0);

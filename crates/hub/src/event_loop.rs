@@ -35,7 +35,6 @@ use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits};
 use subscope_model::{AgentId, Millis, PriceTable, SessionId, SourceId, Update};
 use subscope_store::Store;
 
-pub(crate) use self::recall::divide_old;
 use self::{
     derive::FailedCommit, duplicates::DuplicateIndex, eviction::Evictor, hub_store::HubStore,
     inbox_replay::InboxReplay, index_commits::IndexCommits, ingest::Waiting, publish_dedup::PublishedFilter,

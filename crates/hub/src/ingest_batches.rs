@@ -3,7 +3,7 @@
 
 use subscope_fold::{Dialect, LineSession};
 use subscope_model::{Millis, SessionId};
-use subscope_store::Part;
+use subscope_store::SessionPart;
 
 use crate::command::{Asks, Ingest, LinePlace};
 
@@ -123,7 +123,7 @@ fn runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
 
 /// Returns a body divided by session, as it is kept; nothing where it is of one, or not of all lines is known whose they are.
 /// `begins` says where it stands in what was handed over.
-pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body: &[u8]) -> Vec<Part> {
+pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body: &[u8]) -> Vec<SessionPart> {
     let Some(dialect) = dialect else { return Vec::new() };
     let is_line = memchr::memchr(b'\n', body).is_none_or(|end| end + 1 == body.len());
     if is_line && begins.is_none() {
@@ -131,14 +131,14 @@ pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body:
     }
     let before = begins.unwrap_or(LinePlace::FIRST);
     let part = |run: LineRun<'_>| {
-        Some(Part {
+        Some(SessionPart {
             session: SessionId::from(run.session?.as_str()),
             line: before.line + run.begins.line - 1,
             offset: before.offset + run.begins.offset,
             body: run.lines.to_vec(),
         })
     };
-    let parts: Vec<Part> = runs(dialect, body).map(part).collect::<Option<_>>().unwrap_or_default();
+    let parts: Vec<SessionPart> = runs(dialect, body).map(part).collect::<Option<_>>().unwrap_or_default();
     if parts.len() > 1 || begins.is_some() { parts } else { Vec::new() }
 }
 

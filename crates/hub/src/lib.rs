@@ -49,6 +49,6 @@ pub use spool_drain::{SpoolStop, Spooler, delivery_key, drain_spool, hook_ingest
 pub use stop::{StopError, Stopping};
 pub use stream::StreamDriver;
 pub use subscope_store::{
-    Commit, History, Ledger, LedgerError, ListQuery, Memory, Named, ReceivedInput, Store,
+    AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, Store, StoreError,
 };
 pub use subscription::{Inlet, Offered, Subscription};

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use subscope_fold::{Dialect, Fold, SourceSpec};
 use subscope_model::{Millis, SourceId};
-use subscope_store::{Part, ReceivedInput};
+use subscope_store::{ReceivedInput, SessionPart};
 
 use crate::command::LinePlace;
 
@@ -37,7 +37,7 @@ impl<'h> InputChunk<'h> {
     }
 
     /// A part of a body of several sessions.
-    pub(crate) fn part(self, part: &'h Part) -> Self {
+    pub(crate) fn part(self, part: &'h SessionPart) -> Self {
         let begins = Some(LinePlace { line: part.line, offset: part.offset });
         Self { session: Some(part.session.as_str()), begins, body: &part.body, ..self }
     }

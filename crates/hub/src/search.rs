@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashMap};
 
 use subscope_collect::archive::Archive;
 use subscope_model::{Found, Raw, SessionId, Text};
-use subscope_store::{History, Hit, InboxPlace, LedgerError, TextQuery, Texts, words};
+use subscope_store::{History, Hit, InboxPosition, StoreError, TextIndex, TextQuery, words};
 
 /// How many characters of a passage are shown in front of the first hit, and in all.
 const BEFORE: usize = 40;
@@ -17,12 +17,12 @@ const PHRASE_FACTOR: usize = 20;
 /// it has to occur as it is, but for upper and lower case. One that ends in `*` stands for all that begin so.
 pub fn search(
     history: &dyn History,
-    texts: &Texts,
+    texts: &TextIndex,
     archive: &Archive,
     terms: &[String],
     session: Option<SessionId>,
     limit: usize,
-) -> Result<Vec<Found>, LedgerError> {
+) -> Result<Vec<Found>, StoreError> {
     let phrases: Vec<String> =
         terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
     let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
@@ -66,7 +66,7 @@ impl Passages {
     fn add(&mut self, hit: &Hit, found: Found) {
         let key = (hit.session.clone(), hit.kind.as_str(), found.snippet.clone());
         let alike = self.alike.entry(key).or_default();
-        if hit.inbox_place().is_none() {
+        if hit.inbox_position().is_none() {
             let twin = alike.in_inbox.pop().and_then(|at| self.all.get_mut(at));
             match twin {
                 Some(twin) => {
@@ -98,8 +98,8 @@ impl Passages {
 /// was forgotten.
 fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String> {
     let len = usize::try_from(hit.span.bytes).ok()?;
-    let bytes = match hit.inbox_place() {
-        Some(InboxPlace { row, offset }) => {
+    let bytes = match hit.inbox_position() {
+        Some(InboxPosition { row, offset }) => {
             let body = history.received_body(row).ok().flatten()?;
             let from = usize::try_from(offset).ok()?;
             body.get(from..from.checked_add(len)?)?.to_vec()
@@ -111,13 +111,13 @@ fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String
 }
 
 fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> Found {
-    let (agent_id, agent) = match hit.inbox_place() {
+    let (agent_id, agent) = match hit.inbox_position() {
         // Only the whole session tells: the root may have said it.
         Some(_) if hit.agent.is_empty() => (hit.agent.clone(), "an unknown agent".to_owned()),
         _ => names.of(&hit.session, &hit.agent),
     };
-    let (path, offset) = match hit.inbox_place() {
-        Some(InboxPlace { row, offset }) => (format!("inbox/{row}"), offset),
+    let (path, offset) = match hit.inbox_position() {
+        Some(InboxPosition { row, offset }) => (format!("inbox/{row}"), offset),
         None => (hit.path.display().to_string(), hit.span.start),
     };
     Found {
@@ -155,7 +155,7 @@ impl Names<'_> {
     /// The id of the agent that a passage names, and what people call it.
     fn of(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
         let history = self.history;
-        let look_up = || match history.who(session, agent).ok().flatten() {
+        let look_up = || match history.agent_label(session, agent).ok().flatten() {
             Some(row) if row.id.is_root() => (row.id.0, "main".to_owned()),
             Some(row) => {
                 let kind = row.agent_type.as_deref().unwrap_or("agent");

@@ -9,7 +9,7 @@ use std::{
 use subscope_collect::{CollectError, Expanded, Found, Group, Role, archive::Archive, expand};
 use subscope_fold::FoldOptions;
 use subscope_model::{SessionId, Tree};
-use subscope_store::{History, LedgerError, ReceivedInput, Sqlite};
+use subscope_store::{History, ReceivedInput, SqliteStore, StoreError};
 
 use crate::{batch::BatchRead, index::elsewhere};
 
@@ -30,7 +30,7 @@ pub enum SourcesError {
     Collect(#[from] CollectError),
     /// The store cannot be asked.
     #[error(transparent)]
-    Ledger(#[from] LedgerError),
+    Ledger(#[from] StoreError),
 }
 
 impl SessionSources {
@@ -42,7 +42,7 @@ impl SessionSources {
     pub fn find(
         session: &SessionId,
         transcripts: Vec<PathBuf>,
-        store: Option<&Sqlite>,
+        store: Option<&SqliteStore>,
         archive: &Archive,
     ) -> Result<Self, SourcesError> {
         let mut known = transcripts;
@@ -102,7 +102,7 @@ impl SessionSources {
     ///
     /// # Errors
     /// Where the store cannot be asked.
-    pub fn join_to(&self, cold: &mut BatchRead, store: Option<&Sqlite>) -> Result<(), LedgerError> {
+    pub fn join_to(&self, cold: &mut BatchRead, store: Option<&SqliteStore>) -> Result<(), StoreError> {
         cold.receive(&self.received);
         if let Some(store) = store {
             cold.fold.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
@@ -114,7 +114,11 @@ impl SessionSources {
     ///
     /// # Errors
     /// Where the store cannot be asked.
-    pub fn read(mut self, store: Option<&Sqlite>, options: FoldOptions) -> Result<BatchRead, LedgerError> {
+    pub fn read(
+        mut self,
+        store: Option<&SqliteStore>,
+        options: FoldOptions,
+    ) -> Result<BatchRead, StoreError> {
         let mut cold = BatchRead::read(self.take_files(), options, None);
         self.join_to(&mut cold, store)?;
         Ok(cold)

@@ -12,14 +12,14 @@ use subscope_hub::{
     index::{IndexOptions, index},
 };
 use subscope_model::PriceTable;
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::recording,
     folding::{LATER, Telling, parts_of, tree},
 };
 
 /// A folder with a session's files, and an empty store.
-fn place() -> (tempfile::TempDir, IndexOptions, Sqlite) {
+fn place() -> (tempfile::TempDir, IndexOptions, SqliteStore) {
     let folder = tempfile::tempdir().unwrap();
     let project = folder.path().join("projects/-home-user-shop");
     for path in recording("2.1.330", "c-nested").conversation() {
@@ -39,12 +39,12 @@ fn place() -> (tempfile::TempDir, IndexOptions, Sqlite) {
         archives: true,
         keep_ms: None,
     };
-    let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+    let store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
     (folder, options, store)
 }
 
 /// How many agents of how many calls the one session has.
-fn figures(store: &Sqlite) -> Option<(u32, u32)> {
+fn figures(store: &SqliteStore) -> Option<(u32, u32)> {
     let rows = store.list(&ListQuery::first(2)).unwrap();
     assert!(rows.len() < 2);
     rows.first().map(|row| (row.agents, row.tool_calls))
@@ -75,7 +75,7 @@ fn a_session_of_which_one_file_is_left_is_whole_with_what_the_archive_has() {
     let main = mains.iter().find(|path| !path.to_string_lossy().contains("subagents")).unwrap();
     fs::remove_file(main).unwrap();
     drop(store);
-    let mut store = Sqlite::open(&folder.path().join("data"), Access::Write, "2", 1).unwrap();
+    let mut store = SqliteStore::open(&folder.path().join("data"), Access::Write, "2", 1).unwrap();
     let report = index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.sessions, figures(&store)), (1, before), "made anew by other rules");
     // Without the archive's part it stays as it was.
@@ -84,7 +84,7 @@ fn a_session_of_which_one_file_is_left_is_whole_with_what_the_archive_has() {
         .remove(&main.parent().unwrap().canonicalize().unwrap().join(main.file_name().unwrap()))
         .unwrap();
     drop(store);
-    let mut store = Sqlite::open(&folder.path().join("data"), Access::Write, "3", 1).unwrap();
+    let mut store = SqliteStore::open(&folder.path().join("data"), Access::Write, "3", 1).unwrap();
     let report = index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.sessions, figures(&store)), (0, before));
 }

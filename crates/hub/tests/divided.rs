@@ -1,16 +1,14 @@
 //! Bodies that tell of many sessions: kept divided by session, whatever dialect they are in, so that who takes a session up
-//! again reads its own lines alone; their places are those of the body. Bodies that an older version kept whole are divided.
+//! again reads its own lines alone; their places are those of the body.
 
 #![allow(clippy::unwrap_used)]
 
-use std::{fs, path::Path, sync::mpsc::sync_channel, time::Duration};
+use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 
 use subscope_fold::Dialect;
-use subscope_hub::{
-    AskError, Hub, HubHandle, HubOptions, Ledger, LinesOf, Nothing, Taken, hook_ingest, line_ingests,
-};
+use subscope_hub::{AskError, Hub, HubHandle, HubOptions, LinesOf, Nothing, Taken, line_ingests};
 use subscope_model::{Event, SessionId, Tree};
-use subscope_store::{Access, ReceivedInput, Sqlite};
+use subscope_store::{Access, ReceivedInput, SqliteStore};
 
 /// Far more than any wait of these tests takes.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -18,8 +16,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Makes a line of a session with a call of an id.
 type Line<'l> = &'l dyn Fn(&str, &str) -> String;
 
-fn open(folder: &Path) -> Sqlite {
-    Sqlite::open(folder, Access::Write, "1", 1_000_000).unwrap()
+fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, Access::Write, "1", 1_000_000).unwrap()
 }
 
 fn hub(folder: &Path) -> Hub {
@@ -65,7 +63,7 @@ fn call(session: &str, id: &str) -> String {
 }
 
 fn received(folder: &Path, session: &str) -> Vec<ReceivedInput> {
-    Sqlite::open(folder, Access::Read, "1", 0).unwrap().received_of(&SessionId::from(session)).unwrap()
+    SqliteStore::open(folder, Access::Read, "1", 0).unwrap().received_of(&SessionId::from(session)).unwrap()
 }
 
 /// The bytes of a session, as they are read for it.
@@ -132,43 +130,6 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
         let more = later[told.len()..].iter().filter(|event| event.data["tool_use_id"].is_string()).count();
         assert_eq!(more, 1, "{which}");
     }
-}
-
-/// A store as version 5 left it: one body of three sessions with a line that is none, and a hook of one of them.
-#[test]
-fn body_that_an_older_version_kept_whole_is_divided_and_told_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let packed: &[u8] = include_bytes!("v5.db.zst");
-    fs::write(folder.path().join("store.db"), zstd::decode_all(packed).unwrap()).unwrap();
-    let store = open(folder.path());
-    assert!(store.undivided().unwrap().is_some());
-    let (place, _) = store.undivided().unwrap().unwrap();
-    assert_eq!(place, 1, "one of several sessions; the other is of one");
-    drop(store);
-    let first = hub(folder.path());
-    let told = events(&first.handle(), "a");
-    assert_eq!(calls(&tree(&first.handle(), "a")), ["a1", "a2"]);
-    let late = hook_ingest("late", Some(4_000_000_000_000), call("b", "b2").into_bytes());
-    answer(|reply| first.handle().ingest(late, reply)).unwrap();
-    let b = tree(&first.handle(), "b");
-    assert_eq!(calls(&b), ["b1", "b2"]);
-    assert!(b.problems.iter().any(|problem| problem.at == "ingest/claude.hook/old:5"), "{:?}", b.problems);
-    assert_eq!(events(&first.handle(), "a"), told);
-    let of_b = events(&first.handle(), "b");
-    assert_eq!(of_b.iter().filter(|event| event.data["reason"] == "startup").count(), 1, "{of_b:?}");
-    drop(first);
-    assert_eq!(own_bytes(folder.path(), "c"), call_of_old("c", "c1"));
-    assert!(open(folder.path()).undivided().unwrap().is_none());
-    // Written again it stays so.
-    let store = open(folder.path());
-    assert_eq!(store.received_bytes(&SessionId::from("c")).unwrap(), call_of_old("c", "c1").len() as u64);
-}
-
-/// As the program wrote it that made the older store.
-fn call_of_old(session: &str, id: &str) -> String {
-    format!(
-        r#"{{"session_id": "{session}", "hook_event_name": "PreToolUse", "prompt_id": "p", "tool_name": "Read", "tool_use_id": "{id}", "tool_input": {{"file_path": "/x"}}}}"#
-    ) + "\n"
 }
 
 #[test]

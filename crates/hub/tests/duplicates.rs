@@ -16,11 +16,11 @@ use std::{
 use subscope_collect::archive::Archive;
 use subscope_fold::{FactDetail, FoldOptions, Limits};
 use subscope_hub::{
-    BatchRead, FileTailDriver, History, Hub, HubOptions, ListQuery, Memory, Store, clock,
+    BatchRead, FileTailDriver, History, Hub, HubOptions, ListQuery, MemoryStore, Store, clock,
     index::{IndexOptions, index},
 };
 use subscope_model::{PriceTable, SessionId, Stats, Tree};
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::root,
     folding::{LATER, now},
@@ -113,11 +113,11 @@ impl Place {
         }
     }
 
-    fn store(&self, rules: &str) -> Sqlite {
-        Sqlite::open(&self.folder.path().join("data"), Access::Write, rules, 1).unwrap()
+    fn store(&self, rules: &str) -> SqliteStore {
+        SqliteStore::open(&self.folder.path().join("data"), Access::Write, rules, 1).unwrap()
     }
 
-    fn index(&self, store: &mut Sqlite) {
+    fn index(&self, store: &mut SqliteStore) {
         let options = IndexOptions {
             roots: vec![self.folder.path().join("projects")],
             prices: PriceTable::default(),
@@ -186,7 +186,7 @@ fn a_store_counts_each_response_once_in_any_order_and_after_a_rebuild() {
             assert_eq!(tokens.sum::<u64>(), truth.tokens, "{recording}");
             drop(store);
             let mut store = place.store("2");
-            assert_eq!(store.due(LATER).unwrap().len(), 3);
+            assert_eq!(store.due_sessions(LATER).unwrap().len(), 3);
             place.index(&mut store);
             assert_eq!((trees(&store), store.stats().unwrap()), found, "{recording} rebuilt");
             match &expected {
@@ -230,8 +230,8 @@ fn what_was_settled_is_not_done_again() {
     let mut store = place.store("1");
     place.sessions().iter().for_each(|session| place.adopt(session));
     place.index(&mut store);
-    assert!(store.uncompared().unwrap().is_empty());
-    let rev = |store: &Sqlite| {
+    assert!(store.uncompared_sessions().unwrap().is_empty());
+    let rev = |store: &SqliteStore| {
         let trees = store.list(&all()).unwrap().into_iter().map(|row| store.tree(&row.id).unwrap().unwrap());
         trees.map(|tree| (tree.session.id, tree.session.rev.unwrap())).collect::<BTreeMap<_, _>>()
     };
@@ -269,7 +269,7 @@ fn many_copies_of_one_session_are_each_compared_with_its_owner_alone() {
     place.index(&mut store);
     assert_eq!(trees(&store).len(), COPIES + 1);
     assert_eq!(Sum::of(trees(&store).values()), expected);
-    let kin = store.kin().unwrap();
+    let kin = store.shared_history().unwrap();
     assert_eq!(kin.len(), COPIES, "each has one whose its copies are");
     assert!(kin.iter().all(|it| it.earlier == kin[0].earlier));
 }
@@ -316,7 +316,7 @@ fn live_rows_count_each_response_once_in_any_order() {
         let turned: Vec<String> = sessions.iter().rev().cloned().collect();
         for order in [sessions, turned] {
             let place = Place::new(recording);
-            assert_eq!(live(&place, &order, Memory::new(), truth), truth, "{recording}");
+            assert_eq!(live(&place, &order, MemoryStore::new(), truth), truth, "{recording}");
             // What is kept of one session is known to the hub that reads the next.
             let place = Place::new(recording);
             let mut store = place.store("1");

@@ -22,7 +22,7 @@ use subscope_hub::{
 use subscope_model::{
     Event, EventKind, Feed, FeedItem, Millis, PriceTable, SessionId, Tree, Update, iso8601, parse_rfc3339,
 };
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::root;
 
 /// Far more than any wait of these tests takes.
@@ -170,7 +170,7 @@ fn holds(hub: &HubHandle, wanted: u64) {
 fn what_its_rows_knew_is_not_told_again() {
     let (folder, main) = old_session();
     let projects = folder.path().join("projects");
-    let mut store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+    let mut store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
     let options = IndexOptions {
         roots: vec![projects.clone()],
         prices: PriceTable::default(),
@@ -194,7 +194,7 @@ fn what_its_rows_knew_is_not_told_again() {
 fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
     let (folder, main) = session();
     let projects = folder.path().join("projects");
-    let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+    let store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
     let driver = Box::new(FileTailDriver::projects(projects).unwrap());
     let options = HubOptions { evict_after: Duration::from_millis(50), ..HubOptions::default() };
     let hub = Hub::start(driver, Box::new(store), options).unwrap();
@@ -223,7 +223,7 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
         assert_eq!(known.agents.len(), 2);
     }
     // A program tells of it: what its files say is known all the same, and it rests again with what was handed over.
-    let kept = Sqlite::open(&folder.path().join("data"), Access::Read, "1", 0).unwrap();
+    let kept = SqliteStore::open(&folder.path().join("data"), Access::Read, "1", 0).unwrap();
     for (round, id) in ["third", "fourth"].into_iter().zip('5'..) {
         holds(&handle, 0);
         while !matches!(feed.next(QUIET), FeedItem::Idle) {}
@@ -251,7 +251,7 @@ fn what_only_hooks_told_of_rests_and_goes_on() {
     let (data, session) = (folder.path().join("data"), SessionId::from("only-hooks"));
     let other = SessionId::from("others-hooks");
     let hub = |after| {
-        let store = Sqlite::open(&data, Access::Write, "1", 1).unwrap();
+        let store = SqliteStore::open(&data, Access::Write, "1", 1).unwrap();
         let driver = Box::new(FileTailDriver::projects(folder.path().join("projects")).unwrap());
         let options = HubOptions { evict_after: Duration::from_millis(after), ..HubOptions::default() };
         Hub::start(driver, Box::new(store), options).unwrap()
@@ -337,7 +337,7 @@ fn many_that_were_just_written_are_not_held_at_once() {
         let own = own.replace("\"uuid\":\"", &format!("\"uuid\":\"{number}-"));
         fs::write(place(number), own).unwrap();
     }
-    let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+    let store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
     let driver = Box::new(FileTailDriver::projects(folder.path().join("projects")).unwrap());
     let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
     let handle = hub.handle();

@@ -21,7 +21,7 @@ use subscope_hub::{
     Reply,
 };
 use subscope_model::{EventKind, SessionId, Tree, Update};
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 
 use failing::Failing;
 
@@ -34,8 +34,8 @@ fn answer<T: Send + 'static>(ask: impl FnOnce(Reply<T>) -> Result<(), AskError>)
     answer.recv_timeout(LIMIT).unwrap()
 }
 
-fn open(folder: &Path) -> Sqlite {
-    Sqlite::open(folder, Access::Write, "test", 0).unwrap()
+fn open(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, Access::Write, "test", 0).unwrap()
 }
 
 fn tree(handle: &HubHandle) -> Option<Tree> {

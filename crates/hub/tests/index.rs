@@ -16,7 +16,7 @@ use subscope_hub::{
     index::{IndexError, IndexOptions, Report, index, index_beside},
 };
 use subscope_model::{PriceTable, SessionId, SessionRow};
-use subscope_store::{Access, Sqlite, Texts};
+use subscope_store::{Access, SqliteStore, TextIndex};
 use subscope_testkit::corpus::{self, Options};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -44,8 +44,8 @@ fn sessions() -> (tempfile::TempDir, IndexOptions) {
     (folder, options)
 }
 
-fn open(folder: &Path, access: Access) -> Sqlite {
-    Sqlite::open(folder, access, "1", 1).unwrap()
+fn open(folder: &Path, access: Access) -> SqliteStore {
+    SqliteStore::open(folder, access, "1", 1).unwrap()
 }
 
 fn rows(history: &dyn History) -> Vec<SessionRow> {
@@ -64,7 +64,7 @@ fn hub() -> (Hub, PathBuf, tempfile::TempDir) {
 }
 
 fn beside(hub: &HubHandle, store: &Path, options: &IndexOptions) -> Result<Report, IndexError> {
-    let mut texts = Texts::open(store, Access::Write).unwrap();
+    let mut texts = TextIndex::open(store, Access::Write).unwrap();
     let told = &mut |_| ControlFlow::Continue(());
     index_beside(hub, &open(store, Access::Read), &mut texts, options, told)
 }
@@ -81,7 +81,7 @@ fn an_index_beside_a_hub_gives_the_rows_of_one_alone() {
     let kept = open(&folder, Access::Read);
     assert_eq!(rows(&kept), rows(&store));
     assert_eq!(rows(&kept).len() as u64, SESSIONS);
-    let sorted = |store: &Sqlite| {
+    let sorted = |store: &SqliteStore| {
         let mut sources = store.sources().unwrap();
         sources.sort_by(|one, other| one.path.cmp(&other.path));
         sources
@@ -138,7 +138,7 @@ fn an_index_that_is_stopped_goes_on_where_it_was() {
     let (_sessions, options) = sessions();
     let (hub, folder, _kept) = hub();
     let store = open(&folder, Access::Read);
-    let mut texts = Texts::open(&folder, Access::Write).unwrap();
+    let mut texts = TextIndex::open(&folder, Access::Write).unwrap();
     let mut told = |progress: subscope_hub::index::Progress| match progress.sessions {
         0 => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),

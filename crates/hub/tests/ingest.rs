@@ -19,10 +19,10 @@ use std::{
 use subscope_fold::{Dialect, Fold};
 use subscope_hub::{
     AskError, Asks, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
-    IngestError, Joined, ListQuery, Memory, Nothing, PollResult, Store, Taken,
+    IngestError, Joined, ListQuery, MemoryStore, Nothing, PollResult, Store, Taken,
 };
 use subscope_model::{EventKind, Millis, SessionId, Text, Tree, Update};
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::recording;
 
 use failing::Failing;
@@ -71,7 +71,7 @@ fn figures(handle: &HubHandle) -> Figures {
 
 #[test]
 fn ingest_is_kept_before_it_is_answered_and_taken_once() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let taken = ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
     assert_eq!((taken.lines, taken.sessions), (1, vec![SessionId::from("s")]));
@@ -88,7 +88,7 @@ fn ingest_is_kept_before_it_is_answered_and_taken_once() {
 
 #[test]
 fn problems_are_told_to_whoever_hands_them_over() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let mut told = hook("s", "t1", "PreToolUse");
     told.body.extend_from_slice(b"\nnot json\n\n{}\n");
@@ -101,7 +101,7 @@ fn problems_are_told_to_whoever_hands_them_over() {
 
 #[test]
 fn many_at_once_share_commits_and_lose_nothing() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (sender, answers) = sync_channel(4096);
     let mut busy = 0;
@@ -129,7 +129,7 @@ fn many_at_once_share_commits_and_lose_nothing() {
 
 #[test]
 fn failed_commit_is_answered_with_its_error_and_kept_once_it_can_be() {
-    let store = Failing::new(Memory::new());
+    let store = Failing::new(MemoryStore::new());
     let (fails, tries) = (Arc::clone(&store.fails_commits), Arc::clone(&store.commits));
     fails.store(true, Ordering::SeqCst);
     let hub = hub(store);
@@ -171,7 +171,7 @@ fn seqs(handle: &HubHandle, updates: &Receiver<Update>) -> Vec<u64> {
 
 #[test]
 fn reader_that_returns_begins_where_it_left() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (queue, first) = sync_channel(100);
     assert_eq!(join(&handle, queue, None), Joined::default());
@@ -198,7 +198,7 @@ fn reader_that_returns_begins_where_it_left() {
 
 #[test]
 fn stuck_reader_slows_nobody_and_is_told_what_it_missed() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (stuck, updates) = sync_channel(3);
     join(&handle, stuck, None);
@@ -237,7 +237,7 @@ fn replaced_file_keeps_what_was_handed_over() {
     std::fs::write(&file, &bytes).unwrap();
     let driver = FileTailDriver::targets(vec![file.clone()], None).unwrap();
     let options = HubOptions::default();
-    let hub = Hub::start(Box::new(driver), Box::new(Memory::new()), options).unwrap();
+    let hub = Hub::start(Box::new(driver), Box::new(MemoryStore::new()), options).unwrap();
     let handle = hub.handle();
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
     let calls = |session: &SessionId| tree(&handle, session).map_or(0, |tree| tree.summary.tool_calls);
@@ -301,7 +301,7 @@ fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
 }
 
 /// Opens the store that a process left behind which was killed now, while the first goes on with its own.
-fn killed(folder: &Path) -> (tempfile::TempDir, Sqlite) {
+fn killed(folder: &Path) -> (tempfile::TempDir, SqliteStore) {
     let copy = tempfile::tempdir().unwrap();
     for file in ["store.db", "store.db-wal"] {
         std::fs::copy(folder.join(file), copy.path().join(file)).unwrap();
@@ -310,8 +310,8 @@ fn killed(folder: &Path) -> (tempfile::TempDir, Sqlite) {
     (copy, store)
 }
 
-fn sqlite(folder: &Path) -> Sqlite {
-    Sqlite::open(folder, Access::Write, "1", 1_000_000).unwrap()
+fn sqlite(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, Access::Write, "1", 1_000_000).unwrap()
 }
 
 #[test]

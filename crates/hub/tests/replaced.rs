@@ -14,7 +14,7 @@ use std::{
 use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
 use subscope_hub::{BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest};
 use subscope_model::{Agent, Feed, FeedItem, PriceTable, SessionId, Text, Tree, Update, parse_rfc3339};
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     fixtures::{Recording, recording, recordings},
     losses::Losses,
@@ -42,7 +42,7 @@ impl Stage {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("projects/-marks")).unwrap();
-        let store = Sqlite::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
+        let store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
         let driver = Box::new(FileTailDriver::projects(folder.path().join("projects")).unwrap());
         let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
         let (handle, feed) = (hub.handle(), hub.subscribe());

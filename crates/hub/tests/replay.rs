@@ -11,7 +11,7 @@ use std::{
 
 use proptest::{prelude::*, sample::Index};
 use subscope_fold::Fold;
-use subscope_hub::{Driver, Hub, HubOptions, Memory, PollResult, Recording, Replay, Subscription};
+use subscope_hub::{Driver, Hub, HubOptions, MemoryStore, PollResult, Recording, Replay, Subscription};
 use subscope_model::{
     Agent, Event, Feed, FeedItem, Millis, PriceTable, Session, SessionId, SourceId, Tree, Update,
 };
@@ -190,7 +190,7 @@ proptest! {
         let steps = pieces.len() + 1;
         let moments: Vec<usize> = moments.iter().map(|moment| moment.index(steps)).collect();
         let stepper = Stepper { parts, sources: Vec::new(), pieces: pieces.into_iter(), go: may_go, done };
-        let hub = Hub::start(Box::new(stepper), Box::new(Memory::new()), options()).unwrap();
+        let hub = Hub::start(Box::new(stepper), Box::new(MemoryStore::new()), options()).unwrap();
         let mut feeds = vec![hub.subscribe()];
         for step in 0..steps {
             feeds.extend(moments.iter().filter(|moment| **moment == step).map(|_| hub.subscribe()));
@@ -228,7 +228,8 @@ fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
     let expected = folding::tree(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]));
     for speed in [f64::INFINITY, 400.0] {
         let hub =
-            Hub::start(Box::new(Replay::new(replayed(), speed)), Box::new(Memory::new()), options()).unwrap();
+            Hub::start(Box::new(Replay::new(replayed(), speed)), Box::new(MemoryStore::new()), options())
+                .unwrap();
         let mut feed = hub.subscribe();
         let reader = Reader::default().read(&mut feed);
         let (session, rows) = &reader.sessions[&expected.session.id];
@@ -251,8 +252,8 @@ fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
 
 #[test]
 fn subscribers_of_any_moment_end_with_the_same_rows() {
-    let hub =
-        Hub::start(Box::new(Replay::new(replayed(), 100.0)), Box::new(Memory::new()), options()).unwrap();
+    let hub = Hub::start(Box::new(Replay::new(replayed(), 100.0)), Box::new(MemoryStore::new()), options())
+        .unwrap();
     let readers: Vec<_> = (0..6u64)
         .map(|number| {
             thread::sleep(Duration::from_millis(number * 7));
@@ -276,7 +277,7 @@ fn subscribers_of_any_moment_end_with_the_same_rows() {
 #[test]
 fn subscriber_after_the_end_gets_the_snapshot_and_the_end() {
     let hub =
-        Hub::start(Box::new(Replay::new(replayed(), f64::INFINITY)), Box::new(Memory::new()), options())
+        Hub::start(Box::new(Replay::new(replayed(), f64::INFINITY)), Box::new(MemoryStore::new()), options())
             .unwrap();
     let first = Reader::default().read(&mut hub.subscribe());
     let late = Reader::default().read(&mut hub.subscribe());

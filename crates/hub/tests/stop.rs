@@ -6,11 +6,11 @@ use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
 use subscope_fold::{Dialect, Limits};
 use subscope_hub::{
-    AskError, Asks, Hub, HubHandle, HubOptions, Ingest, Memory, Nothing, StopError, Stopping, Store, Taken,
-    clock, drain_spool, hook_ingest,
+    AskError, Asks, Hub, HubHandle, HubOptions, Ingest, MemoryStore, Nothing, StopError, Stopping, Store,
+    Taken, clock, drain_spool, hook_ingest,
 };
 use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, FeedItem, Flag, SessionId, Update};
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 
 /// Far more than any answer takes.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -19,8 +19,8 @@ fn hub(keeper: impl Store + 'static) -> Hub {
     Hub::start(Box::new(Nothing), Box::new(keeper), HubOptions::default()).unwrap()
 }
 
-fn store(folder: &Path) -> Sqlite {
-    Sqlite::open(folder, Access::Write, "test", 1).unwrap()
+fn store(folder: &Path) -> SqliteStore {
+    SqliteStore::open(folder, Access::Write, "test", 1).unwrap()
 }
 
 fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::Reply<T>) -> Result<(), AskError>) -> T {
@@ -74,7 +74,7 @@ fn is_stop(taken: &Taken) -> bool {
 
 #[test]
 fn ordered_agent_alone_is_told_at_its_next_call() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     start(&handle, "s", &["a1", "a2"]);
     let told = order(&handle, None, "a1").unwrap();
@@ -111,7 +111,7 @@ fn ordered_agent_alone_is_told_at_its_next_call() {
 
 #[test]
 fn agent_in_a_call_is_told_when_that_is_over() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     start(&handle, "s", &["a1"]);
     assert_eq!(post(&handle, "s", "a1", "PreToolUse", "t1").answer, None);
@@ -122,7 +122,7 @@ fn agent_in_a_call_is_told_when_that_is_over() {
 
 #[test]
 fn agent_that_goes_on_all_the_same_is_told_again() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     start(&handle, "s", &["a1"]);
     order(&handle, None, "a1").unwrap();
@@ -137,7 +137,7 @@ fn agent_that_goes_on_all_the_same_is_told_again() {
 
 #[test]
 fn order_is_void_once_the_agent_has_ended_otherwise_or_was_woken() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     start(&handle, "s", &["a1"]);
     order(&handle, None, "a1").unwrap();
@@ -153,7 +153,7 @@ fn order_is_void_once_the_agent_has_ended_otherwise_or_was_woken() {
 
 #[test]
 fn beginnings_of_ids_name_one_agent_at_work_or_are_refused() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     start(&handle, "one", &["abc1", "abd2", "ab"]);
     start(&handle, "two", &["abc9"]);
@@ -172,7 +172,7 @@ fn beginnings_of_ids_name_one_agent_at_work_or_are_refused() {
 
 #[test]
 fn session_without_hooks_is_refused_and_one_that_names_no_agents_is_told() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let line = r#"{"type":"system","subtype":"task_started","session_id":"s","task_id":"a1","tool_use_id":"c1","task_type":"local_agent","description":"Look"}"#;
     let stream = Ingest {
@@ -220,7 +220,7 @@ fn order_and_that_it_was_given_survive_a_restart() {
 
 #[test]
 fn hooks_that_nobody_waits_for_are_told_nothing() {
-    let hub = hub(Memory::new());
+    let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     start(&handle, "s", &["a1"]);
     order(&handle, None, "a1").unwrap();
@@ -240,7 +240,7 @@ fn stalled_agent_is_told_to_stop_only_where_that_is_wanted() {
     for stops_stalled in [true, false] {
         let limits = Limits { stall_ms: 100, stall_subagents_ms: 100, ..Limits::default() };
         let options = HubOptions { limits, stops_stalled, ..HubOptions::default() };
-        let hub = Hub::start(Box::new(Nothing), Box::new(Memory::new()), options).unwrap();
+        let hub = Hub::start(Box::new(Nothing), Box::new(MemoryStore::new()), options).unwrap();
         let handle = hub.handle();
         let feed = hub.subscribe();
         start(&handle, "s", &["a1"]);

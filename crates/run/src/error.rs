@@ -1,34 +1,34 @@
-//! Why a run could not be.
+//! Errors of a run.
 
 use std::{ffi::OsString, io, path::PathBuf};
 
-use subscope_server::ServeError;
+use subscope_server::ListenError;
 
-/// Why a run could not be.
+/// Error of running a command.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum CommandRunError {
     /// The command cannot be started.
     #[error("cannot start {program:?}")]
     Start {
-        /// What was to be started.
+        /// The program.
         program: OsString,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Nobody can listen for events.
+    /// The listener for events cannot be started.
     #[error("cannot listen for events of subagents")]
-    Listen(#[source] ServeError),
+    Listen(#[source] ListenError),
     /// A record cannot be written.
     #[error("cannot write {path}", path = path.display())]
     Record {
         /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The system gives no thread, signal or pipe.
+    /// A thread, signal or pipe is not available.
     #[error("the system does not let it run")]
     System(#[source] io::Error),
 }

@@ -1,4 +1,4 @@
-//! Events that descendants of the child post: of the run's session, kept or passed on to an outer run, and shown.
+//! Relays events posted by child processes: assigns the run's session, forwards them to the hub or an outer run, and ingests them.
 
 use std::{
     net::{SocketAddr, ToSocketAddrs},
@@ -12,87 +12,88 @@ use std::{
 use serde_json::{Map, Value};
 use subscope_client::{Address, Client};
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, Reply, Taken};
-use subscope_server::Taker;
+use subscope_server::EventSink;
 
-use crate::{RunError, forward::PostForwarder, line_tap::SessionName, record::EventsLog};
+use crate::{CommandRunError, forward::PostForwarder, line_tap::SessionName, record::EventsLog};
 
-/// How many events may wait: each is a request that waits for its answer.
-const QUEUE: usize = 512;
-/// How many are kept at once.
-const GROUP: usize = 128;
+/// Queued events; each is an HTTP request that waits for its response.
+const QUEUE_EVENTS: usize = 512;
+/// Maximum number of events per delivery.
+const BATCH_EVENTS: usize = 128;
 
-/// Where events go on to.
+/// Destination of posted events.
 #[derive(Debug)]
 pub enum EventRoute {
-    /// To whoever keeps what this run tells.
-    Keep(PostForwarder),
-    /// To an outer run, which keeps them.
+    /// The machine's hub, or its spool.
+    Forward(PostForwarder),
+    /// An outer run, which stores them.
     Upstream(Upstream),
-    /// Nowhere.
+    /// Not stored.
     Nowhere,
 }
 
-/// An outer run that listens.
+/// Listener of an outer run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upstream(SocketAddr);
 
 impl Upstream {
-    /// Reads the address that an outer run has left; `None` where it is none that events can be posted to.
+    /// Parses the URL of an outer run; `None` if it is not an `http` URL with a port.
     pub fn parse(url: &str) -> Option<Self> {
         let authority = url.trim().strip_prefix("http://")?.trim_end_matches('/');
         let address = authority.to_socket_addrs().ok()?.next()?;
         Some(Self(address))
     }
 
-    fn pass_on(self, body: &[u8]) -> Result<(), String> {
+    fn post(self, body: &[u8]) -> Result<(), String> {
         let posted = Client::connect(Address::Tcp(self.0))
             .and_then(|mut client| client.post("/subagent-events", body));
         posted.map(drop).map_err(|error| format!("the outer run does not take it: {error}"))
     }
 }
 
-type Item = (Ingest, Reply<Result<Taken, IngestError>>);
+/// A posted event with the callback for its response.
+type PostedItem = (Ingest, Reply<Result<Taken, IngestError>>);
 
-/// Takes events in order, on a thread of its own.
+/// Relays events in order, on a thread of its own.
 #[derive(Debug)]
-pub struct Posted {
-    items: SyncSender<Item>,
+pub struct EventRelay {
+    items: SyncSender<PostedItem>,
 }
 
-struct Work {
+struct RelayWorker {
     hub: HubHandle,
     session: Arc<SessionName>,
-    /// What the session was called when the first events came: the others are of it, too.
-    named: Option<String>,
-    way: EventRoute,
-    /// The working folder of the command: where whoever posts says nothing else, it is there.
+    /// Session of the first events, used for all others.
+    session_id: Option<String>,
+    route: EventRoute,
+    /// Working folder of the command, for events without one.
     cwd: String,
-    /// How long the name of the session is waited for.
-    patience: Duration,
+    /// Timeout of waiting for the session.
+    session_timeout: Duration,
     log: Option<EventsLog>,
 }
 
-impl Posted {
-    /// Starts taking. `patience` is how long the first events wait for the child to name its session.
+impl EventRelay {
+    /// Starts the relay. The first events wait for the session to be detected, at most `session_timeout`.
     ///
     /// # Errors
-    /// Where there is no thread.
+    /// No thread is available.
     pub fn start(
         hub: HubHandle,
         (session, cwd): (Arc<SessionName>, String),
-        way: EventRoute,
-        patience: Duration,
+        route: EventRoute,
+        session_timeout: Duration,
         log: Option<EventsLog>,
-    ) -> Result<Self, RunError> {
-        let (items, inbox) = sync_channel(QUEUE);
-        let work = Work { hub, session, named: None, way, cwd, patience, log };
+    ) -> Result<Self, CommandRunError> {
+        let (items, inbox) = sync_channel(QUEUE_EVENTS);
+        let worker = RelayWorker { hub, session, session_id: None, route, cwd, session_timeout, log };
         let build = std::thread::Builder::new().name("posted".to_owned());
-        build.spawn(move || work.run(&inbox)).map_err(RunError::System)?;
+        build.spawn(move || worker.run(&inbox)).map_err(CommandRunError::System)?;
         Ok(Self { items })
     }
 
-    /// What the listener gives events to.
-    pub fn taker(self) -> Taker {
+    /// Returns the callback for the listener.
+    pub fn event_sink(self) -> EventSink {
         Arc::new(move |ingest, reply| {
             self.items.try_send((ingest, reply)).map_err(|error| match error {
                 TrySendError::Full(_) => AskError::Busy,
@@ -102,27 +103,27 @@ impl Posted {
     }
 }
 
-impl Work {
-    fn run(mut self, inbox: &Receiver<Item>) {
+impl RelayWorker {
+    fn run(mut self, inbox: &Receiver<PostedItem>) {
         while let Ok(first) = inbox.recv() {
-            let mut group = vec![first];
-            group.extend(inbox.try_iter().take(GROUP - 1));
-            self.take(group);
+            let mut batch = vec![first];
+            batch.extend(inbox.try_iter().take(BATCH_EVENTS - 1));
+            self.relay(batch);
         }
     }
 
-    fn take(&mut self, group: Vec<Item>) {
-        let session = self.named.get_or_insert_with(|| self.session.get(self.patience)).clone();
+    fn relay(&mut self, batch: Vec<PostedItem>) {
+        let session = self.session_id.get_or_insert_with(|| self.session.get(self.session_timeout)).clone();
         let (mut taken, mut lines) = (Vec::new(), Vec::new());
-        for (ingest, reply) in group {
-            if let EventRoute::Upstream(upstream) = self.way
-                && let Err(why) = upstream.pass_on(&ingest.body)
+        for (ingest, reply) in batch {
+            if let EventRoute::Upstream(upstream) = self.route
+                && let Err(why) = upstream.post(&ingest.body)
             {
                 reply(Err(IngestError::Store(why)));
                 continue;
             }
-            // Its session is another now, and so is the stream that it belongs to: one decoder must read all of a session.
-            match self.hub.posted_ingest(of_session(ingest.body, &session, &self.cwd)) {
+            // With the session the partition changes too: one decoder must read all of a session.
+            match self.hub.posted_ingest(set_session(ingest.body, &session, &self.cwd)) {
                 Ok(placed) => {
                     lines.extend_from_slice(&placed.ingest.body);
                     taken.push((placed.ingest, reply));
@@ -133,21 +134,21 @@ impl Work {
         if let Some(log) = &mut self.log {
             log.write(&lines);
         }
-        if let EventRoute::Keep(desk) = &mut self.way
+        if let EventRoute::Forward(forwarder) = &mut self.route
             && !lines.is_empty()
-            && let Err(why) = desk.keep(lines)
+            && let Err(why) = forwarder.forward(lines)
         {
             return taken.into_iter().for_each(|(_, reply)| reply(Err(IngestError::Store(why.clone()))));
         }
         for (ingest, reply) in taken {
-            // A hub that has ended drops the answer, and the listener says so.
+            // An ended hub drops the reply, and the listener responds with an error.
             let _ = self.hub.ingest(ingest, reply);
         }
     }
 }
 
-/// Writes the session into an event, as one line: it is the run's, whatever the event says; and the folder, where it says none.
-fn of_session(body: Vec<u8>, session: &str, cwd: &str) -> Vec<u8> {
+/// Sets the session of an event to the run's, and a missing folder; returns it as one line.
+fn set_session(body: Vec<u8>, session: &str, cwd: &str) -> Vec<u8> {
     let Ok(mut event) = serde_json::from_slice::<Map<String, Value>>(&body) else { return body };
     event.insert("sessionId".to_owned(), Value::from(session));
     event.entry("cwd").or_insert_with(|| Value::from(cwd));
@@ -161,8 +162,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_of_the_run_s_session() {
-        let line = |body: &str| String::from_utf8(of_session(body.as_bytes().to_vec(), "s", "/w")).unwrap();
+    fn events_get_the_session_of_the_run() {
+        let line = |body: &str| String::from_utf8(set_session(body.as_bytes().to_vec(), "s", "/w")).unwrap();
         assert_eq!(
             line(r#"{"type":"x","sessionId":"other","payload":{"b":1,"a":2}}"#),
             "{\"type\":\"x\",\"sessionId\":\"s\",\"payload\":{\"b\":1,\"a\":2},\"cwd\":\"/w\"}\n"
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_outer_runs_are_read() {
+    fn urls_of_outer_runs_are_parsed() {
         let address = |port: u16| Some(Upstream(SocketAddr::from(([127, 0, 0, 1], port))));
         assert_eq!(Upstream::parse("http://127.0.0.1:4567"), address(4567));
         assert_eq!(Upstream::parse(" http://127.0.0.1:80/ "), address(80));

@@ -1,8 +1,8 @@
-//! What is kept of a run: handed to the hub of this machine on a thread that nothing waits for longer than a moment, and spooled
-//! for the next hub where this one does not take it in time.
+//! Forwards a run's output and posted events to the machine's hub on a thread of its own; spools them for the next hub if this one does
+//! not accept them in time.
 //!
-//! What is handed over and what is spooled have the same name, so that a hub that meets both takes one. Order within a source
-//! counts: what comes while something of it waits in the spool goes there too, until a hub has taken it.
+//! Delivered and spooled batches have the same delivery key, so that the hub stores a batch once. Order within a source is kept: while a
+//! batch of a source is in the spool, later ones are spooled too.
 
 use std::{
     io,
@@ -21,55 +21,55 @@ use subscope_decode::Dialect;
 use subscope_hub::{Spooler, clock};
 
 use crate::{
-    RunError,
-    line_tap::{LineTap, Written},
-    queue::{Popped, Posting, Queue, Skipped},
+    CommandRunError,
+    line_tap::{DetectedDialect, LineTap},
+    queue::{LineQueue, Popped, PostedBatch, SkippedLines},
 };
 
-/// How many bytes are handed over at once.
+/// Target size of a delivery.
 const BATCH_BYTES: usize = 1 << 20;
-/// How long a wait for something to keep lasts at most: the longest that the end goes unnoticed.
-const WAIT: Duration = Duration::from_secs(1);
-/// How often a delivery is tried: a hub that is started anew needs a moment.
-const TRIES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(300);
-/// How long nobody is asked for a hub after there was none.
-const REST: Duration = Duration::from_secs(5);
-/// How often is looked whether all is kept.
-const LOOK: Duration = Duration::from_millis(5);
-/// How long after a line others are waited for, to be handed over with it: each time wakes two processes.
-const TOGETHER: Duration = Duration::from_millis(30);
-/// How long lines are gathered that are spooled: each time is a file.
-const GATHER: Duration = Duration::from_millis(100);
+/// Timeout of popping from the queue.
+const POP_TIMEOUT: Duration = Duration::from_secs(1);
+/// Attempts per delivery and the delay between them: a restarting hub needs a moment.
+const MAX_ATTEMPTS: u32 = 5;
+const RETRY_DELAY: Duration = Duration::from_millis(300);
+/// Delay before connecting again after there was no hub.
+const RECONNECT_DELAY: Duration = Duration::from_secs(5);
+/// Poll interval while finishing.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time to collect more lines for a delivery: each delivery wakes two processes.
+const BATCH_DELAY: Duration = Duration::from_millis(30);
+/// Time to collect lines for the spool: each batch is a file.
+const SPOOL_DELAY: Duration = Duration::from_millis(100);
 
-/// How much of what the child prints a run spools: hooks and posts of others want room, too.
-const SPILL_BYTES: usize = 64 << 20;
-/// How long is waited, once no more is to be handed over, to learn what is under way.
-const LEAVING: Duration = Duration::from_millis(200);
+/// Maximum size of a run's spooled output: hooks and posts of others need space too.
+const MAX_SPOOLED_BYTES: usize = 64 << 20;
+/// Timeout of learning the delivery in flight when finishing.
+const IN_FLIGHT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How long the hub may take to keep what was posted until it is spooled.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// How long it may take on top of that where the spool takes nothing. Publishers give up after 5 s.
-const LAST_PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of a hub to store posted events before they are spooled.
+const POST_TIMEOUT: Duration = Duration::from_millis(500);
+/// Additional timeout if spooling failed. Publishers give up after 5 s.
+const LAST_POST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why nobody keeps what a run tells, in words.
+/// Why there is no hub, as a message.
 #[derive(Debug)]
 pub enum HubUnavailable {
-    /// There is none, and none can be started: for a while it is not tried again.
+    /// No hub runs and none can be started; not retried for a while.
     Absent(String),
-    /// One does not answer. To find that out takes so long that it can be tried again at once: it may be back.
+    /// A hub does not respond. Detecting that takes long enough to retry at once.
     Unresponsive(String),
 }
 
-/// Finds the hub, and starts one if need be.
+/// Connects to the hub, and starts one if needed.
 pub type Connect = Arc<Mutex<Box<dyn FnMut() -> Result<Client, HubUnavailable> + Send>>>;
 
-/// Where what a run tells is kept. Shared by the iterations of a run.
+/// Connection and spool of a run, shared by its iterations.
 #[derive(Clone)]
 pub struct Forwarder {
-    /// The way to the hub.
+    /// Connects to the hub.
     pub connect: Connect,
-    /// The way around it.
+    /// Spool if there is no hub.
     pub spooler: Arc<Spooler>,
 }
 
@@ -79,331 +79,331 @@ impl std::fmt::Debug for Forwarder {
     }
 }
 
-/// What the hub was not handed.
+/// Lines that were not delivered to the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undelivered {
-    /// What is gone.
-    pub lost: Skipped,
-    /// Why, as far as that is known; the first reason.
+    /// Lost lines.
+    pub lost: SkippedLines,
+    /// First known reason.
     pub why: Option<String>,
-    /// How many lines wait in the spool for the next hub, or did.
+    /// Number of lines that were spooled.
     pub spooled: u64,
 }
 
-/// Why something is not kept.
+/// Error of a delivery.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// The hub will never take it.
+pub(crate) enum DeliveryError {
+    /// Permanent: the hub rejects it.
     Refused(String),
-    /// It might later.
-    Missed(String),
+    /// Temporary: may succeed later.
+    Temporary(String),
 }
 
-/// One source's way into the spool.
+/// Writer of one source's spool files.
 #[derive(Debug)]
 struct SpoolWriter {
     spooler: Arc<Spooler>,
     source: String,
-    /// The last file, until a hub has taken it.
+    /// Last spooled file, until a hub has ingested it.
     last: Option<PathBuf>,
     spooled: Arc<AtomicU64>,
 }
 
 impl SpoolWriter {
-    /// Whether something of this source waits.
-    fn is_waiting(&mut self) -> bool {
+    /// Whether a file of this source is in the spool.
+    fn is_pending(&mut self) -> bool {
         if self.last.as_ref().is_some_and(|last| !last.exists()) {
             self.last = None;
         }
         self.last.is_some()
     }
 
-    fn put(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) -> io::Result<()> {
+    fn write(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) -> io::Result<()> {
         self.last = Some(self.spooler.lines(dialect, &self.source, delivery, lines)?);
-        self.spooled.fetch_add(count(lines), Ordering::Relaxed);
+        self.spooled.fetch_add(count_lines(lines), Ordering::Relaxed);
         Ok(())
     }
 }
 
-fn count(lines: &[u8]) -> u64 {
+fn count_lines(lines: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', lines).count() as u64
 }
 
-/// Keeps events that are posted: who posts them waits for that.
+/// Forwards posted events; the sender waits for the result.
 #[derive(Debug)]
 pub struct PostForwarder {
-    queue: Arc<Queue>,
-    spill: SpoolWriter,
+    queue: Arc<LineQueue>,
+    spool: SpoolWriter,
     number: u64,
 }
 
 impl PostForwarder {
-    /// Returns once the lines are kept.
+    /// Forwards the lines and returns once they are stored or spooled.
     ///
     /// # Errors
-    /// Why they are not, in words.
-    pub(crate) fn keep(&mut self, lines: Vec<u8>) -> Result<(), String> {
+    /// A message if they are neither.
+    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<(), String> {
         self.number += 1;
-        let delivery = format!("{}/posted/{}", self.spill.source, self.number);
+        let delivery = format!("{}/posted/{}", self.spool.source, self.number);
         let mut late = None;
-        if !self.spill.is_waiting() {
-            let (kept, is_kept) = sync_channel(1);
-            self.queue.post(Posting { delivery: delivery.clone(), lines: lines.clone(), kept });
-            match is_kept.recv_timeout(PATIENCE) {
+        if !self.spool.is_pending() {
+            let (result, received) = sync_channel(1);
+            self.queue.post(PostedBatch { delivery: delivery.clone(), lines: lines.clone(), result });
+            match received.recv_timeout(POST_TIMEOUT) {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(Failure::Refused(why))) => return Err(why),
-                Ok(Err(Failure::Missed(_))) => {}
-                Err(_) => late = Some(is_kept),
+                Ok(Err(DeliveryError::Refused(why))) => return Err(why),
+                Ok(Err(DeliveryError::Temporary(_))) => {}
+                Err(_) => late = Some(received),
             }
         }
-        let Err(error) = self.spill.put(Dialect::SubagentEvents, &delivery, &lines) else { return Ok(()) };
-        let why = match late.map(|is_kept| is_kept.recv_timeout(LAST_PATIENCE)) {
+        let Err(error) = self.spool.write(Dialect::SubagentEvents, &delivery, &lines) else { return Ok(()) };
+        let why = match late.map(|received| received.recv_timeout(LAST_POST_TIMEOUT)) {
             Some(Ok(Ok(()))) => return Ok(()),
-            Some(Ok(Err(Failure::Refused(why)))) => return Err(why),
-            Some(Ok(Err(Failure::Missed(why)))) => why,
+            Some(Ok(Err(DeliveryError::Refused(why)))) => return Err(why),
+            Some(Ok(Err(DeliveryError::Temporary(why)))) => why,
             Some(Err(_)) | None => "the hub does not keep it in time".to_owned(),
         };
         Err(format!("{why}, and it cannot be spooled: {error}"))
     }
 }
 
-/// Lines of the child's that are handed over together.
+/// Lines of one delivery.
 #[derive(Debug)]
-struct Batch {
+struct DeliveryBatch {
     dialect: Dialect,
     delivery: String,
     lines: Vec<u8>,
 }
 
-/// What the thread that hands over and the one that waits for it share.
+/// State shared by the forwarding thread and the thread that waits for its end.
 #[derive(Debug, Default)]
-struct Shared {
-    /// What was sent and not answered.
-    under_way: Option<Arc<Batch>>,
-    unkept: Undelivered,
+struct ForwardState {
+    /// Batch sent without a response so far.
+    in_flight: Option<Arc<DeliveryBatch>>,
+    undelivered: Undelivered,
 }
 
-impl Shared {
-    fn lose(&mut self, lines: &[u8], why: String) {
-        self.unkept.lost.lines += count(lines);
-        self.unkept.lost.bytes += lines.len() as u64;
-        self.unkept.why.get_or_insert(why);
+impl ForwardState {
+    fn add_lost(&mut self, lines: &[u8], why: String) {
+        self.undelivered.lost.lines += count_lines(lines);
+        self.undelivered.lost.bytes += lines.len() as u64;
+        self.undelivered.why.get_or_insert(why);
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(shared: &Mutex<ForwardState>) -> MutexGuard<'_, ForwardState> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps what comes into a queue.
+/// Thread that forwards the items of a queue.
 #[derive(Debug)]
 pub struct ForwardThread {
-    queue: Arc<Queue>,
-    written: Arc<Written>,
-    spill: SpoolWriter,
-    shared: Arc<Mutex<Shared>>,
+    queue: Arc<LineQueue>,
+    dialect: Arc<DetectedDialect>,
+    spool: SpoolWriter,
+    shared: Arc<Mutex<ForwardState>>,
     thread: JoinHandle<()>,
 }
 
-struct Work {
-    queue: Arc<Queue>,
-    written: Arc<Written>,
+struct ForwardWorker {
+    queue: Arc<LineQueue>,
+    dialect: Arc<DetectedDialect>,
     connect: Connect,
     client: Option<Client>,
-    spill: SpoolWriter,
-    spilled_bytes: usize,
-    shared: Arc<Mutex<Shared>>,
+    spool: SpoolWriter,
+    spooled_bytes: usize,
+    shared: Arc<Mutex<ForwardState>>,
     number: u64,
-    rests_until: Option<Instant>,
+    retry_after: Option<Instant>,
 }
 
 impl ForwardThread {
-    /// Starts keeping what `tap` hands to `queue`, and what comes over the desk; `source` names the run. A hub is looked for
-    /// when there is something to keep.
+    /// Starts forwarding the lines that `tap` enqueues in `queue`, and posted events; `source` names the run. It connects to a hub
+    /// with the first item.
     ///
     /// # Errors
-    /// Where there is no thread.
+    /// No thread is available.
     pub fn start(
-        queue: &Arc<Queue>,
+        queue: &Arc<LineQueue>,
         tap: &LineTap,
         source: &str,
-        keeper: &Forwarder,
-    ) -> Result<(Self, PostForwarder), RunError> {
+        forwarder: &Forwarder,
+    ) -> Result<(Self, PostForwarder), CommandRunError> {
         let spooled = Arc::new(AtomicU64::new(0));
-        let spill = || SpoolWriter {
-            spooler: Arc::clone(&keeper.spooler),
+        let spool_writer = || SpoolWriter {
+            spooler: Arc::clone(&forwarder.spooler),
             source: source.to_owned(),
             last: None,
             spooled: Arc::clone(&spooled),
         };
-        let shared = Arc::new(Mutex::new(Shared::default()));
-        let mut work = Work {
+        let shared = Arc::new(Mutex::new(ForwardState::default()));
+        let mut worker = ForwardWorker {
             queue: Arc::clone(queue),
-            written: tap.written(),
-            connect: Arc::clone(&keeper.connect),
+            dialect: tap.detected_dialect(),
+            connect: Arc::clone(&forwarder.connect),
             client: None,
-            spill: spill(),
-            spilled_bytes: 0,
+            spool: spool_writer(),
+            spooled_bytes: 0,
             shared: Arc::clone(&shared),
             number: 0,
-            rests_until: None,
+            retry_after: None,
         };
         let build = std::thread::Builder::new().name("keep".to_owned());
-        let thread = build.spawn(move || work.run()).map_err(RunError::System)?;
-        let desk = PostForwarder { queue: Arc::clone(queue), spill: spill(), number: 0 };
+        let thread = build.spawn(move || worker.run()).map_err(CommandRunError::System)?;
+        let posts = PostForwarder { queue: Arc::clone(queue), spool: spool_writer(), number: 0 };
         let queue = Arc::clone(queue);
-        Ok((Self { queue, written: tap.written(), spill: spill(), shared, thread }, desk))
+        Ok((Self { queue, dialect: tap.detected_dialect(), spool: spool_writer(), shared, thread }, posts))
     }
 
-    /// Waits until all is handed over, no longer than that, and spools the rest. Returns what the hub was not handed.
+    /// Waits until everything is delivered, at most `limit`, and spools the rest. Returns what was not delivered.
     pub fn finish(mut self, limit: Duration) -> Undelivered {
         self.queue.end();
         let began = clock::tick();
         while !self.thread.is_finished() && began.elapsed() < limit {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if !self.thread.is_finished() {
             self.spool_rest();
         }
         let skipped = self.queue.skipped();
-        let mut unkept = lock(&self.shared).unkept.clone();
-        unkept.lost.lines += skipped.lines;
-        unkept.lost.bytes += skipped.bytes;
-        unkept.spooled = self.spill.spooled.load(Ordering::Relaxed);
-        unkept
+        let mut undelivered = lock(&self.shared).undelivered.clone();
+        undelivered.lost.lines += skipped.lines;
+        undelivered.lost.bytes += skipped.bytes;
+        undelivered.spooled = self.spool.spooled.load(Ordering::Relaxed);
+        undelivered
     }
 
-    /// Spools what was sent and not answered, and what waits behind it.
+    /// Spools the batch in flight and the queued lines.
     fn spool_rest(&mut self) {
         let rest = self.queue.abandon();
         let began = clock::tick();
         let sent = loop {
-            // What was taken from the queue is sent a moment later.
-            let sent = lock(&self.shared).under_way.clone();
-            if sent.is_some() || self.thread.is_finished() || began.elapsed() > LEAVING {
+            // A popped batch is in flight a moment later.
+            let sent = lock(&self.shared).in_flight.clone();
+            if sent.is_some() || self.thread.is_finished() || began.elapsed() > IN_FLIGHT_TIMEOUT {
                 break sent;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         };
         if let Some(batch) = sent {
             self.spool(batch.dialect, &batch.delivery, &batch.lines);
         }
-        let Some(dialect) = self.written.get() else { return };
+        let Some(dialect) = self.dialect.get() else { return };
         for (number, lines) in rest.iter().enumerate() {
-            let delivery = format!("{}/rest/{number}", self.spill.source);
+            let delivery = format!("{}/rest/{number}", self.spool.source);
             self.spool(dialect, &delivery, lines);
         }
     }
 
     fn spool(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) {
-        if let Err(error) = self.spill.put(dialect, delivery, lines) {
+        if let Err(error) = self.spool.write(dialect, delivery, lines) {
             let why = format!("the hub does not keep them in time, and they cannot be spooled: {error}");
-            lock(&self.shared).lose(lines, why);
+            lock(&self.shared).add_lost(lines, why);
         }
     }
 }
 
-impl Work {
+impl ForwardWorker {
     fn run(&mut self) {
         loop {
-            match self.queue.pop(WAIT) {
+            match self.queue.pop(POP_TIMEOUT) {
                 Popped::Lines(mut lines) => {
-                    if self.spill.is_waiting() {
-                        std::thread::sleep(GATHER);
+                    if self.spool.is_pending() {
+                        std::thread::sleep(SPOOL_DELAY);
                     }
                     let mut posted = None;
-                    let until = clock::tick() + TOGETHER;
+                    let until = clock::tick() + BATCH_DELAY;
                     while lines.len() < BATCH_BYTES && posted.is_none() {
                         match self.queue.pop(until.saturating_duration_since(clock::tick())) {
                             Popped::Lines(more) => lines.extend_from_slice(&more),
-                            Popped::Posted(posting) => posted = Some(posting),
+                            Popped::Posted(batch) => posted = Some(batch),
                             Popped::Nothing | Popped::Ended => break,
                         }
                     }
-                    // Who posted waits.
-                    if let Some(posting) = posted {
-                        self.take(posting);
+                    // First, because the sender waits.
+                    if let Some(batch) = posted {
+                        self.deliver_post(batch);
                     }
-                    if let Some(dialect) = self.written.get() {
-                        self.keep(dialect, lines);
+                    if let Some(dialect) = self.dialect.get() {
+                        self.deliver_or_spool(dialect, lines);
                     }
                 }
-                Popped::Posted(posting) => self.take(posting),
+                Popped::Posted(batch) => self.deliver_post(batch),
                 Popped::Nothing => {}
                 Popped::Ended => return,
             }
         }
     }
 
-    /// Hands over what was posted, and says what became of it.
-    fn take(&mut self, posting: Posting) {
-        let Posting { delivery, lines, kept } = posting;
-        // Who has waited long enough has spooled it.
-        let _ = kept.try_send(self.deliver(Dialect::SubagentEvents, &delivery, &lines));
+    /// Delivers posted events and sends the result.
+    fn deliver_post(&mut self, batch: PostedBatch) {
+        let PostedBatch { delivery, lines, result } = batch;
+        // After its timeout the receiver is gone and has spooled them.
+        let _ = result.try_send(self.deliver(Dialect::SubagentEvents, &delivery, &lines));
     }
 
-    /// Hands over what the child printed, or spools it.
-    fn keep(&mut self, dialect: Dialect, lines: Vec<u8>) {
+    /// Delivers lines of the child, or spools them.
+    fn deliver_or_spool(&mut self, dialect: Dialect, lines: Vec<u8>) {
         self.number += 1;
-        let delivery = format!("{}/{}", self.spill.source, self.number);
-        let why = if self.spill.is_waiting() {
+        let delivery = format!("{}/{}", self.spool.source, self.number);
+        let why = if self.spool.is_pending() {
             "the hub did not keep them".to_owned()
         } else {
-            let batch = Arc::new(Batch { dialect, delivery: delivery.clone(), lines: lines.clone() });
-            lock(&self.shared).under_way = Some(batch);
+            let batch = Arc::new(DeliveryBatch { dialect, delivery: delivery.clone(), lines: lines.clone() });
+            lock(&self.shared).in_flight = Some(batch);
             let delivered = self.deliver(dialect, &delivery, &lines);
             let mut shared = lock(&self.shared);
-            shared.under_way = None;
+            shared.in_flight = None;
             match delivered {
                 Ok(()) => return,
-                Err(Failure::Refused(why)) => return shared.lose(&lines, why),
-                Err(Failure::Missed(why)) => why,
+                Err(DeliveryError::Refused(why)) => return shared.add_lost(&lines, why),
+                Err(DeliveryError::Temporary(why)) => why,
             }
         };
-        let spooled = if self.spilled_bytes + lines.len() > SPILL_BYTES {
-            Err(format!("{why}, and more than {} MiB of them would be spooled", SPILL_BYTES >> 20))
+        let spooled = if self.spooled_bytes + lines.len() > MAX_SPOOLED_BYTES {
+            Err(format!("{why}, and more than {} MiB of them would be spooled", MAX_SPOOLED_BYTES >> 20))
         } else {
-            let put = self.spill.put(dialect, &delivery, &lines);
-            put.map_err(|error| format!("{why}, and they cannot be spooled: {error}"))
+            let written = self.spool.write(dialect, &delivery, &lines);
+            written.map_err(|error| format!("{why}, and they cannot be spooled: {error}"))
         };
         match spooled {
-            Ok(()) => self.spilled_bytes += lines.len(),
-            Err(why) => lock(&self.shared).lose(&lines, why),
+            Ok(()) => self.spooled_bytes += lines.len(),
+            Err(why) => lock(&self.shared).add_lost(&lines, why),
         }
     }
 
-    fn deliver(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) -> Result<(), Failure> {
+    fn deliver(&mut self, dialect: Dialect, delivery: &str, lines: &[u8]) -> Result<(), DeliveryError> {
         let mut why = String::new();
-        for tried in 0..TRIES {
-            if tried > 0 {
-                std::thread::sleep(PAUSE);
+        for attempt in 0..MAX_ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(RETRY_DELAY);
             }
             let mut client = match self.client.take() {
                 Some(client) => client,
-                None => self.connect().map_err(Failure::Missed)?,
+                None => self.connect().map_err(DeliveryError::Temporary)?,
             };
-            match client.hand_over(dialect.as_str(), &self.spill.source, delivery, lines) {
+            match client.hand_over(dialect.as_str(), &self.spool.source, delivery, lines) {
                 Ok(()) => {
                     self.client = Some(client);
                     return Ok(());
                 }
                 Err(error @ ClientError::Refused { status: 400..500, .. }) => {
-                    return Err(Failure::Refused(error.to_string()));
+                    return Err(DeliveryError::Refused(error.to_string()));
                 }
                 Err(error) => why = error.to_string(),
             }
         }
-        Err(Failure::Missed(why))
+        Err(DeliveryError::Temporary(why))
     }
 
     fn connect(&mut self) -> Result<Client, String> {
-        if self.rests_until.is_some_and(|until| clock::tick() < until) {
+        if self.retry_after.is_some_and(|until| clock::tick() < until) {
             return Err("there is no hub".to_owned());
         }
         let connected = (self.connect.lock().unwrap_or_else(PoisonError::into_inner))();
-        connected.map_err(|nobody| match nobody {
+        connected.map_err(|unavailable| match unavailable {
             HubUnavailable::Absent(why) => {
-                self.rests_until = Some(clock::tick() + REST);
+                self.retry_after = Some(clock::tick() + RECONNECT_DELAY);
                 why
             }
             HubUnavailable::Unresponsive(why) => why,

@@ -1,11 +1,11 @@
-//! The child as a job: its process group, the terminal, signals, how it ended.
+//! Child process as a job: process group, terminal, signals, exit.
 //!
-//! The child leads a process group of its own, so that it can be stopped as a whole. A terminal has one group in its
-//! foreground: where ours is that, the child's becomes it, at once for what looks interactive, else when it first asks
-//! for the terminal (it is then stopped by the system, which we see). What is sent to us goes on to the child. When it
-//! stops we stop, so that the shell sees one job; when we go on it goes on.
+//! The child leads a process group of its own, so that it can be stopped as a whole. If our group is the terminal's foreground group,
+//! the child's group replaces it: at once for an interactive command, else when it first accesses the terminal (the system then stops
+//! it, which we see). Signals sent to us are forwarded to the child. When it stops, we stop, so that the shell sees one job; when we
+//! continue, it continues.
 //!
-//! Signals are blocked in every thread and waited for by one: no handler, nothing to do at a bad moment.
+//! Signals are blocked in all threads and awaited by one, so that there is no signal handler.
 
 use std::{
     ffi::OsString,
@@ -34,9 +34,9 @@ use rustix::termios::{LocalModes, tcgetattr};
 
 use subscope_guard::Guard;
 
-use crate::RunError;
+use crate::CommandRunError;
 
-/// What is sent to us and meant for the child.
+/// Signals that are forwarded to the child.
 const SIGNALS: [Signal; 9] = [
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -49,57 +49,58 @@ const SIGNALS: [Signal; 9] = [
     Signal::SIGUSR2,
 ];
 
-/// How long a child that was told to end may take until it is killed.
-const LAST_WORDS: Duration = Duration::from_secs(10);
-/// How often is looked whether it has ended by then.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between SIGTERM and SIGKILL.
+const KILL_DELAY: Duration = Duration::from_secs(10);
+/// Poll interval during that time.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// When the child gets the terminal.
+/// When the child becomes the foreground group of the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Handover {
-    /// Before it begins: it is what the person at the terminal works with. Where it asked for the terminal in the moment before
-    /// it has it, it would be stopped, or be refused it for good.
+pub enum TerminalHandover {
+    /// Before it starts, for interactive commands. Without the helper it could access the terminal too early and be stopped, or be
+    /// refused it for good.
     AtOnce {
-        /// A program that calls [`in_foreground`] with the rest of its words when the first of them is [`IN_FOREGROUND`].
+        /// Program that calls [`in_foreground`] with its other arguments if the first is [`IN_FOREGROUND`].
         helper: PathBuf,
     },
-    /// When it asks for it: others (a pager behind us) may need it meanwhile.
+    /// When it first accesses it; until then others (a pager after us) may need it.
     WhenAsked,
 }
 
-/// Which of its streams are read; the others are ours.
+/// Which of its output streams are piped; the others are inherited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Streams {
+pub struct PipedStreams {
     /// Standard output.
     pub pipes_stdout: bool,
     /// Standard error.
     pub pipes_stderr: bool,
 }
 
-/// The word by which a helper knows what it is to do.
+/// First argument of the helper mode.
 pub const IN_FOREGROUND: &str = "__in-foreground";
-/// How long a helper waits for the terminal, and how often it looks.
-const HANDOVER_LIMIT: u32 = 5_000;
-const HANDOVER_LOOK: Duration = Duration::from_micros(200);
+/// Polls and poll interval of a helper that waits for the terminal.
+const HANDOVER_POLLS: u32 = 5_000;
+const HANDOVER_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Waits until this process's group is in the foreground of its terminal, and becomes the command. Returns why it cannot.
-pub fn in_foreground(words: &[OsString]) -> RunError {
+/// Waits until this process's group is the terminal's foreground group, then replaces the process by the command. Returns only on
+/// failure.
+pub fn in_foreground(words: &[OsString]) -> CommandRunError {
     let (program, arguments) =
         words.split_first().map_or((OsString::new(), words), |(it, rest)| (it.clone(), rest));
     if let Ok(terminal) = OpenOptions::new().read(true).open("/dev/tty") {
-        for _ in 0..HANDOVER_LIMIT {
+        for _ in 0..HANDOVER_POLLS {
             if tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp()) {
                 break;
             }
-            std::thread::sleep(HANDOVER_LOOK);
+            std::thread::sleep(HANDOVER_POLL_INTERVAL);
         }
     }
     let source = Command::new(&program).args(arguments).exec();
-    RunError::Start { program, source }
+    CommandRunError::Start { program, source }
 }
 
-/// The same command, started by a helper.
-fn wrapped(command: &Command, helper: &Path) -> Command {
+/// Returns the command wrapped in the helper.
+fn wrap_in_helper(command: &Command, helper: &Path) -> Command {
     let mut wrapped = Command::new(helper);
     wrapped.arg(IN_FOREGROUND).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
@@ -111,17 +112,17 @@ fn wrapped(command: &Command, helper: &Path) -> Command {
     wrapped
 }
 
-/// How a child ended.
+/// Exit of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// By itself, with this code.
+pub enum ChildExit {
+    /// Exit code.
     Code(i32),
-    /// By a signal.
+    /// Signal number.
     Signal(i32),
 }
 
-impl Ended {
-    /// The exit code that says so: 128 and the number after a signal.
+impl ChildExit {
+    /// Returns the exit code; 128 + signal number after a signal.
     pub fn code(self) -> i32 {
         match self {
             Self::Code(code) => code,
@@ -129,9 +130,9 @@ impl Ended {
         }
     }
 
-    /// Returns how a child would have ended that writes to our output itself, where that failed: by SIGPIPE where its reader
-    /// had left, else with 1. A pipe between us takes what it prints last, so that it does not learn of that. One that ended in
-    /// another way has its own reason.
+    /// Returns the exit that the child would have had if it had written to our output itself and that failed: SIGPIPE if the reader
+    /// closed it, else 1. With our pipe in between, the child does not notice a failure of its last writes. A child that failed
+    /// for another reason keeps its exit.
     #[must_use]
     pub fn with_output(self, failure: Option<&io::Error>) -> Self {
         let Some(error) = failure else { return self };
@@ -139,53 +140,53 @@ impl Ended {
         match error.kind() {
             io::ErrorKind::BrokenPipe if self == Self::Code(0) => by_pipe,
             io::ErrorKind::BrokenPipe => self,
-            // We close the pipe, which is what it then ends by; a shell says so with a code.
+            // We close the pipe, which ends the child by SIGPIPE; a shell reports that as an exit code.
             _ if self.code() == 0 || self.code() == by_pipe.code() => Self::Code(1),
             _ => self,
         }
     }
 }
 
-/// Signals of this process, held back from their usual effect and passed on to the child that runs. Made once, before any
-/// other thread.
+/// Blocked signals of this process, forwarded to the running child. Create it once, before any other thread.
 #[derive(Clone, Debug)]
 pub struct Signals {
-    held: SigSet,
+    blocked: SigSet,
     before: SigSet,
-    job: Arc<Mutex<Option<Job>>>,
-    /// The last signal that asks a program to end; 0 for none.
-    told: Arc<AtomicI32>,
+    job: Arc<Mutex<Option<ChildJob>>>,
+    /// Last termination signal; 0 for none.
+    termination: Arc<AtomicI32>,
 }
 
 impl Signals {
-    /// Holds them back in this thread and all that it starts from now on.
+    /// Blocks the signals in this thread and all threads started by it later.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn hold() -> Result<Self, RunError> {
-        let held: SigSet = SIGNALS.into_iter().collect();
-        let before = all_of(&held).thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(system)?;
-        let signals = Self { held, before, job: Arc::default(), told: Arc::default() };
-        let waiting = signals.clone();
+    /// The system's error.
+    pub fn block() -> Result<Self, CommandRunError> {
+        let blocked: SigSet = SIGNALS.into_iter().collect();
+        let before =
+            with_terminal_signals(&blocked).thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(system_error)?;
+        let signals = Self { blocked, before, job: Arc::default(), termination: Arc::default() };
+        let forwarder = signals.clone();
         let build = std::thread::Builder::new().name("signals".to_owned());
-        build.spawn(move || waiting.pass_on()).map_err(RunError::System)?;
+        build.spawn(move || forwarder.forward()).map_err(CommandRunError::System)?;
         Ok(signals)
     }
 
-    /// Whether somebody asked this process to end, by a signal.
-    pub fn asked_to_end(&self) -> bool {
-        self.told.load(Ordering::Acquire) != 0
+    /// Whether this process received a termination signal.
+    pub fn is_terminated(&self) -> bool {
+        self.termination.load(Ordering::Acquire) != 0
     }
 
-    fn pass_on(&self) {
-        while let Ok(signal) = self.held.wait() {
+    fn forward(&self) {
+        while let Ok(signal) = self.blocked.wait() {
             if matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT) {
-                self.told.store(signal as i32, Ordering::Release);
+                self.termination.store(signal as i32, Ordering::Release);
             }
             let job = self.job.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(job) = job {
                 if signal == Signal::SIGCONT && job.has_terminal.load(Ordering::Acquire) {
-                    job.hand_over();
+                    job.hand_over_terminal();
                 }
                 job.send(signal);
             }
@@ -193,44 +194,43 @@ impl Signals {
     }
 }
 
-/// Also those by which the system keeps a group in the background from the terminal: whoever takes it back is in the background.
-fn all_of(held: &SigSet) -> SigSet {
-    let mut all = *held;
+/// Adds SIGTTOU and SIGTTIN, which would stop us while we take the terminal back from the background.
+fn with_terminal_signals(blocked: &SigSet) -> SigSet {
+    let mut all = *blocked;
     all.add(Signal::SIGTTOU);
     all.add(Signal::SIGTTIN);
     all
 }
 
-fn system(errno: Errno) -> RunError {
-    RunError::System(errno.into())
+fn system_error(errno: Errno) -> CommandRunError {
+    CommandRunError::System(errno.into())
 }
 
 /// A running child.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ChildJob {
     group: Pid,
     own: Pid,
     terminal: Option<Arc<File>>,
-    /// Whether the terminal is the child's whenever we are in its foreground.
+    /// Whether the child gets the terminal whenever we are in the foreground.
     has_terminal: Arc<AtomicBool>,
     has_ended: Arc<AtomicBool>,
 }
 
-impl Job {
-    /// Starts a command; its working folder is ours. The guard ends its process group where this process is killed, and is to be
-    /// dropped once the child has ended.
+impl ChildJob {
+    /// Starts a command. The guard ends its process group if this process is killed; drop it once the child has ended.
     ///
     /// # Errors
-    /// That it cannot be started.
+    /// The command cannot be started.
     pub fn start(
         mut command: Command,
-        streams: Streams,
-        handover: Handover,
+        streams: PipedStreams,
+        handover: TerminalHandover,
         signals: &Signals,
-    ) -> Result<(Self, Child, Guard), RunError> {
+    ) -> Result<(Self, Child, Guard), CommandRunError> {
         let program = command.get_program().to_owned();
-        if let Handover::AtOnce { helper } = &handover {
-            command = wrapped(&command, helper);
+        if let TerminalHandover::AtOnce { helper } = &handover {
+            command = wrap_in_helper(&command, helper);
         }
         command.process_group(0);
         if streams.pipes_stdout {
@@ -240,11 +240,11 @@ impl Job {
             command.stderr(Stdio::piped());
         }
         let mut guard = Guard::start();
-        // A child inherits what its parent's thread holds back.
-        signals.before.thread_set_mask().map_err(system)?;
+        // A child inherits the signal mask of the spawning thread.
+        signals.before.thread_set_mask().map_err(system_error)?;
         let spawned = command.spawn();
-        all_of(&signals.held).thread_block().map_err(system)?;
-        let child = spawned.map_err(|source| RunError::Start { program, source })?;
+        with_terminal_signals(&signals.blocked).thread_block().map_err(system_error)?;
+        let child = spawned.map_err(|source| CommandRunError::Start { program, source })?;
         guard.over(&child);
         let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
         let job = Self {
@@ -255,74 +255,74 @@ impl Job {
             has_ended: Arc::default(),
         };
         *signals.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
-        if handover != Handover::WhenAsked {
-            job.hand_over();
+        if handover != TerminalHandover::WhenAsked {
+            job.hand_over_terminal();
         }
         Ok((job, child, guard))
     }
 
-    /// Waits until the child has ended, and takes the terminal back.
+    /// Waits until the child has ended, then takes the terminal back.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn wait(&self) -> Result<Ended, RunError> {
+    /// The system's error.
+    pub fn wait(&self) -> Result<ChildExit, CommandRunError> {
         let ended = loop {
             match waitpid(self.group, Some(WaitPidFlag::WUNTRACED)) {
-                Ok(WaitStatus::Exited(_, code)) => break Ended::Code(code),
-                Ok(WaitStatus::Signaled(_, signal, _)) => break Ended::Signal(signal as i32),
-                Ok(WaitStatus::Stopped(_, signal)) => self.stopped_by(signal),
+                Ok(WaitStatus::Exited(_, code)) => break ChildExit::Code(code),
+                Ok(WaitStatus::Signaled(_, signal, _)) => break ChildExit::Signal(signal as i32),
+                Ok(WaitStatus::Stopped(_, signal)) => self.handle_stop(signal),
                 Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => return Err(system(errno)),
+                Err(errno) => return Err(system_error(errno)),
             }
         };
         self.has_ended.store(true, Ordering::Release);
-        self.take_back();
+        self.take_back_terminal();
         Ok(ended)
     }
 
-    /// Tells the child and all of its group to end, and kills what has not after a while. Returns at once.
+    /// Sends SIGTERM to the process group, and SIGKILL after a delay if needed. Returns at once.
     ///
     /// # Errors
-    /// Where there is no thread to wait on.
-    pub fn end(&self) -> Result<(), RunError> {
+    /// No thread is available.
+    pub fn end(&self) -> Result<(), CommandRunError> {
         let job = self.clone();
         self.send(Signal::SIGTERM);
         self.send(Signal::SIGCONT);
         let wait = move || {
-            for _ in 0..LAST_WORDS.as_millis() / LOOK.as_millis() {
-                std::thread::sleep(LOOK);
+            for _ in 0..KILL_DELAY.as_millis() / POLL_INTERVAL.as_millis() {
+                std::thread::sleep(POLL_INTERVAL);
                 if job.has_ended.load(Ordering::Acquire) {
                     return;
                 }
             }
             job.send(Signal::SIGKILL);
         };
-        std::thread::Builder::new().name("end".to_owned()).spawn(wait).map_err(RunError::System)?;
+        std::thread::Builder::new().name("end".to_owned()).spawn(wait).map_err(CommandRunError::System)?;
         Ok(())
     }
 
-    /// Whether somebody draws on the terminal: it gives keys as they are typed, and not lines.
-    pub fn is_drawn_on(&self) -> bool {
+    /// Whether the terminal is in raw (non-canonical) mode: a full-screen program uses it.
+    pub fn is_terminal_raw(&self) -> bool {
         let modes = self.terminal.as_deref().and_then(|terminal| tcgetattr(terminal).ok());
         modes.is_some_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
     }
 
     fn send(&self, signal: Signal) {
-        // A number of a process that has ended may be another's.
+        // The number of an ended process may be reused.
         if !self.has_ended.load(Ordering::Acquire) {
             let _ = killpg(self.group, signal);
         }
     }
 
-    fn stopped_by(&self, signal: Signal) {
+    fn handle_stop(&self, signal: Signal) {
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         if wants_terminal && self.foreground() == Some(self.own) {
-            self.hand_over();
+            self.hand_over_terminal();
         }
         if wants_terminal && self.foreground() == Some(self.group) {
             return self.send(Signal::SIGCONT);
         }
-        // A group of which nobody in the session is the parent cannot be stopped from the terminal: nobody could let it go on.
+        // An orphaned process group cannot be stopped from the terminal: no shell could continue it.
         let is_orphaned = getsid(None).is_ok_and(|session| session == self.own);
         if self.terminal.is_none() || is_orphaned {
             if signal == Signal::SIGTSTP && is_orphaned {
@@ -330,7 +330,7 @@ impl Job {
             }
             return;
         }
-        self.take_back();
+        self.take_back_terminal();
         let _ = killpg(self.own, Signal::SIGSTOP);
     }
 
@@ -338,15 +338,15 @@ impl Job {
         tcgetpgrp(self.terminal.as_deref()?).ok()
     }
 
-    /// Makes the child's group the foreground one, where ours is that.
-    fn hand_over(&self) {
+    /// Makes the child's group the foreground group, if ours is.
+    fn hand_over_terminal(&self) {
         let Some(terminal) = self.terminal.as_deref() else { return };
         if self.foreground() == Some(self.own) && tcsetpgrp(terminal, self.group).is_ok() {
             self.has_terminal.store(true, Ordering::Release);
         }
     }
 
-    fn take_back(&self) {
+    fn take_back_terminal(&self) {
         let Some(terminal) = self.terminal.as_deref() else { return };
         if self.foreground() == Some(self.group) {
             let _ = tcsetpgrp(terminal, self.own);

@@ -1,15 +1,15 @@
-//! Runs a command under observation: what a run consists of beside what is printed of it.
+//! Runs a command under observation.
 //!
-//! Flow: [`Job`] starts the child and lives its life as a job of the terminal. Its standard output goes through [`pass`]: out
-//! first, then into a record's file, then to a [`LineTap`], which cuts lines and hands them to bounded [`Queue`]s: one is the
-//! [`RunDriver`] driver of the run's own hub, which knows nothing but this run (also by the transcripts of sessions that [`SessionFinder`]
-//! finds the command's processes in); the other is emptied by [`keep`] into the hub of
-//! this machine, or into the spool for the next hub. Events that the child's descendants post come in by the [`Listener`] and take the same two ways.
+//! Flow: [`ChildJob`] starts the child as a job of the terminal. [`passthrough`] copies its standard output to ours, then to a record's
+//! file, then to a [`LineTap`], which cuts it into lines and enqueues them in bounded [`LineQueue`]s. One feeds the [`RunDriver`] of the
+//! run's own hub, which knows only this run; it also follows transcripts of sessions that [`SessionFinder`] finds. [`forward`] drains
+//! the other into the machine's hub, or into the spool for the next hub. Events posted by child processes arrive at the [`Listener`]
+//! and take the same two routes.
 //!
-//! Bytes never wait for any of that. Where a queue is full, lines that change how agents stand are still taken; others are
-//! skipped, counted and told.
+//! The child's output is never delayed by any of that. A full queue still accepts lines that change an agent's status; others are
+//! skipped, counted and reported.
 //!
-//! Absent on purpose: printing, options, rules, a vendor's words (these are `decode`'s).
+//! Absent on purpose: printing, options, rules, vendor formats (these are in `decode`).
 
 mod error;
 mod event_relay;
@@ -23,14 +23,14 @@ pub mod record;
 mod run_driver;
 mod session_finder;
 
-pub use error::RunError;
-pub use event_relay::{EventRoute, Posted, Upstream};
-pub use job::{Ended, Handover, IN_FOREGROUND, Job, Signals, Streams, in_foreground};
+pub use error::CommandRunError;
+pub use event_relay::{EventRelay, EventRoute, Upstream};
+pub use job::{ChildExit, ChildJob, IN_FOREGROUND, PipedStreams, Signals, TerminalHandover, in_foreground};
 pub use line_tap::{LineTap, SessionName};
 pub use listener::Listener;
-pub use queue::{Queue, Skipped};
-pub use run_driver::{FollowRequests, Over, RunDriver};
-pub use session_finder::{Followed, Home, SessionFinder};
+pub use queue::{LineQueue, SkippedLines};
+pub use run_driver::{FollowRequests, RunDriver, RunEnd};
+pub use session_finder::{FollowedSessions, HarnessHome, SessionFinder};
 
-/// The variable that names where programs post events about their subagents (requirement 4.2).
+/// Environment variable with the URL to which programs post events about their subagents (requirement 4.2).
 pub const ADDRESS_VARIABLE: &str = "CPE_SUBAGENT_LOGGING_ADDRESS";

@@ -1,4 +1,4 @@
-//! Cuts what passes into whole lines, finds out what they are written in, and hands them to the queues.
+//! Cuts the child's output into lines, detects their dialect, and enqueues them.
 
 use std::sync::{
     Arc, Condvar, Mutex, PoisonError,
@@ -8,136 +8,138 @@ use std::time::Duration;
 
 use subscope_decode::{Dialect, LifecycleFilter, recognise, session_of};
 
-use crate::queue::Queue;
+use crate::queue::LineQueue;
 
-/// The longest line that is looked at. Longer ones are passed through like all others, but nothing is told of them.
-const LINE_BYTES: usize = 16 << 20;
-/// How many lines of JSON may come before one tells what the output is written in. A program that logs JSON of its own costs
-/// nothing from then on.
-const TRIES: usize = 1_000;
+/// Maximum length of an observed line. Longer lines are printed but not enqueued.
+const MAX_LINE_BYTES: usize = 16 << 20;
+/// JSON lines in which the dialect is searched. After that the output of a program that logs other JSON is ignored.
+const MAX_TRIES: usize = 1_000;
 
-/// The session that the child's output is of, once it says so; a name of the run's own until then.
+/// Session of the child's output, once detected; the run's own id until then.
 #[derive(Debug)]
 pub struct SessionName {
-    known: Mutex<Option<String>>,
-    has_come: Condvar,
-    own: String,
+    detected: Mutex<Option<String>>,
+    changed: Condvar,
+    run_id: String,
 }
 
 impl SessionName {
-    /// A run whose child has said nothing yet.
-    pub fn new(own: String) -> Self {
-        Self { known: Mutex::default(), has_come: Condvar::new(), own }
+    /// Creates an undetected session.
+    pub fn new(run_id: String) -> Self {
+        Self { detected: Mutex::default(), changed: Condvar::new(), run_id }
     }
 
     fn set(&self, session: String) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
-        self.has_come.notify_all();
+        *self.detected.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        self.changed.notify_all();
     }
 
-    /// Returns the session, where it is known.
-    pub(crate) fn known(&self) -> Option<String> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the session, if detected.
+    pub(crate) fn detected(&self) -> Option<String> {
+        self.detected.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Names it by something else than the output, where that has not.
-    pub(crate) fn suggest(&self, session: &str) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| session.to_owned());
-        self.has_come.notify_all();
+    /// Sets the session from another source than the output, if not detected.
+    pub(crate) fn set_if_unknown(&self, session: &str) {
+        self.detected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(|| session.to_owned());
+        self.changed.notify_all();
     }
 
-    /// Returns the session, after waiting no longer than that for its name.
+    /// Returns the session, or the run's id if none is detected within `wait`.
     pub fn get(&self, wait: Duration) -> String {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.has_come.wait_timeout_while(known, wait, |known| known.is_none());
+        let known = self.detected.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(known, wait, |known| known.is_none());
         let known = waited.unwrap_or_else(PoisonError::into_inner).0;
-        known.clone().unwrap_or_else(|| self.own.clone())
+        known.clone().unwrap_or_else(|| self.run_id.clone())
     }
 }
 
-/// What the output was found to be written in, for who takes the lines.
+/// Detected dialect of the output, for the queue readers; index + 1 in `Dialect::ALL`, 0 if unknown.
 #[derive(Debug, Default)]
-pub(crate) struct Written(AtomicU8);
+pub(crate) struct DetectedDialect(AtomicU8);
 
-impl Written {
+impl DetectedDialect {
     fn set(&self, dialect: Dialect) {
-        let place = Dialect::ALL.iter().position(|known| *known == dialect);
-        self.0.store(place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or(0), Ordering::Release);
+        let index = Dialect::ALL.iter().position(|known| *known == dialect);
+        self.0.store(index.and_then(|index| u8::try_from(index + 1).ok()).unwrap_or(0), Ordering::Release);
     }
 
-    /// The dialect, once it is known: before the first line is handed over.
+    /// Returns the dialect; it is set before the first line is enqueued.
     pub(crate) fn get(&self) -> Option<Dialect> {
-        let place = usize::from(self.0.load(Ordering::Acquire)).checked_sub(1)?;
-        Dialect::ALL.get(place).copied()
+        let index = usize::from(self.0.load(Ordering::Acquire)).checked_sub(1)?;
+        Dialect::ALL.get(index).copied()
     }
 }
 
-/// Where the bytes of a child's output come by.
+/// Observer of the child's output bytes.
 #[derive(Debug)]
 pub struct LineTap {
     partial: Vec<u8>,
-    /// Whether the line that has begun is too long to be looked at.
+    /// Whether the current line exceeds the limit.
     is_overlong: bool,
     dialect: Option<Dialect>,
     tries: usize,
-    gist: LifecycleFilter,
+    filter: LifecycleFilter,
     session: Arc<SessionName>,
-    queues: Vec<Arc<Queue>>,
-    written: Arc<Written>,
+    queues: Vec<Arc<LineQueue>>,
+    detected: Arc<DetectedDialect>,
 }
 
 impl LineTap {
-    /// A tap that fills these queues and names the session.
-    pub fn new(session: Arc<SessionName>, queues: Vec<Arc<Queue>>) -> Self {
+    /// Creates a tap that fills these queues and detects the session.
+    pub fn new(session: Arc<SessionName>, queues: Vec<Arc<LineQueue>>) -> Self {
         Self {
             partial: Vec::new(),
             is_overlong: false,
             dialect: None,
             tries: 0,
-            gist: LifecycleFilter::default(),
+            filter: LifecycleFilter::default(),
             session,
             queues,
-            written: Arc::default(),
+            detected: Arc::default(),
         }
     }
 
-    pub(crate) fn written(&self) -> Arc<Written> {
-        Arc::clone(&self.written)
+    pub(crate) fn detected_dialect(&self) -> Arc<DetectedDialect> {
+        Arc::clone(&self.detected)
     }
 
-    /// Takes the next bytes, cut anywhere.
+    /// Processes the next bytes, cut anywhere.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.queues.is_empty() || (self.dialect.is_none() && self.tries >= TRIES) {
+        if self.queues.is_empty() || (self.dialect.is_none() && self.tries >= MAX_TRIES) {
             return;
         }
-        let Some(end) = memchr::memrchr(b'\n', bytes) else { return self.hold(bytes) };
+        let Some(end) = memchr::memrchr(b'\n', bytes) else { return self.buffer_partial(bytes) };
         let (whole, rest) = bytes.split_at(end + 1);
         if self.is_overlong || !self.partial.is_empty() {
             let first = memchr::memchr(b'\n', whole).map_or(whole.len(), |at| at + 1);
             let (first, whole) = whole.split_at(first);
-            self.hold(first);
+            self.buffer_partial(first);
             let line = std::mem::take(&mut self.partial);
             if !std::mem::take(&mut self.is_overlong) {
-                self.hand_over(&line);
+                self.enqueue(&line);
             }
-            self.hand_over(whole);
+            self.enqueue(whole);
         } else {
-            self.hand_over(whole);
+            self.enqueue(whole);
         }
-        self.hold(rest);
+        self.buffer_partial(rest);
     }
 
-    /// Says that no bytes will follow.
+    /// Ends the output: a last line without line end is complete.
     pub fn finish(&mut self) {
         let mut line = std::mem::take(&mut self.partial);
         if !line.is_empty() && !self.is_overlong {
             line.push(b'\n');
-            self.hand_over(&line);
+            self.enqueue(&line);
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) {
-        if self.partial.len() + bytes.len() > LINE_BYTES {
+    fn buffer_partial(&mut self, bytes: &[u8]) {
+        if self.partial.len() + bytes.len() > MAX_LINE_BYTES {
             self.is_overlong = true;
             self.partial = Vec::new();
         }
@@ -146,23 +148,23 @@ impl LineTap {
         }
     }
 
-    fn hand_over(&mut self, mut lines: &[u8]) {
+    fn enqueue(&mut self, mut lines: &[u8]) {
         if self.dialect.is_none() {
-            lines = self.find_out(lines);
+            lines = self.detect_dialect(lines);
         }
         if lines.is_empty() {
             return;
         }
-        if let Some(session) = self.gist.learn(lines) {
+        if let Some(session) = self.filter.learn(lines) {
             self.session.set(session);
         }
         for queue in &self.queues {
-            queue.offer(lines, &self.gist);
+            queue.offer(lines, &self.filter);
         }
     }
 
-    /// Returns the lines from the first that tells its dialect on; what comes before is no machine's.
-    fn find_out<'l>(&mut self, lines: &'l [u8]) -> &'l [u8] {
+    /// Returns the lines from the first one with a known dialect on; earlier lines are other output of the program.
+    fn detect_dialect<'l>(&mut self, lines: &'l [u8]) -> &'l [u8] {
         let mut rest = lines;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, after) = rest.split_at(end + 1);
@@ -170,9 +172,9 @@ impl LineTap {
                 self.tries += 1;
                 if let Some(dialect) = recognise(line) {
                     self.dialect = Some(dialect);
-                    self.gist = LifecycleFilter::new(dialect);
-                    self.written.set(dialect);
-                    self.session_from(line);
+                    self.filter = LifecycleFilter::new(dialect);
+                    self.detected.set(dialect);
+                    self.set_session_from(line);
                     return rest;
                 }
             }
@@ -181,7 +183,7 @@ impl LineTap {
         rest
     }
 
-    fn session_from(&self, line: &[u8]) {
+    fn set_session_from(&self, line: &[u8]) {
         if let Some(session) = session_of(line) {
             self.session.set(session);
         }

@@ -1,17 +1,17 @@
-//! The listener of a run: one route on a free port of the loopback, for whatever the child starts.
+//! Listener of a run for events of child processes: one route on a free loopback port.
 
 use std::{thread::JoinHandle, time::Duration};
 
 use subscope_hub::HubHandle;
-use subscope_server::{EventListener, Patience, Taker};
+use subscope_server::{EventListener, EventSink, Timeouts};
 use tokio::sync::oneshot;
 
-use crate::RunError;
+use crate::CommandRunError;
 
-/// How long tasks may take to end once the listener has.
-const FAREWELL: Duration = Duration::from_millis(500);
+/// Timeout of tasks after the listener has ended.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A listener on a thread of its own; ends when dropped.
+/// Event listener on a thread of its own; dropping ends it.
 #[derive(Debug)]
 pub struct Listener {
     url: String,
@@ -20,29 +20,29 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens, and gives events to `taker`.
+    /// Starts the listener, which passes events to `sink`.
     ///
     /// # Errors
-    /// Where no port can be listened on, or no thread had.
-    pub fn start(hub: HubHandle, taker: Taker) -> Result<Self, RunError> {
+    /// No port or no thread is available.
+    pub fn start(hub: HubHandle, sink: EventSink) -> Result<Self, CommandRunError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(RunError::System)?;
-        let mailbox = runtime.block_on(EventListener::bind(Patience::default(), hub, taker));
-        let mailbox = mailbox.map_err(RunError::Listen)?;
+        let runtime = runtime.map_err(CommandRunError::System)?;
+        let listener = runtime.block_on(EventListener::bind(Timeouts::default(), hub, sink));
+        let listener = listener.map_err(CommandRunError::Listen)?;
         let (end, ended) = oneshot::channel::<()>();
-        let url = mailbox.url();
+        let url = listener.url();
         let build = std::thread::Builder::new().name("listen".to_owned());
         let serve = move || {
-            runtime.block_on(mailbox.run(async {
+            runtime.block_on(listener.run(async {
                 let _ = ended.await;
             }));
-            runtime.shutdown_timeout(FAREWELL);
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         };
-        let thread = build.spawn(serve).map_err(RunError::System)?;
+        let thread = build.spawn(serve).map_err(CommandRunError::System)?;
         Ok(Self { url, end: Some(end), thread: Some(thread) })
     }
 
-    /// Where events are posted to, without the route.
+    /// Base URL, without the route.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -51,7 +51,6 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         drop(self.end.take());
-        // It has no way to fail that anybody could be told of.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,4 +1,4 @@
-//! The child's output on its way: out first, then into a file, then to who reads along.
+//! Copies the child's output: to our output first, then to a file, then to a tap.
 
 use std::{
     fs::File,
@@ -13,64 +13,64 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use subscope_decode::claude::plain::Plain;
 
-/// What is read at once: as much as the pipe is asked to hold.
-const PIECE_BYTES: usize = 256 << 10;
-/// How long a silent pipe is still read after the child has ended: what its own children print in their last moments. One that
-/// stays in the background keeps nobody waiting.
+/// Read size; the pipe is enlarged to the same.
+const BUFFER_BYTES: usize = 256 << 10;
+/// How long a silent pipe is still read after the child ended, for the last output of its own children. A background child that holds
+/// the pipe open does not delay us further.
 const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
 
-/// Where the bytes go.
+/// Destination of the output.
 #[derive(Debug)]
 pub enum Outlet {
-    /// Out, as they are.
+    /// Our output, unchanged.
     Bytes(File),
-    /// Out, as they are. A program seldom looks whether its messages can be written: where ours cannot, it goes on.
+    /// Our standard error, unchanged. Write errors other than a closed pipe are ignored, as programs do with their messages.
     Messages(File),
-    /// Out, as the program would have printed without the flags that were added.
+    /// Our output, converted to what the program prints without the flags that we added.
     Plain(File, Plain),
-    /// Nowhere: something else is printed in their place.
+    /// Discarded, because we print something else.
     Nowhere,
 }
 
-/// What became of the bytes.
+/// Result of copying.
 #[derive(Debug, Default)]
-pub struct Passed {
-    /// How many there were.
+pub struct PassthroughResult {
+    /// Bytes read.
     pub bytes: u64,
-    /// Why our output could not be written to its end: that whoever read it has left, or something else.
+    /// First error of writing to our output, e.g. a closed pipe.
     pub failure: Option<io::Error>,
-    /// Whether the file could not be written to its end.
+    /// Whether the file is incomplete.
     pub is_unlogged: bool,
 }
 
-/// Asks the system for a bigger pipe: fewer turns for as many bytes. One as small as ever does as well.
+/// Enlarges a pipe if possible, for fewer reads.
 pub fn widen(pipe: &impl AsFd) {
     #[cfg(target_os = "linux")]
-    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIECE_BYTES);
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, BUFFER_BYTES);
     #[cfg(not(target_os = "linux"))]
     let _ = pipe;
 }
 
-/// Passes everything on until the pipe ends, or `has_ended` is set and nothing comes any more, or our output cannot be written:
-/// then the pipe is closed, and the child learns that nobody reads what it prints.
-pub fn pass(
+/// Copies until the pipe ends, or `has_ended` is set and the pipe is silent, or our output cannot be written: then the pipe is closed,
+/// so that the child gets SIGPIPE.
+pub fn copy_output(
     mut input: impl Read + AsFd,
     mut outlet: Outlet,
     mut log: Option<File>,
     has_ended: &Arc<AtomicBool>,
-    mut along: impl FnMut(&[u8]),
-) -> Passed {
-    let mut passed = Passed::default();
-    let mut buffer = vec![0; PIECE_BYTES];
+    mut tap: impl FnMut(&[u8]),
+) -> PassthroughResult {
+    let mut result = PassthroughResult::default();
+    let mut buffer = vec![0; BUFFER_BYTES];
     let mut text = Vec::new();
-    while is_readable(input.as_fd(), has_ended) {
+    while wait_readable(input.as_fd(), has_ended) {
         let bytes = match input.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => buffer.get(..count).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
-        passed.bytes += bytes.len() as u64;
+        result.bytes += bytes.len() as u64;
         let written = match &mut outlet {
             Outlet::Bytes(out) | Outlet::Messages(out) => write_all(out, bytes),
             Outlet::Plain(out, plain) => {
@@ -84,29 +84,29 @@ pub fn pass(
             && file.write_all(bytes).is_err()
         {
             log = None;
-            passed.is_unlogged = true;
+            result.is_unlogged = true;
         }
-        along(bytes);
+        tap(bytes);
         if let Err(error) = written {
             let has_reader = error.kind() != io::ErrorKind::BrokenPipe;
-            passed.failure.get_or_insert(error);
+            result.failure.get_or_insert(error);
             if has_reader && matches!(outlet, Outlet::Messages(_)) {
                 outlet = Outlet::Nowhere;
                 continue;
             }
-            return passed;
+            return result;
         }
     }
     if let Outlet::Plain(out, plain) = &mut outlet {
         text.clear();
         plain.finish(&mut text);
-        passed.failure = write_all(out, &text).err();
+        result.failure = write_all(out, &text).err();
     }
-    passed
+    result
 }
 
-/// Waits until there is something to read. Returns whether that is worth while.
-fn is_readable(input: BorrowedFd<'_>, has_ended: &AtomicBool) -> bool {
+/// Waits for input; returns `false` if the child ended and the pipe stayed silent.
+fn wait_readable(input: BorrowedFd<'_>, has_ended: &AtomicBool) -> bool {
     loop {
         let was_over = has_ended.load(Ordering::Acquire);
         let mut fds = [PollFd::from_borrowed_fd(input, PollFlags::IN)];
@@ -118,7 +118,7 @@ fn is_readable(input: BorrowedFd<'_>, has_ended: &AtomicBool) -> bool {
     }
 }
 
-/// Writes everything, also to a file that somebody else has made to fail where it would wait.
+/// Writes all bytes, also to a file that another process made non-blocking.
 fn write_all(out: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {

@@ -1,4 +1,4 @@
-//! What was read of the child and is not taken yet: bounded, and it never makes the child wait.
+//! Bounded queue of the child's output lines; it does not block the child, except as noted at [`MAX_LIFECYCLE_BYTES`].
 
 use std::{
     collections::VecDeque,
@@ -9,85 +9,85 @@ use std::{
 use subscope_decode::LifecycleFilter;
 use subscope_hub::{Waker, clock};
 
-use crate::forward::Failure;
+use crate::forward::DeliveryError;
 
-/// How many bytes may wait. Enough for any burst of a real agent; what comes on top of it is skipped but for its gist.
-const BUDGET_BYTES: usize = 4 << 20;
-/// How many bytes the gist may have on top of that. Only a child that says nothing but starts and ends of agents, faster than
-/// they can be taken, comes here: it waits, since these are never skipped and memory is bounded.
-const GIST_BYTES: usize = 16 << 20;
+/// Bytes queued without restriction, enough for any burst of real agents. Beyond that only lifecycle lines are accepted.
+const MAX_BYTES: usize = 4 << 20;
+/// Additional bytes for lifecycle lines, which are never skipped. At this limit the child blocks: only one that prints nothing but
+/// starts and ends of agents, faster than they are processed, reaches it.
+const MAX_LIFECYCLE_BYTES: usize = 16 << 20;
 
-/// How many lines may come at once where what is taken costs memory for good, and how many in a second from then on: several times
-/// what twenty agents say that work side by side. Only what no person could follow comes faster.
+/// Token bucket of rate-limited queues, whose reader stores what it reads: burst size and refill rate. Several times the output of
+/// twenty concurrent agents; faster output cannot be read by a person anyway.
 const BURST_LINES: f64 = 4_000.0;
 const LINES_PER_SECOND: f64 = 200.0;
 
-/// What was not taken.
+/// Number of skipped lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedLines {
     /// Lines.
     pub lines: u64,
-    /// Their bytes.
+    /// Bytes of these lines.
     pub bytes: u64,
 }
 
-/// What popping gave.
+/// Result of popping.
 #[derive(Debug)]
 pub(crate) enum Popped {
-    /// Whole lines of the child's output.
+    /// Complete lines of the child's output.
     Lines(Vec<u8>),
-    /// Events that were posted.
-    Posted(Posting),
-    /// Nothing came in time.
+    /// Posted events.
+    Posted(PostedBatch),
+    /// Timeout.
     Nothing,
-    /// Nothing will come any more.
+    /// The queue has ended and is empty.
     Ended,
 }
 
-/// Events that were posted, and who waits until they are kept.
+/// Posted events and the channel for their result.
 #[derive(Debug)]
-pub(crate) struct Posting {
-    /// By which a hub knows them.
+pub(crate) struct PostedBatch {
+    /// Delivery key.
     pub(crate) delivery: String,
-    /// The events, one a line.
+    /// Events, one per line.
     pub(crate) lines: Vec<u8>,
-    /// Told what became of them.
-    pub(crate) kept: SyncSender<Result<(), Failure>>,
+    /// Receives the result.
+    pub(crate) result: SyncSender<Result<(), DeliveryError>>,
 }
 
-/// A queue between the thread that passes bytes on and who takes them.
+/// Queue between the thread that copies the output and a reader.
 #[derive(Debug, Default)]
-pub struct Queue {
-    state: Mutex<State>,
+pub struct LineQueue {
+    state: Mutex<QueueState>,
     has_more: Condvar,
     has_room: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Vec<u8>>,
-    /// Few and small: who posts them waits for them, some hundred at most.
-    posted: VecDeque<Posting>,
+struct QueueState {
+    lines: VecDeque<Vec<u8>>,
+    /// At most some hundred: each blocks its sender.
+    posted: VecDeque<PostedBatch>,
     bytes: usize,
-    skipped: Skipped,
-    /// How many lines may still come; `None` where as many as are taken.
-    pace: Option<Pace>,
+    skipped: SkippedLines,
+    /// Rate limit; `None` if unlimited.
+    rate: Option<LineRate>,
     waker: Option<Waker>,
     has_ended: bool,
-    /// Whether nobody takes anything any more.
+    /// Whether the reader has stopped.
     is_abandoned: bool,
 }
 
-/// How fast lines come.
+/// Token bucket.
 #[derive(Debug)]
-struct Pace {
+struct LineRate {
     lines: f64,
     since: Instant,
 }
 
-impl Pace {
-    /// Whether so many lines may come now.
-    fn takes(&mut self, lines: &[u8]) -> bool {
+impl LineRate {
+    /// Takes tokens for all lines; returns `false` if there are too few.
+    fn accept(&mut self, lines: &[u8]) -> bool {
         let now = clock::tick();
         let earned = (now - self.since).as_secs_f64() * LINES_PER_SECOND;
         self.since = now;
@@ -101,35 +101,38 @@ impl Pace {
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl LineQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One whose reader remembers what it takes: more than anybody could follow is not taken, however fast the reader is.
-    pub fn paced() -> Self {
-        let pace = Pace { lines: BURST_LINES, since: clock::tick() };
-        Self { state: Mutex::new(State { pace: Some(pace), ..State::default() }), ..Self::default() }
+    /// Creates a rate-limited queue, for a reader that stores what it reads.
+    pub fn rate_limited() -> Self {
+        let rate = LineRate { lines: BURST_LINES, since: clock::tick() };
+        Self {
+            state: Mutex::new(QueueState { rate: Some(rate), ..QueueState::default() }),
+            ..Self::default()
+        }
     }
 
-    /// Offers whole lines. Where there is no room, those that `gist` finds are taken and the others skipped.
-    pub fn offer(&self, lines: &[u8], gist: &LifecycleFilter) {
+    /// Enqueues complete lines. Without room, lines matched by `filter` are shortened and enqueued, and others skipped.
+    pub fn offer(&self, lines: &[u8], filter: &LifecycleFilter) {
         let mut state = self.lock();
         if state.is_abandoned {
             return;
         }
-        let may_come = state.pace.as_mut().is_none_or(|pace| pace.takes(lines));
-        if may_come && state.bytes + lines.len() <= BUDGET_BYTES {
+        let is_accepted = state.rate.as_mut().is_none_or(|rate| rate.accept(lines));
+        if is_accepted && state.bytes + lines.len() <= MAX_BYTES {
             state.push(lines.to_vec());
         } else {
             let mut kept = Vec::new();
             for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                if !gist.holds(line) || !gist.shorten(line, &mut kept) {
+                if !filter.holds(line) || !filter.shorten(line, &mut kept) {
                     state.skipped.lines += 1;
                     state.skipped.bytes += line.len() as u64;
                 }
             }
-            while state.bytes + kept.len() > BUDGET_BYTES + GIST_BYTES
+            while state.bytes + kept.len() > MAX_BYTES + MAX_LIFECYCLE_BYTES
                 && state.bytes > 0
                 && !state.is_abandoned
             {
@@ -139,40 +142,40 @@ impl Queue {
                 state.push(kept);
             }
         }
-        self.tell(state);
+        self.notify(state);
     }
 
-    /// Offers posted events, in front of everything else.
-    pub(crate) fn post(&self, posting: Posting) {
+    /// Enqueues posted events, before all lines.
+    pub(crate) fn post(&self, batch: PostedBatch) {
         let mut state = self.lock();
         if !state.is_abandoned {
-            state.posted.push_back(posting);
+            state.posted.push_back(batch);
         }
-        self.tell(state);
+        self.notify(state);
     }
 
-    /// Has whoever takes from it look, though nothing has come.
-    pub(crate) fn nudge(&self) {
-        self.tell(self.lock());
+    /// Wakes the reader without new lines.
+    pub(crate) fn wake_reader(&self) {
+        self.notify(self.lock());
     }
 
-    /// Says that nothing will come any more.
+    /// Ends the queue.
     pub fn end(&self) {
         let mut state = self.lock();
         state.has_ended = true;
-        self.tell(state);
+        self.notify(state);
     }
 
-    /// Says that nobody takes anything any more; returns the lines that wait.
+    /// Stops the reader: returns the queued lines, and discards later ones.
     pub fn abandon(&self) -> Vec<Vec<u8>> {
         let mut state = self.lock();
         state.is_abandoned = true;
         state.bytes = 0;
         self.has_room.notify_all();
-        state.waiting.drain(..).collect()
+        state.lines.drain(..).collect()
     }
 
-    fn tell(&self, state: MutexGuard<'_, State>) {
+    fn notify(&self, state: MutexGuard<'_, QueueState>) {
         let waker = state.waker.clone();
         drop(state);
         self.has_more.notify_all();
@@ -181,7 +184,7 @@ impl Queue {
         }
     }
 
-    /// Takes the next lines, after waiting no longer than that.
+    /// Takes the next item; waits at most `wait`.
     pub(crate) fn pop(&self, wait: Duration) -> Popped {
         let mut state = self.lock();
         if state.is_empty() && !state.has_ended && !wait.is_zero() {
@@ -189,10 +192,10 @@ impl Queue {
                 self.has_more.wait_timeout_while(state, wait, |state| state.is_empty() && !state.has_ended);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        if let Some(posting) = state.posted.pop_front() {
-            return Popped::Posted(posting);
+        if let Some(batch) = state.posted.pop_front() {
+            return Popped::Posted(batch);
         }
-        match state.waiting.pop_front() {
+        match state.lines.pop_front() {
             Some(lines) => {
                 state.bytes -= lines.len();
                 self.has_room.notify_all();
@@ -203,31 +206,31 @@ impl Queue {
         }
     }
 
-    /// Whether lines wait.
+    /// Whether lines are queued, or the queue has ended.
     pub(crate) fn has_more(&self) -> bool {
         let state = self.lock();
-        !state.waiting.is_empty() || state.has_ended
+        !state.lines.is_empty() || state.has_ended
     }
 
-    /// What was skipped until now.
-    pub fn skipped(&self) -> Skipped {
+    /// Returns the skipped lines so far.
+    pub fn skipped(&self) -> SkippedLines {
         self.lock().skipped
     }
 
-    /// Has the hub woken from now on whenever something comes.
-    pub(crate) fn wake(&self, waker: Waker) {
+    /// Sets the waker of the reading hub.
+    pub(crate) fn set_waker(&self, waker: Waker) {
         self.lock().waker = Some(waker);
     }
 }
 
-impl State {
+impl QueueState {
     fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.posted.is_empty()
+        self.lines.is_empty() && self.posted.is_empty()
     }
 
     fn push(&mut self, lines: Vec<u8>) {
         self.bytes += lines.len();
-        self.waiting.push_back(lines);
+        self.lines.push_back(lines);
     }
 }
 
@@ -240,7 +243,7 @@ mod tests {
     const CALL: &str = "{\"type\":\"assistant\",\"message\":{\"content\":[]}}\n";
     const END: &str = "{\"type\":\"system\",\"subtype\":\"task_notification\"}\n";
 
-    fn taken(queue: &Queue) -> String {
+    fn taken(queue: &LineQueue) -> String {
         queue.end();
         let mut all = Vec::new();
         while let Popped::Lines(lines) = queue.pop(Duration::ZERO) {
@@ -250,20 +253,20 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_skipped_and_counted_but_for_its_gist() {
+    fn lines_without_room_are_skipped_and_counted_except_lifecycle() {
         let gist = LifecycleFilter::new(Dialect::ClaudeStream);
-        let queue = Queue::default();
-        let filler = CALL.repeat(BUDGET_BYTES / CALL.len());
+        let queue = LineQueue::default();
+        let filler = CALL.repeat(MAX_BYTES / CALL.len());
         queue.offer(filler.as_bytes(), &gist);
         queue.offer(format!("{CALL}{END}{CALL}").as_bytes(), &gist);
-        assert_eq!(queue.skipped(), Skipped { lines: 2, bytes: 2 * CALL.len() as u64 });
+        assert_eq!(queue.skipped(), SkippedLines { lines: 2, bytes: 2 * CALL.len() as u64 });
         assert_eq!(taken(&queue), filler + END);
     }
 
     #[test]
-    fn more_than_anybody_could_follow_is_not_taken_however_fast_it_is_read() {
+    fn rate_limit_applies_to_fast_readers_too() {
         let gist = LifecycleFilter::new(Dialect::ClaudeStream);
-        let queue = Queue::paced();
+        let queue = LineQueue::rate_limited();
         queue.offer(CALL.repeat(BURST_LINES as usize).as_bytes(), &gist);
         queue.offer(format!("{END}{}", CALL.repeat(BURST_LINES as usize)).as_bytes(), &gist);
         assert_eq!(queue.skipped().lines, BURST_LINES as u64);
@@ -271,12 +274,12 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_keeps_nobody_waiting() {
-        let queue = Queue::default();
+    fn abandoned_queue_does_not_block() {
+        let queue = LineQueue::default();
         queue.offer(END.as_bytes(), &LifecycleFilter::default());
         assert_eq!(queue.abandon(), [END.as_bytes()]);
         queue.offer(
-            END.repeat(GIST_BYTES / END.len() * 3).as_bytes(),
+            END.repeat(MAX_LIFECYCLE_BYTES / END.len() * 3).as_bytes(),
             &LifecycleFilter::new(Dialect::ClaudeStream),
         );
         assert_eq!(taken(&queue), "");

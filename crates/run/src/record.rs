@@ -1,8 +1,8 @@
-//! The record of one iteration: a folder whose files are written as things happen, so that it is readable whatever ends us.
+//! Record of an iteration: a folder of files that are written incrementally, so that it is readable after a crash.
 //!
-//! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (the bytes), `posted.jsonl` (events of descendants, where
-//! there were any), `trace.json` (written anew now and then, whole each time) and `meta.json`. Until the session is known the
-//! run's own id stands in its place; then the folder is renamed. Only an id's letters and digits get into a name.
+//! `<session8>_<UTC time>_<name>/` with `stdout.log`, `stderr.log` (raw bytes), `posted.jsonl` (events of child processes, if any),
+//! `trace.json` (rewritten from time to time) and `meta.json`. The folder is named by the run's id until the session is known, then
+//! renamed. Only letters and digits of an id are used in the name.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,80 +15,80 @@ use serde::{Deserialize, Serialize};
 use subscope_export::write_trace;
 use subscope_model::{Millis, Trace};
 
-use crate::RunError;
+use crate::CommandRunError;
 
-/// The version of [`Meta`].
+/// Schema of [`IterationMeta`].
 pub const SCHEMA: &str = "subscope.iteration/1";
-/// Where iterations are recorded, in the folder that the command was given in.
+/// Folder of all records, relative to the working folder.
 pub const FOLDER: &str = ".subscope/iterations";
-/// The files of a record.
+/// The child's standard output.
 pub const STDOUT: &str = "stdout.log";
 /// The child's standard error.
 pub const STDERR: &str = "stderr.log";
-/// What descendants posted.
+/// Events posted by child processes.
 pub const POSTED: &str = "posted.jsonl";
-/// The lifecycle trace.
+/// Lifecycle trace.
 pub const TRACE: &str = "trace.json";
-/// What is known of the iteration.
+/// Metadata of the iteration.
 pub const META: &str = "meta.json";
-/// The longest name that becomes a part of a path.
-const NAME_LETTERS: usize = 60;
+/// Maximum length of the name in a folder name.
+const MAX_NAME_CHARACTERS: usize = 60;
 
-/// How an iteration stands.
+/// Status of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Its command runs.
+pub enum IterationStatus {
+    /// The command runs.
     Running,
-    /// Its command ended with 0.
+    /// The command ended with exit code 0.
     Completed,
-    /// Its command ended otherwise.
+    /// The command ended otherwise.
     Failed,
-    /// Whoever recorded it was ended before its command: what there is was seen until then.
+    /// The recording process ended before the command; the record is incomplete.
     Cut,
 }
 
-/// What is known of an iteration: `meta.json`, and a row of `subscope.iterations/1`.
+/// Metadata of an iteration: `meta.json`, and a row of `subscope.iterations/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meta {
+pub struct IterationMeta {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The run that it is of.
+    /// Run id.
     pub run: String,
-    /// Its number, from 1.
+    /// Number from 1.
     pub iteration: u32,
-    /// How many were asked for, where a number was.
+    /// Number of iterations of the run, if limited.
     pub of: Option<u32>,
-    /// The name that was given, else the command's.
+    /// Name given by the user, else that of the command.
     pub name: String,
-    /// The command, as it was started.
+    /// Command line.
     pub command: Vec<String>,
-    /// The folder that it was started in.
+    /// Working folder.
     pub cwd: String,
-    /// The harness's session, once it is known.
+    /// Session id, once known.
     pub session_id: Option<String>,
-    /// How it stands.
-    pub status: State,
-    /// The exit code, once it has ended; 128 and the number of a signal.
+    /// Status.
+    pub status: IterationStatus,
+    /// Exit code after the end; 128 + signal number after a signal.
     pub exit_code: Option<i32>,
-    /// When it began.
+    /// Start time.
     pub started_at_ms: Millis,
-    /// When it ended.
+    /// End time.
     pub ended_at_ms: Option<Millis>,
-    /// The process that records it.
+    /// Recording process.
     pub pid: u32,
 }
 
-impl Meta {
-    /// Reads the note of a folder; `None` where it is no record. One whose recorder is gone is [`State::Cut`].
+impl IterationMeta {
+    /// Reads the metadata of a folder; `None` if it is not a record. A running one without its process is [`IterationStatus::Cut`].
     pub fn read(folder: &Path) -> Option<Self> {
         let bytes = fs::read(folder.join(META)).ok()?;
         let mut meta: Self = serde_json::from_slice(&bytes).ok()?;
         if meta.schema != SCHEMA {
             return None;
         }
-        if meta.status == State::Running && !is_running(meta.pid) {
-            meta.status = State::Cut;
+        if meta.status == IterationStatus::Running && !is_running(meta.pid) {
+            meta.status = IterationStatus::Cut;
         }
         Some(meta)
     }
@@ -99,45 +99,45 @@ fn is_running(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
 }
 
-/// Returns the name of a record's folder.
+/// Returns the folder name of a record.
 pub fn folder_name(session: &str, stamp: &str, name: &str) -> String {
     let session: String = session.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     let name: String = name
         .chars()
         .map(|letter| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' })
-        .take(NAME_LETTERS)
+        .take(MAX_NAME_CHARACTERS)
         .collect();
     let name = name.trim_start_matches('.');
     format!("{session}_{stamp}_{}", if name.is_empty() { "run" } else { name })
 }
 
-/// Where the folder is now: it is renamed once.
-type Place = Arc<Mutex<PathBuf>>;
+/// Current path of the folder, which is renamed once.
+type FolderPath = Arc<Mutex<PathBuf>>;
 
-/// An iteration that is being recorded.
+/// Record of a running iteration.
 #[derive(Debug)]
 pub struct Record {
-    place: Place,
+    folder: FolderPath,
     base: PathBuf,
-    /// When it began, in UTC, as a part of a name.
+    /// Start time in UTC, formatted for the folder name.
     stamp: String,
-    /// What is known of it.
-    pub meta: Meta,
+    /// Metadata.
+    pub meta: IterationMeta,
 }
 
-/// Writes posted events down; the file is made with the first.
+/// Writer of posted events; the file is created with the first event.
 #[derive(Debug)]
 pub struct EventsLog {
-    place: Place,
+    folder: FolderPath,
     file: Option<File>,
 }
 
 impl EventsLog {
-    /// Adds lines. A file that cannot be written to loses them; they are shown and kept elsewhere all the same.
+    /// Appends lines, best effort: events are stored and shown elsewhere too.
     pub(crate) fn write(&mut self, lines: &[u8]) {
         if self.file.is_none() {
-            let path = self.place.lock().unwrap_or_else(PoisonError::into_inner).join(POSTED);
-            self.file = append(&path).ok();
+            let path = self.folder.lock().unwrap_or_else(PoisonError::into_inner).join(POSTED);
+            self.file = open_append(&path).ok();
         }
         if let Some(file) = &mut self.file {
             let _ = file.write_all(lines);
@@ -145,22 +145,22 @@ impl EventsLog {
     }
 }
 
-fn append(path: &Path) -> io::Result<File> {
+fn open_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn wrong(path: &Path) -> impl FnOnce(io::Error) -> RunError {
+fn record_error(path: &Path) -> impl FnOnce(io::Error) -> CommandRunError {
     let path = path.to_owned();
-    move |source| RunError::Record { path, source }
+    move |source| CommandRunError::Record { path, source }
 }
 
 impl Record {
-    /// Begins a record below `base`. `stamp` is the time in UTC, as a part of a name.
+    /// Creates a record below `base`. `stamp` is the UTC time for the folder name.
     ///
     /// # Errors
-    /// Where the folder cannot be made or written to.
-    pub fn begin(base: &Path, stamp: &str, meta: Meta) -> Result<Self, RunError> {
-        fs::create_dir_all(base).map_err(wrong(base))?;
+    /// The folder cannot be created or written.
+    pub fn begin(base: &Path, stamp: &str, meta: IterationMeta) -> Result<Self, CommandRunError> {
+        fs::create_dir_all(base).map_err(record_error(base))?;
         let name = folder_name(&meta.run, stamp, &meta.name);
         let mut number = 1;
         let folder = loop {
@@ -168,78 +168,78 @@ impl Record {
             match fs::create_dir(&folder) {
                 Ok(()) => break folder,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(error) => return Err(wrong(&folder)(error)),
+                Err(error) => return Err(record_error(&folder)(error)),
             }
         };
-        let place = Arc::new(Mutex::new(folder));
-        let record = Self { place, base: base.to_owned(), stamp: stamp.to_owned(), meta };
+        let folder = Arc::new(Mutex::new(folder));
+        let record = Self { folder, base: base.to_owned(), stamp: stamp.to_owned(), meta };
         record.write_meta()?;
         Ok(record)
     }
 
-    /// Where it stands now.
+    /// Returns the current path.
     pub fn folder(&self) -> PathBuf {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens one of its files.
+    /// Opens one of its files for appending.
     ///
     /// # Errors
-    /// Where it cannot be made.
-    pub fn file(&self, name: &str) -> Result<File, RunError> {
+    /// The file cannot be opened.
+    pub fn file(&self, name: &str) -> Result<File, CommandRunError> {
         let path = self.folder().join(name);
-        append(&path).map_err(wrong(&path))
+        open_append(&path).map_err(record_error(&path))
     }
 
-    /// What posted events are written to.
+    /// Returns the writer of posted events.
     pub fn events_log(&self) -> EventsLog {
-        EventsLog { place: Arc::clone(&self.place), file: None }
+        EventsLog { folder: Arc::clone(&self.folder), file: None }
     }
 
-    /// Notes the session, and names the folder by it.
+    /// Sets the session; the first one renames the folder.
     ///
     /// # Errors
-    /// Where the note cannot be written.
-    pub fn set_session(&mut self, session: &str) -> Result<(), RunError> {
+    /// The metadata cannot be written.
+    pub fn set_session(&mut self, session: &str) -> Result<(), CommandRunError> {
         if self.meta.session_id.as_deref() == Some(session) {
             return Ok(());
         }
         let is_first = self.meta.session_id.replace(session.to_owned()).is_none();
         if is_first {
             let name = folder_name(session, &self.stamp, &self.meta.name);
-            let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
             let free =
                 (1..).map(|number| self.base.join(numbered(&name, number))).find(|path| !path.exists());
-            // One that cannot be renamed keeps its name.
+            // If renaming fails the folder keeps its name.
             if let Some(folder) = free
-                && fs::rename(&*place, &folder).is_ok()
+                && fs::rename(&*current, &folder).is_ok()
             {
-                *place = folder;
+                *current = folder;
             }
         }
         self.write_meta()
     }
 
-    /// Writes the trace, whole: who reads it meanwhile reads the one before.
+    /// Replaces the trace atomically.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub fn write_trace(&self, trace: &Trace) -> Result<(), RunError> {
+    /// The file cannot be written.
+    pub fn write_trace(&self, trace: &Trace) -> Result<(), CommandRunError> {
         self.replace(TRACE, |out| write_trace(trace, out))
     }
 
-    /// Notes how it ended.
+    /// Records the end.
     ///
     /// # Errors
-    /// Where the note cannot be written.
-    pub fn finish(&mut self, exit_code: i32, now: Millis) -> Result<(), RunError> {
+    /// The metadata cannot be written.
+    pub fn finish(&mut self, exit_code: i32, now: Millis) -> Result<(), CommandRunError> {
         self.meta.exit_code = Some(exit_code);
         self.meta.ended_at_ms = Some(now);
-        self.meta.status = if exit_code == 0 { State::Completed } else { State::Failed };
+        self.meta.status = if exit_code == 0 { IterationStatus::Completed } else { IterationStatus::Failed };
         self.write_meta()
     }
 
-    fn write_meta(&self) -> Result<(), RunError> {
+    fn write_meta(&self) -> Result<(), CommandRunError> {
         self.replace(META, |out| {
             serde_json::to_writer_pretty(&mut *out, &self.meta)?;
             out.write_all(b"\n")
@@ -250,11 +250,11 @@ impl Record {
         &self,
         name: &str,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CommandRunError> {
         let path = self.folder().join(name);
         let temporary = path.with_extension("json.new");
         let written = File::create(&temporary).and_then(|mut file| write(&mut file));
-        written.and_then(|()| fs::rename(&temporary, &path)).map_err(wrong(&path))
+        written.and_then(|()| fs::rename(&temporary, &path)).map_err(record_error(&path))
     }
 }
 
@@ -262,11 +262,11 @@ fn numbered(name: &str, number: u32) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}-{number}") }
 }
 
-/// Returns the records below a folder, the newest first.
-pub fn list(base: &Path) -> Vec<(PathBuf, Meta)> {
+/// Returns the records below a folder, newest first.
+pub fn list(base: &Path) -> Vec<(PathBuf, IterationMeta)> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
-    let mut found: Vec<(PathBuf, Meta)> =
-        entries.filter_map(|entry| Some((entry.path(), Meta::read(&entry.path())?))).collect();
+    let mut found: Vec<(PathBuf, IterationMeta)> =
+        entries.filter_map(|entry| Some((entry.path(), IterationMeta::read(&entry.path())?))).collect();
     found.sort_by(|(left, a), (right, b)| {
         (b.started_at_ms, b.iteration, right).cmp(&(a.started_at_ms, a.iteration, left))
     });
@@ -277,8 +277,8 @@ pub fn list(base: &Path) -> Vec<(PathBuf, Meta)> {
 mod tests {
     use super::*;
 
-    fn meta() -> Meta {
-        Meta {
+    fn meta() -> IterationMeta {
+        IterationMeta {
             schema: SCHEMA.to_owned(),
             run: "0123abcd".to_owned(),
             iteration: 1,
@@ -287,7 +287,7 @@ mod tests {
             command: vec!["sh".to_owned()],
             cwd: "/".to_owned(),
             session_id: None,
-            status: State::Running,
+            status: IterationStatus::Running,
             exit_code: None,
             started_at_ms: 1,
             ended_at_ms: None,
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_folders_hold_nothing_that_means_something_in_a_path() {
+    fn folder_names_are_safe_in_paths() {
         let stamp = "2024-01-15_10-30-45";
         let name = folder_name("a1b2c3d4-e5f6-7890", stamp, "beads-123/sub:test");
         assert_eq!(name, "a1b2c3d4_2024-01-15_10-30-45_beads-123-sub-test");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_named_by_its_session_and_two_of_one_moment_stand_side_by_side() {
+    fn record_is_named_by_its_session_and_names_are_unique() {
         let base = tempfile::tempdir().unwrap();
         let mut first = Record::begin(base.path(), "t", meta()).unwrap();
         let second = Record::begin(base.path(), "t", meta()).unwrap();
@@ -316,19 +316,19 @@ mod tests {
         log.write(b"{}\n");
         assert!(first.folder().ends_with("5e551011_t_beads-123-sub-test"), "{:?}", first.folder());
         assert_eq!(fs::read(first.folder().join(POSTED)).unwrap(), b"{}\n");
-        assert_eq!(Meta::read(&first.folder()).unwrap().status, State::Running);
+        assert_eq!(IterationMeta::read(&first.folder()).unwrap().status, IterationStatus::Running);
         first.finish(3, 9).unwrap();
-        let read = Meta::read(&first.folder()).unwrap();
-        assert_eq!((read.status, read.exit_code), (State::Failed, Some(3)));
+        let read = IterationMeta::read(&first.folder()).unwrap();
+        assert_eq!((read.status, read.exit_code), (IterationStatus::Failed, Some(3)));
         assert_eq!(list(base.path()).len(), 2);
     }
 
     #[test]
-    fn record_of_a_process_that_is_gone_was_cut() {
+    fn record_without_its_process_is_cut() {
         let base = tempfile::tempdir().unwrap();
         let mut gone = std::process::Command::new("true").spawn().unwrap();
         gone.wait().unwrap();
-        let record = Record::begin(base.path(), "t", Meta { pid: gone.id(), ..meta() }).unwrap();
-        assert_eq!(Meta::read(&record.folder()).unwrap().status, State::Cut);
+        let record = Record::begin(base.path(), "t", IterationMeta { pid: gone.id(), ..meta() }).unwrap();
+        assert_eq!(IterationMeta::read(&record.folder()).unwrap().status, IterationStatus::Cut);
     }
 }

@@ -1,4 +1,4 @@
-//! The driver of a run's own hub: it reads what passes by, and the files of sessions that the command's processes are in.
+//! Driver of a run's own hub: reads the child's output and the transcripts of its sessions.
 
 use std::{
     path::PathBuf,
@@ -14,87 +14,87 @@ use subscope_hub::{Driver, FileTailDriver, PollResult, Waker, clock};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{
-    line_tap::{LineTap, Written},
-    queue::{Popped, Queue},
+    line_tap::{DetectedDialect, LineTap},
+    queue::{LineQueue, Popped},
 };
 
-/// How many pieces are folded in one turn: what is asked of the hub meanwhile waits no longer than that takes.
-const TURN_PIECES: usize = 4;
-/// How many numbers the groups of one followed session have: it is one group.
-const GROUPS: u32 = 8;
+/// Queue items per poll: bounds the latency of commands to the hub.
+const POLL_ITEMS: usize = 4;
+/// Group numbers reserved per followed session.
+const GROUPS_PER_SESSION: u32 = 8;
 
 /// Feeds a hub from a queue until the run is over.
 pub struct RunDriver {
-    queue: Arc<Queue>,
-    written: Arc<Written>,
+    queue: Arc<LineQueue>,
+    dialect: Arc<DetectedDialect>,
     source: Option<SourceId>,
     has_flushed: bool,
     is_over: Arc<AtomicBool>,
     waker: Option<Waker>,
-    /// Transcripts that are to be followed from now on.
-    joining: Arc<Mutex<Vec<PathBuf>>>,
-    lives: Vec<FileTailDriver>,
+    /// Transcripts to start following.
+    requested: Arc<Mutex<Vec<PathBuf>>>,
+    transcripts: Vec<FileTailDriver>,
 }
 
-/// Ends a run's hub: what its child printed has ended before, but others may still post.
+/// Handle that ends a run's hub. The child's output ends earlier, but other processes may still post events.
 #[derive(Clone, Debug)]
-pub struct Over {
-    queue: Arc<Queue>,
+pub struct RunEnd {
+    queue: Arc<LineQueue>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Over {
-    /// Says that nothing more will come from anybody.
+impl RunEnd {
+    /// Ends all input.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.queue.end();
     }
 }
 
-/// Has transcripts followed beside what is tapped.
+/// Handle that adds transcripts to follow.
 #[derive(Clone, Debug)]
 pub struct FollowRequests {
-    queue: Arc<Queue>,
-    joining: Arc<Mutex<Vec<PathBuf>>>,
+    queue: Arc<LineQueue>,
+    requested: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 impl FollowRequests {
-    /// Follows a session's transcript, with those of its subagents, until the run is over and all of it is read.
+    /// Follows a session's transcript and those of its subagents until the run is over and they are read completely.
     pub(crate) fn follow(&self, transcript: PathBuf) {
-        self.joining.lock().unwrap_or_else(PoisonError::into_inner).push(transcript);
-        self.queue.nudge();
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(transcript);
+        self.queue.wake_reader();
     }
 }
 
 impl RunDriver {
-    /// A driver for what `tap` hands to `queue`, what ends it, and what else it can follow.
-    pub fn new(queue: Arc<Queue>, tap: &LineTap) -> (Self, Over, FollowRequests) {
+    /// Creates a driver for the lines that `tap` enqueues in `queue`, with its two handles.
+    pub fn new(queue: Arc<LineQueue>, tap: &LineTap) -> (Self, RunEnd, FollowRequests) {
         let is_over = Arc::new(AtomicBool::new(false));
-        let over = Over { queue: Arc::clone(&queue), is_over: Arc::clone(&is_over) };
-        let joining = Arc::new(Mutex::new(Vec::new()));
-        let following = FollowRequests { queue: Arc::clone(&queue), joining: Arc::clone(&joining) };
+        let end = RunEnd { queue: Arc::clone(&queue), is_over: Arc::clone(&is_over) };
+        let requested = Arc::new(Mutex::new(Vec::new()));
+        let following = FollowRequests { queue: Arc::clone(&queue), requested: Arc::clone(&requested) };
         let driver = Self {
             queue,
-            written: tap.written(),
+            dialect: tap.detected_dialect(),
             source: None,
             has_flushed: false,
             is_over,
             waker: None,
-            joining,
-            lives: Vec::new(),
+            requested,
+            transcripts: Vec::new(),
         };
-        (driver, over, following)
+        (driver, end, following)
     }
 
     fn push(&mut self, lines: &[u8], fold: &mut Fold) {
-        let dialect = self.written.get();
+        let dialect = self.dialect.get();
         let source = *self.source.get_or_insert_with(|| {
             fold.open(SourceSpec { label: "stdout".to_owned(), dialect, ..SourceSpec::default() })
         });
         fold.push(source, lines);
     }
 
-    fn tell_skipped(&self, polled: &mut PollResult) {
+    fn report_skipped(&self, polled: &mut PollResult) {
         let skipped = self.queue.skipped();
         if skipped.lines > 0 {
             let what = format!(
@@ -106,10 +106,10 @@ impl RunDriver {
         }
     }
 
-    /// Takes what the child has printed.
-    fn take_lines(&mut self, mut wait: Duration, fold: &mut Fold) -> PollResult {
+    /// Folds the queued lines.
+    fn poll_lines(&mut self, mut wait: Duration, fold: &mut Fold) -> PollResult {
         let mut polled = PollResult { is_caught_up: true, ..PollResult::default() };
-        for _ in 0..TURN_PIECES {
+        for _ in 0..POLL_ITEMS {
             let popped = self.queue.pop(std::mem::take(&mut wait));
             fold.receive_at(Some(clock::now_ms()));
             match popped {
@@ -117,7 +117,7 @@ impl RunDriver {
                     self.push(&lines, fold);
                     polled.has_pushed = true;
                 }
-                // These go to the hub through its handle.
+                // Posted events reach this hub through its handle.
                 Popped::Posted(_) | Popped::Nothing => return polled,
                 Popped::Ended => {
                     if let Some(source) = self.source
@@ -139,18 +139,19 @@ impl RunDriver {
         polled
     }
 
-    fn begin_to_follow(&mut self, polled: &mut PollResult) {
-        let joining = std::mem::take(&mut *self.joining.lock().unwrap_or_else(PoisonError::into_inner));
-        for transcript in joining {
+    fn open_requested(&mut self, polled: &mut PollResult) {
+        let requested = std::mem::take(&mut *self.requested.lock().unwrap_or_else(PoisonError::into_inner));
+        for transcript in requested {
             let at = transcript.display().to_string();
-            // What the child prints is group 0.
-            let group = GROUPS.saturating_mul(u32::try_from(self.lives.len() + 1).unwrap_or(u32::MAX));
+            // Group 0 is the child's output.
+            let group = GROUPS_PER_SESSION
+                .saturating_mul(u32::try_from(self.transcripts.len() + 1).unwrap_or(u32::MAX));
             match FileTailDriver::session(transcript, group, Arc::clone(&self.is_over)) {
                 Ok(mut live) => {
                     if let Some(waker) = &self.waker {
                         live.wake_with(waker.clone());
                     }
-                    self.lives.push(live);
+                    self.transcripts.push(live);
                 }
                 Err(error) => polled.problems.push(Problem { at, what: error.to_string() }),
             }
@@ -160,20 +161,20 @@ impl RunDriver {
 
 impl Driver for RunDriver {
     fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
-        let mut polled = self.take_lines(wait, fold);
-        self.begin_to_follow(&mut polled);
+        let mut polled = self.poll_lines(wait, fold);
+        self.open_requested(&mut polled);
         let mut has_ended = true;
-        for live in &mut self.lives {
-            let told = live.poll(Duration::ZERO, fold);
-            polled.has_pushed |= told.has_pushed;
-            polled.is_catching_up |= told.is_catching_up;
-            polled.problems.extend(told.problems);
-            polled.replaced.extend(told.replaced);
-            has_ended &= told.has_ended;
+        for live in &mut self.transcripts {
+            let one = live.poll(Duration::ZERO, fold);
+            polled.has_pushed |= one.has_pushed;
+            polled.is_catching_up |= one.is_catching_up;
+            polled.problems.extend(one.problems);
+            polled.replaced.extend(one.replaced);
+            has_ended &= one.has_ended;
         }
         polled.has_ended &= has_ended;
         if polled.has_ended {
-            self.tell_skipped(&mut polled);
+            self.report_skipped(&mut polled);
         }
         polled
     }
@@ -183,18 +184,18 @@ impl Driver for RunDriver {
     }
 
     fn follows(&self, session: &SessionId) -> bool {
-        self.lives.iter().any(|live| live.follows(session))
+        self.transcripts.iter().any(|live| live.follows(session))
     }
 
     fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
-        // What the child printed cannot be read again, nor one of several that follow the same session forget it by itself.
-        let is_forgotten = self.lives.iter_mut().map(|live| live.reload(session, others, fold));
-        is_forgotten.fold(false, |one, other| one | other)
+        // The child's output cannot be read again. All drivers that follow the session must reload it.
+        let reloaded = self.transcripts.iter_mut().map(|live| live.reload(session, others, fold));
+        reloaded.fold(false, |one, other| one | other)
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
-        self.queue.wake(waker.clone());
-        for live in &mut self.lives {
+        self.queue.set_waker(waker.clone());
+        for live in &mut self.transcripts {
             live.wake_with(waker.clone());
         }
         self.waker = Some(waker);

@@ -1,8 +1,8 @@
-//! Sessions that the command's processes are in, by what these processes note of themselves in their harness's home. Their
-//! transcripts are followed: where the command prints nothing that a machine reads, they are all that tells.
+//! Finds the sessions of the command's processes, by the process files that these write in the harness's home, and follows their
+//! transcripts: without machine-readable output these are the only source.
 //!
-//! A session is the command's for sure, or it is not looked at: its process descends from the command, or is of its group, and has
-//! made its note since the command began.
+//! A session belongs to the command only if its process descends from the command or is in its process group, and wrote its file after
+//! the command started.
 
 use std::{
     collections::HashMap,
@@ -21,46 +21,45 @@ use subscope_decode::claude::process::{self, Note};
 use subscope_hub::clock;
 use subscope_model::Millis;
 
-use crate::{RunError, line_tap::SessionName, run_driver::FollowRequests};
+use crate::{CommandRunError, line_tap::SessionName, run_driver::FollowRequests};
 
-/// How often is looked whether a process has made a note. It is there for as long as its process lives, which is half a second at
-/// the least.
-const LOOK: Duration = Duration::from_millis(100);
-/// How often is looked for a transcript that is not there yet, at most: there may be thousands of folders.
-const LOOK_FOR_FILE: Duration = Duration::from_secs(2);
-/// How many parents are asked for until somebody is taken for a stranger.
-const ANCESTORS: usize = 128;
-/// The longest note that is read.
-const NOTE_BYTES: u64 = 64 << 10;
+/// Scan interval of process files. A file exists as long as its process, at least half a second.
+const SCAN_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum interval of scans for a missing transcript: there may be thousands of folders.
+const MAX_TRANSCRIPT_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum number of ancestors to check.
+const MAX_ANCESTORS: usize = 128;
+/// Maximum size of a process file.
+const MAX_NOTE_BYTES: u64 = 64 << 10;
 
-/// Where a harness keeps its files.
+/// Folders of a harness.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
-    /// The notes of its processes.
+pub struct HarnessHome {
+    /// Process files.
     pub notes: PathBuf,
-    /// The folders with transcripts.
+    /// Project folders with transcripts.
     pub projects: PathBuf,
 }
 
-/// Looks for sessions until the command has ended.
+/// Thread that finds sessions until the command has ended.
 #[derive(Debug)]
 pub struct SessionFinder {
     is_over: Arc<AtomicBool>,
-    followed: Followed,
+    followed: FollowedSessions,
     thread: JoinHandle<()>,
 }
 
-/// What was found until now.
+/// Sessions found so far.
 #[derive(Clone, Debug, Default)]
-pub struct Followed(Arc<Mutex<Vec<Note>>>);
+pub struct FollowedSessions(Arc<Mutex<Vec<Note>>>);
 
-impl Followed {
-    /// Whether a session is told of by its transcript alone.
+impl FollowedSessions {
+    /// Whether a session is followed by its transcript.
     pub fn has(&self, session: &str) -> bool {
         self.lock().iter().any(|note| note.session == session)
     }
 
-    /// Whether one of the command's processes works with a person at the terminal.
+    /// Whether a process of the command is interactive.
     pub fn has_screen(&self) -> bool {
         self.lock().iter().any(|note| note.has_screen)
     }
@@ -70,39 +69,39 @@ impl Followed {
     }
 }
 
-struct Work {
-    home: Home,
+struct FinderWorker {
+    home: HarnessHome,
     child: Pid,
     since: Millis,
     session: Arc<SessionName>,
     following: FollowRequests,
-    followed: Followed,
-    /// The notes that were read, each as it was written last.
+    followed: FollowedSessions,
+    /// Modification times of the process files that were read.
     read: HashMap<i32, SystemTime>,
-    missing: Vec<Missing>,
+    missing: Vec<MissingTranscript>,
 }
 
-/// A session whose transcript is not there yet.
-struct Missing {
+/// A session without a transcript so far.
+struct MissingTranscript {
     session: String,
-    pause: Duration,
+    interval: Duration,
     next: Instant,
 }
 
 impl SessionFinder {
-    /// Starts looking for sessions of a child that has begun at a time.
+    /// Starts finding sessions of a child process that started at `since`.
     ///
     /// # Errors
-    /// Where there is no thread.
+    /// No thread is available.
     pub fn start(
-        home: Home,
+        home: HarnessHome,
         child: u32,
         since: Millis,
         session: Arc<SessionName>,
         following: FollowRequests,
-    ) -> Result<Self, RunError> {
-        let (is_over, followed) = (Arc::new(AtomicBool::new(false)), Followed::default());
-        let mut work = Work {
+    ) -> Result<Self, CommandRunError> {
+        let (is_over, followed) = (Arc::new(AtomicBool::new(false)), FollowedSessions::default());
+        let mut worker = FinderWorker {
             home,
             child: Pid::from_raw(i32::try_from(child).unwrap_or(i32::MAX)),
             since,
@@ -117,45 +116,44 @@ impl SessionFinder {
         let thread = build
             .spawn(move || {
                 while !over.load(Ordering::Acquire) {
-                    work.look(clock::tick());
-                    std::thread::park_timeout(LOOK);
+                    worker.scan(clock::tick());
+                    std::thread::park_timeout(SCAN_INTERVAL);
                 }
-                work.look_for_the_last_time();
+                worker.follow_missing();
             })
-            .map_err(RunError::System)?;
+            .map_err(CommandRunError::System)?;
         Ok(Self { is_over, followed, thread })
     }
 
-    /// What it has found, now and later.
-    pub fn followed(&self) -> Followed {
+    /// Returns a handle to the sessions found so far and later.
+    pub fn followed(&self) -> FollowedSessions {
         self.followed.clone()
     }
 
-    /// Looks a last time, once the command has ended.
+    /// Ends the thread after a last search for missing transcripts.
     pub fn finish(self) {
         self.is_over.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        // What it found it has told.
         let _ = self.thread.join();
     }
 }
 
-impl Work {
-    fn look(&mut self, now: Instant) {
+impl FinderWorker {
+    fn scan(&mut self, now: Instant) {
         self.read_notes();
         let Self { home, following, missing, .. } = self;
         missing.retain_mut(|one| {
             if one.next > now {
                 return true;
             }
-            one.pause = (one.pause * 2).min(LOOK_FOR_FILE);
-            one.next = now + one.pause;
+            one.interval = (one.interval * 2).min(MAX_TRANSCRIPT_INTERVAL);
+            one.next = now + one.interval;
             !follow(home, &one.session, following)
         });
     }
 
-    /// Notes are gone with their processes; transcripts are not.
-    fn look_for_the_last_time(&mut self) {
+    /// Tries missing transcripts a last time; process files are gone by now.
+    fn follow_missing(&mut self) {
         for one in std::mem::take(&mut self.missing) {
             follow(&self.home, &one.session, &self.following);
         }
@@ -174,19 +172,23 @@ impl Work {
                 && note.started_ms >= self.since
             {
                 self.read.insert(process, modified);
-                self.take(note);
+                self.add(note);
             }
         }
     }
 
-    fn take(&mut self, note: Note) {
-        // What its output names is told by that.
-        if self.followed.has(&note.session) || self.session.known().as_ref() == Some(&note.session) {
+    fn add(&mut self, note: Note) {
+        // The session of the output needs no transcript.
+        if self.followed.has(&note.session) || self.session.detected().as_ref() == Some(&note.session) {
             return;
         }
-        self.session.suggest(&note.session);
+        self.session.set_if_unknown(&note.session);
         self.followed.lock().push(note.clone());
-        self.missing.push(Missing { session: note.session, pause: LOOK / 2, next: clock::tick() });
+        self.missing.push(MissingTranscript {
+            session: note.session,
+            interval: SCAN_INTERVAL / 2,
+            next: clock::tick(),
+        });
     }
 
     fn is_of_child(&self, process: i32) -> bool {
@@ -196,7 +198,7 @@ impl Work {
 
     fn descends(&self, process: Pid) -> bool {
         let mut at = Some(process);
-        for _ in 0..ANCESTORS {
+        for _ in 0..MAX_ANCESTORS {
             match at {
                 Some(one) if one == self.child => return true,
                 Some(one) => at = parent(one),
@@ -207,9 +209,9 @@ impl Work {
     }
 }
 
-/// Follows a session's transcripts where there are some.
-fn follow(home: &Home, session: &str, following: &FollowRequests) -> bool {
-    // An id from outside becomes a part of a path only if it is a name.
+/// Follows a session's transcripts; returns `false` if there are none yet.
+fn follow(home: &HarnessHome, session: &str, following: &FollowRequests) -> bool {
+    // An id from outside becomes part of a path: accept plain names only.
     let is_name = session.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !is_name || session.is_empty() {
         return true;
@@ -218,9 +220,9 @@ fn follow(home: &Home, session: &str, following: &FollowRequests) -> bool {
     let folders = fs::read_dir(&home.projects).into_iter().flatten().flatten();
     let found: Vec<PathBuf> =
         folders.map(|folder| folder.path().join(&name)).filter(|path| path.is_file()).collect();
-    let is_there = !found.is_empty();
+    let exists = !found.is_empty();
     found.into_iter().for_each(|path| following.follow(path));
-    is_there
+    exists
 }
 
 fn process_of(path: &Path) -> Option<i32> {
@@ -229,16 +231,16 @@ fn process_of(path: &Path) -> Option<i32> {
 
 fn read(path: &Path) -> Option<Note> {
     let metadata = fs::symlink_metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > NOTE_BYTES {
+    if !metadata.is_file() || metadata.len() > MAX_NOTE_BYTES {
         return None;
     }
     process::read(&fs::read(path).ok()?)
 }
 
-/// The parent of a process, where the system tells; elsewhere than on Linux its group alone does.
+/// Returns the parent of a process; Linux only, other systems only check the process group.
 fn parent(process: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Behind the name, which may hold anything: the state and the parent (proc_pid_stat(5)).
+    // After the command name, which may contain anything: state and parent (proc_pid_stat(5)).
     let (_, fields) = stat.rsplit_once(')')?;
     let parent = fields.split_whitespace().nth(1)?.parse().ok()?;
     Some(Pid::from_raw(parent)).filter(|parent| parent.as_raw() > 1)

@@ -1,28 +1,29 @@
-//! The running subagents as a live feed has heard of them, for its heartbeats.
+//! Running subagents known to a live feed, for its heartbeats.
 
 use std::collections::BTreeMap;
 
 use subscope_hub::{clock, heartbeat};
 use subscope_model::{Agent, AgentId, Change, Event, SessionId, Tree, Update};
 
-/// Running subagents by session. Holds no row of an agent that has ended.
+/// Rows of running subagents by session.
 #[derive(Default)]
 pub(crate) struct ActiveAgents {
     sessions: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
+    /// Heartbeats so far.
     beats: u64,
 }
 
 impl ActiveAgents {
-    pub(crate) fn take(&mut self, update: &Update) {
+    pub(crate) fn apply(&mut self, update: &Update) {
         match update {
-            Update::Snapshot(tree) => self.take_tree(tree),
+            Update::Snapshot(tree) => self.apply_tree(tree),
             Update::Change(change) => {
                 let Change { session, agents, removed } = &**change;
                 let rows = self.sessions.entry(session.id.clone()).or_default();
                 rows.retain(|id, _| !removed.contains(id));
                 for row in agents {
                     if is_active(row) {
-                        rows.insert(row.id.clone(), bare(row));
+                        rows.insert(row.id.clone(), heartbeat_row(row));
                     } else {
                         rows.remove(&row.id);
                     }
@@ -35,9 +36,13 @@ impl ActiveAgents {
         }
     }
 
-    pub(crate) fn take_tree(&mut self, tree: &Tree) {
-        let rows: BTreeMap<AgentId, Agent> =
-            tree.agents.iter().filter(|row| is_active(row)).map(|row| (row.id.clone(), bare(row))).collect();
+    pub(crate) fn apply_tree(&mut self, tree: &Tree) {
+        let rows: BTreeMap<AgentId, Agent> = tree
+            .agents
+            .iter()
+            .filter(|row| is_active(row))
+            .map(|row| (row.id.clone(), heartbeat_row(row)))
+            .collect();
         if rows.is_empty() {
             self.sessions.remove(&tree.session.id);
         } else {
@@ -46,7 +51,7 @@ impl ActiveAgents {
     }
 
     /// Returns a heartbeat for each session with active subagents.
-    pub(crate) fn beat(&mut self) -> Vec<Event> {
+    pub(crate) fn heartbeats(&mut self) -> Vec<Event> {
         let now = clock::now_ms();
         self.beats += 1;
         let beat = |(session, rows): (&SessionId, &BTreeMap<AgentId, Agent>)| {
@@ -60,8 +65,8 @@ fn is_active(row: &Agent) -> bool {
     !row.id.is_root() && row.status.is_live()
 }
 
-/// A row without what a heartbeat does not tell and what can be long.
-fn bare(row: &Agent) -> Agent {
+/// Returns a row with only the fields of a heartbeat, to save memory.
+fn heartbeat_row(row: &Agent) -> Agent {
     let unknown = Agent::unknown(row.id.clone(), row.depth, row.status);
     Agent {
         agent_type: row.agent_type.clone(),

@@ -1,4 +1,4 @@
-//! What a request is answered with that is not served.
+//! Error responses.
 
 use axum::{
     Json,
@@ -8,12 +8,12 @@ use axum::{
 use serde_json::json;
 use subscope_hub::{AskError, IngestError, PostedError};
 
-/// A status with a message for whoever sent the request. The message never repeats what was sent.
+/// Error response: status and message. The message never repeats what was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     message: String,
-    /// The field of the body that is wrong.
+    /// Name of the invalid field of the body.
     field: Option<&'static str>,
 }
 
@@ -22,22 +22,22 @@ impl ApiError {
         Self { status, message: message.into(), field: None }
     }
 
-    pub(crate) fn bad(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    pub(crate) fn unknown(what: &str) -> Self {
+    pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("no such {what}"))
     }
 
-    pub(crate) fn busy(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 }
 
 impl From<AskError> for ApiError {
     fn from(error: AskError) -> Self {
-        Self::busy(error.to_string())
+        Self::unavailable(error.to_string())
     }
 }
 
@@ -47,13 +47,13 @@ impl From<PostedError> for ApiError {
             PostedError::Missing(field) => Some(field),
             PostedError::NotJson(_) => None,
         };
-        Self { field, ..Self::bad(error.to_string()) }
+        Self { field, ..Self::bad_request(error.to_string()) }
     }
 }
 
 impl From<IngestError> for ApiError {
     fn from(error: IngestError) -> Self {
-        Self::busy(error.to_string())
+        Self::unavailable(error.to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Questions to the hub from tasks: an answer that arrives on the hub's thread is awaited here.
+//! Hub queries from async tasks: the reply arrives on the hub's thread.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::api_error::ApiError;
 
-/// How long an answer is waited for: far more than a turn of the hub takes, so that only a hub that hangs is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of a reply: far more than one iteration of the event loop takes, so that only a hanging hub exceeds it.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asks and awaits the answer.
+/// Sends a query to the hub and awaits the reply.
 pub(crate) async fn ask<T: Send + 'static>(
-    question: impl FnOnce(Reply<T>) -> Result<(), AskError>,
+    query: impl FnOnce(Reply<T>) -> Result<(), AskError>,
 ) -> Result<T, ApiError> {
-    let (sender, answer) = oneshot::channel();
-    // Whoever asked may have left meanwhile.
-    question(Box::new(move |told| drop(sender.send(told))))?;
-    match timeout(PATIENCE, answer).await {
-        Ok(Ok(told)) => Ok(told),
+    let (sender, receiver) = oneshot::channel();
+    // The client may have disconnected meanwhile.
+    query(Box::new(move |reply| drop(sender.send(reply))))?;
+    match timeout(REPLY_TIMEOUT, receiver).await {
+        Ok(Ok(reply)) => Ok(reply),
         Ok(Err(_)) => Err(AskError::Ended.into()),
         Err(_) => Err(AskError::Busy.into()),
     }

@@ -1,42 +1,42 @@
-//! Who is there: a hub that nobody needs may leave.
+//! Count of connections and live feeds, by which an idle background hub decides to exit.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// Tells whether anybody is connected or follows a live feed, or did. Cheap to clone.
+/// Open and total numbers of connections and live feeds. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct ConnectionCount(Arc<Count>);
+pub struct ConnectionCount(Arc<Totals>);
 
 #[derive(Debug, Default)]
-struct Count {
+struct Totals {
     now: AtomicUsize,
     ever: AtomicU64,
 }
 
-/// A connection or a feed, as long as it lives.
-pub(crate) struct Guest(Arc<Count>);
+/// Counts one connection or feed until it is dropped.
+pub(crate) struct ConnectionGuard(Arc<Totals>);
 
 impl ConnectionCount {
-    /// How many connections and feeds are open.
+    /// Number of open connections and feeds.
     pub fn now(&self) -> usize {
         self.0.now.load(Ordering::Acquire)
     }
 
-    /// How many there were since the server began, those that are open too.
+    /// Number of connections and feeds since the server started, open ones included.
     pub fn ever(&self) -> u64 {
         self.0.ever.load(Ordering::Acquire)
     }
 
-    pub(crate) fn enter(&self) -> Guest {
+    pub(crate) fn add(&self) -> ConnectionGuard {
         self.0.now.fetch_add(1, Ordering::AcqRel);
         self.0.ever.fetch_add(1, Ordering::AcqRel);
-        Guest(Arc::clone(&self.0))
+        ConnectionGuard(Arc::clone(&self.0))
     }
 }
 
-impl Drop for Guest {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.now.fetch_sub(1, Ordering::AcqRel);
     }

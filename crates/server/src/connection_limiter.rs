@@ -1,8 +1,7 @@
-//! Room for connections: a bounded number, of which those that keep everybody waiting go first when more want in.
+//! Limit of open connections; a full server closes idle connections for new ones.
 //!
-//! Whoever waits for its peer (for the head of a request, or for the next bytes of a body) stands in one queue, the longest
-//! waiting in front; a new connection that finds no room sends the first one away. So clients that hold connections open
-//! and send nothing can hold up each other, and nobody else.
+//! Connections that wait for their peer (for a request head, or for the next bytes of a body) are in one queue, longest wait first. A
+//! new connection without a free slot evicts the first. So clients that hold connections open and send nothing only hurt each other.
 
 use std::{
     collections::VecDeque,
@@ -24,124 +23,124 @@ use tokio::{
     time::timeout,
 };
 
-/// How many places there are. Each needs a file descriptor, of which many systems give a process 1,024.
-pub(crate) const PLACES: usize = 384;
+/// Connection slots. Each needs a file descriptor, of which many systems allow a process 1,024.
+pub(crate) const MAX_CONNECTIONS: usize = 384;
 
-/// How long a connection without a place waits before it looks again: where nobody waits for its peer, all are at work.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Retry interval of a new connection without a slot: if no connection is idle, nothing can be evicted.
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The places, and who waits for its peer.
+/// Connection slots and the queue of idle connections.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionLimiter {
-    places: Arc<Semaphore>,
-    waiting: Arc<Mutex<VecDeque<oneshot::Sender<()>>>>,
+    slots: Arc<Semaphore>,
+    idle: Arc<Mutex<VecDeque<oneshot::Sender<()>>>>,
 }
 
 impl Default for ConnectionLimiter {
     fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(PLACES)), waiting: Arc::default() }
+        Self { slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)), idle: Arc::default() }
     }
 }
 
 impl ConnectionLimiter {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<oneshot::Sender<()>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> MutexGuard<'_, VecDeque<oneshot::Sender<()>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stands in the queue, at its end, and returns once it is this one's turn to go. Dropped, it stands there no more.
-    pub(crate) async fn is_sent_away(&self) {
-        let (sender, told) = oneshot::channel();
+    /// Waits until this idle connection is chosen to be closed for a new one. Cancel-safe.
+    pub(crate) async fn wait_for_eviction(&self) {
+        let (sender, evicted) = oneshot::channel();
         {
-            let mut waiting = self.waiting();
-            if waiting.len() >= 4 * PLACES {
-                waiting.retain(|one| !one.is_closed());
+            let mut idle = self.idle();
+            if idle.len() >= 4 * MAX_CONNECTIONS {
+                idle.retain(|one| !one.is_closed());
             }
-            waiting.push_back(sender);
+            idle.push_back(sender);
         }
-        if told.await.is_err() {
-            // Only a queue that is gone says so: then everybody is.
+        if evicted.await.is_err() {
+            // The queue was dropped: the server has ended.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits for a place, and sends the longest waiting away while there is none.
-    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+    /// Waits for a slot; evicts idle connections while there is none.
+    pub(crate) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            match Arc::clone(&self.places).try_acquire_owned() {
-                Ok(place) => return Some(place),
+            match Arc::clone(&self.slots).try_acquire_owned() {
+                Ok(slot) => return Some(slot),
                 Err(TryAcquireError::Closed) => return None,
                 Err(TryAcquireError::NoPermits) => {}
             }
-            self.send_one_away();
-            // Whoever goes makes room at once; who is found gone already has made it.
-            if let Ok(place) = timeout(LOOK_AGAIN, Arc::clone(&self.places).acquire_owned()).await {
-                return place.ok();
+            self.evict_one();
+            // The evicted connection releases its slot at once; a closed one has released it.
+            if let Ok(slot) = timeout(RETRY_INTERVAL, Arc::clone(&self.slots).acquire_owned()).await {
+                return slot.ok();
             }
         }
     }
 
-    fn send_one_away(&self) {
-        let mut waiting = self.waiting();
-        while let Some(first) = waiting.pop_front() {
+    fn evict_one(&self) {
+        let mut idle = self.idle();
+        while let Some(first) = idle.pop_front() {
             if first.send(()).is_ok() {
                 return;
             }
         }
     }
 
-    /// Returns when no connection is left.
-    pub(crate) async fn is_empty(&self) {
-        let _all = self.places.acquire_many(PLACES as u32).await;
+    /// Waits until no connection is open.
+    pub(crate) async fn wait_until_empty(&self) {
+        let _all = self.slots.acquire_many(MAX_CONNECTIONS as u32).await;
     }
 }
 
-/// The requests of one connection that are being answered.
+/// Number of requests in progress on one connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Open(Arc<(AtomicUsize, Notify)>);
+pub(crate) struct OpenRequests(Arc<(AtomicUsize, Notify)>);
 
-impl Open {
-    /// One more, until what is returned is dropped.
-    pub(crate) fn one(&self) -> Answering {
+impl OpenRequests {
+    /// Counts a request until the returned value is dropped.
+    pub(crate) fn add(&self) -> RequestInProgress {
         self.0.0.fetch_add(1, Ordering::AcqRel);
         self.0.1.notify_one();
-        Answering(self.clone())
+        RequestInProgress(self.clone())
     }
 
     pub(crate) fn is_idle(&self) -> bool {
         self.0.0.load(Ordering::Acquire) == 0
     }
 
-    /// Returns when that may have changed.
-    pub(crate) async fn has_changed(&self) {
+    /// Waits until the number changes.
+    pub(crate) async fn changed(&self) {
         self.0.1.notified().await;
     }
 }
 
-/// A request that is being answered, to the last byte.
+/// A request in progress, until the last byte of its response is sent.
 #[derive(Debug)]
-pub(crate) struct Answering(Open);
+pub(crate) struct RequestInProgress(OpenRequests);
 
-impl Answering {
-    /// Lasts as long as the answer.
+impl RequestInProgress {
+    /// Attaches it to the response body.
     pub(crate) fn until_sent(self, response: Response) -> Response {
-        response.map(|body| Body::new(Sending { body, _answering: self }))
+        response.map(|body| Body::new(TrackedBody { body, _request: self }))
     }
 }
 
-impl Drop for Answering {
+impl Drop for RequestInProgress {
     fn drop(&mut self) {
         self.0.0.0.fetch_sub(1, Ordering::AcqRel);
         self.0.0.1.notify_one();
     }
 }
 
-/// The body of an answer.
-struct Sending {
+/// Response body that keeps its request in progress.
+struct TrackedBody {
     body: Body,
-    _answering: Answering,
+    _request: RequestInProgress,
 }
 
-impl HttpBody for Sending {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

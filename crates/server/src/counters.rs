@@ -1,15 +1,15 @@
-//! The server's own figures.
+//! Metrics of the server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
 
-/// Counts since the server began.
+/// Counters since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Answers by the first digit of their status, 1 to 5.
+    /// Responses by the first digit of their status, 1 to 5.
     answers: [AtomicU64; 5],
-    unauthorised: AtomicU64,
+    refused: AtomicU64,
     connections: AtomicU64,
     live: AtomicU64,
 }
@@ -22,8 +22,8 @@ impl Counters {
         }
     }
 
-    pub(crate) fn turned_away(&self) {
-        self.unauthorised.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn connected(&self) {
@@ -34,14 +34,14 @@ impl Counters {
         self.live.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Answers by class, with its name.
+    /// Responses by status class.
     pub(crate) fn answers(&self) -> [(&'static str, u64); 5] {
         let count = |at: usize| self.answers.get(at).map_or(0, |count| count.load(Ordering::Relaxed));
         [("1xx", count(0)), ("2xx", count(1)), ("3xx", count(2)), ("4xx", count(3)), ("5xx", count(4))]
     }
 
-    /// Connections that were let in, those turned away, and live feeds that were opened.
+    /// Accepted connections, refused connections, and opened live feeds.
     pub(crate) fn totals(&self) -> [u64; 3] {
-        [&self.connections, &self.unauthorised, &self.live].map(|count| count.load(Ordering::Relaxed))
+        [&self.connections, &self.refused, &self.live].map(|count| count.load(Ordering::Relaxed))
     }
 }

@@ -1,5 +1,5 @@
-//! A listener for events alone: what a run opens for whatever its child starts. It answers no question, since an observed
-//! agent must not read other sessions.
+//! Ingest-only listener of a run, for events of its child processes. It answers no queries: an observed agent must not read other
+//! sessions.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,21 +14,22 @@ use tokio::{
 
 use crate::{
     connection_count::ConnectionCount,
-    listen::{DRAIN, Identity, Patience, STRANGERS, ServeError, Serving},
+    listen::{Acceptor, DRAIN_TIMEOUT, HubIdentity, ListenError, MAX_REFUSALS, Timeouts},
     routes,
     state::App,
 };
 
-/// Takes an event that was posted, and answers when it is taken. It must not wait.
-pub type Taker = Arc<dyn Fn(Ingest, Reply<Result<Taken, IngestError>>) -> Result<(), AskError> + Send + Sync>;
+/// Callback that ingests a posted event and replies when it is stored. It must not block.
+pub type EventSink =
+    Arc<dyn Fn(Ingest, Reply<Result<Taken, IngestError>>) -> Result<(), AskError> + Send + Sync>;
 
-/// A listener for events alone.
+/// Ingest-only HTTP listener on a loopback port.
 pub struct EventListener {
     tcp: TcpListener,
     address: SocketAddr,
-    patience: Patience,
+    timeouts: Timeouts,
     hub: HubHandle,
-    taker: Taker,
+    event_sink: EventSink,
 }
 
 impl std::fmt::Debug for EventListener {
@@ -38,52 +39,56 @@ impl std::fmt::Debug for EventListener {
 }
 
 impl EventListener {
-    /// Listens on a free port of the loopback.
+    /// Binds to a free loopback port.
     ///
     /// # Errors
     ///
-    /// See [`ServeError`].
-    pub async fn bind(patience: Patience, hub: HubHandle, taker: Taker) -> Result<Self, ServeError> {
-        let free = SocketAddr::from(([127, 0, 0, 1], 0));
-        let unable = |source| ServeError::Address { address: free, source };
-        let tcp = TcpListener::bind(free).await.map_err(unable)?;
-        let address = tcp.local_addr().map_err(unable)?;
-        Ok(Self { tcp, address, patience, hub, taker })
+    /// See [`ListenError`].
+    pub async fn bind(
+        timeouts: Timeouts,
+        hub: HubHandle,
+        event_sink: EventSink,
+    ) -> Result<Self, ListenError> {
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listen_error = |source| ListenError::Address { address: any_port, source };
+        let tcp = TcpListener::bind(any_port).await.map_err(listen_error)?;
+        let address = tcp.local_addr().map_err(listen_error)?;
+        Ok(Self { tcp, address, timeouts, hub, event_sink })
     }
 
-    /// Where events are posted to, without the route.
+    /// Base URL, without the route.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Listens until `end` comes; what is open then may end.
+    /// Serves until `end` completes; then open requests may finish within five seconds.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let url = self.url();
-        let Self { tcp, address, patience, hub, taker } = self;
+        let Self { tcp, address, timeouts, hub, event_sink } = self;
         let (ending, is_ending) = watch::channel(false);
-        let identity = Identity { version: "", mode: HubMode::Foreground };
+        let identity = HubIdentity { version: "", mode: HubMode::Foreground };
         let app = App::new(
             hub,
             ConnectionCount::default(),
             (identity, url),
             Duration::ZERO,
-            patience,
+            timeouts,
             None,
             is_ending.clone(),
-            (Some(taker), None),
+            (Some(event_sink), None),
         );
-        let crowd = app.crowd.clone();
-        let router = routes::mailbox(app.clone());
-        let unauthorised = Arc::new(Semaphore::new(STRANGERS));
-        let mut doors = JoinSet::new();
-        doors.spawn(Serving { app, router, address, unauthorised, is_ending }.accept_tcp(tcp));
+        let limiter = app.limiter.clone();
+        let router = routes::event_router(app.clone());
+        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
+        let mut acceptors = JoinSet::new();
+        acceptors.spawn(Acceptor { app, router, address, refusals, is_ending }.accept_tcp(tcp));
         tokio::select! {
             () = end => {}
-            _ = doors.join_next() => {}
+            _ = acceptors.join_next() => {}
         }
-        doors.shutdown().await;
-        // Nobody listens where nothing is open.
+        acceptors.shutdown().await;
+        // Fails if no connection is open.
         let _ = ending.send(true);
-        let _ = timeout(DRAIN, crowd.is_empty()).await;
+        let _ = timeout(DRAIN_TIMEOUT, limiter.wait_until_empty()).await;
     }
 }

@@ -1,11 +1,11 @@
 //! HTTP over a hub, for programs of the same user on the same machine: ingest routes, queries and live feeds.
 //!
-//! Flow of a request: accept → whose is the peer (`peer`) → doors (`doors`: host, origin, fetch site) → route → body
-//! (`body`: type, cap, budget, patience) → the hub's handle → answer. A live feed is a bounded queue that the hub fills;
-//! a reader that is too slow is told what it missed, and one that stops reading is cut off.
+//! Flow of a request: accept → user of the peer (`peer`) → `request_guard` (host, origin, fetch site, token) → route → body
+//! (`body`: type, size limit, memory budget, timeouts) → the hub's handle → response. A live feed is a bounded queue that the hub
+//! fills: a slow reader gets `missed` with a count, one that stops reading is disconnected.
 //!
-//! Absent on purpose: attribution, rows and what keeps them; logs (nothing that was handed over is ever printed); any
-//! connection of its own. No id that comes from outside becomes a part of a path.
+//! Absent on purpose: attribution, rows and storage; logs (received content is never printed); outgoing connections. No id from
+//! outside becomes part of a path.
 
 mod active_agents;
 mod api_error;
@@ -25,8 +25,8 @@ mod token;
 mod write_timeout;
 
 pub use connection_count::ConnectionCount;
-pub use event_listener::{EventListener, Taker};
-pub use listen::{Identity, Patience, ServeError, Server, ServerOptions};
-pub use peer::CAN_TELL as PEERS_ARE_KNOWN;
-pub use session_reader::{ReadOutcome, SessionHistory, SessionReader, Wanted};
+pub use event_listener::{EventListener, EventSink};
+pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
+pub use peer::IDENTIFIES_TCP_PEERS;
+pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader};
 pub use token::{Token, TokenError};

@@ -1,4 +1,4 @@
-//! The two listeners, TCP and a Unix socket, and the life of a connection.
+//! TCP and Unix socket listeners, and the life cycle of a connection.
 
 use std::{
     convert::Infallible,
@@ -26,113 +26,113 @@ use tower_service::Service;
 
 use crate::{
     connection_count::ConnectionCount,
-    connection_limiter::Open,
-    peer::{self, Peer, Via},
+    connection_limiter::OpenRequests,
+    peer::{self, Peer, Transport},
     routes,
     session_reader::SessionReader,
-    state::{App, LIVE_FEEDS, ended},
+    state::{App, MAX_LIVE_FEEDS, wait_for_shutdown},
     token::Token,
     write_timeout::WriteTimeout,
 };
 
-/// How many unauthorised are told at once that they are not let in; more are dropped without a word.
-pub(crate) const STRANGERS: usize = 32;
+/// Refusals (403) that are sent concurrently; further unauthorised connections are closed without one.
+pub(crate) const MAX_REFUSALS: usize = 32;
 
-/// The greatest head of a request.
-const HEAD_BYTES: usize = 64 << 10;
+/// Maximum size of a request head.
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// How long open requests may take to end once the server is to end.
-pub(crate) const DRAIN: Duration = Duration::from_secs(5);
+/// Timeout of open requests after shutdown began.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a stranger has to hear that it is not let in.
-const FOR_STRANGERS: Duration = Duration::from_secs(1);
+/// Timeout of sending a refusal.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long is waited after an accept that failed (too many open files): it would fail again at once.
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(100);
+/// Delay after a failed accept (too many open files), which would fail again at once.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a peer is waited for.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For the head of a request, also the next one on an open connection.
+pub struct Timeouts {
+    /// For a request head, also for the next one on a kept-alive connection.
     pub head: Duration,
-    /// For the next bytes of a body.
+    /// Between two reads of a body.
     pub body_idle: Duration,
-    /// For a whole body.
+    /// For a complete body.
     pub body: Duration,
-    /// Until it reads what was written.
+    /// For a blocked write.
     pub write: Duration,
 }
 
-impl Default for Patience {
-    /// Generous for programs of the same machine; each open connection of a peer that hangs is given up within minutes.
+impl Default for Timeouts {
+    /// Generous for programs on the same machine; a hanging peer is disconnected within minutes.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { head: seconds(30), body_idle: seconds(10), body: seconds(120), write: seconds(20) }
     }
 }
 
-/// What a server says of its hub to whoever asks it.
+/// Version and mode of the hub, as reported by `/healthz`.
 #[derive(Clone, Copy, Debug)]
-pub struct Identity {
-    /// The program's version.
+pub struct HubIdentity {
+    /// Program version.
     pub version: &'static str,
     /// How the hub runs.
     pub mode: HubMode,
 }
 
-/// Where and how to listen.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// The address; port 0 takes a free one. One that is not on the loopback needs a token.
+    /// TCP address; port 0 means any free port. An address outside the loopback requires a token.
     pub listen: SocketAddr,
-    /// The Unix socket. Its folder is made if it is not there, and closed to other users.
+    /// Path of the Unix socket. Its folder is created if missing and made private (0700).
     pub socket: PathBuf,
-    /// How often live feeds tell how active subagents stand.
+    /// Interval of heartbeats on live feeds.
     pub heartbeat: Duration,
-    /// How long peers are waited for.
-    pub patience: Patience,
-    /// What callers by TCP must show. Without one a caller must be of the same user, which only Linux tells.
+    /// Timeouts of connections.
+    pub timeouts: Timeouts,
+    /// Token required from TCP clients. Without one they must be of the same user, which only Linux can check.
     pub token: Option<Token>,
-    /// What the hub says of itself.
-    pub identity: Identity,
-    /// What tells sessions anew, where somebody does.
-    pub teller: Option<SessionReader>,
+    /// Version and mode of the hub.
+    pub identity: HubIdentity,
+    /// Reader of sessions from their sources; `None` if only stored rows are served.
+    pub session_reader: Option<SessionReader>,
 }
 
-/// Why it cannot listen.
+/// Error of starting a server.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// Other machines could reach that address, or nobody could tell who reaches it.
+pub enum ListenError {
+    /// The address is reachable from other machines, or the system cannot identify local clients.
     #[error("{0} needs a token: nothing else tells who its callers are")]
     NeedsToken(SocketAddr),
-    /// The address cannot be listened on.
+    /// Binding the address failed.
     #[error("cannot listen on {address}")]
     Address {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The folder of the socket cannot be made or is another user's.
+    /// The socket's folder cannot be created or belongs to another user.
     #[error("cannot use the folder {path}", path = path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The socket cannot be listened on.
+    /// Binding the socket failed.
     #[error("cannot listen on {path}", path = path.display())]
     Socket {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Somebody answers on the socket.
+    /// Another hub accepts connections on the socket.
     #[error("another hub answers on {path}", path = path.display())]
     Taken {
         /// The socket.
@@ -140,7 +140,7 @@ pub enum ServeError {
     },
 }
 
-/// A server that listens.
+/// A bound server, not serving yet.
 #[derive(Debug)]
 pub struct Server {
     tcp: TcpListener,
@@ -148,45 +148,45 @@ pub struct Server {
     socket: UnixListener,
     file: SocketFile,
     heartbeat: Duration,
-    patience: Patience,
+    timeouts: Timeouts,
     token: Option<Token>,
-    identity: Identity,
-    teller: Option<SessionReader>,
+    identity: HubIdentity,
+    session_reader: Option<SessionReader>,
     hub: HubHandle,
-    guests: ConnectionCount,
+    connections: ConnectionCount,
 }
 
-/// The file of the Unix socket, which is removed when dropped: after the listener.
+/// File of the Unix socket; dropping removes it. Drop it after the listener.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// The file that was made: another one that stands there later is another hub's.
+    /// Inode of the created file: a file with another inode belongs to another hub and is left alone.
     inode: u64,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
-            // Nothing can be done about one that cannot be removed; the next hub takes it over.
+            // The next hub replaces a leftover file.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
 impl Server {
-    /// Listens on both.
+    /// Binds both listeners.
     ///
     /// # Errors
     ///
-    /// See [`ServeError`].
-    pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ServeError> {
-        let ServerOptions { listen, socket, heartbeat, patience, token, identity, teller } = options;
-        if token.is_none() && !(listen.ip().is_loopback() && peer::CAN_TELL) {
-            return Err(ServeError::NeedsToken(listen));
+    /// See [`ListenError`].
+    pub async fn bind(options: ServerOptions, hub: HubHandle) -> Result<Self, ListenError> {
+        let ServerOptions { listen, socket, heartbeat, timeouts, token, identity, session_reader } = options;
+        if token.is_none() && !(listen.ip().is_loopback() && peer::IDENTIFIES_TCP_PEERS) {
+            return Err(ListenError::NeedsToken(listen));
         }
-        let unable = |source| ServeError::Address { address: listen, source };
-        let tcp = TcpListener::bind(listen).await.map_err(unable)?;
-        let address = tcp.local_addr().map_err(unable)?;
+        let listen_error = |source| ListenError::Address { address: listen, source };
+        let tcp = TcpListener::bind(listen).await.map_err(listen_error)?;
+        let address = tcp.local_addr().map_err(listen_error)?;
         let (socket, file) = bind_socket(&socket).await?;
         Ok(Self {
             tcp,
@@ -194,88 +194,109 @@ impl Server {
             socket,
             file,
             heartbeat,
-            patience,
+            timeouts,
             token,
             identity,
-            teller,
+            session_reader,
             hub,
-            guests: ConnectionCount::default(),
+            connections: ConnectionCount::default(),
         })
     }
 
-    /// Where it is reached.
+    /// Base URL of the TCP listener.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where one browser is let in: where callers show a token, with a code for it.
+    /// URL of the web page; with a single-use sign-in code if a token is required.
     ///
     /// # Errors
     ///
-    /// The system gives no random bytes.
+    /// The system has no random bytes.
     pub fn page(&self) -> io::Result<String> {
-        self.token.as_ref().map_or_else(|| Ok(self.url()), |token| token.page(&self.url()))
+        self.token.as_ref().map_or_else(|| Ok(self.url()), |token| token.page_url(&self.url()))
     }
 
-    /// Returns what tells whether anybody is there.
-    pub fn guests(&self) -> ConnectionCount {
-        self.guests.clone()
+    /// Count of connections and live feeds.
+    pub fn connections(&self) -> ConnectionCount {
+        self.connections.clone()
     }
 
-    /// Serves until `end` comes, or somebody asks the hub to leave; then nothing more is accepted, what is open may end, and the socket is removed.
+    /// Serves until `end` completes or a client requests a drain; then stops accepting, removes the socket, and lets open requests
+    /// finish within five seconds.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let url = self.url();
-        let Self { tcp, address, socket, file, heartbeat, patience, token, identity, teller, hub, guests } =
-            self;
+        let Self {
+            tcp,
+            address,
+            socket,
+            file,
+            heartbeat,
+            timeouts,
+            token,
+            identity,
+            session_reader,
+            hub,
+            connections,
+        } = self;
         let (ending, is_ending) = watch::channel(false);
         let ends = is_ending.clone();
-        let app = App::new(hub, guests, (identity, url), heartbeat, patience, token, ends, (None, teller));
+        let app = App::new(
+            hub,
+            connections,
+            (identity, url),
+            heartbeat,
+            timeouts,
+            token,
+            ends,
+            (None, session_reader),
+        );
         let router = routes::router(app.clone());
-        let unauthorised = Arc::new(Semaphore::new(STRANGERS));
-        let crowd = app.crowd.clone();
+        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
+        let limiter = app.limiter.clone();
         let feeds = Arc::clone(&app.feeds);
-        let serving = Serving { app: app.clone(), router, address, unauthorised, is_ending };
-        // Tasks of their own: whoever knocks would otherwise wait for this thread to wake, besides the one that serves.
-        let mut doors = JoinSet::new();
-        doors.spawn(serving.clone().accept_socket(socket));
-        doors.spawn(serving.accept_tcp(tcp));
+        let serving = Acceptor { app: app.clone(), router, address, refusals, is_ending };
+        // Tasks of their own: otherwise a new connection waits for this thread to wake as well.
+        let mut acceptors = JoinSet::new();
+        acceptors.spawn(serving.clone().accept_socket(socket));
+        acceptors.spawn(serving.accept_tcp(tcp));
         tokio::select! {
             () = end => {}
             () = app.drain.notified() => {}
-            _ = doors.join_next() => {}
+            _ = acceptors.join_next() => {}
         }
-        doors.shutdown().await;
+        acceptors.shutdown().await;
         drop(file);
-        // Nobody listens where nothing is open.
+        // Fails if no connection is open.
         let _ = ending.send(true);
-        let _ = timeout(DRAIN, async {
-            crowd.is_empty().await;
-            // A WebSocket is no connection of HTTP any more.
-            let _feeds = feeds.acquire_many(LIVE_FEEDS as u32).await;
+        let _ = timeout(DRAIN_TIMEOUT, async {
+            limiter.wait_until_empty().await;
+            // An upgraded WebSocket has released its connection slot.
+            let _feeds = feeds.acquire_many(MAX_LIVE_FEEDS as u32).await;
         })
         .await;
     }
 }
 
-/// What a connection is served with.
+/// Shared state of the accept loops.
 #[derive(Clone)]
-pub(crate) struct Serving {
+pub(crate) struct Acceptor {
     pub(crate) app: App,
     pub(crate) router: Router,
     pub(crate) address: SocketAddr,
-    pub(crate) unauthorised: Arc<Semaphore>,
+    pub(crate) refusals: Arc<Semaphore>,
     pub(crate) is_ending: watch::Receiver<bool>,
 }
 
-impl Serving {
+impl Acceptor {
     pub(crate) async fn accept_tcp(self, listener: TcpListener) {
         loop {
             match listener.accept().await {
                 Ok((stream, from)) => {
-                    let Some(slot) = self.app.crowd.place().await else { return };
-                    drop(tokio::spawn(self.clone().greet_tcp(stream, from, slot)));
+                    let Some(slot) = self.app.limiter.acquire().await else { return };
+                    drop(tokio::spawn(self.clone().handle_tcp(stream, from, slot)));
                 }
-                Err(_) => sleep(AFTER_FAILED_ACCEPT).await,
+                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     }
@@ -284,47 +305,46 @@ impl Serving {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let Some(slot) = self.app.crowd.place().await else { return };
-                    drop(tokio::spawn(self.clone().greet_socket(stream, slot)));
+                    let Some(slot) = self.app.limiter.acquire().await else { return };
+                    drop(tokio::spawn(self.clone().handle_socket(stream, slot)));
                 }
-                Err(_) => sleep(AFTER_FAILED_ACCEPT).await,
+                Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     }
 
-    async fn greet_tcp(self, stream: TcpStream, from: SocketAddr, slot: OwnedSemaphorePermit) {
+    async fn handle_tcp(self, stream: TcpStream, from: SocketAddr, slot: OwnedSemaphorePermit) {
         let ours = self.address;
-        if self.app.token.is_some() || (self.app.taker.is_some() && !peer::CAN_TELL) {
-            // Judged by each request; and what a run's descendants post they post without a token, wherever they run.
+        if self.app.token.is_some() || (self.app.event_sink.is_some() && !peer::IDENTIFIES_TCP_PEERS) {
+            // The token is checked per request. Child processes of a run post events without one, as any user.
             let _ = stream.set_nodelay(true);
-            return self.serve(stream, Via::Tcp(ours), slot).await;
+            return self.serve(stream, Transport::Tcp(ours), slot).await;
         }
         let uid = tokio::task::spawn_blocking(move || peer::tcp_uid(from, ours)).await;
-        // Small answers must not wait for more; where that cannot be had they come a little later.
+        // Without it small responses are delayed by Nagle's algorithm; an error is harmless.
         let _ = stream.set_nodelay(true);
         match peer::of_uid(uid.ok().flatten()) {
-            Peer::Own => self.serve(stream, Via::Tcp(ours), slot).await,
-            Peer::Stranger => self.turn_away(stream, slot).await,
+            Peer::SameUser => self.serve(stream, Transport::Tcp(ours), slot).await,
+            Peer::OtherUser => self.refuse(stream, slot).await,
         }
     }
 
-    async fn greet_socket(self, stream: UnixStream, slot: OwnedSemaphorePermit) {
+    async fn handle_socket(self, stream: UnixStream, slot: OwnedSemaphorePermit) {
         match peer::of_uid(stream.peer_cred().ok().map(|peer| peer.uid())) {
-            Peer::Own => self.serve(stream, Via::Socket, slot).await,
-            Peer::Stranger => self.turn_away(stream, slot).await,
+            Peer::SameUser => self.serve(stream, Transport::Socket, slot).await,
+            Peer::OtherUser => self.refuse(stream, slot).await,
         }
     }
 
-    async fn turn_away(self, mut stream: impl AsyncRead + AsyncWrite + Unpin, slot: OwnedSemaphorePermit) {
-        self.app.counters.turned_away();
-        // A stranger holds no place of those who may come in.
+    async fn refuse(self, mut stream: impl AsyncRead + AsyncWrite + Unpin, slot: OwnedSemaphorePermit) {
+        self.app.counters.refused();
+        // A refused connection must not occupy a slot.
         drop(slot);
-        let Ok(_one) = self.unauthorised.try_acquire() else { return };
-        let answer = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        // A connection that is closed with something unread loses what was written; a stranger's request is not looked
-        // at. Whether the stranger hears the answer in the end does not matter.
-        let _ = timeout(FOR_STRANGERS, async {
-            stream.write_all(answer).await?;
+        let Ok(_permit) = self.refusals.try_acquire() else { return };
+        let response = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        // Closing with unread input discards the response, so the request is read and ignored. Best effort.
+        let _ = timeout(REFUSAL_TIMEOUT, async {
+            stream.write_all(response).await?;
             stream.shutdown().await?;
             let mut rest = [0; 4096];
             while stream.read(&mut rest).await? > 0 {}
@@ -336,72 +356,75 @@ impl Serving {
     async fn serve(
         mut self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        via: Via,
+        transport: Transport,
         slot: OwnedSemaphorePermit,
     ) {
         self.app.counters.connected();
-        let _guest = self.app.guests.enter();
+        let _counted = self.app.connections.add();
         let router = self.router;
-        let open = Open::default();
-        let answering = open.clone();
+        let open = OpenRequests::default();
+        let counted = open.clone();
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let mut router = router.clone();
-            let answering = answering.one();
+            let in_progress = counted.add();
             let mut request: Request = request.map(axum::body::Body::new);
-            request.extensions_mut().insert(via);
+            request.extensions_mut().insert(transport);
             async move {
                 let response = router.call(request).await.unwrap_or_else(|never| match never {});
-                Ok::<_, Infallible>(answering.until_sent(response))
+                Ok::<_, Infallible>(in_progress.until_sent(response))
             }
         });
-        let io = TokioIo::new(WriteTimeout::new(stream, self.app.patience.write));
+        let io = TokioIo::new(WriteTimeout::new(stream, self.app.timeouts.write));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.app.patience.head)
-            .max_buf_size(HEAD_BYTES)
+            .header_read_timeout(self.app.timeouts.head)
+            .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(io, service)
             .with_upgrades();
         tokio::pin!(connection);
         loop {
-            // How a connection ended concerns its peer alone.
+            // Connection errors are the peer's problem.
             tokio::select! {
                 _ = connection.as_mut() => break,
-                () = ended(&mut self.is_ending) => {
+                () = wait_for_shutdown(&mut self.is_ending) => {
                     connection.as_mut().graceful_shutdown();
-                    let _ = timeout(DRAIN, connection.as_mut()).await;
+                    let _ = timeout(DRAIN_TIMEOUT, connection.as_mut()).await;
                     break;
                 }
-                () = open.has_changed() => {}
-                () = self.app.crowd.is_sent_away(), if open.is_idle() => break,
+                () = open.changed() => {}
+                () = self.app.limiter.wait_for_eviction(), if open.is_idle() => break,
             }
         }
         drop(slot);
     }
 }
 
-async fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile), ServeError> {
+async fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile), ListenError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    close_folder(folder).map_err(|source| ServeError::Folder { path: folder.to_owned(), source })?;
-    let unable = |source| ServeError::Socket { path: path.to_owned(), source };
+    make_private_folder(folder).map_err(|source| ListenError::Folder { path: folder.to_owned(), source })?;
+    let listen_error = |source| ListenError::Socket { path: path.to_owned(), source };
     if let Ok(found) = fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {
-            return Err(unable(io::Error::new(io::ErrorKind::AlreadyExists, "something else stands there")));
+            return Err(listen_error(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "something else stands there",
+            )));
         }
         if UnixStream::connect(path).await.is_ok() {
-            return Err(ServeError::Taken { path: path.to_owned() });
+            return Err(ListenError::Taken { path: path.to_owned() });
         }
-        // Left by a hub that did not end by itself.
-        fs::remove_file(path).map_err(unable)?;
+        // Stale: its hub was killed.
+        fs::remove_file(path).map_err(listen_error)?;
     }
-    let listener = UnixListener::bind(path).map_err(unable)?;
-    // The folder keeps others out in the moment before.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(unable)?;
-    let inode = fs::symlink_metadata(path).map_err(unable)?.ino();
+    let listener = UnixListener::bind(path).map_err(listen_error)?;
+    // Until then the private folder keeps other users out.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(listen_error)?;
+    let inode = fs::symlink_metadata(path).map_err(listen_error)?.ino();
     Ok((listener, SocketFile { path: path.to_owned(), inode }))
 }
 
-/// Makes the folder if it is not there, and sees to it that it is its owner's alone.
-fn close_folder(folder: &Path) -> io::Result<()> {
+/// Creates a missing folder and makes it private (0700).
+fn make_private_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = fs::metadata(folder)?;
     if found.uid() != peer::own_uid() {

@@ -1,11 +1,11 @@
-//! What keeps web pages out: a browser speaks for any page it shows, so that a page may not speak to us.
+//! Protection against requests of foreign web pages (CSRF, DNS rebinding), and the token check.
 //!
-//! * `Host` must name this listener (a page whose name was rebound to 127.0.0.1 says its own name there).
-//! * `Origin`, where there is one, must be this listener's (a page that posts, or opens a WebSocket, sends its own).
-//! * `Sec-Fetch-Site`, where there is one, must say that no other site is behind it (Fetch Metadata Request Headers,
-//!   W3C); `same-site` is another port of this machine, and no friend.
+//! * `Host` must name this listener: a page with a name rebound to 127.0.0.1 sends that name.
+//! * `Origin`, if present, must be this listener's: browsers send the page's origin with posts and WebSockets.
+//! * `Sec-Fetch-Site`, if present, must be `none` or `same-origin` (Fetch Metadata Request Headers, W3C); `same-site` is another port
+//!   of this machine.
 //!
-//! Bodies have doors of their own: the content type that no form can send, in [`crate::body`].
+//! [`crate::body`] additionally refuses content types that a form can send.
 
 use std::net::SocketAddr;
 
@@ -16,19 +16,21 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::{api_error::ApiError, peer::Via, routes, state::App, token::Token};
+use crate::{api_error::ApiError, peer::Transport, routes, state::App, token::Token};
 
-/// Lets a request in or refuses it, and says in every answer that no browser is to make anything of it.
+/// Middleware that refuses unauthorised requests and sets security headers on all responses.
 pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let via = request.extensions().get::<Via>().copied();
-    let judged = match via {
-        Some(via) => judge(via, request.headers(), request.uri().authority().map(|it| it.as_str()))
-            .and_then(|()| show(via, app.token.as_ref(), &request)),
+    let transport = request.extensions().get::<Transport>().copied();
+    let checked = match transport {
+        Some(transport) => {
+            check_headers(transport, request.headers(), request.uri().authority().map(|it| it.as_str()))
+                .and_then(|()| check_token(transport, app.token.as_ref(), &request))
+        }
         None => Err(ApiError::new(StatusCode::FORBIDDEN, "nobody knows where this comes from")),
     };
-    let mut response = match judged {
+    let mut response = match checked {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     };
     app.counters.answered(response.status());
     let headers = response.headers_mut();
@@ -38,18 +40,18 @@ pub(crate) async fn guard(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-fn judge(via: Via, headers: &HeaderMap, authority: Option<&str>) -> Result<(), ApiError> {
+fn check_headers(transport: Transport, headers: &HeaderMap, authority: Option<&str>) -> Result<(), ApiError> {
     let refuse = |why: &str| Err(ApiError::new(StatusCode::FORBIDDEN, why));
-    let Via::Tcp(ours) = via else { return Ok(()) };
+    let Transport::Tcp(ours) = transport else { return Ok(()) };
     if !ours.ip().is_loopback() {
-        return judge_abroad(headers);
+        return check_remote_headers(headers);
     }
     let hosts: Vec<&HeaderValue> = headers.get_all(header::HOST).iter().collect();
     let is_ours = |host: &str| is_own_host(host, ours);
     match hosts.as_slice() {
         [host] if host.to_str().is_ok_and(is_ours) => {}
         [_] => return refuse("the Host header names another place"),
-        [] | [_, ..] => return Err(ApiError::bad("one Host header is needed")),
+        [] | [_, ..] => return Err(ApiError::bad_request("one Host header is needed")),
     }
     if authority.is_some_and(|authority| !is_ours(authority)) {
         return refuse("the address names another place");
@@ -63,29 +65,28 @@ fn judge(via: Via, headers: &HeaderMap, authority: Option<&str>) -> Result<(), A
     check_site(headers)
 }
 
-/// Refuses who does not show the token, where there is one. The page itself holds nothing that anybody wrote, and is where
-/// a code for it is given.
-fn show(via: Via, token: Option<&Token>, request: &Request) -> Result<(), ApiError> {
-    let (Via::Tcp(ours), Some(token)) = (via, token) else { return Ok(()) };
+/// Refuses requests without the token, if one is required. The web page's files contain no data and are needed to sign in.
+fn check_token(transport: Transport, token: Option<&Token>, request: &Request) -> Result<(), ApiError> {
+    let (Transport::Tcp(ours), Some(token)) = (transport, token) else { return Ok(()) };
     let path = request.uri().path();
     let is_open = match *request.method() {
-        Method::GET | Method::HEAD => routes::is_page(path),
+        Method::GET | Method::HEAD => routes::is_page_path(path),
         Method::POST => path == routes::SIGN_IN,
         _ => false,
     };
-    if is_open || token.is_shown(request.headers(), ours.port()) {
+    if is_open || token.is_in(request.headers(), ours.port()) {
         return Ok(());
     }
     Err(ApiError::new(StatusCode::UNAUTHORIZED, "the header Authorization: Bearer TOKEN is needed"))
 }
 
-/// The same where nobody knows by what names the listener is reached: the token keeps pages of rebound names out, since no
-/// page of another origin can show it. What a browser says of its page must fit all the same.
-fn judge_abroad(headers: &HeaderMap) -> Result<(), ApiError> {
+/// Like [`check_headers`] for an address outside the loopback, where the host's names are unknown: the token stops rebound names,
+/// since pages of other origins do not have it. `Origin` must still match `Host`.
+fn check_remote_headers(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |why: &str| Err(ApiError::new(StatusCode::FORBIDDEN, why));
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(ApiError::bad("one Host header is needed"));
+        return Err(ApiError::bad_request("one Host header is needed"));
     };
     let own = [b"http://".as_slice(), host.as_bytes()].concat();
     if headers.get_all(header::ORIGIN).iter().any(|origin| origin.as_bytes() != own) {
@@ -94,8 +95,8 @@ fn judge_abroad(headers: &HeaderMap) -> Result<(), ApiError> {
     check_site(headers)
 }
 
-/// Refuses what a form of another page could have sent unasked, where more than reading is asked for.
-pub(crate) fn check_meant(headers: &HeaderMap) -> Result<(), ApiError> {
+/// Requires a header that a foreign page cannot send without a CORS preflight; for requests that change something.
+pub(crate) fn require_csrf_header(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get("x-subscope").is_some_and(|value| value == "1") {
         return Ok(());
     }
@@ -110,7 +111,7 @@ fn check_site(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::FORBIDDEN, "another site is behind this request"))
 }
 
-/// Whether a `Host` is one of the names that this listener is reached by.
+/// Whether a `Host` value names this loopback listener.
 fn is_own_host(host: &str, ours: SocketAddr) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
@@ -128,27 +129,27 @@ fn is_own_host(host: &str, ours: SocketAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn told(pairs: &[(&'static str, &'static str)]) -> Result<(), StatusCode> {
+    fn check(pairs: &[(&'static str, &'static str)]) -> Result<(), StatusCode> {
         let ours = SocketAddr::from(([127, 0, 0, 1], 7337));
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        judge(Via::Tcp(ours), &headers, None).map_err(|refusal| refusal.status)
+        check_headers(Transport::Tcp(ours), &headers, None).map_err(|error| error.status)
     }
 
     #[test]
-    fn own_names_are_let_in() {
+    fn own_names_are_accepted() {
         for host in ["127.0.0.1:7337", "localhost:7337", "LOCALHOST:7337"] {
-            assert_eq!(told(&[("host", host)]), Ok(()), "{host}");
+            assert_eq!(check(&[("host", host)]), Ok(()), "{host}");
         }
         let own =
             [("host", "127.0.0.1:7337"), ("origin", "http://localhost:7337"), ("sec-fetch-site", "none")];
-        assert_eq!(told(&own), Ok(()));
+        assert_eq!(check(&own), Ok(()));
     }
 
     #[test]
-    fn other_names_stay_out() {
+    fn other_names_are_refused() {
         let forbidden = Err(StatusCode::FORBIDDEN);
         for host in [
             "evil.example:7337",
@@ -166,29 +167,29 @@ mod tests {
             "2130706433:7337",
             "127.1:7337",
         ] {
-            assert_eq!(told(&[("host", host)]), forbidden, "{host}");
+            assert_eq!(check(&[("host", host)]), forbidden, "{host}");
         }
-        assert_eq!(told(&[]), Err(StatusCode::BAD_REQUEST));
+        assert_eq!(check(&[]), Err(StatusCode::BAD_REQUEST));
         let twice = [("host", "127.0.0.1:7337"), ("host", "evil.example")];
-        assert_eq!(told(&twice), Err(StatusCode::BAD_REQUEST));
+        assert_eq!(check(&twice), Err(StatusCode::BAD_REQUEST));
     }
 
     #[test]
-    fn other_origins_and_sites_stay_out() {
+    fn other_origins_and_sites_are_refused() {
         for origin in
             ["http://evil.example", "null", "https://127.0.0.1:7337", "http://localhost:3000", "file://"]
         {
             let headers = [("host", "localhost:7337"), ("origin", origin)];
-            assert_eq!(told(&headers), Err(StatusCode::FORBIDDEN), "{origin}");
+            assert_eq!(check(&headers), Err(StatusCode::FORBIDDEN), "{origin}");
         }
         for site in ["cross-site", "same-site", "", "None"] {
             let headers = [("host", "localhost:7337"), ("sec-fetch-site", site)];
-            assert_eq!(told(&headers), Err(StatusCode::FORBIDDEN), "{site}");
+            assert_eq!(check(&headers), Err(StatusCode::FORBIDDEN), "{site}");
         }
     }
 
     #[test]
     fn unix_socket_needs_no_name() {
-        assert_eq!(judge(Via::Socket, &HeaderMap::new(), None), Ok(()));
+        assert_eq!(check_headers(Transport::Socket, &HeaderMap::new(), None), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! The routes, and the document that describes them.
+//! Routes and their OpenAPI document.
 
 mod codes;
 mod events;
@@ -20,11 +20,11 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{api_error::ApiError, request_guard, state::App};
 
-pub(crate) use self::{codes::SIGN_IN, page::is_page};
+pub(crate) use self::{codes::SIGN_IN, page::is_page_path};
 
-/// The description of the routes, as text.
+/// OpenAPI document as JSON.
 #[derive(Clone)]
-pub(crate) struct Described(Arc<str>);
+pub(crate) struct OpenApiText(Arc<str>);
 
 #[derive(OpenApi)]
 #[openapi(info(
@@ -32,10 +32,11 @@ pub(crate) struct Described(Arc<str>);
     description = "What every subagent of a coding agent does. Only for programs of the same user on the same machine: \
                    see the README's section on serve for who is let in."
 ))]
-struct Document;
+struct ApiDocument;
 
-fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
-    OpenApiRouter::with_openapi(Document::openapi())
+/// Returns the API routes and their description.
+fn api_routes() -> (Router<App>, utoipa::openapi::OpenApi) {
+    OpenApiRouter::with_openapi(ApiDocument::openapi())
         .routes(routes!(events::post))
         .routes(routes!(hooks::post))
         .routes(routes!(ingest::post))
@@ -62,23 +63,23 @@ fn parts() -> (Router<App>, utoipa::openapi::OpenApi) {
         .split_for_parts()
 }
 
-/// Returns the routes behind their doors.
+/// Returns all routes behind the request guard.
 pub(crate) fn router(app: App) -> Router {
-    let (router, document) = parts();
-    // It is made of constants: serialising it has no way to fail.
-    let described = Described(document.to_pretty_json().unwrap_or_default().into());
-    guarded(router.layer(Extension(described)).merge(page::routes()), app)
+    let (router, document) = api_routes();
+    // It consists of constants: serialising cannot fail.
+    let text = OpenApiText(document.to_pretty_json().unwrap_or_default().into());
+    with_guard(router.layer(Extension(text)).merge(page::routes()), app)
 }
 
-/// Returns the one route of a listener for events, behind the same doors.
-pub(crate) fn mailbox(app: App) -> Router {
+/// Returns the route of an ingest-only listener, behind the same guard.
+pub(crate) fn event_router(app: App) -> Router {
     let (router, _) = OpenApiRouter::new().routes(routes!(events::post)).split_for_parts();
-    guarded(router, app)
+    with_guard(router, app)
 }
 
-fn guarded(router: Router<App>, app: App) -> Router {
+fn with_guard(router: Router<App>, app: App) -> Router {
     router
-        .fallback(async || ApiError::unknown("route"))
+        .fallback(async || ApiError::not_found("route"))
         .method_not_allowed_fallback(async || {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this route does not take that method")
                 .into_response()
@@ -92,8 +93,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn document_names_every_route_and_no_other() {
-        let (_, document) = parts();
+    fn document_lists_exactly_these_routes() {
+        let (_, document) = api_routes();
         let mut found: Vec<String> = Vec::new();
         for (path, item) in &document.paths.paths {
             let methods =

@@ -1,5 +1,5 @@
-//! Sessions told anew from all that is known of them: their files and what was handed over. The hub knows rows as they are;
-//! what they were at a moment of before, and all that was said, is read again by whoever opened the server.
+//! Sessions read again from their sources (files and inbox), for past states and complete event histories. The hub only has current
+//! rows; the caller that starts the server supplies the reader.
 
 use std::{fmt, sync::Arc};
 
@@ -9,41 +9,44 @@ use subscope_model::{Event, ExecutionTrace, Millis, SessionId, Tree};
 
 use crate::{api_error::ApiError, ask::ask, state::App};
 
-/// A session told anew.
+/// A session read from its sources.
 #[derive(Clone, Debug)]
 pub struct SessionHistory {
-    /// Its rows, as they were at the moment that was asked for, else as they are.
+    /// Rows, at the requested time or now.
     pub tree: Tree,
-    /// Everything that happened until then, in order of time, with `seq` counted from 1.
+    /// All events until then in order of time, with `seq` counted from 1.
     pub events: Vec<Event>,
-    /// The execution traces of its subagents, where they were asked for.
+    /// Execution traces of its subagents, if requested.
     pub traces: Vec<ExecutionTrace>,
 }
 
-/// What of a session is wanted.
+/// Options of reading a session.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted {
-    /// The moment that it is shown at, if not now.
+pub struct HistoryRequest {
+    /// Time of the state to return; `None` for now.
     pub at: Option<Millis>,
-    /// Whether execution traces are wanted: they hold what went into tools and came out of them.
+    /// Include execution traces, which contain tool inputs and outputs.
     pub traces: bool,
 }
 
-/// What is told: nothing where no such session is known, an error in words where it cannot be read.
-pub type ReadOutcome = Result<Option<SessionHistory>, String>;
+/// A session; `None` if there is no such session, a message if it cannot be read.
+pub type HistoryResult = Result<Option<SessionHistory>, String>;
 
-/// Tells sessions anew. It must not wait: it answers from a thread of its own.
+/// Callback that reads a session. It must not block: it replies from a thread of its own.
 #[derive(Clone)]
-pub struct SessionReader(Arc<Ask>);
+pub struct SessionReader(Arc<ReadFn>);
 
-type Ask = dyn Fn(SessionId, Wanted, Reply<ReadOutcome>) -> Result<(), AskError> + Send + Sync;
+type ReadFn = dyn Fn(SessionId, HistoryRequest, Reply<HistoryResult>) -> Result<(), AskError> + Send + Sync;
 
 impl SessionReader {
-    /// One that asks so.
+    /// Creates a reader from a callback.
     pub fn new(
-        ask: impl Fn(SessionId, Wanted, Reply<ReadOutcome>) -> Result<(), AskError> + Send + Sync + 'static,
+        read: impl Fn(SessionId, HistoryRequest, Reply<HistoryResult>) -> Result<(), AskError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
-        Self(Arc::new(ask))
+        Self(Arc::new(read))
     }
 }
 
@@ -53,28 +56,28 @@ impl fmt::Debug for SessionReader {
     }
 }
 
-/// How much of the change log stands for a session whose sources are not read again.
-const LOGGED: usize = 50_000;
+/// Maximum number of logged events returned if a session's sources cannot be read.
+const MAX_LOGGED_EVENTS: usize = 50_000;
 
-/// Tells a session anew.
+/// Reads a session from its sources; without them from its stored rows and the event log.
 pub(crate) async fn read_session(
     app: &App,
     session: SessionId,
-    wanted: Wanted,
+    request: HistoryRequest,
 ) -> Result<SessionHistory, ApiError> {
-    if let Some(SessionReader(tell)) = &app.teller {
-        let told = ask(|reply| tell(session.clone(), wanted, reply)).await?;
-        if let Some(told) = told.map_err(ApiError::busy)? {
-            return Ok(told);
+    if let Some(SessionReader(read)) = &app.session_reader {
+        let outcome = ask(|reply| read(session.clone(), request, reply)).await?;
+        if let Some(history) = outcome.map_err(ApiError::unavailable)? {
+            return Ok(history);
         }
     }
-    // Not all that it was made of is kept, or nobody reads it again: there are its rows, and what was logged.
-    if wanted.at.is_some() {
-        return Err(ApiError::unknown("record of that moment"));
+    // Its sources are gone, or there is no reader.
+    if request.at.is_some() {
+        return Err(ApiError::not_found("record of that moment"));
     }
     let tree = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
-    let tree = tree.ok_or(ApiError::unknown("session"))?;
-    let events = ask(|reply| app.hub.events_after(0, Some(session), LOGGED, reply)).await?;
-    let traces = if wanted.traces { execution(&tree, &|_| None) } else { Vec::new() };
+    let tree = tree.ok_or(ApiError::not_found("session"))?;
+    let events = ask(|reply| app.hub.events_after(0, Some(session), MAX_LOGGED_EVENTS, reply)).await?;
+    let traces = if request.traces { execution(&tree, &|_| None) } else { Vec::new() };
     Ok(SessionHistory { tree, events: events.unwrap_or_default(), traces })
 }

@@ -1,4 +1,4 @@
-//! What every route works with.
+//! Shared state of all routes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,47 +9,47 @@ use crate::{
     connection_count::ConnectionCount,
     connection_limiter::ConnectionLimiter,
     counters::Counters,
-    event_listener::Taker,
-    listen::{Identity, Patience},
+    event_listener::EventSink,
+    listen::{HubIdentity, Timeouts},
     session_reader::SessionReader,
     token::Token,
 };
 
-/// How many live feeds there may be at once: each costs a queue and a copy of the rows of running sessions.
-pub(crate) const LIVE_FEEDS: usize = 64;
+/// Maximum number of live feeds: each has a queue and a copy of the rows of running sessions.
+pub(crate) const MAX_LIVE_FEEDS: usize = 64;
 
-/// How many bytes of bodies may be held at once, from their first byte until they are acknowledged: all ingest shares it.
+/// Memory budget of all request bodies together, from the first byte until the request is acknowledged.
 pub(crate) const BUDGET_BYTES: usize = 512 << 20;
 
-/// What is taken from the budget at once.
-pub(crate) const BUDGET_PIECE: usize = 64 << 10;
+/// Unit of allocation from the budget in bytes.
+pub(crate) const BUDGET_UNIT: usize = 64 << 10;
 
-/// What every route works with. Cheap to clone.
+/// Shared state of all routes. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct App(Arc<Shared>);
+pub(crate) struct App(Arc<AppState>);
 
-/// What the clones share.
-pub(crate) struct Shared {
+/// Fields of [`App`].
+pub(crate) struct AppState {
     pub(crate) hub: HubHandle,
     pub(crate) counters: Counters,
-    /// What takes posted events, where that is not the hub.
-    pub(crate) taker: Option<Taker>,
-    /// What tells sessions anew, where somebody does.
-    pub(crate) teller: Option<SessionReader>,
-    pub(crate) crowd: ConnectionLimiter,
+    /// Receives posted events instead of the hub, if set.
+    pub(crate) event_sink: Option<EventSink>,
+    /// Reads sessions from their sources, if set.
+    pub(crate) session_reader: Option<SessionReader>,
+    pub(crate) limiter: ConnectionLimiter,
     pub(crate) heartbeat: Duration,
-    pub(crate) patience: Patience,
-    /// What callers by TCP must show, where their user is not what lets them in.
+    pub(crate) timeouts: Timeouts,
+    /// Token required from TCP clients, if they are not identified by user.
     pub(crate) token: Option<Token>,
     pub(crate) budget: Arc<Semaphore>,
     pub(crate) feeds: Arc<Semaphore>,
-    pub(crate) guests: ConnectionCount,
-    pub(crate) identity: Identity,
-    /// Where TCP is listened on.
+    pub(crate) connections: ConnectionCount,
+    pub(crate) identity: HubIdentity,
+    /// Base URL of the TCP listener.
     pub(crate) url: String,
-    /// Told when somebody asks the hub to leave.
+    /// Notified when a client requests a drain.
     pub(crate) drain: Notify,
-    /// Becomes true when the server is to end.
+    /// True once shutdown began.
     pub(crate) ending: watch::Receiver<bool>,
 }
 
@@ -57,26 +57,26 @@ impl App {
     #[expect(clippy::too_many_arguments, reason = "the one place where all of it comes together")]
     pub(crate) fn new(
         hub: HubHandle,
-        guests: ConnectionCount,
-        (identity, url): (Identity, String),
+        connections: ConnectionCount,
+        (identity, url): (HubIdentity, String),
         heartbeat: Duration,
-        patience: Patience,
+        timeouts: Timeouts,
         token: Option<Token>,
         ending: watch::Receiver<bool>,
-        (taker, teller): (Option<Taker>, Option<SessionReader>),
+        (event_sink, session_reader): (Option<EventSink>, Option<SessionReader>),
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(AppState {
             hub,
             counters: Counters::default(),
-            taker,
-            teller,
-            crowd: ConnectionLimiter::default(),
+            event_sink,
+            session_reader,
+            limiter: ConnectionLimiter::default(),
             heartbeat,
-            patience,
+            timeouts,
             token,
-            budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_PIECE)),
-            feeds: Arc::new(Semaphore::new(LIVE_FEEDS)),
-            guests,
+            budget: Arc::new(Semaphore::new(BUDGET_BYTES / BUDGET_UNIT)),
+            feeds: Arc::new(Semaphore::new(MAX_LIVE_FEEDS)),
+            connections,
             identity,
             url,
             drain: Notify::new(),
@@ -86,15 +86,15 @@ impl App {
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
+    type Target = AppState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
 
-/// Waits until the server is to end.
-pub(crate) async fn ended(is_ending: &mut watch::Receiver<bool>) {
-    // That nobody can say so any more means the same.
+/// Waits until shutdown begins.
+pub(crate) async fn wait_for_shutdown(is_ending: &mut watch::Receiver<bool>) {
+    // A dropped sender means the same.
     drop(is_ending.wait_for(|is_ending| *is_ending).await);
 }

@@ -1,8 +1,8 @@
-//! The token of callers whom nothing else tells: on an address that other machines reach, and on TCP where the system does
-//! not say whose a connection is. It travels in the header `Authorization: Bearer` and nowhere else; no message holds it.
+//! Bearer token of TCP clients that the system cannot identify: on an address that other machines reach, and on systems that do not
+//! report the user of a connection. It is sent in the header `Authorization: Bearer` only; no message contains it.
 //!
-//! A browser shows a cookie instead. It gets one for a code that counts once, which whoever may ask for it hands to the page
-//! behind the `#` of an address: that part no browser sends, and no log holds.
+//! Browsers send a cookie instead, which they get for a single-use code. The code is in the fragment (`#`) of the page's URL, which
+//! browsers do not send and logs do not contain.
 
 use std::{
     collections::VecDeque,
@@ -21,168 +21,168 @@ use subscope_hub::clock;
 
 use crate::peer;
 
-/// How many random bytes a token is made of.
-const BYTES: usize = 32;
+/// Random bytes of a token.
+const RANDOM_BYTES: usize = 32;
 
-/// The shortest that is taken: a word that somebody thought of can be guessed.
-const SHORTEST: usize = 32;
+/// Minimum length of a token in a file: a short one can be guessed.
+const MIN_LENGTH: usize = 32;
 
-/// The longest.
-const LONGEST: u64 = 4096;
+/// Bytes read of a token file.
+const MAX_FILE_BYTES: u64 = 4096;
 
-/// How long a code may be used, once.
-const CODE_LASTS: Duration = Duration::from_secs(3600);
+/// Lifetime of an unused code.
+const CODE_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// How many codes and how many cookies count at once; the oldest gives way.
-const MOST: usize = 64;
+/// Maximum number of valid codes, and of valid cookies; the oldest is dropped.
+const MAX_SECRETS: usize = 64;
 
-/// What a caller must show. Clones share what was given for it.
+/// Required token. Clones share the issued codes and cookies.
 #[derive(Clone)]
 pub struct Token {
-    word: Arc<str>,
-    given: Arc<Mutex<Given>>,
+    secret: Arc<str>,
+    issued: Arc<Mutex<IssuedSecrets>>,
 }
 
-/// What is as good as the token. It is forgotten when the server ends.
+/// Codes and cookies that replace the token; valid until the server ends.
 #[derive(Default)]
-struct Given {
+struct IssuedSecrets {
     codes: VecDeque<(Instant, String)>,
     cookies: VecDeque<String>,
 }
 
-/// It is a secret.
+/// Without the secret.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
 }
 
-/// Why there is no token.
+/// Error of loading a token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The file cannot be read or made.
+    /// The file cannot be read or created.
     #[error("cannot use the token in {path}", path = path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Others could have read it, or have put it there.
+    /// Other users can access the file, or own it.
     #[error("{path} is not this user's alone: make it so with chmod 600", path = .0.display())]
     Open(PathBuf),
-    /// It could be guessed.
-    #[error("the token in {path} is no word of {SHORTEST} characters or more: remove the file, and one is made", path = .0.display())]
+    /// The token is too short.
+    #[error("the token in {path} is no word of {MIN_LENGTH} characters or more: remove the file, and one is made", path = .0.display())]
     Weak(PathBuf),
 }
 
 impl Token {
-    /// Reads the token of a file, which must be its owner's alone. Where there is no file, one is made with a random token.
+    /// Reads the token from a file, which must be private; a missing file is created with a random token.
     ///
     /// # Errors
     ///
     /// See [`TokenError`].
     pub fn of_file(path: &Path) -> Result<Self, TokenError> {
-        let failed = |source| TokenError::File { path: path.to_owned(), source };
+        let file_error = |source| TokenError::File { path: path.to_owned(), source };
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
             Ok(mut file) => {
-                let token = random().map_err(failed)?;
-                file.write_all(format!("{token}\n").as_bytes()).map_err(failed)?;
+                let token = random_hex().map_err(file_error)?;
+                file.write_all(format!("{token}\n").as_bytes()).map_err(file_error)?;
                 return Ok(Self::new(&token));
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(file_error(error)),
         }
-        let found = fs::metadata(path).map_err(failed)?;
+        let found = fs::metadata(path).map_err(file_error)?;
         if !found.is_file() || found.uid() != peer::own_uid() || found.permissions().mode() & 0o077 != 0 {
             return Err(TokenError::Open(path.to_owned()));
         }
         let mut text = String::new();
-        let file = fs::File::open(path).map_err(failed)?;
-        file.take(LONGEST).read_to_string(&mut text).map_err(failed)?;
+        let file = fs::File::open(path).map_err(file_error)?;
+        file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(file_error)?;
         let token = text.trim();
-        if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if token.len() < MIN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(TokenError::Weak(path.to_owned()));
         }
         Ok(Self::new(token))
     }
 
-    fn new(word: &str) -> Self {
-        Self { word: word.into(), given: Arc::default() }
+    fn new(secret: &str) -> Self {
+        Self { secret: secret.into(), issued: Arc::default() }
     }
 
-    /// The address of the page there, with a code for one browser.
-    pub(crate) fn page(&self, url: &str) -> io::Result<String> {
-        Ok(format!("{url}/#code={}", self.code()?))
+    /// Returns the URL of the web page with a new sign-in code.
+    pub(crate) fn page_url(&self, url: &str) -> io::Result<String> {
+        Ok(format!("{url}/#code={}", self.issue_code()?))
     }
 
-    /// Makes a code, for which one browser gets a cookie.
-    fn code(&self) -> io::Result<String> {
-        let code = random()?;
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        push(&mut given.codes, (clock::tick(), code.clone()));
+    /// Issues a code, for which one browser gets a cookie.
+    fn issue_code(&self) -> io::Result<String> {
+        let code = random_hex()?;
+        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        push_bounded(&mut issued.codes, (clock::tick(), code.clone()));
         Ok(code)
     }
 
-    /// Takes a code and returns the value of the cookie that is shown from now on; `None` for one that does not count.
+    /// Redeems a code for a new cookie value; `None` if the code is invalid.
     pub(crate) fn redeem(&self, code: &str) -> io::Result<Option<String>> {
-        let cookie = random()?;
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given.codes.retain(|(made, _)| made.elapsed() < CODE_LASTS);
-        let place = given.codes.iter().position(|(_, known)| is_equal(known.as_bytes(), code.as_bytes()));
-        let Some(place) = place else { return Ok(None) };
-        given.codes.remove(place);
-        push(&mut given.cookies, cookie.clone());
+        let cookie = random_hex()?;
+        let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        issued.codes.retain(|(made, _)| made.elapsed() < CODE_LIFETIME);
+        let position = issued.codes.iter().position(|(_, known)| is_equal(known.as_bytes(), code.as_bytes()));
+        let Some(position) = position else { return Ok(None) };
+        issued.codes.remove(position);
+        push_bounded(&mut issued.cookies, cookie.clone());
         Ok(Some(cookie))
     }
 
-    /// Whether a request shows it, or a cookie that was given for it at this port: cookies know no ports.
-    pub(crate) fn is_shown(&self, headers: &HeaderMap, port: u16) -> bool {
+    /// Whether a request contains the token or a cookie of this port; the port is in the name, since cookies apply to all ports.
+    pub(crate) fn is_in(&self, headers: &HeaderMap, port: u16) -> bool {
         self.is_in_header(headers) || self.is_in_cookie(headers, &cookie_name(port))
     }
 
     fn is_in_header(&self, headers: &HeaderMap) -> bool {
-        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
-        let (Some(one), None) = (shown.next(), shown.next()) else { return false };
-        let Some((scheme, word)) = one.to_str().ok().and_then(|value| value.split_once(' ')) else {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(one), None) = (values.next(), values.next()) else { return false };
+        let Some((scheme, secret)) = one.to_str().ok().and_then(|value| value.split_once(' ')) else {
             return false;
         };
-        scheme.eq_ignore_ascii_case("bearer") && is_equal(word.trim().as_bytes(), self.word.as_bytes())
+        scheme.eq_ignore_ascii_case("bearer") && is_equal(secret.trim().as_bytes(), self.secret.as_bytes())
     }
 
     fn is_in_cookie(&self, headers: &HeaderMap, name: &str) -> bool {
-        let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
         let lists = headers.get_all(header::COOKIE).iter().filter_map(|list| list.to_str().ok());
-        let mut shown = lists.flat_map(|list| list.split(';')).filter_map(|one| one.trim().split_once('='));
-        shown.any(|(shown, value)| {
-            let is_given = |known: &String| is_equal(known.as_bytes(), value.as_bytes());
-            shown == name && given.cookies.iter().any(is_given)
+        let mut cookies = lists.flat_map(|list| list.split(';')).filter_map(|one| one.trim().split_once('='));
+        cookies.any(|(cookie, value)| {
+            let is_issued = |known: &String| is_equal(known.as_bytes(), value.as_bytes());
+            cookie == name && issued.cookies.iter().any(is_issued)
         })
     }
 }
 
-/// The name of the cookie of a listener.
+/// Returns the cookie name of a listener.
 pub(crate) fn cookie_name(port: u16) -> String {
     format!("subscope-{port}")
 }
 
-fn push<T>(list: &mut VecDeque<T>, one: T) {
-    if list.len() == MOST {
+fn push_bounded<T>(list: &mut VecDeque<T>, one: T) {
+    if list.len() == MAX_SECRETS {
         list.pop_front();
     }
     list.push_back(one);
 }
 
-/// Compares in a time that depends on the length alone.
+/// Compares in constant time for equal lengths.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     let differ = one.iter().zip(other).fold(0, |differ, (one, other)| differ | (one ^ other));
     one.len() == other.len() && std::hint::black_box(differ) == 0
 }
 
-fn random() -> io::Result<String> {
-    let mut bytes = [0; BYTES];
-    // Every system that has Unix sockets has this file.
+fn random_hex() -> io::Result<String> {
+    let mut bytes = [0; RANDOM_BYTES];
+    // All systems with Unix sockets have this file.
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
@@ -198,19 +198,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_is_made_private_and_read_again() {
+    fn file_is_created_private_and_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         let made = Token::of_file(&path).unwrap();
-        assert_eq!(made.word.len(), 2 * BYTES);
+        assert_eq!(made.secret.len(), 2 * RANDOM_BYTES);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(Token::of_file(&path).unwrap().word, made.word);
-        assert_ne!(Token::of_file(&folder.path().join("other")).unwrap().word, made.word);
-        assert!(!format!("{made:?}").contains(&*made.word));
+        assert_eq!(Token::of_file(&path).unwrap().secret, made.secret);
+        assert_ne!(Token::of_file(&folder.path().join("other")).unwrap().secret, made.secret);
+        assert!(!format!("{made:?}").contains(&*made.secret));
     }
 
     #[test]
-    fn files_of_others_and_weak_words_are_refused() {
+    fn files_of_others_and_weak_tokens_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         Token::of_file(&path).unwrap();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_token_in_its_header_is_one() {
+    fn only_the_exact_token_in_its_header_is_accepted() {
         let word = "0123456789abcdef0123456789abcdef";
         let token = Token::new(word);
         let shown = |values: &[&str]| {
@@ -237,7 +237,7 @@ mod tests {
             for value in values {
                 headers.append(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
             }
-            token.is_shown(&headers, 7337)
+            token.is_in(&headers, 7337)
         };
         assert!(shown(&[&format!("Bearer {word}")]) && shown(&[&format!("bearer  {word}")]));
         let (short, long) = (&word[1..], format!("{word}0"));
@@ -256,9 +256,9 @@ mod tests {
     }
 
     #[test]
-    fn code_gives_a_cookie_once() {
+    fn code_is_redeemed_once() {
         let token = Token::new("0123456789abcdef0123456789abcdef");
-        let code = token.code().unwrap();
+        let code = token.issue_code().unwrap();
         assert_eq!(token.redeem("").unwrap(), None);
         assert_eq!(token.redeem(&code[1..]).unwrap(), None);
         let cookie = token.clone().redeem(&code).unwrap().unwrap();
@@ -266,7 +266,7 @@ mod tests {
         let is_shown = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.append(header::COOKIE, HeaderValue::from_str(value).unwrap());
-            token.is_shown(&headers, 7337)
+            token.is_in(&headers, 7337)
         };
         assert!(is_shown(&format!("a=b; subscope-7337={cookie}")));
         for other in [
@@ -278,8 +278,8 @@ mod tests {
         ] {
             assert!(!is_shown(&other), "{other}");
         }
-        // Only so many count.
-        let codes: Vec<String> = (0..=MOST).map(|_| token.code().unwrap()).collect();
+        // The oldest code is dropped.
+        let codes: Vec<String> = (0..=MAX_SECRETS).map(|_| token.issue_code().unwrap()).collect();
         assert_eq!(token.redeem(&codes[0]).unwrap(), None);
         assert!(token.redeem(&codes[1]).unwrap().is_some());
     }

@@ -1,4 +1,4 @@
-//! A stream whose peer has to take what is written within a limit, else the connection ends.
+//! Stream with a write timeout, against peers that stop reading.
 
 use std::{
     io,
@@ -12,11 +12,11 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// A stream with a limit on how long one write may stand still.
+/// Stream with a timeout of blocked writes.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
-    /// Runs while a write waits for the peer.
+    /// Set while a write is blocked.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,8 +25,12 @@ impl<S> WriteTimeout<S> {
         Self { stream, limit, waiting: None }
     }
 
-    /// Lets time run while nothing can be written, and fails once it is over.
-    fn judge<T>(&mut self, outcome: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+    /// Starts the timer when a write blocks and fails when it expires.
+    fn apply_timeout<T>(
+        &mut self,
+        outcome: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
             self.waiting = None;
             return outcome;
@@ -35,7 +39,7 @@ impl<S> WriteTimeout<S> {
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(waiting.as_mut().poll(cx));
         tracing::info!(?limit, "a client does not read: its connection is closed");
-        // Asked again it fails again, at once.
+        // The next poll fails at once.
         waiting.as_mut().reset(Instant::now());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")))
     }
@@ -54,7 +58,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judge(outcome, cx)
+        self.apply_timeout(outcome, cx)
     }
 
     fn poll_write_vectored(
@@ -63,7 +67,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.judge(outcome, cx)
+        self.apply_timeout(outcome, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -72,11 +76,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(outcome, cx)
+        self.apply_timeout(outcome, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.judge(outcome, cx)
+        self.apply_timeout(outcome, cx)
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that hold connections open and say or read nothing: however many they are, others are served.
+//! Any number of idle connections that send or read nothing must not block other clients.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,20 +10,20 @@ use std::{
 };
 
 use common::{Running, call, exchange, start_with};
-use subscope_server::Patience;
-use subscope_store::Memory;
+use subscope_server::Timeouts;
+use subscope_store::MemoryStore;
 
-/// More than there are places for.
+/// More than the connection limit.
 const MANY: usize = 450;
 
-/// A server that would wait for its peers for ever.
+/// Starts a server without timeouts.
 fn start() -> Running {
     let for_ever = Duration::from_secs(100_000);
-    let patience = Patience { head: for_ever, body_idle: for_ever, body: for_ever, write: for_ever };
-    start_with(Memory::new(), patience, Duration::from_secs(10))
+    let timeouts = Timeouts { head: for_ever, body_idle: for_ever, body: for_ever, write: for_ever };
+    start_with(MemoryStore::new(), timeouts, Duration::from_secs(10))
 }
 
-/// Somebody else reads, posts and hands over hooks, several times.
+/// Queries, posts and sends hooks several times, as another client.
 fn is_served(server: &Running) {
     for number in 0..5 {
         assert_eq!(server.get("/healthz").status, 200);
@@ -71,7 +71,7 @@ fn bodies_that_stop_keep_nobody_out_and_are_told_so() {
         })
         .collect();
     is_served(&server);
-    // Those that had to go, the longest waiting first, are told why.
+    // Evicted connections, longest idle first, get an error response.
     let told = slow.iter_mut().filter_map(|stream| {
         stream.set_nonblocking(true).unwrap();
         let mut answer = [0; 12];
@@ -93,14 +93,14 @@ fn readers_that_do_not_read_keep_nobody_out() {
         })
         .collect();
     is_served(&server);
-    // A connection at work is left alone: one that asks the next thing in time is served on and on.
+    // An active connection is not evicted.
     let mut kept = server.connect();
     for _ in 0..3 {
         write!(kept, "GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
         let mut answer = [0; 12];
         kept.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"HTTP/1.1 200");
-        // The rest of the answer is read with the next bytes: its length is not this test's matter.
+        // The rest of the response is read with the next one.
         let mut rest = [0; 4096];
         assert!(kept.read(&mut rest).unwrap() > 0);
     }

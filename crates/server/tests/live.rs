@@ -1,4 +1,4 @@
-//! Live feeds: nothing twice, nothing left out, and nobody waits for a reader that is stuck.
+//! Live feeds: no duplicates, no gaps, and no blocking by a stuck reader.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use common::{LIMIT, Told, call, event, start, start_with};
 use serde_json::Value;
-use subscope_server::Patience;
-use subscope_store::Memory;
+use subscope_server::Timeouts;
+use subscope_store::MemoryStore;
 use tungstenite::{Message, client::IntoClientRequest};
 
 fn seqs(told: &[Told]) -> Vec<u64> {
@@ -21,7 +21,7 @@ fn is_call(told: &Told, id: &str) -> bool {
     told.event == "event" && told.data["kind"] == "tool.pre" && told.data["data"]["tool_use_id"] == id
 }
 
-/// Whether it tells the row of an agent with so many calls.
+/// Whether a message contains an agent row with this number of calls.
 fn has_calls(told: &Told, calls: u64) -> bool {
     let rows = told.data["agents"].as_array();
     rows.is_some_and(|rows| rows.iter().any(|row| row["tool_calls"] == calls))
@@ -36,7 +36,7 @@ fn snapshot_and_changes_are_the_tree() {
         server.post("/hooks/claude", call("s", &format!("t{number}")));
     }
     let mut told = feed.until(|it| is_call(it, "t9"));
-    // Rows follow events at a pace of theirs.
+    // Rows are sent later than events.
     if !told.iter().any(|it| has_calls(it, 10)) {
         told.extend(feed.until(|it| has_calls(it, 10)));
     }
@@ -69,7 +69,7 @@ fn reader_that_returns_misses_nothing_and_gets_nothing_twice() {
         for number in 0..5 {
             server.post("/hooks/claude", call("s", &format!("t{round}-{number}")));
         }
-        // It leaves in the middle of what is told.
+        // Disconnect in the middle of the feed.
         let told = feed.until(|it| is_call(it, &format!("t{round}-2")));
         assert!(told.iter().all(|it| it.event != "reset"), "{told:?}");
         let place = told.iter().filter_map(|it| it.id).next_back().unwrap();
@@ -92,12 +92,12 @@ fn place_outside_the_log_resets() {
 
 #[test]
 fn stuck_reader_delays_nobody_and_is_told_what_it_missed() {
-    // A loaded machine must not make it one that is cut off.
-    let patience = Patience { write: Duration::from_secs(600), ..Patience::default() };
-    let server = start_with(Memory::new(), patience, Duration::from_secs(10));
+    // Not disconnected even on a loaded machine.
+    let timeouts = Timeouts { write: Duration::from_secs(600), ..Timeouts::default() };
+    let server = start_with(MemoryStore::new(), timeouts, Duration::from_secs(10));
     let mut stuck = server.live("");
     let mut healthy = server.live("");
-    // More than the system's buffers take, and then more events than a queue takes; each burst fits into one.
+    // More than the socket buffers hold, then more events than the queue holds; each burst fits into the queue.
     let long = "x".repeat(60_000);
     let prompts = (0..200).map(|number| {
         format!(
@@ -116,7 +116,7 @@ fn stuck_reader_delays_nobody_and_is_told_what_it_missed() {
             None => healthy.until(|it| it.event == "event" && it.data["run"] == 200),
         };
     }
-    // It reads again: what it was too slow for is counted, and its rows are whole.
+    // After it reads again, missed events are counted and its rows are complete.
     let told = stuck.until(|it| it.event == "missed");
     let missed = told.last().unwrap();
     assert!(missed.data["count"].as_u64().unwrap() > 0);
@@ -129,7 +129,7 @@ fn stuck_reader_delays_nobody_and_is_told_what_it_missed() {
 
 #[test]
 fn status_messages_tell_starts_heartbeats_and_ends() {
-    let server = start_with(Memory::new(), Patience::default(), Duration::from_secs(1));
+    let server = start_with(MemoryStore::new(), Timeouts::default(), Duration::from_secs(1));
     let request = format!("ws://{}/ws", server.address).into_client_request().unwrap();
     let stream = server.connect();
     let (mut socket, _) = tungstenite::client(request, stream).unwrap();
@@ -169,11 +169,11 @@ fn status_messages_tell_starts_heartbeats_and_ends() {
 
 #[test]
 fn silent_agent_is_told_as_stalled_and_heartbeats_come_on_the_feed_too() {
-    let server = start_with(Memory::new(), Patience::default(), Duration::from_secs(1));
+    let server = start_with(MemoryStore::new(), Timeouts::default(), Duration::from_secs(1));
     let request = format!("ws://{}/ws", server.address).into_client_request().unwrap();
     let (mut socket, _) = tungstenite::client(request, server.connect()).unwrap();
     let mut feed = server.live("");
-    // Silent for longer than its limit of ten minutes, but not yet for so long that it counts as lost.
+    // Silent for more than ten minutes (stalled), but not long enough to be lost.
     let at = subscope_hub::clock::now_ms() - 11 * 60_000;
     let began = event("a", "subagent_start", "").replace("\"2026-11-21T20:00:00Z\"", &at.to_string());
     server.post("/subagent-events", began);
@@ -202,7 +202,7 @@ fn feeds_are_bounded_and_end_with_the_server() {
     assert_eq!(server.get("/api/v1/live").status, 503);
     assert_eq!(server.get("/healthz").status, 200, "other questions are answered");
     drop(feeds.pop());
-    // That its reader has left is noticed with the next that is written.
+    // A disconnect is noticed with the next write.
     server.post("/hooks/claude", call("s", "t"));
     feeds[0].until(|it| is_call(it, "t"));
     let began = subscope_hub::clock::tick();

@@ -1,18 +1,18 @@
-//! The page as it is served, and what only it asks.
+//! The web page, and routes that only it uses.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::{Answer, Running, call, event, start};
+use common::{HttpResponse, Running, call, event, start};
 use serde_json::Value;
 
-fn names(page: &Answer) -> Vec<String> {
+fn names(page: &HttpResponse) -> Vec<String> {
     let words = page.body.split('"').filter(|word| word.starts_with("/assets/"));
     words.map(str::to_owned).collect()
 }
 
-fn ended(server: &Running, session: &str, call: &str) {
+fn wait_for_shutdown(server: &Running, session: &str, call: &str) {
     let body = format!(
         r#"{{"session_id":"{session}","hook_event_name":"PostToolUse","tool_name":"Read","tool_use_id":"{call}","tool_input":{{"file_path":"/x"}},"tool_response":"ok"}}"#
     );
@@ -61,7 +61,7 @@ fn page_may_run_its_own_script_and_nothing_else() {
     }
     assert!(!policy.contains("unsafe"), "{policy}");
     assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
-    // Nothing in the document needs more.
+    // The document needs no other sources.
     assert!(!page.body.contains("style=") && !page.body.contains("onload"), "{page:?}");
     for script in page.body.split("<script").skip(1) {
         assert!(script.contains("src=\"/assets/"), "{script}");
@@ -123,7 +123,7 @@ fn feed_is_paged_from_its_end_and_filtered() {
     let server = start();
     for number in 0..5 {
         server.post("/hooks/claude", call("s", &format!("t{number}")));
-        ended(&server, "s", &format!("t{number}"));
+        wait_for_shutdown(&server, "s", &format!("t{number}"));
     }
     let mut seen = Vec::new();
     let mut before = String::new();
@@ -162,7 +162,7 @@ fn exports_are_files() {
         "{}",
         page.head
     );
-    // Nobody is to take it for a page of this server.
+    // Exported pages must not run in the origin of this server.
     assert_eq!(page.header("content-type"), Some("application/octet-stream"));
     assert_eq!(of("exe").status, 400);
     assert_eq!(server.get("/api/v1/sessions/none/export?as=csv").status, 404);

@@ -1,4 +1,4 @@
-//! Who gets in: each test tries to, in a way that must fail, beside one that must not.
+//! Access control: each test tries a request that must fail, and one that must succeed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,10 +12,10 @@ use std::{
 };
 
 use common::{IDENTITY, Running, call, event, exchange, start, start_agent, start_at, start_with};
-use subscope_server::{Patience, ServeError, Server, ServerOptions, Token};
-use subscope_store::Memory;
+use subscope_server::{ListenError, Server, ServerOptions, Timeouts, Token};
+use subscope_store::MemoryStore;
 
-/// Nothing was taken.
+/// Asserts that nothing was ingested.
 fn is_untouched(server: &Running) {
     let sessions = server.get("/api/v1/sessions").json();
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 0, "{sessions}");
@@ -130,7 +130,7 @@ fn order_to_stop_needs_the_header_that_no_page_can_send_and_a_way_of_its_own() {
         assert_eq!(answer.status, 403, "{header} {answer:?}");
     }
     assert_eq!(server.get_with("/api/v1/agents/a1/stop", "x-subscope: 1\r\n").status, 405);
-    // Nor is it ordered by handing over what the hub itself would keep.
+    // Ingesting the hub's own stop order format does not order a stop.
     let order = r#"{"schema":"subscope.stop/1","step":"asked","at_ms":9000000000000,"session_id":"s","agent_id":"a1"}"#;
     let lines = "content-type: application/x-ndjson\r\n";
     assert_eq!(server.post_with("/api/v1/ingest/stop-orders", lines, order).status, 404);
@@ -168,7 +168,7 @@ fn bodies_over_the_cap_are_refused_announced_or_not() {
         chunked.extend_from_slice(b"\r\n");
     }
     chunked.extend_from_slice(b"0\r\n\r\n");
-    // The rest of the body may still be on its way when the connection is closed: then the answer can be lost.
+    // The response can be lost if the connection is closed while the body is still being sent.
     assert!(matches!(server.raw(chunked).status, 413 | 0));
     let huge_head = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
     assert!(matches!(server.raw(huge_head).status, 431 | 0));
@@ -191,17 +191,17 @@ fn folder_and_socket_are_their_owners_alone() {
     assert!(!socket.exists(), "it is removed at the end");
 }
 
-fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ServeError> {
+fn bind(listen: &str, socket: &std::path::Path) -> Result<(), ListenError> {
     let server = start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let options = ServerOptions {
         listen: listen.parse().unwrap(),
         socket: socket.to_owned(),
         heartbeat: Duration::from_secs(10),
-        patience: Patience::default(),
+        timeouts: Timeouts::default(),
         token: None,
         identity: IDENTITY,
-        teller: None,
+        session_reader: None,
     };
     runtime.block_on(Server::bind(options, server.handle.clone())).map(drop)
 }
@@ -212,26 +212,26 @@ fn other_addresses_and_taken_sockets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let refused = bind(listen, &folder.path().join("a.sock"));
-        assert!(matches!(refused, Err(ServeError::NeedsToken(_))), "{listen} {refused:?}");
+        assert!(matches!(refused, Err(ListenError::NeedsToken(_))), "{listen} {refused:?}");
     }
-    assert!(matches!(bind("127.0.0.1:0", &server.socket), Err(ServeError::Taken { .. })));
+    assert!(matches!(bind("127.0.0.1:0", &server.socket), Err(ListenError::Taken { .. })));
     let file = folder.path().join("file");
     std::fs::write(&file, "precious").unwrap();
-    assert!(matches!(bind("127.0.0.1:0", &file), Err(ServeError::Socket { .. })));
+    assert!(matches!(bind("127.0.0.1:0", &file), Err(ListenError::Socket { .. })));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
-    // What a hub left that was killed is taken over.
+    // The stale socket of a killed hub is replaced.
     let stale = folder.path().join("stale.sock");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
     assert!(stale.exists());
     bind("127.0.0.1:0", &stale).unwrap();
 }
 
-/// As another user, where this one may become another.
+/// Runs as another user, if this one may change its user.
 #[cfg(target_os = "linux")]
 #[test]
 fn programs_of_other_users_are_turned_away() {
     let server = start();
-    // Even where the files let it through.
+    // Even if file permissions allow it.
     for path in [server.folder.path(), server.socket.parent().unwrap(), &server.socket] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     }
@@ -248,28 +248,28 @@ fn programs_of_other_users_are_turned_away() {
     let by_socket = ["--unix-socket", socket.as_str()];
     let Some(own) = get(&url, &[], None) else { return };
     assert_eq!((own.as_str(), get(&url, &by_socket, None).as_deref()), ("200", Some("200")));
-    // Only root may become another; elsewhere the rows of the kernel's table are tested alone.
+    // Only root can change its user; otherwise only the table parser is tested.
     let Some(other) = get(&url, &[], Some(65_534)) else { return };
     assert_eq!((other.as_str(), get(&url, &by_socket, Some(65_534)).as_deref()), ("403", Some("403")));
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("subscope_connections_refused_total 2"), "{metrics}");
 }
 
-/// A server for callers who show a token, and the token.
+/// Starts a server that requires a token; returns both.
 fn start_for_token(listen: &str) -> (Running, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     let token = Token::of_file(&path).unwrap();
     let word = std::fs::read_to_string(&path).unwrap().trim().to_owned();
-    let patience = Patience::default();
+    let timeouts = Timeouts::default();
     let server =
-        start_at(listen.parse().unwrap(), Some(token), Memory::new(), patience, Duration::from_secs(10));
+        start_at(listen.parse().unwrap(), Some(token), MemoryStore::new(), timeouts, Duration::from_secs(10));
     (server, word)
 }
 
 #[test]
 fn where_a_token_is_needed_nothing_else_lets_in() {
-    // On the loopback it stands in where no system tells whose a caller is.
+    // On the loopback a token replaces the user check of systems that have none.
     for listen in ["127.0.0.1:0", "0.0.0.0:0"] {
         let (server, token) = start_for_token(listen);
         let port = server.address.port();
@@ -313,14 +313,14 @@ fn where_a_token_is_needed_nothing_else_lets_in() {
         let own = format!("authorization: Bearer {token}\r\n");
         let sessions = get("/api/v1/sessions", &own);
         assert_eq!((sessions.status, sessions.json()["sessions"].as_array().unwrap().len()), (200, 0));
-        // The token lets no page in.
+        // Foreign pages are refused even with the token.
         for foreign in
             ["origin: http://evil.example\r\n", "origin: null\r\n", "sec-fetch-site: cross-site\r\n"]
         {
             assert_eq!(post(&format!("{own}{foreign}")).status, 403, "{foreign}");
         }
         assert_eq!(post(&format!("{own}origin: http://{host}\r\n")).status, 200);
-        // A browser gets the page, which holds nothing, and for a code a cookie. The code counts once.
+        // A browser gets the page, which contains no data, and a cookie for a single-use code.
         for page in ["/", "/search?q=x", "/s/some/a/root"] {
             assert_eq!(get(page, "").status, 200, "{page}");
         }
@@ -345,7 +345,7 @@ fn where_a_token_is_needed_nothing_else_lets_in() {
         let shown = format!("cookie: {}\r\n", cookie.split_once(';').unwrap().0);
         assert_eq!(get("/api/v1/sessions", &shown).status, 200);
         assert_eq!(post(&format!("{shown}origin: http://evil.example\r\n")).status, 403);
-        // The Unix socket tells whose a caller is, everywhere.
+        // The Unix socket identifies the user on all systems.
         let request = "GET /healthz HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n";
         assert_eq!(exchange(server.connect_socket(), request.as_bytes()).status, 200);
     }
@@ -362,7 +362,7 @@ fn paths_in_payloads_are_names_and_never_opened() {
     std::fs::write(&secret, call("stolen", "t").replace("PreToolUse", "PostToolUse")).unwrap();
     let link = folder.path().join("link.jsonl");
     std::os::unix::fs::symlink(&secret, &link).unwrap();
-    // Whoever opened the pipe would wait for ever, and so would this test.
+    // Opening the pipe would block this test for ever.
     for path in [pipe.as_path(), &secret, &link, "/dev/zero".as_ref(), "/etc/passwd".as_ref(), folder.path()]
     {
         let path = path.display();
@@ -380,7 +380,7 @@ fn paths_in_payloads_are_names_and_never_opened() {
 fn memory_for_bodies_is_one_and_bounded() {
     let server = start();
     let address = server.address;
-    // Bodies of 200 MiB that stay unfinished: two fit into the memory that all share, and the third does not.
+    // Incomplete bodies of 200 MiB: two fit into the memory budget, a third does not.
     let head = format!(
         "POST /api/v1/ingest/claude.hook HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/x-ndjson\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         200 << 20
@@ -398,7 +398,7 @@ fn memory_for_bodies_is_one_and_bounded() {
         }
         held.push(stream);
     }
-    // It may have been refused with its last bytes on their way.
+    // It may have been refused before its last bytes were sent.
     let mut refused = refused.or_else(|| held.pop()).unwrap();
     let mut answer = Vec::new();
     let _ = refused.read_to_end(&mut answer);
@@ -411,7 +411,7 @@ fn memory_for_bodies_is_one_and_bounded() {
         line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
     };
     assert!(resident("VmHWM:") < 900 << 10, "{} KiB", resident("VmHWM:"));
-    // What they held is given back, and everybody is served again.
+    // The budget is released, and requests succeed again.
     drop(held);
     let mut tries = 0;
     while server.post("/api/v1/ingest/claude.hook", vec![b' '; 200 << 20]).status != 200 {
@@ -424,8 +424,8 @@ fn memory_for_bodies_is_one_and_bounded() {
 #[test]
 fn peers_that_send_or_read_too_slowly_are_given_up() {
     let span = Duration::from_millis;
-    let patience = Patience { head: span(300), body_idle: span(300), body: span(900), write: span(500) };
-    let server = start_with(Memory::new(), patience, Duration::from_secs(10));
+    let timeouts = Timeouts { head: span(300), body_idle: span(300), body: span(900), write: span(500) };
+    let server = start_with(MemoryStore::new(), timeouts, Duration::from_secs(10));
     let address = server.address;
     // A head that never ends.
     let mut slow = server.connect();
@@ -436,7 +436,7 @@ fn peers_that_send_or_read_too_slowly_are_given_up() {
     let head = format!(
         "POST /hooks/claude HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: 100\r\nconnection: close\r\n\r\n"
     );
-    // Nothing at all, and nothing more on a connection that stays open.
+    // No request at all, and no second request on a kept-alive connection.
     let mut silent = server.connect();
     assert_eq!(silent.read_to_end(&mut Vec::new()).unwrap(), 0);
     let mut idle = server.connect();
@@ -453,7 +453,7 @@ fn peers_that_send_or_read_too_slowly_are_given_up() {
         let _ = dripping.write_all(b" ");
     }
     assert!(matches!(exchange(dripping, b"").status, 408 | 0));
-    // A live feed that nobody reads is cut off, and nobody else waits for it.
+    // A live feed whose client does not read is disconnected, without blocking others.
     let mut stuck = server.connect();
     write!(stuck, "GET /api/v1/live HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
     let readers = || {

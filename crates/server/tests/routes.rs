@@ -1,4 +1,4 @@
-//! What the routes take and give.
+//! Requests and responses of the routes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -106,7 +106,7 @@ fn ingest_tells_counts_and_problems() {
     assert_eq!((&told["lines"], &told["problem_count"]), (&3.into(), &1.into()), "{told}");
     assert_eq!(told["problems"][0]["at"], "ingest/claude.hook/a:3");
     assert_eq!(told["sessions"], serde_json::json!(["s1", "s2"]));
-    // Long enough to be kept in parts, and each once, whoever hands it over again.
+    // Long enough to be stored in parts; a repeated delivery stores none again.
     let long: String = (0..3000)
         .map(|number| format!("{}{}\n", call("long", &format!("c{number}")), " ".repeat(2000)))
         .collect();
@@ -197,7 +197,7 @@ fn many_posters_at_once_lose_nothing() {
                         body.as_bytes(),
                     );
                     let close = String::from_utf8(request.clone()).unwrap();
-                    // The connection is kept but for the last.
+                    // Keep-alive except for the last request.
                     if number + 1 < each {
                         request = close.replace("connection: close\r\n", "").into_bytes();
                         stream.write_all(&request).unwrap();
@@ -274,7 +274,7 @@ fn order_to_stop_is_the_answer_to_the_agents_next_call_alone() {
     server.post("/hooks/claude", by_agent("s", "a1", "PostToolUse", "t2"));
     let agent = server.get("/api/v1/agents/a1").json()["agent"].clone();
     assert_eq!((&agent["status"], &agent["evidence"]), (&"stopped".into(), &"hook answer".into()));
-    // One that has ended, the root, several, nobody; and one whose session no hook tells of.
+    // An ended agent, the root, an ambiguous id, an unknown id; and a session without hooks.
     let mut plain: Value = serde_json::from_str(&event("r1", "subagent_start", "")).unwrap();
     plain["timestamp"] = subscope_hub::clock::now_ms().into();
     assert_eq!(server.post("/subagent-events", plain.to_string()).status, 200);

@@ -1,16 +1,16 @@
-//! What is asked of a store that holds a million calls and as many messages: one session's tree, the list, the newest hits
-//! of a word, figures over everything. Budgets, as medians, in process: 3 ms, 2 ms, 3 ms.
+//! Query times of a store with a million calls and two million messages: one session's tree, the list, the newest hits of a word,
+//! statistics. Budgets, as medians, in process: 3 ms, 2 ms, 3 ms.
 //!
-//! One session of a thousand calls is made and folded as any is, and kept a thousand times under other ids and at other
-//! times; its messages are words of which some are in every second message and others in one of a hundred thousand.
+//! One generated session of a thousand calls is stored a thousand times under other ids and at other times; the most frequent words
+//! are in every second message, the rarest in one of a hundred thousand.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 use std::{io::Write, path::Path};
 
 use subscope_model::{Actor, AgentId, SessionId, Tree};
 use subscope_store::{
-    Access, Commit, History, Identity, Ledger, ListQuery, PassageKind, Span, Sqlite, TextBatch, TextFile,
-    TextQuery, Texts,
+    Access, ByteSpan, Commit, FileIdentity, History, Ledger, ListQuery, PassageKind, SegmentBuilder,
+    SqliteStore, TextFile, TextIndex, TextQuery,
 };
 use subscope_testkit::{
     corpus::{self, Options},
@@ -18,20 +18,20 @@ use subscope_testkit::{
     folding::{Telling, parts_of_memory, tree},
 };
 
-/// Asks, and says how many rows the answer has.
-type Question<'a> = Box<dyn FnMut() -> usize + 'a>;
+/// Runs a query and returns its number of rows.
+type Query<'a> = Box<dyn FnMut() -> usize + 'a>;
 
-/// How often the session is kept.
+/// Copies of the session.
 const SESSIONS: usize = 1_000;
-/// Sessions of one commit.
+/// Sessions per commit.
 const BATCH: usize = 50;
-/// Messages of a session.
+/// Messages per session.
 const MESSAGES: usize = 2_000;
-/// Words of a message.
+/// Words per message.
 const WORDS: u64 = 40;
-/// Different words; the n-th is in about one of n messages.
-const DIFFERENT: u64 = 100_000;
-/// How often each question is asked.
+/// Distinct words; the n-th is in about one of n messages.
+const DISTINCT: u64 = 100_000;
+/// Runs per query.
 const ROUNDS: usize = 201;
 
 fn main() {
@@ -46,9 +46,9 @@ fn main() {
     let calls: usize = tree.agents.iter().map(|agent| agent.tools.len()).sum();
     keep_rows(folder.path(), &tree);
     keep_words(folder.path());
-    // Others ask with connections of their own.
-    let store = Sqlite::open(folder.path(), Access::Read, "1", 0).expect("the store");
-    let texts = Texts::open(folder.path(), Access::Read).expect("the full text");
+    // Readers have connections of their own.
+    let store = SqliteStore::open(folder.path(), Access::Read, "1", 0).expect("the store");
+    let texts = TextIndex::open(folder.path(), Access::Read).expect("the full text");
     let sizes = [store.bytes(), texts.bytes()].map(|bytes| bytes.expect("its size") as f64 / 1_048_576.0);
     let kept = format!("{} calls and {} passages kept", calls * SESSIONS, MESSAGES * SESSIONS);
     let row = |figure: String, values, unit, budget| Row {
@@ -74,10 +74,11 @@ fn main() {
     };
     let find = |words: &[&str], session: Option<SessionId>| hits(words, session).len();
     let named = |words: &[&str]| {
-        let of = |hit: &subscope_store::Hit| store.who(&hit.session, &hit.agent).expect("a row").is_some();
+        let of =
+            |hit: &subscope_store::Hit| store.agent_label(&hit.session, &hit.agent).expect("a row").is_some();
         hits(words, None).iter().filter(|hit| of(hit)).count()
     };
-    let (frequent, middling, rare) = (word(2), word(200), word(DIFFERENT - 2));
+    let (frequent, middling, rare) = (word(2), word(200), word(DISTINCT - 2));
     let deep = {
         let rows = store.list(&page(SESSIONS / 2, false)).expect("rows");
         let last = rows.last().expect("a row");
@@ -86,7 +87,7 @@ fn main() {
             ..page(100, false)
         }
     };
-    let questions: Vec<(&str, Option<f64>, Question<'_>)> = vec![
+    let questions: Vec<(&str, Option<f64>, Query<'_>)> = vec![
         (
             "one session's tree",
             Some(3.0),
@@ -121,7 +122,7 @@ fn main() {
     }
 }
 
-/// A session of about a thousand calls by eleven agents, as it is kept.
+/// Returns a session of about a thousand calls by eleven agents.
 fn session() -> Tree {
     let options = Options { agents: 10, turns: 90, root_turns: 90, ..Options::default() };
     let (_, memory) = corpus::in_memory(&Options { dialects: corpus::Dialects::Transcripts, ..options });
@@ -133,14 +134,14 @@ fn id(number: usize) -> SessionId {
 }
 
 fn keep_rows(folder: &Path, tree: &Tree) {
-    let mut store = Sqlite::open(folder, Access::Write, "1", 1).expect("the store");
+    let mut store = SqliteStore::open(folder, Access::Write, "1", 1).expect("the store");
     for first in (0..SESSIONS).step_by(BATCH) {
         let trees = (first..first + BATCH).map(|number| copy(tree, number)).collect();
         store.commit(&Commit { trees, ..Commit::default() }).expect("a commit");
     }
 }
 
-/// The session again, an hour later each, with agents of its own.
+/// Returns a copy of the session, `number` hours later, with agent ids of its own.
 fn copy(tree: &Tree, number: usize) -> Tree {
     let mut tree = tree.clone();
     let later = |at: &mut Option<i64>| *at = at.map(|at| at + number as i64 * 3_600_000);
@@ -164,25 +165,25 @@ fn word(rank: u64) -> String {
 }
 
 fn keep_words(folder: &Path) {
-    let mut texts = Texts::open(folder, Access::Write).expect("the full text");
-    let (mut batch, mut seed) = (TextBatch::default(), 7u64);
+    let mut texts = TextIndex::open(folder, Access::Write).expect("the full text");
+    let (mut batch, mut seed) = (SegmentBuilder::default(), 7u64);
     let mut random = || {
-        // The generator of Knuth's MMIX; its high bits are good enough for words.
+        // Knuth's MMIX linear congruential generator; its high bits are good enough.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 11) as f64 / (1u64 << 53) as f64
     };
     for number in 0..SESSIONS {
-        let identity = Identity { inode: number as u64, bytes: 1, modified_ns: 1 };
+        let identity = FileIdentity { inode: number as u64, bytes: 1, modified_ns: 1 };
         batch.begin(TextFile { path: format!("/none/{number}.jsonl").into(), session: id(number), identity });
         for message in 0..MESSAGES as u64 {
             let mut text = String::new();
             for _ in 0..WORDS {
-                // Ranks whose logarithm is even: the n-th word is about one n-th as frequent as the first.
-                text += &word((DIFFERENT as f64).powf(random()) as u64);
+                // Ranks with evenly distributed logarithm: the n-th word is about 1/n as frequent as the first.
+                text += &word((DISTINCT as f64).powf(random()) as u64);
                 text.push(' ');
             }
             let at = corpus::Options::default().start + number as i64 * 3_600_000 + message as i64 * 1_500;
-            let span = Span { start: message * 500, bytes: text.len() as u64 };
+            let span = ByteSpan { start: message * 500, bytes: text.len() as u64 };
             batch.add("root", PassageKind::Message, at, span, &text);
             if batch.is_full() {
                 texts.put(&batch.seal()).expect("a segment");

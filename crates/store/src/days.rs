@@ -1,33 +1,32 @@
-//! What a session adds to the figures over everything, by day: rows that are replaced together with their session, so
-//! that sums never count anything twice.
+//! Statistics by day: each session has rows of its own, replaced together with it, so that sums never count anything twice.
 
 use std::collections::BTreeMap;
 
 use subscope_model::{Agent, Millis, STATS_SCHEMA, Stats, StatsRow, ToolStatus, Tree};
 
-/// What figures are broken down by.
+/// Dimension of a breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
-    /// The type of agent; roots are `main`.
+    /// Agent type; roots are `main`.
     Type = 1,
-    /// The tool.
+    /// Tool name.
     Tool = 2,
-    /// The model.
+    /// Model name.
     Model = 3,
 }
 
-/// The name that roots go by among the types.
+/// Type name of root agents.
 const ROOT_TYPE: &str = "main";
-/// The name of what has none.
+/// Name if there is none.
 const UNKNOWN: &str = "unknown";
 const DAY_MS: Millis = 86_400_000;
 
-/// Days since 1970, kind of breakdown and name → figures.
-pub(crate) type Days = BTreeMap<(i64, By, String), StatsRow>;
+/// Day since 1970, dimension and name → figures.
+pub(crate) type DayRows = BTreeMap<(i64, By, String), StatsRow>;
 
-/// Returns what a tree adds.
-pub(crate) fn days(tree: &Tree) -> Days {
-    let mut days = Days::new();
+/// Returns the rows of a session.
+pub(crate) fn days(tree: &Tree) -> DayRows {
+    let mut days = DayRows::new();
     let fallback = tree.session.started_at_ms.unwrap_or(0);
     for agent in tree.agents.iter().filter(|agent| !agent.is_copy()) {
         let day = agent.started_at_ms.unwrap_or(fallback).div_euclid(DAY_MS);
@@ -68,7 +67,7 @@ fn add_agent(row: &mut StatsRow, agent: &Agent) {
     row.cost_micro_usd += u64::try_from(agent.cost_micro_usd.unwrap_or(0)).unwrap_or(0);
 }
 
-/// Adds one row's figures to another's, but for `sessions`, which only its reader can count.
+/// Adds a row's figures to a sum; `sessions` is left out, since one session may have several rows.
 pub(crate) fn add(sum: &mut StatsRow, row: &StatsRow) {
     sum.agents += row.agents;
     sum.tool_calls += row.tool_calls;
@@ -79,7 +78,7 @@ pub(crate) fn add(sum: &mut StatsRow, row: &StatsRow) {
     sum.cost_micro_usd += row.cost_micro_usd;
 }
 
-/// Puts sums by name into order.
+/// Sorts the sums: by tokens, calls and name, days newest first.
 pub(crate) fn stats(
     total: StatsRow,
     by: impl Fn(By) -> Vec<StatsRow>,

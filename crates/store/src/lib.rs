@@ -1,11 +1,11 @@
-//! What is kept: rows and the change log behind two seams.
+//! Database of sessions, events and received input.
 //!
-//! [`Ledger`] takes commits, [`History`] answers queries. [`Memory`] serves what is asked about paths and keeps nothing
-//! beyond the process; [`Sqlite`] keeps everything on this machine. Both pass one conformance suite. The full text has a
-//! database of its own ([`Texts`]), so that its writing never waits for rows or they for it.
+//! [`Ledger`] takes commits, [`History`] answers queries. [`MemoryStore`] serves path TARGETs and ends with the process;
+//! [`SqliteStore`] is the persistent one. Both pass one conformance suite. Full-text search has a database of its own
+//! ([`TextIndex`]), so that neither writer waits for the other.
 //!
-//! Rows are derived from sources and can be rebuilt from them; what was received over a wire and stands in no file is
-//! kept byte for byte beside them.
+//! Rows are derived from transcripts and the inbox and can be rebuilt. The inbox holds input that arrived over a wire and exists in
+//! no file, byte for byte.
 //!
 //! Absent on purpose: attribution rules, HTTP, subscribers and a clock.
 
@@ -17,273 +17,273 @@ mod word;
 
 use std::path::PathBuf;
 
-pub use memory::Memory;
-pub use sqlite::{Access, Location, OpenError, SharedHistory, Sqlite};
+pub use memory::MemoryStore;
+pub use sqlite::{Access, Location, OpenError, SharedHistory, SqliteStore};
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
-pub use texts::{Hit, InboxPlace, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
+pub use texts::{
+    ByteSpan, Hit, InboxPosition, PassageKind, Segment, SegmentBuilder, TextFile, TextIndex, TextQuery,
+};
 pub use word::words;
 
-/// One commit: the rows of changed sessions, and what happened.
+/// One transaction: rows of changed sessions, new events, and received input.
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// Changed sessions, whole, their changed rows stamped with a new rev ([`Ledger::reserve_revs`]).
+    /// Complete trees of changed sessions; changed rows carry a new rev ([`Ledger::reserve_revs`]).
     pub trees: Vec<Tree>,
-    /// Whether they may lack something, because their files are still being read or are read as they grow: then the next
-    /// index makes them anew, whether or not it finds the files changed.
+    /// True if `trees` may be incomplete because their files are still being read or still grow. The next index run rebuilds
+    /// them, whether or not the files changed.
     pub is_provisional: bool,
-    /// When time alone may change a session's rows, for those of `trees` of which that is so.
+    /// Times at which the rows of a session in `trees` may change without new input; sessions without one are left out.
     pub deadlines: Vec<(SessionId, Millis)>,
-    /// What happened, in order; `seq` is given by the commit.
+    /// New events in order; the commit assigns `seq`.
     pub events: Vec<Event>,
-    /// What was received and stands in no file of its own. It is kept byte for byte.
+    /// Input that exists in no file; stored byte for byte.
     pub received: Vec<ReceivedInput>,
-    /// Files as they stood when the rows were made from them.
-    pub sources: Vec<Source>,
-    /// What sessions of `trees` hold that a copy would hold too.
-    pub held: Vec<StoredSessionKeys>,
-    /// Sessions of which a file is gone: their rows stay as they are.
-    pub gone: Vec<SessionId>,
-    /// That the rows of all sessions rest on who holds what.
-    pub compared: Option<Compared>,
-    /// When it is committed, by the clock of whoever commits.
+    /// Files that the rows were derived from, with their state at that time.
+    pub sources: Vec<SourceFile>,
+    /// Keys of sessions in `trees`, by which duplicated history is found.
+    pub session_keys: Vec<StoredSessionKeys>,
+    /// Sessions with a deleted source file: their rows are not due for a rebuild until a later commit has their tree.
+    pub frozen: Vec<SessionId>,
+    /// Result of a duplicate comparison.
+    pub duplicate_scan: Option<DuplicateScan>,
+    /// Time of the commit by the caller's clock.
     pub at_ms: Millis,
 }
 
-/// Keys that are looked for among all that is held: many, and asked for very often.
-pub type Keys = hashbrown::HashSet<u64>;
+/// Keys to look up. Every stored key is tested against it, hence the faster hasher.
+pub type KeySet = hashbrown::HashSet<u64>;
 
-/// Sessions that were compared with all others.
+/// Result of the duplicate comparison; marks `sessions` as compared and replaces their shared-history rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compared {
-    /// Which.
+pub struct DuplicateScan {
+    /// Ids of the sessions that were compared.
     pub sessions: Vec<SessionId>,
-    /// Whose is what they share with others; it replaces what was known of them.
-    pub kin: Vec<SharedHistory>,
+    /// New shared-history rows of these sessions.
+    pub shared: Vec<SharedHistory>,
 }
 
-/// What a session is known to hold.
+/// Keys of a session to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSessionKeys {
-    /// What it holds; keys that were told before need not be told again.
-    pub holdings: SessionKeys,
-    /// Whether this replaces what was told before.
-    pub is_whole: bool,
+    /// The keys; those stored by earlier commits may be left out.
+    pub keys: SessionKeys,
+    /// True to replace the stored keys, false to add to them. Start time and first keys are always replaced.
+    pub replaces: bool,
 }
 
-/// A file that rows were made from.
+/// A file that rows were derived from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// Where it stands.
+pub struct SourceFile {
+    /// Path of the file.
     pub path: PathBuf,
-    /// The session that its rows are of.
+    /// Session that its rows belong to.
     pub session: SessionId,
-    /// What tells this file from another of the same name.
-    pub identity: Identity,
+    /// State of the file when it was read.
+    pub identity: FileIdentity,
 }
 
-/// How a file stood: any difference means that it must be looked at again.
+/// State of a file; any difference means that it must be read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// The file's number; 0 where the system has none.
+pub struct FileIdentity {
+    /// Inode number; 0 where the system has none.
     pub inode: u64,
-    /// Its length.
+    /// Size in bytes.
     pub bytes: u64,
-    /// When it was last written, in nanoseconds since 1970.
+    /// Modification time in nanoseconds since 1970.
     pub modified_ns: i64,
 }
 
-/// Bytes that were handed over (hooks, posts, streams) and exist nowhere else.
+/// One delivery to the inbox (hook, post, stream); its bytes exist nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedInput {
-    /// The partition that they belong to: bytes of one source are of one dialect and in order.
+    /// Name of the source; all its bytes are of one dialect and in order.
     pub source: String,
-    /// The session that whoever handed them over named.
+    /// Session named by the sender.
     pub session: Option<String>,
-    /// The dialect's word, as `claude.hook`; empty where the content has to tell.
+    /// Dialect name, e.g. `claude.hook`; empty if it is recognised from the content.
     pub dialect: String,
-    /// Unique within the source: what comes again with the same key is the same, and kept once.
+    /// Idempotency key, unique within the source: a second delivery with the same key is not stored.
     pub key: String,
-    /// When they came.
+    /// Time of arrival.
     pub received_ms: Millis,
-    /// The bytes, whole lines; empty where `parts` has them.
+    /// Complete lines; empty if `parts` holds them.
     pub body: Vec<u8>,
-    /// The bytes divided by session, where they are of several. Who asks for one session gets its parts alone.
-    pub parts: Vec<Part>,
-    /// The sessions that they told something of.
+    /// The lines split by session if they belong to several; a query for one session returns its own parts only.
+    pub parts: Vec<SessionPart>,
+    /// Sessions that the input is about.
     pub sessions: Vec<SessionId>,
 }
 
-/// Consecutive lines of a body that are of one session.
+/// Consecutive lines of a body that belong to one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Their session.
+pub struct SessionPart {
+    /// Session of the lines.
     pub session: SessionId,
-    /// The number of the first in the body, from 1.
+    /// Number of the first line within the body, from 1.
     pub line: u64,
-    /// Where it begins in the body.
+    /// Byte offset of the first line within the body.
     pub offset: u64,
     /// The lines.
     pub body: Vec<u8>,
 }
 
-/// Why something could not be kept or asked. Nothing of a failed commit is kept.
+/// Error of a commit or a query. Nothing of a failed commit is stored.
 #[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// The disk has no room left.
+pub enum StoreError {
+    /// The disk is full.
     #[error("the disk is full")]
     Full,
-    /// The files were removed or replaced: what is written to them is lost.
+    /// The open files were deleted or replaced: writes to them are lost.
     #[error("the store in {} was removed or replaced while it was open", .0.display())]
     Gone(PathBuf),
-    /// The storage failed otherwise.
+    /// Any other storage error.
     #[error("the store failed")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The seam of what is written: all of a commit or nothing of it.
+/// Write side of a store; commits are atomic.
+///
+/// # Errors
+///
+/// All methods return the storage's error as [`StoreError`].
 pub trait Ledger: Send {
-    /// Keeps a commit and returns its events with their places in the change log.
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError>;
+    /// Stores a commit and returns its events with their sequence numbers.
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError>;
 
-    /// Fails where what is committed would be lost, because the storage was removed or replaced. Cheap.
-    fn check_place(&self) -> Result<(), LedgerError> {
+    /// Checks that commits would not be lost because the storage was deleted or replaced. Cheap.
+    fn check_location(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Reserves that many revs to stamp rows with, and returns the first. Each is higher than any that was reserved before,
-    /// also by processes of before, however they ended.
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError>;
+    /// Reserves `count` revs and returns the first. Revs grow strictly, also across restarts and crashes.
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError>;
 
-    /// Returns whether that key of that source was received before.
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError>;
+    /// Returns whether a delivery with this source and key is stored.
+    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError>;
 
-    /// Hands over what was received of a session, one at a time, in the order in which it came, what a process of before has
-    /// kept too. Returns `false`, and hands over nothing, where that is more than about so many bytes, or not kept any more.
-    fn received_within(
+    /// Passes the received input of a session to `each`, in order of arrival, including that of earlier processes. Returns `false`
+    /// without any call if there are more than about `bytes`, or if some input is no longer stored.
+    fn read_received(
         &self,
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, LedgerError>;
+    ) -> Result<bool, StoreError>;
 
-    /// Returns how many bytes of what was received of a session are kept, as they are kept.
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError>;
+    /// Returns the size of a session's received input in bytes, as stored: compressed if the store compresses.
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError>;
 
-    /// Returns a body of several sessions that an older version kept undivided, with its place; `None` where none is left.
-    fn undivided(&self) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
-        Ok(None)
-    }
-
-    /// Replaces such a body by its parts; where there are none it stays as it is, and is not returned again.
-    fn divide(&mut self, _place: i64, _parts: &[Part]) -> Result<(), LedgerError> {
-        Ok(())
-    }
-
-    /// Whether all that was ever received can be had again.
+    /// Whether all input ever received can still be read.
     fn keeps_received(&self) -> bool {
         true
     }
 
-    /// Returns the sessions of which something was received since their rows were last kept, also by a process of before.
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError>;
+    /// Returns the sessions with input that their rows do not contain, including input of earlier processes.
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError>;
 
-    /// Nothing was kept for a while: gives back the memory that only speeds up what comes next.
+    /// Frees caches; called when nothing was written for a while.
     fn release_memory(&mut self) {}
 }
 
-/// Which sessions a list shows.
+/// Filter and page of a session list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
-    /// At most so many.
+    /// Maximum number of rows.
     pub limit: usize,
-    /// Only those behind this one: time of the last event and id of the last row of the page before.
+    /// Cursor: last event time and session id of the previous page's last row.
     pub after: Option<(Millis, SessionId)>,
-    /// Only those of which something has not ended.
+    /// Only running sessions.
     pub only_live: bool,
-    /// Only those of which something new was kept at this moment or later.
+    /// Only sessions with a row that changed in the store at or after this time.
     pub kept_since: Option<Millis>,
 }
 
 impl ListQuery {
-    /// Asks for the first `limit` of all.
+    /// First `limit` of all sessions.
     pub fn first(limit: usize) -> Self {
         Self { limit, after: None, only_live: false, kept_since: None }
     }
 
-    /// Asks for the first `limit` of those of which something has not ended.
+    /// First `limit` running sessions.
     pub fn live(limit: usize) -> Self {
         Self { only_live: true, ..Self::first(limit) }
     }
 }
 
-/// Who an agent is.
+/// Id, type and task of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Its id.
+pub struct AgentLabel {
+    /// Agent id.
     pub id: AgentId,
-    /// The harness's type of agent.
+    /// Agent type as named by the harness.
     pub agent_type: Option<Text>,
-    /// What it was asked to do, in a few words.
+    /// Short description of the task.
     pub description: Option<Text>,
 }
 
-/// The seam of what is asked.
+/// Read side of a store.
+///
+/// # Errors
+///
+/// All methods return the storage's error as [`StoreError`].
 pub trait History: Send {
-    /// Returns lines of a list of sessions, the newest first by their last event.
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError>;
+    /// Returns a page of the session list, newest last event first.
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError>;
 
-    /// Returns a session's tree as last committed.
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError>;
+    /// Returns a session's last committed tree.
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError>;
 
-    /// Returns the files that a session's rows were made from; none where it has none, or they are not kept.
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError>;
+    /// Returns the files that a session's rows were derived from; empty if there are none or they are not recorded.
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError>;
 
-    /// Returns the bytes of a row of the inbox, by its number in [`Sqlite::received_after`]; `None` where there is no such row, or
-    /// it is not kept beyond the process.
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError>;
+    /// Returns the body of an inbox row by its number in [`SqliteStore::received_after`]; `None` if there is no such row or the
+    /// store is not persistent.
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Returns the sessions whose id begins so, the newest first, at most `limit`.
-    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError>;
+    /// Returns at most `limit` sessions by id prefix, newest first.
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError>;
 
-    /// Returns the agents whose id begins so, with their sessions, at most `limit`; the root is none of them.
-    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError>;
+    /// Returns at most `limit` agents by id prefix, with their sessions; roots are left out.
+    fn agents_with_prefix(&self, prefix: &str, limit: usize)
+    -> Result<Vec<(SessionId, AgentId)>, StoreError>;
 
-    /// Returns the heads of every session that is known to hold something, those of forgotten ones too.
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError>;
+    /// Returns the first keys of every session that has keys, forgotten sessions included.
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError>;
 
-    /// Returns which sessions hold which of these keys. It looks at all that is held: ask once for many.
-    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError>;
+    /// Returns all pairs of session and key for these keys. It scans all stored keys: ask once for many.
+    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError>;
 
-    /// Returns what a session holds, its keys sorted and each once; `None` where nothing is known of it.
-    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError>;
+    /// Returns a session's keys, sorted and without repeats; `None` if none were stored.
+    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError>;
 
-    /// Returns who an agent of a session is, by its id or by the call that started it; `None` where no row tells.
-    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError>;
+    /// Returns the label of an agent by its id or by the call that spawned it; `None` if no row matches.
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError>;
 
-    /// Returns figures over everything.
-    fn stats(&self) -> Result<Stats, LedgerError>;
+    /// Returns statistics over all sessions.
+    fn stats(&self) -> Result<Stats, StoreError>;
 
-    /// Returns the last place that was given in the change log; 0 where none was.
+    /// Returns the last assigned event number; 0 if there is none.
     fn last_seq(&self) -> u64;
 
-    /// Returns the first events behind a place in the change log, in order, at most `limit`, of one session where one is
-    /// named; `None` where the log no longer reaches back there. Place 0 is the log's beginning, wherever that is.
+    /// Returns at most `limit` events after `seq` in order, optionally of one session. `None` if the event log was cut after `seq`;
+    /// 0 always means the log's beginning.
     fn events_after(
         &self,
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, LedgerError>;
+    ) -> Result<Option<Vec<Event>>, StoreError>;
 
-    /// Returns the ids and times of the last events in the change log of a session, the newest first, at most `limit`.
-    fn told_last(
+    /// Returns ids and times of a session's last events, newest first, at most `limit`.
+    fn latest_events(
         &self,
         session: &SessionId,
         limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError>;
+    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError>;
 }
 
-/// What both keeps and answers: one that is written is the one that is asked.
+/// A store: [`Ledger`] for writes and [`History`] for reads on the same data.
 pub trait Store: Ledger + History {}
 
 impl<K: Ledger + History> Store for K {}

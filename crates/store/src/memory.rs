@@ -1,4 +1,4 @@
-//! The ledger in memory: for path TARGETs, demos and `--no-store`.
+//! In-memory store: for path TARGETs, demos and `--no-store`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
@@ -11,60 +11,58 @@ use subscope_model::{
 };
 
 use crate::{
-    Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, ReceivedInput, StoredSessionKeys,
+    AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, StoreError, StoredSessionKeys,
     days::{self, By},
 };
 
-/// How many events the change log holds. Readers that fall further behind start anew from a snapshot; at some hundred
-/// bytes an event this bounds the log to tens of megabytes.
-const LOG_EVENTS: usize = 65_536;
+/// Default size of the event log, at some hundred bytes an event. Readers that fall further behind start anew from a snapshot.
+const MAX_LOG_EVENTS: usize = 65_536;
 
-/// How many bytes that were handed over are held, to be folded again when a followed file is cut or replaced.
-const INBOX_BYTES: usize = 64 << 20;
+/// Bytes of received input kept for replay after a followed file was truncated or replaced.
+const MAX_INBOX_BYTES: usize = 64 << 20;
 
-/// Keeps the newest rows of each session and a bounded change log.
+/// In-memory store: the newest tree of each session, a bounded event log and a bounded inbox.
 #[derive(Debug)]
-pub struct Memory {
-    /// How many events the log holds.
-    log_events: usize,
+pub struct MemoryStore {
+    max_log_events: usize,
     trees: BTreeMap<SessionId, Tree>,
-    /// When something new of a session was last kept.
-    kept: BTreeMap<SessionId, Millis>,
+    /// Time at which the row of a session last changed.
+    changed_ms: BTreeMap<SessionId, Millis>,
     log: VecDeque<Event>,
-    held: BTreeMap<SessionId, SessionKeys>,
-    /// Sources and keys of what was received.
-    received: HashSet<(String, String)>,
-    /// The newest of it.
+    session_keys: BTreeMap<SessionId, SessionKeys>,
+    /// Sources and delivery keys of all received input.
+    delivery_keys: HashSet<(String, String)>,
+    /// The newest received input.
     inbox: VecDeque<ReceivedInput>,
     inbox_bytes: usize,
-    /// Whether something is not in it any more.
+    /// Whether input was dropped from the inbox.
     has_dropped: bool,
     seq: u64,
     rev: u64,
 }
 
-impl Default for Memory {
+impl Default for MemoryStore {
     fn default() -> Self {
-        Self::with_log(LOG_EVENTS)
+        Self::with_log(MAX_LOG_EVENTS)
     }
 }
 
-impl Memory {
-    /// An empty ledger.
+impl MemoryStore {
+    /// Empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One whose change log holds no more than so many events: for readers that are there from the beginning and never come
-    /// back.
-    pub fn with_log(log_events: usize) -> Self {
+    /// Empty store with an event log of at most `max_log_events`: for readers that are connected from the beginning and never
+    /// reconnect.
+    pub fn with_log(max_log_events: usize) -> Self {
         Self {
-            log_events,
+            max_log_events,
             trees: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            changed_ms: BTreeMap::new(),
             log: VecDeque::new(),
-            held: BTreeMap::new(),
-            received: HashSet::new(),
+            session_keys: BTreeMap::new(),
+            delivery_keys: HashSet::new(),
             inbox: VecDeque::new(),
             inbox_bytes: 0,
             has_dropped: false,
@@ -74,49 +72,49 @@ impl Memory {
     }
 }
 
-/// How many bytes one of what was received has.
-fn bytes(one: &ReceivedInput) -> usize {
-    one.body.len() + one.parts.iter().map(|part| part.body.len()).sum::<usize>()
+/// Returns the length of all bodies of a delivery in bytes.
+fn body_bytes(received: &ReceivedInput) -> usize {
+    received.body.len() + received.parts.iter().map(|part| part.body.len()).sum::<usize>()
 }
 
-impl Memory {
-    fn receive(&mut self, received: &[ReceivedInput]) {
+impl MemoryStore {
+    fn add_to_inbox(&mut self, received: &[ReceivedInput]) {
         for one in received {
-            if self.received.insert((one.source.clone(), one.key.clone())) {
-                self.inbox_bytes += bytes(one);
+            if self.delivery_keys.insert((one.source.clone(), one.key.clone())) {
+                self.inbox_bytes += body_bytes(one);
                 self.inbox.push_back(one.clone());
             }
         }
-        while self.inbox_bytes > INBOX_BYTES
+        while self.inbox_bytes > MAX_INBOX_BYTES
             && let Some(oldest) = self.inbox.pop_front()
         {
-            self.inbox_bytes -= bytes(&oldest);
+            self.inbox_bytes -= body_bytes(&oldest);
             self.has_dropped = true;
         }
     }
 
-    fn hold(&mut self, held: &StoredSessionKeys) {
-        let told = &held.holdings;
-        let known = self.held.entry(told.session.clone()).or_insert_with(|| told.clone());
-        let before = if held.is_whole { Vec::new() } else { std::mem::take(&mut known.keys) };
-        known.clone_from(told);
-        known.keys.extend(before);
-        known.keys.sort_unstable();
-        known.keys.dedup();
+    fn add_keys(&mut self, written: &StoredSessionKeys) {
+        let new = &written.keys;
+        let stored = self.session_keys.entry(new.session.clone()).or_insert_with(|| new.clone());
+        let before = if written.replaces { Vec::new() } else { std::mem::take(&mut stored.keys) };
+        stored.clone_from(new);
+        stored.keys.extend(before);
+        stored.keys.sort_unstable();
+        stored.keys.dedup();
     }
 }
 
-impl Ledger for Memory {
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
-        self.receive(&commit.received);
+impl Ledger for MemoryStore {
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError> {
+        self.add_to_inbox(&commit.received);
         for tree in &commit.trees {
             let before = self.trees.insert(tree.session.id.clone(), tree.clone());
             if before.is_none_or(|before| SessionRow::of(&before) != SessionRow::of(tree)) {
-                self.kept.insert(tree.session.id.clone(), commit.at_ms);
+                self.changed_ms.insert(tree.session.id.clone(), commit.at_ms);
             }
         }
-        for held in &commit.held {
-            self.hold(held);
+        for keys in &commit.session_keys {
+            self.add_keys(keys);
         }
         let mut events = commit.events.clone();
         for event in &mut events {
@@ -124,26 +122,26 @@ impl Ledger for Memory {
             event.seq = self.seq;
             self.log.push_back(event.clone());
         }
-        let excess = self.log.len().saturating_sub(self.log_events);
+        let excess = self.log.len().saturating_sub(self.max_log_events);
         self.log.drain(..excess);
         Ok(events)
     }
 
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError> {
         self.rev += count;
         Ok(self.rev + 1 - count)
     }
 
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
-        Ok(self.received.contains(&(source.to_owned(), key.to_owned())))
+    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError> {
+        Ok(self.delivery_keys.contains(&(source.to_owned(), key.to_owned())))
     }
 
-    fn received_within(
+    fn read_received(
         &self,
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<bool, StoreError> {
         if self.has_dropped || self.received_bytes(session)? > bytes {
             return Ok(false);
         }
@@ -154,7 +152,7 @@ impl Ledger for Memory {
         Ok(true)
     }
 
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
         let of = self.inbox.iter().filter(|one| one.sessions.contains(session));
         let own = |one: &ReceivedInput| {
             let parts = one.parts.iter().filter(|part| part.session == *session);
@@ -167,16 +165,16 @@ impl Ledger for Memory {
         !self.has_dropped
     }
 
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
-        // What is not kept beyond the process is never taken up again.
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError> {
+        // Nothing survives the process, so nothing is replayed.
         Ok(Vec::new())
     }
 }
 
-impl History for Memory {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
+impl History for MemoryStore {
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
         let row = |tree: &Tree| SessionRow {
-            kept_at_ms: self.kept.get(&tree.session.id).copied().filter(|at| *at > 0),
+            kept_at_ms: self.changed_ms.get(&tree.session.id).copied().filter(|at| *at > 0),
             ..SessionRow::of(tree)
         };
         let mut all: Vec<SessionRow> = self.trees.values().map(row).collect();
@@ -190,24 +188,28 @@ impl History for Memory {
         Ok(all)
     }
 
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
         Ok(self.trees.get(session).cloned())
     }
 
-    fn files_of(&self, _: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+    fn files_of(&self, _: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
         Ok(Vec::new())
     }
 
-    fn received_body(&self, _: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+    fn received_body(&self, _: u64) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
 
-    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
         let all = self.list(&ListQuery::first(usize::MAX))?;
         Ok(all.into_iter().map(|row| row.id).filter(|id| id.starts_with(prefix)).take(limit).collect())
     }
 
-    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
+    fn agents_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
         let found = self.trees.values().flat_map(|tree| {
             let own = tree.agents.iter().filter(|agent| !agent.id.is_root() && agent.id.starts_with(prefix));
             own.map(|agent| (tree.session.id.clone(), agent.id.clone()))
@@ -215,32 +217,32 @@ impl History for Memory {
         Ok(found.take(limit).collect())
     }
 
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
-        Ok(self.held.values().map(|held| (held.session.clone(), held.first_keys.clone())).collect())
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
+        Ok(self.session_keys.values().map(|keys| (keys.session.clone(), keys.first_keys.clone())).collect())
     }
 
-    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
-        let all = self.held.values().flat_map(|held| held.keys.iter().map(|key| (&held.session, *key)));
+    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        let all = self.session_keys.values().flat_map(|of| of.keys.iter().map(|key| (&of.session, *key)));
         Ok(all.filter(|(_, key)| keys.contains(key)).map(|(session, key)| (session.clone(), key)).collect())
     }
 
-    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
-        Ok(self.held.get(session).cloned())
+    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
+        Ok(self.session_keys.get(session).cloned())
     }
 
-    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
         let agents = self.trees.get(session).into_iter().flat_map(|tree| &tree.agents);
         let by_id = agents.clone().find(|row| row.id.as_str() == agent);
         let started_by = |row: &&Agent| row.spawned_by.as_ref().is_some_and(|call| call.as_str() == agent);
         let row = by_id.or_else(|| agents.clone().find(started_by));
-        Ok(row.map(|row| Named {
+        Ok(row.map(|row| AgentLabel {
             id: row.id.clone(),
             agent_type: row.agent_type.clone(),
             description: row.description.clone(),
         }))
     }
 
-    fn stats(&self) -> Result<Stats, LedgerError> {
+    fn stats(&self) -> Result<Stats, StoreError> {
         let mut total = StatsRow { name: "all".into(), ..StatsRow::default() };
         let mut by_name: BTreeMap<(By, String), StatsRow> = BTreeMap::new();
         let mut by_day: BTreeMap<i64, StatsRow> = BTreeMap::new();
@@ -275,19 +277,19 @@ impl History for Memory {
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, LedgerError> {
+    ) -> Result<Option<Vec<Event>>, StoreError> {
         let first = self.log.front().map_or(self.seq + 1, |event| event.seq);
-        let is_asked =
+        let matches =
             |event: &&Event| event.seq > seq && session.is_none_or(|session| *session == event.session_id);
         let reaches = seq == 0 || seq.saturating_add(1) >= first;
-        Ok(reaches.then(|| self.log.iter().filter(is_asked).take(limit).cloned().collect()))
+        Ok(reaches.then(|| self.log.iter().filter(matches).take(limit).cloned().collect()))
     }
 
-    fn told_last(
+    fn latest_events(
         &self,
         session: &SessionId,
         limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
+    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
         let own = self.log.iter().rev().filter(|event| event.session_id == *session);
         Ok(own.take(limit).map(|event| (event.id.clone(), event.at_ms)).collect())
     }
@@ -305,21 +307,24 @@ mod tests {
     }
 
     #[test]
-    fn commit_numbers_events_and_log_reaches_back_as_far_as_it_holds() {
-        let mut ledger = Memory::new();
+    fn commit_numbers_events_and_log_is_bounded() {
+        let mut store = MemoryStore::new();
         let commit = |count: usize| Commit { events: vec![event("a"); count], ..Commit::default() };
         assert_eq!(
-            ledger.commit(&commit(2)).unwrap().iter().map(|event| event.seq).collect::<Vec<_>>(),
+            store.commit(&commit(2)).unwrap().iter().map(|event| event.seq).collect::<Vec<_>>(),
             [1, 2]
         );
-        assert_eq!(ledger.events_after(1, None, usize::MAX).unwrap().map(|events| events.len()), Some(1));
-        ledger.commit(&commit(LOG_EVENTS)).unwrap();
-        assert_eq!(ledger.events_after(1, None, usize::MAX).unwrap(), None);
-        assert!(ledger.events_after(0, None, 1).unwrap().is_some());
+        assert_eq!(store.events_after(1, None, usize::MAX).unwrap().map(|events| events.len()), Some(1));
+        store.commit(&commit(MAX_LOG_EVENTS)).unwrap();
+        assert_eq!(store.events_after(1, None, usize::MAX).unwrap(), None);
+        assert!(store.events_after(0, None, 1).unwrap().is_some());
         assert_eq!(
-            ledger.events_after(2, None, usize::MAX).unwrap().map(|events| events.len()),
-            Some(LOG_EVENTS)
+            store.events_after(2, None, usize::MAX).unwrap().map(|events| events.len()),
+            Some(MAX_LOG_EVENTS)
         );
-        assert_eq!(ledger.events_after(LOG_EVENTS as u64 + 2, None, usize::MAX).unwrap(), Some(Vec::new()));
+        assert_eq!(
+            store.events_after(MAX_LOG_EVENTS as u64 + 2, None, usize::MAX).unwrap(),
+            Some(Vec::new())
+        );
     }
 }

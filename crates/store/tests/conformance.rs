@@ -1,4 +1,4 @@
-//! What every ledger and every history does, asked of both.
+//! Conformance suite of the stores, and tests of what only the persistent one does.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,8 +6,8 @@ use std::{fs, path::PathBuf};
 
 use subscope_model::{Event, SessionId, SessionKeys, Tree};
 use subscope_store::{
-    Access, Commit, Compared, History, Identity, Ledger, ListQuery, Memory, OpenError, ReceivedInput,
-    SharedHistory, Source, Sqlite, StoredSessionKeys,
+    Access, Commit, DuplicateScan, FileIdentity, History, Ledger, ListQuery, MemoryStore, OpenError,
+    ReceivedInput, SharedHistory, SourceFile, SqliteStore, StoredSessionKeys,
 };
 use subscope_testkit::{
     fixtures::recording,
@@ -17,11 +17,11 @@ use subscope_testkit::{
 trait Store: Ledger + History {}
 impl<T: Ledger + History> Store for T {}
 
-/// Runs a check on each of them, as it is when new.
-fn each(mut check: impl FnMut(&str, &mut dyn Store)) {
-    check("memory", &mut Memory::new());
+/// Runs a check on a new store of each kind.
+fn for_each_store(mut check: impl FnMut(&str, &mut dyn Store)) {
+    check("memory", &mut MemoryStore::new());
     let folder = tempfile::tempdir().unwrap();
-    check("sqlite", &mut Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap());
+    check("sqlite", &mut SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap());
 }
 
 fn real(scenario: &str) -> Tree {
@@ -42,88 +42,88 @@ fn all() -> ListQuery {
 #[test]
 fn a_committed_tree_comes_back_as_it_was() {
     let (one, other) = (real("k-big"), real("c-nested"));
-    each(|which, keeper| {
-        assert!(keeper.tree(&one.session.id).unwrap().is_none());
+    for_each_store(|which, store| {
+        assert!(store.tree(&one.session.id).unwrap().is_none());
         let trees = vec![one.clone(), other.clone()];
-        keeper.commit(&Commit { trees, ..Commit::default() }).unwrap();
-        assert_eq!(keeper.tree(&one.session.id).unwrap().as_ref(), Some(&one), "{which}");
+        store.commit(&Commit { trees, ..Commit::default() }).unwrap();
+        assert_eq!(store.tree(&one.session.id).unwrap().as_ref(), Some(&one), "{which}");
         let mut changed = one.clone();
         changed.agents.truncate(2);
-        keeper.commit(&Commit { trees: vec![changed.clone()], ..Commit::default() }).unwrap();
-        assert_eq!(keeper.tree(&one.session.id).unwrap(), Some(changed), "{which}: replaced whole");
-        assert_eq!(keeper.tree(&other.session.id).unwrap().as_ref(), Some(&other), "{which}");
-        assert_eq!(keeper.list(&all()).unwrap().len(), 2, "{which}");
+        store.commit(&Commit { trees: vec![changed.clone()], ..Commit::default() }).unwrap();
+        assert_eq!(store.tree(&one.session.id).unwrap(), Some(changed), "{which}: replaced whole");
+        assert_eq!(store.tree(&other.session.id).unwrap().as_ref(), Some(&other), "{which}");
+        assert_eq!(store.list(&all()).unwrap().len(), 2, "{which}");
     });
 }
 
 #[test]
-fn recent_is_what_something_new_was_kept_of() {
+fn recent_sessions_are_those_with_changed_rows() {
     let (one, other) = (real("k-big"), real("c-nested"));
-    each(|which, keeper| {
-        let keep = |keeper: &mut dyn Store, tree: &Tree, at_ms| {
-            keeper.commit(&Commit { trees: vec![tree.clone()], at_ms, ..Commit::default() }).unwrap();
+    for_each_store(|which, store| {
+        let keep = |store: &mut dyn Store, tree: &Tree, at_ms| {
+            store.commit(&Commit { trees: vec![tree.clone()], at_ms, ..Commit::default() }).unwrap();
         };
-        let since = |keeper: &dyn Store, at| {
-            let rows = keeper.list(&ListQuery { kept_since: Some(at), ..all() }).unwrap();
+        let since = |store: &dyn Store, at| {
+            let rows = store.list(&ListQuery { kept_since: Some(at), ..all() }).unwrap();
             rows.into_iter().map(|row| (row.id, row.kept_at_ms.unwrap())).collect::<Vec<_>>()
         };
-        keep(keeper, &one, 1_000);
-        keep(keeper, &other, 2_000);
-        assert_eq!(since(keeper, 1_500), [(other.session.id.clone(), 2_000)], "{which}");
-        // The same rows again tell nothing new.
-        keep(keeper, &one, 3_000);
-        assert_eq!(since(keeper, 2_500), [], "{which}");
+        keep(store, &one, 1_000);
+        keep(store, &other, 2_000);
+        assert_eq!(since(store, 1_500), [(other.session.id.clone(), 2_000)], "{which}");
+        // Equal rows are no change.
+        keep(store, &one, 3_000);
+        assert_eq!(since(store, 2_500), [], "{which}");
         let mut grown = one.clone();
         grown.summary.tool_calls += 1;
-        keep(keeper, &grown, 4_000);
-        assert_eq!(since(keeper, 2_500), [(one.session.id.clone(), 4_000)], "{which}");
-        assert_eq!(since(keeper, 0).len(), 2, "{which}");
+        keep(store, &grown, 4_000);
+        assert_eq!(since(store, 2_500), [(one.session.id.clone(), 4_000)], "{which}");
+        assert_eq!(since(store, 0).len(), 2, "{which}");
     });
 }
 
 #[test]
-fn lists_and_figures_are_the_same() {
+fn lists_and_statistics_are_the_same() {
     let trees: Vec<Tree> = ["a-single", "b-parallel", "c-nested", "k-big", "e-sigint"].map(real).into();
     let mut answers = Vec::new();
-    each(|which, keeper| {
-        // What is committed twice counts once.
+    for_each_store(|which, store| {
+        // A session that is committed twice counts once.
         for _ in 0..2 {
-            keeper.commit(&Commit { trees: trees.clone(), ..Commit::default() }).unwrap();
+            store.commit(&Commit { trees: trees.clone(), ..Commit::default() }).unwrap();
         }
-        let rows = keeper.list(&all()).unwrap();
+        let rows = store.list(&all()).unwrap();
         assert_eq!(rows.len(), trees.len(), "{which}");
         assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(row.last_event_at_ms)), "{which}");
         let mut paged = Vec::new();
         let mut after = None;
         loop {
-            let page = keeper.list(&ListQuery { after, ..ListQuery::first(2) }).unwrap();
+            let page = store.list(&ListQuery { after, ..ListQuery::first(2) }).unwrap();
             let Some(last) = page.last() else { break };
             after = Some((last.last_event_at_ms.unwrap(), last.id.clone()));
             paged.extend(page);
         }
         assert_eq!(paged, rows, "{which}: pages have each row once");
-        assert!(keeper.list(&ListQuery { only_live: true, ..all() }).unwrap().is_empty(), "{which}");
-        let stats = keeper.stats().unwrap();
+        assert!(store.list(&ListQuery { only_live: true, ..all() }).unwrap().is_empty(), "{which}");
+        let stats = store.stats().unwrap();
         let calls: u32 = trees.iter().map(|tree| tree.summary.tool_calls).sum();
         assert_eq!(stats.total.tool_calls, u64::from(calls), "{which}");
         assert_eq!(stats.total.sessions, trees.len() as u64, "{which}");
         assert_eq!(stats.by_tool.iter().map(|row| row.tool_calls).sum::<u64>(), u64::from(calls), "{which}");
         let agent = trees[2].agents.last().unwrap().id.clone();
-        let found = keeper.agents(agent.as_str().get(..6).unwrap(), 5).unwrap();
+        let found = store.agents_with_prefix(agent.as_str().get(..6).unwrap(), 5).unwrap();
         assert_eq!(found, [(trees[2].session.id.clone(), agent.clone())], "{which}");
-        assert!(keeper.agents("root", 5).unwrap().is_empty(), "{which}");
-        assert!(keeper.agents("a%", 5).unwrap().is_empty(), "{which}: a prefix is no pattern");
+        assert!(store.agents_with_prefix("root", 5).unwrap().is_empty(), "{which}");
+        assert!(store.agents_with_prefix("a%", 5).unwrap().is_empty(), "{which}: a prefix is no pattern");
         let nested = &trees[2];
         for row in &nested.agents {
-            let named = keeper.who(&nested.session.id, row.id.as_str()).unwrap().unwrap();
-            let told = (&named.id, &named.agent_type, &named.description);
-            assert_eq!(told, (&row.id, &row.agent_type, &row.description), "{which}");
+            let named = store.agent_label(&nested.session.id, row.id.as_str()).unwrap().unwrap();
+            let label = (&named.id, &named.agent_type, &named.description);
+            assert_eq!(label, (&row.id, &row.agent_type, &row.description), "{which}");
             let call = row.spawned_by.as_ref().map_or("root", |call| call.as_str());
-            assert_eq!(keeper.who(&nested.session.id, call).unwrap(), Some(named), "{which}");
+            assert_eq!(store.agent_label(&nested.session.id, call).unwrap(), Some(named), "{which}");
         }
-        assert_eq!(keeper.who(&nested.session.id, "").unwrap(), None, "{which}");
-        assert_eq!(keeper.who(&trees[0].session.id, agent.as_str()).unwrap(), None, "{which}");
-        assert_eq!(keeper.who(&SessionId("none".into()), "root").unwrap(), None, "{which}");
+        assert_eq!(store.agent_label(&nested.session.id, "").unwrap(), None, "{which}");
+        assert_eq!(store.agent_label(&trees[0].session.id, agent.as_str()).unwrap(), None, "{which}");
+        assert_eq!(store.agent_label(&SessionId("none".into()), "root").unwrap(), None, "{which}");
         answers.push((rows, stats));
     });
     let [memory, sqlite] = answers.as_slice() else { panic!("two") };
@@ -131,31 +131,31 @@ fn lists_and_figures_are_the_same() {
 }
 
 #[test]
-fn events_are_numbered_on_and_found_behind_a_place() {
-    each(|which, keeper| {
-        let told =
-            keeper.commit(&Commit { events: vec![event("a"), event("b")], ..Commit::default() }).unwrap();
-        let more = keeper.commit(&Commit { events: vec![event("c")], ..Commit::default() }).unwrap();
-        let numbers: Vec<u64> = told.iter().chain(&more).map(|event| event.seq).collect();
+fn events_are_numbered_and_found_after_a_number() {
+    for_each_store(|which, store| {
+        let logged =
+            store.commit(&Commit { events: vec![event("a"), event("b")], ..Commit::default() }).unwrap();
+        let more = store.commit(&Commit { events: vec![event("c")], ..Commit::default() }).unwrap();
+        let numbers: Vec<u64> = logged.iter().chain(&more).map(|event| event.seq).collect();
         assert!(numbers.is_sorted_by(|one, other| one + 1 == *other), "{which}: {numbers:?}");
-        let behind = |seq: u64| keeper.events_after(seq, None, 100).unwrap();
-        assert_eq!(behind(numbers[0]).unwrap(), [told[1].clone(), more[0].clone()], "{which}");
+        let behind = |seq: u64| store.events_after(seq, None, 100).unwrap();
+        assert_eq!(behind(numbers[0]).unwrap(), [logged[1].clone(), more[0].clone()], "{which}");
         assert_eq!(behind(numbers[2]).unwrap(), [], "{which}");
-        let one = keeper.events_after(numbers[0], Some(&SessionId("s".into())), 1).unwrap().unwrap();
-        assert_eq!(one, [told[1].clone()], "{which}");
-        let none = keeper.events_after(numbers[0], Some(&SessionId("t".into())), 1).unwrap().unwrap();
+        let one = store.events_after(numbers[0], Some(&SessionId("s".into())), 1).unwrap().unwrap();
+        assert_eq!(one, [logged[1].clone()], "{which}");
+        let none = store.events_after(numbers[0], Some(&SessionId("t".into())), 1).unwrap().unwrap();
         assert!(none.is_empty(), "{which}");
     });
 }
 
-/// What was received of a session, where that is no more than so many bytes.
-fn received_within(ledger: &dyn Ledger, session: &SessionId, bytes: u64) -> Option<Vec<ReceivedInput>> {
+/// Returns the received input of a session, `None` if it is larger than `bytes`.
+fn read_received(ledger: &dyn Ledger, session: &SessionId, bytes: u64) -> Option<Vec<ReceivedInput>> {
     let mut all = Vec::new();
-    ledger.received_within(session, bytes, &mut |one| all.push(one)).unwrap().then_some(all)
+    ledger.read_received(session, bytes, &mut |one| all.push(one)).unwrap().then_some(all)
 }
 
 #[test]
-fn what_was_received_is_known_by_source_and_key() {
+fn received_input_is_deduplicated_by_source_and_key() {
     let row = |key: &str| ReceivedInput {
         source: "hooks".into(),
         session: None,
@@ -166,18 +166,18 @@ fn what_was_received_is_known_by_source_and_key() {
         parts: Vec::new(),
         sessions: vec![SessionId("s".into())],
     };
-    each(|which, keeper| {
-        assert!(!keeper.has_received("hooks", "1").unwrap(), "{which}");
-        keeper.commit(&Commit { received: vec![row("1"), row("2")], ..Commit::default() }).unwrap();
-        keeper.commit(&Commit { received: vec![row("2")], ..Commit::default() }).unwrap();
-        assert!(keeper.has_received("hooks", "2").unwrap(), "{which}");
-        assert!(!keeper.has_received("other", "1").unwrap(), "{which}");
+    for_each_store(|which, store| {
+        assert!(!store.has_received("hooks", "1").unwrap(), "{which}");
+        store.commit(&Commit { received: vec![row("1"), row("2")], ..Commit::default() }).unwrap();
+        store.commit(&Commit { received: vec![row("2")], ..Commit::default() }).unwrap();
+        assert!(store.has_received("hooks", "2").unwrap(), "{which}");
+        assert!(!store.has_received("other", "1").unwrap(), "{which}");
     });
 }
 
-/// More rows than are filed at once, of three sessions in turns, some of which tell of two.
+/// More rows than an index batch, of three sessions in turns; some rows are about two of them.
 #[test]
-fn what_is_filed_and_what_is_not_yet_are_found_alike() {
+fn indexed_and_unindexed_rows_are_found_alike() {
     let ids = ["a", "b", "c"].map(|id| SessionId(id.into()));
     let row = |number: usize| ReceivedInput {
         source: format!("source-{}", number % 7),
@@ -192,10 +192,10 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
             _ => vec![ids[number % 3].clone()],
         },
     };
-    let told = |number: usize| Event { session_id: ids[number % 3].clone(), ..event(&number.to_string()) };
+    let logged = |number: usize| Event { session_id: ids[number % 3].clone(), ..event(&number.to_string()) };
     let folder = tempfile::tempdir().unwrap();
-    let open = |access| Sqlite::open(folder.path(), access, "1", 1_000).unwrap();
-    let mut memory = Memory::default();
+    let open = |access| SqliteStore::open(folder.path(), access, "1", 1_000).unwrap();
+    let mut memory = MemoryStore::default();
     let mut last = 0;
     for round in 0..7 {
         let mut store = open(Access::Write);
@@ -203,12 +203,12 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
             let numbers = first..first + 90;
             let commit = Commit {
                 received: numbers.clone().map(row).collect(),
-                events: numbers.map(told).collect(),
+                events: numbers.map(logged).collect(),
                 ..Commit::default()
             };
             last = store.commit(&commit).unwrap().last().unwrap().seq;
             memory.commit(&commit).unwrap();
-            // What comes again is the same.
+            // Repeated deliveries.
             store.commit(&Commit { events: Vec::new(), ..commit }).unwrap();
         }
         let count = (round + 1) * 450;
@@ -218,11 +218,11 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
                 let wanted: Vec<usize> =
                     (0..count).filter(|number| row(*number).sessions.contains(id)).collect();
                 let found = store.received_of(id).unwrap();
-                assert_eq!(received_within(store, id, u64::MAX).as_ref(), Some(&found));
-                assert_eq!(received_within(store, id, 1), None, "more than that");
+                assert_eq!(read_received(store, id, u64::MAX).as_ref(), Some(&found));
+                assert_eq!(read_received(store, id, 1), None, "more than that");
                 let found: Vec<usize> = found.iter().map(|row| row.key.parse().unwrap()).collect();
                 assert_eq!(found, wanted, "round {round}, {id}");
-                let held = received_within(&memory, id, u64::MAX).unwrap();
+                let held = read_received(&memory, id, u64::MAX).unwrap();
                 let held: Vec<usize> = held.iter().map(|row| row.key.parse().unwrap()).collect();
                 assert_eq!(held, wanted, "round {round}, {id}, in memory");
                 let events = store.events_after(0, Some(id), usize::MAX).unwrap().unwrap();
@@ -232,7 +232,8 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
                 let all = events.iter().filter(|event| event.seq > last - 400).take(20);
                 assert!(behind.iter().eq(all), "round {round}, {id}");
                 let newest: Vec<_> = events.iter().rev().take(10).map(|event| event.id.clone()).collect();
-                let told: Vec<_> = store.told_last(id, 10).unwrap().into_iter().map(|(id, _)| id).collect();
+                let told: Vec<_> =
+                    store.latest_events(id, 10).unwrap().into_iter().map(|(id, _)| id).collect();
                 assert_eq!(told, newest, "round {round}, {id}");
             }
         }
@@ -244,7 +245,7 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
     }
     let mut store = open(Access::Write);
     store
-        .commit(&Commit { received: vec![row(9999)], events: vec![told(9999)], ..Commit::default() })
+        .commit(&Commit { received: vec![row(9999)], events: vec![logged(9999)], ..Commit::default() })
         .unwrap();
     store.forget(std::slice::from_ref(&ids[0])).unwrap();
     assert!(store.received_of(&ids[0]).unwrap().is_empty());
@@ -254,15 +255,15 @@ fn what_is_filed_and_what_is_not_yet_are_found_alike() {
 }
 
 #[test]
-fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
+fn a_store_has_one_writer_and_many_readers_and_persists() {
     let folder = tempfile::tempdir().unwrap();
-    let open = |access, rules: &str| Sqlite::open(folder.path(), access, rules, 1_000_000);
+    let open = |access, rules: &str| SqliteStore::open(folder.path(), access, rules, 1_000_000);
     assert!(open(Access::Read, "1").is_err(), "nothing was kept yet");
     let one = real("a-single");
-    let source = Source {
+    let source = SourceFile {
         path: PathBuf::from("/somewhere/a.jsonl"),
         session: one.session.id.clone(),
-        identity: Identity { inode: u64::MAX, bytes: 5, modified_ns: -1 },
+        identity: FileIdentity { inode: u64::MAX, bytes: 5, modified_ns: -1 },
     };
     let mut writer = open(Access::Write, "1").unwrap();
     let commit = Commit {
@@ -272,135 +273,144 @@ fn a_store_is_written_by_one_and_read_by_many_and_remembers() {
         sources: vec![source.clone()],
         ..Commit::default()
     };
-    let told = writer.commit(&commit).unwrap();
+    let logged = writer.commit(&commit).unwrap();
     assert!(open(Access::Write, "1").is_err(), "there is one writer");
     assert_eq!(open(Access::Read, "1").unwrap().tree(&one.session.id).unwrap(), Some(one.clone()));
     drop(writer);
     let mut writer = open(Access::Write, "1").unwrap();
     assert_eq!(writer.sources().unwrap(), [source]);
-    assert_eq!(writer.due(499).unwrap(), [] as [SessionId; 0]);
-    assert_eq!(writer.due(500).unwrap(), std::slice::from_ref(&one.session.id));
+    assert_eq!(writer.due_sessions(499).unwrap(), [] as [SessionId; 0]);
+    assert_eq!(writer.due_sessions(500).unwrap(), std::slice::from_ref(&one.session.id));
     let more = writer.commit(&Commit { events: vec![event("b")], ..Commit::default() }).unwrap();
-    assert_eq!(more[0].seq, told[0].seq + 1, "numbers go on");
+    assert_eq!(more[0].seq, logged[0].seq + 1, "numbers go on");
     drop(writer);
     let mut writer = open(Access::Write, "2").unwrap();
-    assert_eq!(writer.due(0).unwrap(), std::slice::from_ref(&one.session.id), "rows of other rules are due");
-    writer.commit(&Commit { gone: vec![one.session.id.clone()], ..Commit::default() }).unwrap();
-    assert!(writer.due(i64::MAX).unwrap().is_empty(), "but not those whose files are gone");
+    assert_eq!(
+        writer.due_sessions(0).unwrap(),
+        std::slice::from_ref(&one.session.id),
+        "rows of other rules are due"
+    );
+    writer.commit(&Commit { frozen: vec![one.session.id.clone()], ..Commit::default() }).unwrap();
+    assert!(writer.due_sessions(i64::MAX).unwrap().is_empty(), "but not those whose files are gone");
     writer.commit(&Commit { trees: vec![one.clone()], ..commit.clone() }).unwrap();
-    assert_eq!(writer.due(500).unwrap().len(), 1, "until they are there again");
+    assert_eq!(writer.due_sessions(500).unwrap().len(), 1, "until they are there again");
     assert_eq!(writer.forget(std::slice::from_ref(&one.session.id)).unwrap(), 1);
     assert!(writer.list(&all()).unwrap().is_empty() && writer.tree(&one.session.id).unwrap().is_none());
     assert_eq!(writer.sources().unwrap().len(), 1, "a forgotten session's files are still known");
 }
 
 #[test]
-fn revs_grow_and_rows_come_back_with_theirs() {
+fn revs_grow_and_are_stored_with_rows() {
     let mut tree = real("a-single");
-    each(|which, keeper| {
-        let first = keeper.reserve_revs(3).unwrap();
-        let next = keeper.reserve_revs(1).unwrap();
+    for_each_store(|which, store| {
+        let first = store.reserve_revs(3).unwrap();
+        let next = store.reserve_revs(1).unwrap();
         assert!(next >= first + 3, "{which}: {first}, {next}");
         tree.stamp(next);
-        keeper.commit(&Commit { trees: vec![tree.clone()], ..Commit::default() }).unwrap();
-        let kept = keeper.tree(&tree.session.id).unwrap().unwrap();
+        store.commit(&Commit { trees: vec![tree.clone()], ..Commit::default() }).unwrap();
+        let kept = store.tree(&tree.session.id).unwrap().unwrap();
         assert_eq!((kept.session.rev, kept.agents[1].rev), (Some(next), Some(next)), "{which}");
     });
     let folder = tempfile::tempdir().unwrap();
-    let open = || Sqlite::open(folder.path(), Access::Write, "1", 1_000).unwrap();
+    let open = || SqliteStore::open(folder.path(), Access::Write, "1", 1_000).unwrap();
     let before = open().reserve_revs(10).unwrap();
-    // Nothing was committed with them: they are given all the same.
+    // Unused revs stay reserved.
     assert_eq!((before, open().reserve_revs(1).unwrap()), (1_000, 1_010));
 }
 
-fn held(tree: &Tree, first_keys: &[u64], keys: &[u64], is_whole: bool) -> StoredSessionKeys {
+fn keys_of(tree: &Tree, first_keys: &[u64], keys: &[u64], is_whole: bool) -> StoredSessionKeys {
     let session = tree.session.id.clone();
     let began_ms = tree.session.started_at_ms;
     StoredSessionKeys {
-        holdings: SessionKeys { session, began_ms, first_keys: first_keys.to_vec(), keys: keys.to_vec() },
-        is_whole,
+        keys: SessionKeys { session, began_ms, first_keys: first_keys.to_vec(), keys: keys.to_vec() },
+        replaces: is_whole,
     }
 }
 
 #[test]
-fn what_sessions_hold_is_found_by_key() {
+fn sessions_are_found_by_key() {
     let (one, other) = (real("a-single"), real("c-nested"));
     let ids = (&one.session.id, &other.session.id);
-    each(|which, keeper| {
-        assert_eq!(keeper.holdings(ids.0).unwrap(), None, "{which}");
+    for_each_store(|which, store| {
+        assert_eq!(store.session_keys(ids.0).unwrap(), None, "{which}");
         let commit = |rows: &[StoredSessionKeys]| Commit {
             trees: vec![one.clone(), other.clone()],
-            held: rows.to_vec(),
+            session_keys: rows.to_vec(),
             ..Commit::default()
         };
-        let first = [held(&one, &[7], &[9, 7, u64::MAX], true), held(&other, &[], &[1], true)];
-        keeper.commit(&commit(&first)).unwrap();
-        keeper.commit(&commit(&[held(&one, &[7, 9], &[8, 7], false)])).unwrap();
-        let known = keeper.holdings(ids.0).unwrap().unwrap();
+        let first = [keys_of(&one, &[7], &[9, 7, u64::MAX], true), keys_of(&other, &[], &[1], true)];
+        store.commit(&commit(&first)).unwrap();
+        store.commit(&commit(&[keys_of(&one, &[7, 9], &[8, 7], false)])).unwrap();
+        let known = store.session_keys(ids.0).unwrap().unwrap();
         assert_eq!(
             known,
-            held(&one, &[7, 9], &[7, 8, 9, u64::MAX], true).holdings,
+            keys_of(&one, &[7, 9], &[7, 8, 9, u64::MAX], true).keys,
             "{which}: sorted, each once"
         );
-        let mut heads = keeper.first_keys().unwrap();
+        let mut heads = store.first_keys().unwrap();
         heads.sort();
         let mut expected = vec![(ids.0.clone(), vec![7, 9]), (ids.1.clone(), vec![])];
         expected.sort();
         assert_eq!(heads, expected, "{which}");
-        keeper.commit(&commit(&[held(&other, &[1], &[9, 1], true)])).unwrap();
-        let find = |keeper: &dyn Store, keys: &[u64]| {
-            let mut found = keeper.holders(&keys.iter().copied().collect()).unwrap();
+        store.commit(&commit(&[keys_of(&other, &[1], &[9, 1], true)])).unwrap();
+        let find = |store: &dyn Store, keys: &[u64]| {
+            let mut found = store.sessions_with_keys(&keys.iter().copied().collect()).unwrap();
             found.sort();
             found
         };
         let mut both = vec![(ids.0.clone(), 9), (ids.1.clone(), 9)];
         both.sort();
-        assert_eq!(find(keeper, &[9, 5]), both, "{which}");
-        assert_eq!(find(keeper, &[5]), [], "{which}");
-        keeper.commit(&commit(&[held(&one, &[7], &[7], true)])).unwrap();
-        assert_eq!(find(keeper, &[9]), [(ids.1.clone(), 9)], "{which}: replaced whole");
+        assert_eq!(find(store, &[9, 5]), both, "{which}");
+        assert_eq!(find(store, &[5]), [], "{which}");
+        store.commit(&commit(&[keys_of(&one, &[7], &[7], true)])).unwrap();
+        assert_eq!(find(store, &[9]), [(ids.1.clone(), 9)], "{which}: replaced whole");
     });
 }
 
 fn compared(sessions: &[SessionId], kin: &[SharedHistory]) -> Commit {
-    let compared = Compared { sessions: sessions.to_vec(), kin: kin.to_vec() };
-    Commit { compared: Some(compared), ..Commit::default() }
+    let compared = DuplicateScan { sessions: sessions.to_vec(), shared: kin.to_vec() };
+    Commit { duplicate_scan: Some(compared), ..Commit::default() }
 }
 
 #[test]
 fn sessions_are_compared_again_when_they_hold_more() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap();
+    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
     let (one, other) = (real("a-single"), real("c-nested"));
     let commit = |rows: Vec<StoredSessionKeys>| Commit {
         trees: vec![one.clone(), other.clone()],
-        held: rows,
+        session_keys: rows,
         ..Commit::default()
     };
-    store.commit(&commit(vec![held(&one, &[1], &[1, 2], true), held(&other, &[1], &[1], true)])).unwrap();
-    let mut asked = store.uncompared().unwrap();
+    store
+        .commit(&commit(vec![keys_of(&one, &[1], &[1, 2], true), keys_of(&other, &[1], &[1], true)]))
+        .unwrap();
+    let mut asked = store.uncompared_sessions().unwrap();
     asked.sort();
     let mut both = vec![one.session.id.clone(), other.session.id.clone()];
     both.sort();
     assert_eq!(asked, both.iter().map(|session| (session.clone(), true)).collect::<Vec<_>>());
     let kin = SharedHistory { later: one.session.id.clone(), earlier: other.session.id.clone(), shared: 1 };
     store.commit(&compared(&both, std::slice::from_ref(&kin))).unwrap();
-    assert_eq!((store.uncompared().unwrap(), store.kin().unwrap()), (vec![], vec![kin.clone()]));
-    store.commit(&commit(vec![held(&one, &[1], &[3], false)])).unwrap();
-    assert_eq!(store.uncompared().unwrap(), [(one.session.id.clone(), false)], "only keys are new");
-    store.commit(&commit(vec![held(&one, &[4], &[4], true)])).unwrap();
-    assert_eq!(store.uncompared().unwrap(), [(one.session.id.clone(), true)], "even its heads are");
-    assert_eq!(store.kin().unwrap(), [kin], "until then what was known stands");
+    assert_eq!(
+        (store.uncompared_sessions().unwrap(), store.shared_history().unwrap()),
+        (vec![], vec![kin.clone()])
+    );
+    store.commit(&commit(vec![keys_of(&one, &[1], &[3], false)])).unwrap();
+    assert_eq!(store.uncompared_sessions().unwrap(), [(one.session.id.clone(), false)], "only keys are new");
+    store.commit(&commit(vec![keys_of(&one, &[4], &[4], true)])).unwrap();
+    assert_eq!(store.uncompared_sessions().unwrap(), [(one.session.id.clone(), true)], "even its heads are");
+    assert_eq!(store.shared_history().unwrap(), [kin], "until then what was known stands");
     store.forget(std::slice::from_ref(&other.session.id)).unwrap();
-    assert!(store.holdings(&other.session.id).unwrap().is_some(), "what was copied from it stays a copy");
+    assert!(store.session_keys(&other.session.id).unwrap().is_some(), "what was copied from it stays a copy");
     store.commit(&compared(std::slice::from_ref(&one.session.id), &[])).unwrap();
-    assert!(store.kin().unwrap().is_empty());
+    assert!(store.shared_history().unwrap().is_empty());
 }
 
 #[test]
-fn what_is_forgotten_is_nowhere_but_known() {
+fn forgotten_content_is_overwritten_and_ids_stay() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap();
+    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
     let mut tree = real("a-single");
     let secret = "a-secret-that-nobody-else-has";
     tree.session.title = Some(secret.into());
@@ -426,15 +436,15 @@ fn what_is_forgotten_is_nowhere_but_known() {
     };
     store.commit(&commit).unwrap();
     let old = tree.session.ended_at_ms.unwrap();
-    assert!(store.old(old).unwrap().is_empty());
-    assert_eq!(store.old(old + 1).unwrap(), std::slice::from_ref(&own));
+    assert!(store.sessions_older_than(old).unwrap().is_empty());
+    assert_eq!(store.sessions_older_than(old + 1).unwrap(), std::slice::from_ref(&own));
     assert_eq!(store.forget(std::slice::from_ref(&own)).unwrap(), 1);
-    assert_eq!(store.forgotten().unwrap(), std::slice::from_ref(&own));
-    assert!(store.old(i64::MAX).unwrap().is_empty(), "once is enough");
+    assert_eq!(store.forgotten_sessions().unwrap(), std::slice::from_ref(&own));
+    assert!(store.sessions_older_than(i64::MAX).unwrap().is_empty(), "once is enough");
     assert!(store.received_of(&own).unwrap().is_empty());
     assert_eq!(store.received_of(&SessionId::from("other")).unwrap().len(), 1, "what tells of others stays");
     assert!(store.has_received("hooks", "1").unwrap(), "a delivery that comes again is a repeat");
-    assert_eq!(received_within(&store, &own, 1 << 20), Some(Vec::new()));
+    assert_eq!(read_received(&store, &own, 1 << 20), Some(Vec::new()));
     let events = store.events_after(0, None, 10).unwrap().unwrap();
     assert_eq!(events.len(), 1);
     store.forget(&[SessionId::from("other")]).unwrap();
@@ -442,89 +452,39 @@ fn what_is_forgotten_is_nowhere_but_known() {
     let is_there = |bytes: &[u8]| bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
     assert!(!is_there(&body("store.db")) && !is_there(&body("store.db-wal")), "not even in free pages");
     store.commit(&Commit { trees: vec![tree], ..Commit::default() }).unwrap();
-    assert!(store.forgotten().unwrap().is_empty(), "what goes on is there again");
+    assert!(store.forgotten_sessions().unwrap().is_empty(), "what goes on is there again");
 }
 
-/// A store as version 1 left it: one session of files, one of hooks that is at work, four events.
-fn first_version() -> tempfile::TempDir {
+#[test]
+fn a_store_of_another_version_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let packed: &[u8] = include_bytes!("v1.db.zst");
-    fs::write(folder.path().join("store.db"), zstd::decode_all(packed).unwrap()).unwrap();
-    folder
-}
-
-#[test]
-fn a_store_of_the_first_version_goes_on() {
-    let folder = first_version();
-    let open = |access| Sqlite::open(folder.path(), access, "1", 1);
-    assert!(
-        matches!(open(Access::Read), Err(OpenError::Older(_))),
-        "who only reads cannot bring it up to date"
-    );
-    let mut store = open(Access::Write).unwrap();
-    let rows = store.list(&all()).unwrap();
-    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(ids, ["hooked-session", "1946889a-1623-4d02-bff0-4c8bb1f8b51e"]);
-    assert_eq!(rows[1].tool_calls, store.tree(&rows[1].id).unwrap().unwrap().summary.tool_calls);
-    assert!(rows[1].tool_calls > 0);
-    let received = store.received_of(&rows[0].id).unwrap();
-    assert_eq!(
-        received.iter().map(|one| one.body.iter().filter(|byte| **byte == b'\n').count()).sum::<usize>(),
-        2
-    );
-    assert!(
-        String::from_utf8_lossy(&received[1].body).contains("toolu_h2"),
-        "what nobody else has is all there"
-    );
-    assert!(received.iter().all(|one| store.has_received(&one.source, &one.key).unwrap()));
-    let events = store.events_after(0, None, 100).unwrap().unwrap();
-    assert_eq!(events.len(), 4);
-    assert_eq!(store.sources().unwrap().len(), 1);
-    assert_eq!(store.due(0).unwrap().len(), 2, "rows that say nothing of copies are made anew");
-    let rev = store.reserve_revs(1).unwrap();
-    assert!(rev > events[3].seq, "revs begin where no rev was before");
-    let more = store.commit(&Commit { events: vec![event("z")], ..Commit::default() }).unwrap();
-    assert_eq!(more[0].seq, events[3].seq + 1);
-    drop(store);
-    assert_eq!(open(Access::Read).unwrap().list(&all()).unwrap().len(), 2);
-    assert!(open(Access::Write).unwrap().reserve_revs(1).unwrap() > rev);
-}
-
-#[test]
-fn a_migration_that_was_cut_off_begins_again_and_a_newer_store_is_left_alone() {
-    let folder = first_version();
     let path = folder.path().join("store.db");
-    let before = {
+    for version in [2, 1_000, -1] {
+        drop(SqliteStore::open(folder.path(), Access::Write, "1", 1));
         let db = rusqlite::Connection::open(&path).unwrap();
-        // In the way of the step, so that it fails at its end.
-        db.execute_batch("CREATE TABLE kin(x)").unwrap();
-        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).unwrap()
-    };
-    assert!(matches!(Sqlite::open(folder.path(), Access::Write, "1", 1), Err(OpenError::Database { .. })));
-    let db = rusqlite::Connection::open(&path).unwrap();
-    let count = |db: &rusqlite::Connection| {
-        db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).unwrap()
-    };
-    assert_eq!(count(&db), before, "a step is done whole or not at all");
-    db.execute_batch("DROP TABLE kin").unwrap();
-    drop(db);
-    assert_eq!(Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap().list(&all()).unwrap().len(), 2);
-    let db = rusqlite::Connection::open(&path).unwrap();
-    db.pragma_update(None, "user_version", 1_000).unwrap();
-    drop(db);
-    assert!(matches!(Sqlite::open(folder.path(), Access::Write, "1", 1), Err(OpenError::Newer(_))));
+        db.pragma_update(None, "user_version", version).unwrap();
+        drop(db);
+        for access in [Access::Read, Access::Write] {
+            let Err(error) = SqliteStore::open(folder.path(), access, "1", 1) else { panic!("opened") };
+            assert!(matches!(&error, OpenError::OtherVersion { found, .. } if *found == version), "{error}");
+            assert!(error.to_string().contains(&format!("schema version {version}")), "{error}");
+        }
+        let db = rusqlite::Connection::open(&path).unwrap();
+        let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, version);
+    }
 }
 
 #[test]
-fn drafts_are_due_whatever_their_files_are_and_a_sessions_files_are_known() {
+fn provisional_rows_are_due_and_source_files_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Sqlite::open(folder.path(), Access::Write, "1", 1).unwrap();
+    let mut store = SqliteStore::open(folder.path(), Access::Write, "1", 1).unwrap();
     let tree = real("c-nested");
     let session = tree.session.id.clone();
-    let source = |path: &str| Source {
+    let source = |path: &str| SourceFile {
         path: PathBuf::from(path),
         session: session.clone(),
-        identity: Identity::default(),
+        identity: FileIdentity::default(),
     };
     let whole = Commit {
         trees: vec![tree.clone()],
@@ -532,11 +492,11 @@ fn drafts_are_due_whatever_their_files_are_and_a_sessions_files_are_known() {
         ..Commit::default()
     };
     store.commit(&whole).unwrap();
-    assert_eq!(store.due(i64::MAX).unwrap(), []);
+    assert_eq!(store.due_sessions(i64::MAX).unwrap(), []);
     assert_eq!(store.files_of(&session).unwrap(), [PathBuf::from("/p/a.jsonl"), PathBuf::from("/p/b.jsonl")]);
     assert!(store.files_of(&SessionId::from("other")).unwrap().is_empty());
     store.commit(&Commit { trees: vec![tree.clone()], is_provisional: true, ..Commit::default() }).unwrap();
-    assert_eq!(store.due(0).unwrap(), [session]);
+    assert_eq!(store.due_sessions(0).unwrap(), [session]);
     store.commit(&whole).unwrap();
-    assert_eq!(store.due(i64::MAX).unwrap(), []);
+    assert_eq!(store.due_sessions(i64::MAX).unwrap(), []);
 }

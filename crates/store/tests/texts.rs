@@ -1,29 +1,31 @@
-//! The full text: what is found, in which order, and what is forgotten.
+//! Full-text search: hits, their order, and forgetting.
 
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
 
 use subscope_model::SessionId;
-use subscope_store::{Access, Identity, PassageKind, Segment, Span, TextBatch, TextFile, TextQuery, Texts};
+use subscope_store::{
+    Access, ByteSpan, FileIdentity, PassageKind, Segment, SegmentBuilder, TextFile, TextIndex, TextQuery,
+};
 
-fn add(batch: &mut TextBatch, name: &str, session: &str, said: &[(i64, &str)]) {
-    let identity = Identity { inode: 1, bytes: 2, modified_ns: 3 };
+fn add(batch: &mut SegmentBuilder, name: &str, session: &str, said: &[(i64, &str)]) {
+    let identity = FileIdentity { inode: 1, bytes: 2, modified_ns: 3 };
     batch.begin(TextFile { path: PathBuf::from(name), session: SessionId(session.into()), identity });
     for (number, (at, text)) in said.iter().enumerate() {
-        let span = Span { start: number as u64, bytes: text.len() as u64 };
+        let span = ByteSpan { start: number as u64, bytes: text.len() as u64 };
         batch.add("root", PassageKind::Message, *at, span, text);
     }
     batch.end();
 }
 
 fn segment(name: &str, session: &str, said: &[(i64, &str)]) -> Segment {
-    let mut batch = TextBatch::default();
+    let mut batch = SegmentBuilder::default();
     add(&mut batch, name, session, said);
     batch.seal()
 }
 
-fn found(texts: &Texts, query: &[&str], session: Option<&str>) -> Vec<(String, u64)> {
+fn found(texts: &TextIndex, query: &[&str], session: Option<&str>) -> Vec<(String, u64)> {
     let query = TextQuery {
         words: query.iter().map(|word| (*word).to_owned()).collect(),
         session: session.map(|id| SessionId(id.into())),
@@ -36,8 +38,8 @@ fn found(texts: &Texts, query: &[&str], session: Option<&str>) -> Vec<(String, u
 #[test]
 fn words_are_found_newest_first_and_forgotten() {
     let folder = tempfile::tempdir().unwrap();
-    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
-    let mut batch = TextBatch::default();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    let mut batch = SegmentBuilder::default();
     add(&mut batch, "b", "two", &[(9_000, "Round half cents UP, please"), (5_000, "größe 東京 src/main.rs")]);
     let one = [(1_000, "round\nround"), (20_000, "rounding OR \"cents\" -x*"), (0, "no time cents")];
     add(&mut batch, "a", "one", &one);
@@ -49,7 +51,7 @@ fn words_are_found_newest_first_and_forgotten() {
     assert_eq!(found(&texts, &["cents"], Some("one")), [path("a", 1), path("a", 2)]);
     assert_eq!(found(&texts, &["Größe"], None), [path("b", 1)]);
     assert_eq!(found(&texts, &["東京", "main.rs"], None), [path("b", 1)]);
-    // What the index's own language would act on is only text here.
+    // There is no query syntax besides the final `*`.
     for word in ["OR", "\"", "NEAR(a b)", "cents*\" OR \"x", "body:round", "^round", "-", "*", ""] {
         let _ = found(&texts, &[word], None);
     }
@@ -63,9 +65,9 @@ fn words_are_found_newest_first_and_forgotten() {
 }
 
 #[test]
-fn many_passages_of_one_second_all_stay() {
+fn passages_of_the_same_second_are_all_found() {
     let folder = tempfile::tempdir().unwrap();
-    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
     let said: Vec<(i64, &str)> = (0..500).map(|number| (1_000 + number % 3, "same")).collect();
     texts.put(&segment("a", "one", &said)).unwrap();
     texts.put(&segment("b", "one", &said)).unwrap();
@@ -75,7 +77,7 @@ fn many_passages_of_one_second_all_stay() {
     assert!(hits.is_sorted_by_key(|hit| std::cmp::Reverse(hit.at_ms)));
 }
 
-/// Texts that share words at different distances, so that walks of several blocks pass each other.
+/// Text with words at different distances, so that cursors of several blocks overtake each other.
 fn numbered(number: usize) -> String {
     let mut text = format!("all w{number}");
     for step in [2, 3, 7, 50, 997] {
@@ -86,17 +88,17 @@ fn numbered(number: usize) -> String {
     text
 }
 
-fn hits(texts: &Texts, words: &[&str], session: Option<&str>, limit: usize) -> Vec<i64> {
+fn hits(texts: &TextIndex, words: &[&str], session: Option<&str>, limit: usize) -> Vec<i64> {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
     let query = TextQuery { words, session: session.map(SessionId::from), limit };
     texts.find(&query).unwrap().iter().map(|hit| hit.at_ms / 1000).collect()
 }
 
 #[test]
-fn any_words_of_many_passages_give_what_a_scan_gives() {
+fn search_equals_a_full_scan() {
     const COUNT: usize = 30_000;
     let folder = tempfile::tempdir().unwrap();
-    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
     // Three segments whose passages interleave in time.
     for part in 0..3 {
         let said: Vec<(usize, String)> =
@@ -128,10 +130,10 @@ fn any_words_of_many_passages_give_what_a_scan_gives() {
 }
 
 #[test]
-fn many_small_segments_are_merged_and_nothing_is_lost_or_void() {
+fn merges_lose_nothing_and_drop_invalid_passages() {
     let folder = tempfile::tempdir().unwrap();
-    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
-    // Files that are read again and again while they grow, as a live session's.
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    // Files that are indexed again and again while they grow, like those of a live session.
     for round in 0..400i64 {
         let name = format!("f{}", round % 10);
         let said: Vec<(i64, String)> =
@@ -141,7 +143,7 @@ fn many_small_segments_are_merged_and_nothing_is_lost_or_void() {
     }
     assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 400);
     assert_eq!(hits(&texts, &["w3"], None, usize::MAX), [3; 10]);
-    assert_eq!(hits(&texts, &["only5"], None, 10), [0; 0], "an older reading is void");
+    assert_eq!(hits(&texts, &["only5"], None, 10), [0; 0], "passages of an older version are invalid");
     assert_eq!(hits(&texts, &["only399", "w39"], None, 10), [39]);
     texts.forget(&[SessionId::from("f3"), SessionId::from("f4")]).unwrap();
     assert_eq!(hits(&texts, &["grown"], None, usize::MAX).len(), 320);
@@ -149,13 +151,13 @@ fn many_small_segments_are_merged_and_nothing_is_lost_or_void() {
 }
 
 #[test]
-fn a_file_in_several_segments_is_known_once_it_is_read_to_its_end() {
+fn a_file_in_several_segments_counts_as_indexed_at_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    let mut texts = Texts::open(folder.path(), Access::Write).unwrap();
-    let identity = Identity { inode: 1, bytes: 2, modified_ns: 3 };
-    let mut batch = TextBatch::default();
+    let mut texts = TextIndex::open(folder.path(), Access::Write).unwrap();
+    let identity = FileIdentity { inode: 1, bytes: 2, modified_ns: 3 };
+    let mut batch = SegmentBuilder::default();
     batch.begin(TextFile { path: "big".into(), session: SessionId::from("one"), identity });
-    let span = Span { start: 0, bytes: 1 };
+    let span = ByteSpan { start: 0, bytes: 1 };
     batch.add("root", PassageKind::Prompt, 1_000, span, "first part");
     texts.put(&batch.seal()).unwrap();
     assert_ne!(texts.files().unwrap()[0].1, identity);

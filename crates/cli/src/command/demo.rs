@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_fold::{Dialect, SourceSpec};
-use subscope_hub::{Hub, HubOptions, Memory, Recording, Replay, clock};
+use subscope_hub::{Hub, HubOptions, MemoryStore, Recording, Replay, clock};
 use subscope_model::{Agent, AgentId, Feed, FeedItem, Millis, Session, Tree, Update};
 use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
 
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
         limits: limits(context),
         ..HubOptions::default()
     };
-    let hub = Hub::start(Box::new(replay), Box::new(Memory::new()), options)
+    let hub = Hub::start(Box::new(replay), Box::new(MemoryStore::new()), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     let mut feed = hub.subscribe();
     let tree = if context.terminal.is_terminal && !args.plain {

@@ -24,9 +24,9 @@ use subscope_hub::{
 };
 use subscope_model::HubMode;
 use subscope_server::{
-    Identity, PEERS_ARE_KNOWN, Patience, ServeError, Server, ServerOptions, Token, TokenError,
+    HubIdentity, IDENTIFIES_TCP_PEERS, ListenError, Server, ServerOptions, Timeouts, Token, TokenError,
 };
-use subscope_store::{Access, LedgerError, Location, OpenError, Sqlite, Texts};
+use subscope_store::{Access, Location, OpenError, SqliteStore, StoreError, TextIndex};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
@@ -167,7 +167,7 @@ pub(crate) struct Hosting {
     mode: HubMode,
     root: PathBuf,
     data: PathBuf,
-    store: Sqlite,
+    store: SqliteStore,
     rules: String,
     past: IndexOptions,
     options: HubOptions,
@@ -220,10 +220,10 @@ impl Hosting {
                 listen: hub.listen.value,
                 socket: data.join(hub_connection::SOCKET),
                 heartbeat: watch.heartbeat.value,
-                patience: Patience::default(),
+                timeouts: Timeouts::default(),
                 token: token(token_file, hub.listen.value, &data)?,
-                identity: Identity { version: hub_connection::VERSION, mode },
-                teller: None,
+                identity: HubIdentity { version: hub_connection::VERSION, mode },
+                session_reader: None,
             },
             idle: (mode == HubMode::Background).then_some(hub.idle.value),
             log: hub_connection::log_file(&data, context),
@@ -241,7 +241,7 @@ impl Hosting {
         let Self { mode, root, data, store, rules, past, options, mut server, idle, log } = self;
         let place = store.location().clone();
         let (asks, asked) = sync_channel(history_service::QUEUE);
-        server.teller = Some(history_service::teller(asks.clone()));
+        server.session_reader = Some(history_service::teller(asks.clone()));
         let sources = history_service::Sources {
             root: root.clone(),
             data: data.clone(),
@@ -263,7 +263,7 @@ impl Hosting {
         let (past_ending, past_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();
         std::thread::scope(|scope| {
-            let (handle, guests, data, place) = (hub.handle(), server.guests(), data.as_path(), &place);
+            let (handle, guests, data, place) = (hub.handle(), server.connections(), data.as_path(), &place);
             let mut idle = idle.map(|limit| (Idle::new(limit), log));
             scope.spawn(move || {
                 take_in(&handle, data, place, &ended, |hub| {
@@ -294,7 +294,7 @@ impl Hosting {
         if place.is_in_place() {
             return Ok(());
         }
-        let gone = LedgerError::Gone(data);
+        let gone = StoreError::Gone(data);
         Err(history::failed(gone).hint("what was spooled since then waits for the next hub"))
     }
 }
@@ -304,7 +304,7 @@ async fn bind(options: ServerOptions, mode: HubMode, hub: &Hub) -> Result<Server
     let mut elsewhere = options.clone();
     elsewhere.listen.set_port(0);
     match Server::bind(options, hub.handle()).await {
-        Err(ServeError::Address { .. }) if mode != HubMode::Foreground => {
+        Err(ListenError::Address { .. }) if mode != HubMode::Foreground => {
             Server::bind(elsewhere, hub.handle()).await.map_err(refused)
         }
         bound => bound.map_err(refused),
@@ -341,9 +341,9 @@ fn token(file: Option<&Path>, listen: SocketAddr, data: &Path) -> Result<Option<
         return Token::of_file(path).map(Some).map_err(wrong);
     }
     if !listen.ip().is_loopback() {
-        return Err(refused(ServeError::NeedsToken(listen)));
+        return Err(refused(ListenError::NeedsToken(listen)));
     }
-    if PEERS_ARE_KNOWN {
+    if IDENTIFIES_TCP_PEERS {
         return Ok(None);
     }
     let unable = |error: std::io::Error| CliError::caused(Kind::Failed, error);
@@ -443,7 +443,7 @@ impl BackgroundIndexer<'_> {
             return Ok(());
         }
         let store = self.place.open()?;
-        let mut texts = Texts::open(self.place.folder(), Access::Write)?;
+        let mut texts = TextIndex::open(self.place.folder(), Access::Write)?;
         if is_behind {
             index_beside(&self.hub, &store, &mut texts, &self.options, told)?;
             self.hub.reads_past(false);
@@ -453,15 +453,15 @@ impl BackgroundIndexer<'_> {
     }
 }
 
-fn refused(error: ServeError) -> CliError {
+fn refused(error: ListenError) -> CliError {
     let hint = match &error {
-        ServeError::NeedsToken(_) => "name a file with --token-file, or use 127.0.0.1",
-        ServeError::Address { .. } => "--listen 127.0.0.1:0 takes a free port",
-        ServeError::Folder { .. } | ServeError::Socket { .. } => {
+        ListenError::NeedsToken(_) => "name a file with --token-file, or use 127.0.0.1",
+        ListenError::Address { .. } => "--listen 127.0.0.1:0 takes a free port",
+        ListenError::Folder { .. } | ListenError::Socket { .. } => {
             "--store or SUBSCOPE_DATA_DIR names another folder"
         }
-        ServeError::Taken { .. } => "end it, or name another folder with --store",
+        ListenError::Taken { .. } => "end it, or name another folder with --store",
     };
-    let kind = if matches!(error, ServeError::NeedsToken(_)) { Kind::Usage } else { Kind::Failed };
+    let kind = if matches!(error, ListenError::NeedsToken(_)) { Kind::Usage } else { Kind::Failed };
     CliError::caused(kind, error).hint(hint)
 }

@@ -12,8 +12,8 @@ use subscope_decode::{Dialect, recognise};
 use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, LimitRule, Limits, Now};
 use subscope_hub::{BatchRead, SessionSources, knows_more};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
-use subscope_run::record::{self, Meta, State};
-use subscope_store::{Access, History, Sqlite};
+use subscope_run::record::{self, IterationMeta, IterationStatus};
+use subscope_store::{Access, History, SqliteStore};
 
 use super::history::{self, failed};
 use crate::{
@@ -61,7 +61,7 @@ pub(crate) fn resolve(targets: &[Target], context: &Context) -> Result<Vec<Named
 
 /// The files of an iteration that `run` has recorded; `None` where it is something else.
 fn recorded(folder: &Path, context: &Context) -> Option<Vec<Named>> {
-    let meta = Meta::read(folder)?;
+    let meta = IterationMeta::read(folder)?;
     let is_told = |path: &PathBuf| {
         let mut head = Vec::new();
         let read = fs::File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
@@ -77,7 +77,8 @@ fn recorded(folder: &Path, context: &Context) -> Option<Vec<Named>> {
         return Some(vec![Named::Session(session)]);
     }
     let files = if told.is_empty() { files.into_iter().take(1).collect() } else { told };
-    let of = |path| if meta.status == State::Running { Named::Path(path) } else { Named::Printed(path) };
+    let of =
+        |path| if meta.status == IterationStatus::Running { Named::Path(path) } else { Named::Printed(path) };
     Some(files.into_iter().map(of).collect())
 }
 
@@ -139,7 +140,7 @@ pub(crate) fn transcripts_of(folder: &Path, session: &SessionId) -> Vec<PathBuf>
 /// Finds everything that a session is made of.
 pub(crate) fn sources_of(
     session: &SessionId,
-    store: Option<&Sqlite>,
+    store: Option<&SqliteStore>,
     context: &Context,
 ) -> Result<SessionSources, CliError> {
     let transcripts = transcripts_of(&projects_folder(context), session);
@@ -147,7 +148,7 @@ pub(crate) fn sources_of(
 }
 
 /// Opens the store to ask what is kept of sessions; `None` where there is none, which is said.
-pub(crate) fn kept_rows(context: &Context) -> Result<Option<Sqlite>, CliError> {
+pub(crate) fn kept_rows(context: &Context) -> Result<Option<SqliteStore>, CliError> {
     let opened = history::open_rows(Access::Read, context)?;
     if let Err(error) = &opened {
         context.note(&format!("only files are read: {error}"));

@@ -5,7 +5,7 @@ mod session;
 
 use std::time::Duration;
 
-use subscope_hub::{Driver, FileTailDriver, Hub, HubOptions, Memory, StreamDriver};
+use subscope_hub::{Driver, FileTailDriver, Hub, HubOptions, MemoryStore, StreamDriver};
 use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
 
 use super::{
@@ -114,7 +114,7 @@ fn in_process(driver: Box<dyn Driver>, context: &Context) -> Result<Followed, Cl
         limits: limits(context),
         ..HubOptions::default()
     };
-    let hub = Hub::start(driver, Box::new(Memory::new()), options)
+    let hub = Hub::start(driver, Box::new(MemoryStore::new()), options)
         .map_err(|error| CliError::caused(Kind::Failed, error))?;
     Ok(Followed { feed: Box::new(hub.subscribe()), _keeps: live::Keeps::Hub(hub) })
 }

@@ -9,7 +9,7 @@ use subscope_model::{
     AgentId, AgentName, HITS_SCHEMA, Health, Hits, NAMES_SCHEMA, Names, SESSIONS_SCHEMA, SessionId,
     SessionPage, Stats, Status, Tree,
 };
-use subscope_store::{Access, History, OpenError, Sqlite, Texts};
+use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
 use super::{HubConnection, NoHub, Start};
 use crate::{
@@ -53,7 +53,7 @@ pub(crate) enum Backend {
     /// A hub.
     Hub(Client),
     /// The store, which nobody else writes, or which is read beside whoever does.
-    Store(Box<Sqlite>, Option<(Texts, Archive)>),
+    Store(Box<SqliteStore>, Option<(TextIndex, Archive)>),
 }
 
 impl Backend {
@@ -128,10 +128,10 @@ impl Backend {
             Self::Hub(client) => client.names(prefix, limit).map_err(told),
             Self::Store(store, _) => {
                 let name = |(session_id, agent_id): (SessionId, AgentId)| AgentName { session_id, agent_id };
-                let agents = store.agents(prefix, limit).map_err(failed)?;
+                let agents = store.agents_with_prefix(prefix, limit).map_err(failed)?;
                 Ok(Names {
                     schema: NAMES_SCHEMA.into(),
-                    sessions: store.named(prefix, limit).map_err(failed)?,
+                    sessions: store.sessions_with_prefix(prefix, limit).map_err(failed)?,
                     agents: agents.into_iter().map(name).collect(),
                 })
             }
@@ -220,22 +220,22 @@ impl Backend {
 }
 
 /// Opens the full text where it is needed, with the archive that its passages may stand in.
-fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(Texts, Archive)>, CliError> {
+fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(TextIndex, Archive)>, CliError> {
     match needs {
         Needs::Kept | Needs::Glance | Needs::Rows => Ok(None),
         Needs::Texts => {
-            let texts = Texts::open(&context.data_folder()?, access).map_err(failed)?;
+            let texts = TextIndex::open(&context.data_folder()?, access).map_err(failed)?;
             Ok(Some((texts, history::archive(context)?)))
         }
     }
 }
 
 /// Finds the one session of a store whose id begins so; `last` is the newest.
-pub(crate) fn session_in(store: &Sqlite, word: &str) -> Result<SessionId, CliError> {
+pub(crate) fn session_in(store: &SqliteStore, word: &str) -> Result<SessionId, CliError> {
     if word == LAST {
         return newest(SessionPage::of(store.list(&ListQuery::first(1)).map_err(failed)?, 1));
     }
-    one_of(word, store.named(word, NAMESAKES).map_err(failed)?)?.ok_or_else(|| unknown(word))
+    one_of(word, store.sessions_with_prefix(word, NAMESAKES).map_err(failed)?)?.ok_or_else(|| unknown(word))
 }
 
 /// The first that is listed.

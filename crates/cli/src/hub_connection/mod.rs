@@ -17,7 +17,7 @@ use std::{
 use subscope_client::{Address, Client, ClientError, Fit, Own, connect_socket};
 use subscope_hub::clock;
 use subscope_model::{Health, HubMode};
-use subscope_store::Sqlite;
+use subscope_store::SqliteStore;
 
 use self::start::{Ended, Starter};
 pub(crate) use self::{
@@ -210,7 +210,7 @@ fn drain(mut client: Client, data: &Path) -> Result<(), CliError> {
     client.drain().map_err(|error| CliError::caused(Kind::Failed, error))?;
     drop(client);
     let began = clock::tick();
-    while Client::connect(Address::Socket(data.join(SOCKET))).is_ok() || Sqlite::is_written(data) {
+    while Client::connect(Address::Socket(data.join(SOCKET))).is_ok() || SqliteStore::is_written(data) {
         if began.elapsed() > LEAVE_LIMIT {
             return Err(CliError::new(Kind::Failed, "the hub was asked to leave and has not"));
         }

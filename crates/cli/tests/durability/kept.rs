@@ -8,7 +8,7 @@ use std::{
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use subscope_store::{Access, History, ListQuery, Sqlite, TextQuery, Texts};
+use subscope_store::{Access, History, ListQuery, SqliteStore, TextIndex, TextQuery};
 use subscope_testkit::env::TestEnv;
 
 /// The folder for data.
@@ -41,7 +41,7 @@ pub(crate) fn is_whole(folder: &Path) {
 /// Everything that an index makes: rows, figures, the files they were made from, and what words find. Independent of
 /// where the environment stands.
 pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
-    let store = Sqlite::open(&data(env), Access::Read, "", 0).unwrap();
+    let store = SqliteStore::open(&data(env), Access::Read, "", 0).unwrap();
     let mut rows = store.list(&ListQuery::first(10_000)).unwrap();
     // When they were kept is the machine's business.
     rows.iter_mut().for_each(|row| row.kept_at_ms = None);
@@ -58,7 +58,7 @@ pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
         .map(|source| json!([source.path, source.session, source.identity.bytes]))
         .collect();
     files.sort_by_key(Value::to_string);
-    let texts = Texts::open(&data(env), Access::Read).unwrap();
+    let texts = TextIndex::open(&data(env), Access::Read).unwrap();
     let mut read: Vec<_> =
         texts.files().unwrap().into_iter().map(|(path, identity)| json!([path, identity.bytes])).collect();
     read.sort_by_key(Value::to_string);

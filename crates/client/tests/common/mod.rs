@@ -13,8 +13,8 @@ use std::{
 use subscope_client::{Address, Client};
 use subscope_hub::{Hub, HubOptions, Nothing};
 use subscope_model::HubMode;
-use subscope_server::{Identity, Patience, Server, ServerOptions};
-use subscope_store::{Access, Sqlite};
+use subscope_server::{HubIdentity, Server, ServerOptions, Timeouts};
+use subscope_store::{Access, SqliteStore};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -32,24 +32,24 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a hub on a state directory.
-    pub(crate) fn start(folder: &Path, patience: Patience) -> Self {
-        Self::start_at(folder, patience, SocketAddr::from(([127, 0, 0, 1], 0)))
+    pub(crate) fn start(folder: &Path, timeouts: Timeouts) -> Self {
+        Self::start_at(folder, timeouts, SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
     /// Starts a hub on a state directory and a TCP address.
-    pub(crate) fn start_at(folder: &Path, patience: Patience, listen: SocketAddr) -> Self {
+    pub(crate) fn start_at(folder: &Path, timeouts: Timeouts, listen: SocketAddr) -> Self {
         let socket = folder.join("hub.sock");
-        let store = Sqlite::open(folder, Access::Write, "1", 1_000).unwrap();
+        let store = SqliteStore::open(folder, Access::Write, "1", 1_000).unwrap();
         let options = HubOptions::default();
         let hub = Hub::start(Box::new(Nothing), Box::new(store), options).unwrap();
         let options = ServerOptions {
             listen,
             socket: socket.clone(),
             heartbeat: Duration::from_millis(50),
-            patience,
-            identity: Identity { version: VERSION, mode: HubMode::Background },
+            timeouts,
+            identity: HubIdentity { version: VERSION, mode: HubMode::Background },
             token: None,
-            teller: None,
+            session_reader: None,
         };
         let (ready, is_ready) = sync_channel(1);
         let (end, is_ended) = oneshot::channel::<()>();

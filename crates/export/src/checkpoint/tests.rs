@@ -59,7 +59,7 @@ fn write_again_replaces_both_files_and_leaves_nothing_else() {
 #[test]
 fn write_that_fails_names_the_file_and_leaves_no_temporary_one() {
     let folder = tempfile::tempdir().unwrap();
-    // A folder stands where the file should: the rename cannot succeed.
+    // A folder has the name of the file, so that the rename fails.
     fs::create_dir_all(folder.path().join(CHECKPOINT_FILE).join("in the way")).unwrap();
     let error = write_checkpoint(folder.path(), &sample_checkpoint(), &metadata()).unwrap_err();
     assert!(matches!(&error, SaveError::Write { path, .. } if path.ends_with(CHECKPOINT_FILE)), "{error}");

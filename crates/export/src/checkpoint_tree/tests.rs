@@ -91,7 +91,7 @@ fn import_shows_what_was_exported() {
 fn import_and_export_again_gives_the_same_traces() {
     let first = exported(&session());
     let mut again = exported(&checkpoint_tree(&first, None));
-    // The two things a trace has no word for: a call's own times, and stopped as a way to fail.
+    // A trace cannot express a call's times or the status `stopped`.
     for (trace, before) in again.subagent_traces.iter_mut().zip(&first.subagent_traces) {
         for (tool, before) in trace.tool_executions.iter_mut().zip(&before.tool_executions) {
             assert_eq!(tool.duration.take(), None);

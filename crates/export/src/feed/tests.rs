@@ -174,7 +174,7 @@ fn repeated_start_and_end_are_no_second_ones_and_a_resume_is() {
             "subagent_end"
         ]
     );
-    // The resumed stretch has its own time and calls; who the agent is stays known.
+    // The trace after a resume has its own times and calls, and the same identity.
     assert_eq!((&lines[6]["startTime"], lines[6].get("toolExecutions")), (&json!(START + 5), None));
     assert_eq!(
         (&lines[5]["subagentType"], &lines[6]["parentToolCallId"]),

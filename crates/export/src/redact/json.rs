@@ -1,44 +1,43 @@
-//! A writer that masks secrets in the strings of JSON.
+//! Writer that masks secrets in JSON strings.
 
 use std::io::{self, Write};
 
 use super::redact_value;
 
-/// A writer of JSON, or of lines of it, that masks what looks like a secret.
+/// Writer of JSON or JSON lines that masks secrets.
 ///
-/// It searches each string as its reader will see it, decoded, together with the key that it stands under. All
-/// else passes unchanged, and so does a string without a secret.
+/// Each string is decoded and searched together with its key. Everything else, and strings without a secret, pass unchanged.
 #[derive(Debug)]
 pub struct Redacted<W> {
     inner: W,
-    /// The string that is being written, with its quotes; empty between strings.
+    /// Current string with its quotes; empty between strings.
     string: Vec<u8>,
-    /// Whether the last byte of the string escapes the next one.
+    /// Whether the last byte escapes the next one.
     is_escaped: bool,
-    /// The key whose value is next.
+    /// Key of the next value.
     key: String,
-    /// A string of which only what follows tells whether it is a key.
+    /// Last string; a key if a colon follows.
     last: Option<String>,
 }
 
 impl<W: Write> Redacted<W> {
-    /// Masks what is written from here on.
+    /// Creates a masking writer.
     pub fn new(inner: W) -> Self {
         Self { inner, string: Vec::new(), is_escaped: false, key: String::new(), last: None }
     }
 
-    /// Passes on what is left, and gives back what is written to.
+    /// Writes an incomplete string, flushes, and returns the inner writer.
     ///
     /// # Errors
-    /// What the writer gives.
+    /// Errors of the writer.
     pub fn finish(mut self) -> io::Result<W> {
         self.inner.write_all(&self.string)?;
         self.inner.flush()?;
         Ok(self.inner)
     }
 
-    /// Passes on what stands between strings.
-    fn between(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes bytes between strings and tracks the current key.
+    fn write_between(&mut self, bytes: &[u8]) -> io::Result<()> {
         for byte in bytes {
             match byte {
                 b':' => self.key = self.last.take().unwrap_or_default(),
@@ -49,10 +48,10 @@ impl<W: Write> Redacted<W> {
         self.inner.write_all(bytes)
     }
 
-    /// Passes on the string, which is whole.
-    fn pass(&mut self) -> io::Result<()> {
+    /// Writes the completed string, masked.
+    fn write_string(&mut self) -> io::Result<()> {
         let string = std::mem::take(&mut self.string);
-        // What is no string of JSON cannot be judged; nothing of ours writes such.
+        // An invalid string passes unchanged; our serialisers write none.
         let Ok(text) = serde_json::from_slice::<String>(&string) else {
             return self.inner.write_all(&string);
         };
@@ -83,21 +82,21 @@ impl<W: Write> Write for Redacted<W> {
             if is_inside {
                 self.string.extend_from_slice(before);
             } else if !before.is_empty() {
-                self.between(before)?;
+                self.write_between(before)?;
             }
-            let Some((acting, behind)) = behind.split_first() else { break };
+            let Some((byte, behind)) = behind.split_first() else { break };
             rest = behind;
-            match (is_inside, acting) {
+            match (is_inside, byte) {
                 (true, b'"') => {
                     self.string.push(b'"');
-                    self.pass()?;
+                    self.write_string()?;
                 }
                 (true, _) => {
                     self.string.push(b'\\');
                     self.is_escaped = true;
                 }
                 (false, b'"') => self.string.push(b'"'),
-                (false, _) => self.between(b"\\")?,
+                (false, _) => self.write_between(b"\\")?,
             }
         }
         Ok(bytes.len())

@@ -1,8 +1,7 @@
-//! The rules that say what a secret looks like, and the search for what they describe.
+//! Secret detection rules and the search with them.
 //!
-//! `rules/gitleaks.toml` is the published rule set of gitleaks, `rules/subscope.toml` has the same form and adds what that
-//! lacks. A rule is tried only where one of its keywords occurs, and is compiled when that happens first: all of
-//! them at once would cost more time than most exports take.
+//! `rules/gitleaks.toml` is the published rule set of gitleaks; `rules/subscope.toml` adds rules in the same format. A rule is only
+//! tried if one of its keywords occurs, and compiled on first use: compiling all would take longer than most exports.
 
 use std::{
     ops::Range,
@@ -13,33 +12,32 @@ use aho_corasick::AhoCorasick;
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
-/// All rules, read when the first text is searched.
-pub(super) static RULES: LazyLock<Rules> = LazyLock::new(|| {
-    Rules::read(&[include_str!("../../rules/subscope.toml"), include_str!("../../rules/gitleaks.toml")])
+/// All rules, loaded when the first text is searched.
+pub(super) static RULES: LazyLock<RuleSet> = LazyLock::new(|| {
+    RuleSet::read(&[include_str!("../../rules/subscope.toml"), include_str!("../../rules/gitleaks.toml")])
 });
 
-/// How rules of gitleaks end that want to see the end of a secret. It knows quotes and blanks only, as source code has
-/// them; prose, addresses and markup end words otherwise.
+/// Suffix of gitleaks rules that matches the end of a secret. It only accepts quotes and blanks, as in source code; prose, URLs and
+/// markup end words in other ways ([`ANY_END`]).
 const END: &str = r#"(?:[\x60'"\s;]|\\[nr]|$)"#;
 const ANY_END: &str = r"(?:[^\w+/=\-]|$)";
 
-/// The shortest part of a match that is taken for the secret in it. Shorter groups of the rules are no secrets but
-/// parts of the pattern that repeat.
-const SHORTEST_SECRET: usize = 6;
+/// Minimum length of a capture group that is a secret; shorter groups are repeated parts of a pattern.
+const MIN_SECRET_BYTES: usize = 6;
 
-/// The rules of all files.
-pub(super) struct Rules {
-    rules: Vec<Rule>,
+/// Rules of all files.
+pub(super) struct RuleSet {
+    rules: Vec<SecretRule>,
     keywords: Option<AhoCorasick>,
-    /// The rules of each keyword.
+    /// Rule indexes by keyword.
     by_keyword: Vec<Vec<usize>>,
 }
 
-/// One file of rules, as gitleaks writes them. What says where on a disk a rule holds has no meaning here.
+/// A rule file in the format of gitleaks; path conditions are ignored.
 #[derive(Deserialize)]
-struct File {
+struct RuleFile {
     #[serde(default)]
-    allowlist: RawAllowed,
+    allowlist: RawAllowlist,
     rules: Vec<RawRule>,
 }
 
@@ -52,56 +50,56 @@ struct RawRule {
     #[serde(default)]
     keywords: Vec<String>,
     #[serde(default)]
-    allowlists: Vec<RawAllowed>,
+    allowlists: Vec<RawAllowlist>,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawAllowed {
+struct RawAllowlist {
     condition: Option<String>,
     #[serde(default)]
-    regex_target: Target,
+    regex_target: AllowTarget,
     #[serde(default)]
     regexes: Vec<String>,
     #[serde(default)]
     stopwords: Vec<String>,
 }
 
-/// What the expressions of an allowlist are tried on.
+/// Text that the expressions of an allowlist are matched against.
 #[derive(Clone, Copy, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Target {
+enum AllowTarget {
     #[default]
     Secret,
     Match,
     Line,
 }
 
-struct Rule {
+struct SecretRule {
     source: String,
     regex: OnceLock<Option<Regex>>,
-    /// The least entropy of a secret, in bits a byte.
+    /// Minimum entropy of a secret in bits per byte.
     entropy: f64,
     group: Option<usize>,
-    allowed: Vec<Arc<Allowed>>,
+    allowed: Vec<Arc<Allowlist>>,
 }
 
-/// What a rule matches and is no secret all the same.
-struct Allowed {
-    raw: RawAllowed,
+/// Allowlist: matches of a rule that are not secrets.
+struct Allowlist {
+    raw: RawAllowlist,
     compiled: OnceLock<(Option<RegexSet>, Option<AhoCorasick>)>,
 }
 
-impl Rules {
+impl RuleSet {
     fn read(files: &[&str]) -> Self {
         let mut rules = Vec::new();
         let mut keywords: Vec<String> = Vec::new();
         let mut by_keyword: Vec<Vec<usize>> = Vec::new();
-        // What a file allows, it allows in the rules of files behind it too.
-        let mut common: Vec<Arc<Allowed>> = Vec::new();
-        // Both files are part of the program: that they can be read is tested.
-        for file in files.iter().filter_map(|text| toml::from_str::<File>(text).ok()) {
-            common.extend(Allowed::of(file.allowlist));
+        // A file's global allowlist also applies to the rules of later files.
+        let mut common: Vec<Arc<Allowlist>> = Vec::new();
+        // Both files are compiled in; a test checks that they parse.
+        for file in files.iter().filter_map(|text| toml::from_str::<RuleFile>(text).ok()) {
+            common.extend(Allowlist::of(file.allowlist));
             for raw in file.rules {
                 let Some(source) = raw.regex else { continue };
                 for keyword in raw.keywords {
@@ -115,12 +113,12 @@ impl Rules {
                         of.push(rules.len());
                     }
                 }
-                // Under which paths something is allowed cannot be known.
+                // An `AND` list may require a path, which is unknown here.
                 let own = raw.allowlists.into_iter().filter(|list| list.condition.as_deref() != Some("AND"));
-                let mut allowed: Vec<_> = own.filter_map(Allowed::of).collect();
+                let mut allowed: Vec<_> = own.filter_map(Allowlist::of).collect();
                 allowed.extend(common.iter().cloned());
-                rules.push(Rule {
-                    source: translated(&source),
+                rules.push(SecretRule {
+                    source: translate_regex(&source),
                     regex: OnceLock::new(),
                     entropy: raw.entropy.unwrap_or(0.0),
                     group: raw.secret_group,
@@ -132,12 +130,12 @@ impl Rules {
         Self { rules, keywords, by_keyword }
     }
 
-    /// Whether a text has a keyword of any rule.
+    /// Whether a text contains a keyword of any rule.
     pub(super) fn have_keyword_in(&self, text: &str) -> bool {
         self.keywords.as_ref().is_some_and(|keywords| keywords.is_match(text))
     }
 
-    /// Adds the stretches of a text that are secrets, in no order. Stretches may overlap.
+    /// Appends the byte ranges of secrets, unordered; they may overlap.
     pub(super) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
         let Some(keywords) = &self.keywords else { return };
         let mut tried = vec![false; self.rules.len()];
@@ -154,7 +152,7 @@ impl Rules {
     }
 }
 
-impl Rule {
+impl SecretRule {
     fn regex(&self) -> Option<&Regex> {
         self.regex.get_or_init(|| RegexBuilder::new(&self.source).unicode(false).build().ok()).as_ref()
     }
@@ -169,15 +167,18 @@ impl Rule {
                 continue;
             };
             let is_random = self.entropy == 0.0 || entropy(spelled) > self.entropy;
-            let is_allowed =
-                || self.allowed.iter().any(|list| list.allows(spelled, matched, line(bytes, &whole.range())));
+            let is_allowed = || {
+                self.allowed
+                    .iter()
+                    .any(|list| list.allows(spelled, matched, lines_around(bytes, &whole.range())))
+            };
             if is_random && !is_allowed() {
                 found.push(secret);
             }
         }
     }
 
-    /// The group that is the secret: the one that the rule names, else the first without a name that took part.
+    /// Returns the range of the secret: the rule's `secretGroup`, else the first unnamed non-empty group.
     fn secret(&self, captures: &Captures<'_>) -> Option<Range<usize>> {
         let names = self.regex()?.capture_names().collect::<Vec<_>>();
         let group = match self.group {
@@ -186,19 +187,19 @@ impl Rule {
                 .filter(|number| names.get(*number).is_some_and(Option::is_none))
                 .find_map(|number| captures.get(number).filter(|group| !group.is_empty())),
         };
-        group.map(|group| group.range()).filter(|range| range.len() >= SHORTEST_SECRET)
+        group.map(|group| group.range()).filter(|range| range.len() >= MIN_SECRET_BYTES)
     }
 }
 
-impl Allowed {
-    fn of(raw: RawAllowed) -> Option<Arc<Self>> {
-        let says_something = !raw.regexes.is_empty() || !raw.stopwords.is_empty();
-        says_something.then(|| Arc::new(Self { raw, compiled: OnceLock::new() }))
+impl Allowlist {
+    fn of(raw: RawAllowlist) -> Option<Arc<Self>> {
+        let has_conditions = !raw.regexes.is_empty() || !raw.stopwords.is_empty();
+        has_conditions.then(|| Arc::new(Self { raw, compiled: OnceLock::new() }))
     }
 
     fn compiled(&self) -> &(Option<RegexSet>, Option<AhoCorasick>) {
         self.compiled.get_or_init(|| {
-            let sources = self.raw.regexes.iter().map(|source| translated(source));
+            let sources = self.raw.regexes.iter().map(|source| translate_regex(source));
             let words = AhoCorasick::builder().ascii_case_insensitive(true).build(&self.raw.stopwords);
             (
                 RegexSetBuilder::new(sources).unicode(false).build().ok(),
@@ -210,17 +211,17 @@ impl Allowed {
     fn allows(&self, secret: &[u8], matched: &[u8], line: &[u8]) -> bool {
         let (regexes, stopwords) = self.compiled();
         let target = match self.raw.regex_target {
-            Target::Secret => secret,
-            Target::Match => matched,
-            Target::Line => line,
+            AllowTarget::Secret => secret,
+            AllowTarget::Match => matched,
+            AllowTarget::Line => line,
         };
         regexes.as_ref().is_some_and(|set| set.is_match(target))
             || stopwords.as_ref().is_some_and(|words| words.is_match(secret))
     }
 }
 
-/// The lines that a stretch stands in.
-fn line<'t>(text: &'t [u8], range: &Range<usize>) -> &'t [u8] {
+/// Returns the lines that contain a range.
+fn lines_around<'t>(text: &'t [u8], range: &Range<usize>) -> &'t [u8] {
     let is_end = |byte: &u8| *byte == b'\n';
     let begin =
         text.get(..range.start).and_then(|before| before.iter().rposition(is_end)).map_or(0, |at| at + 1);
@@ -228,7 +229,7 @@ fn line<'t>(text: &'t [u8], range: &Range<usize>) -> &'t [u8] {
     text.get(begin..behind.map_or(text.len(), |at| range.end + at)).unwrap_or_default()
 }
 
-/// Shannon's entropy in bits a byte, as gitleaks measures it.
+/// Shannon entropy in bits per byte, as in gitleaks.
 fn entropy(secret: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in secret {
@@ -245,9 +246,9 @@ fn entropy(secret: &[u8]) -> f64 {
         .sum()
 }
 
-/// Translates an expression of Go's syntax into that of `regex`: in Go a brace that counts nothing is a letter, and so
-/// is a bracket in a class.
-fn translated(source: &str) -> String {
+/// Translates a Go regular expression into the syntax of `regex`: Go treats a brace without a count, and a bracket in a class, as
+/// literals.
+fn translate_regex(source: &str) -> String {
     let source = source.replace(END, ANY_END);
     let mut out = String::with_capacity(source.len());
     let mut in_class = false;
@@ -267,14 +268,14 @@ fn translated(source: &str) -> String {
             '[' if in_class => out.push('\\'),
             '[' => {
                 in_class = true;
-                // A bracket that comes first in a class does not end it.
+                // A leading bracket does not end a class.
                 length = ["[^]", "[]", "[^"]
                     .iter()
                     .find(|begin| rest.starts_with(**begin))
                     .map_or(1, |begin| begin.len());
             }
             ']' => in_class = false,
-            '{' if !in_class && !counts(rest) => out.push('\\'),
+            '{' if !in_class && !is_repetition(rest) => out.push('\\'),
             _ => {}
         }
         let (taken, behind) = rest.split_at(length);
@@ -285,7 +286,7 @@ fn translated(source: &str) -> String {
 }
 
 /// Whether a text begins with `{2}`, `{2,}` or `{2,5}`.
-fn counts(text: &str) -> bool {
+fn is_repetition(text: &str) -> bool {
     let inner = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inner, _)| inner);
     inner.is_some_and(|inner| {
         let (least, most) = inner.split_once(',').unwrap_or((inner, ""));
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn every_rule_is_read_compiles_and_has_a_keyword() {
-        // 222 of gitleaks, of which one has no expression: it is for names of files.
+        // 222 rules of gitleaks, one of which has no expression but a file name.
         assert!(RULES.rules.len() > 221 + 20, "{}", RULES.rules.len());
         for (number, rule) in RULES.rules.iter().enumerate() {
             assert!(rule.regex().is_some(), "{}", rule.source);
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_of_go_mean_the_same() {
+    fn go_expressions_are_translated() {
         for (go, own) in [
             (r"a{2,5}b{3,}[{]c{2}", r"a{2,5}b{3,}[{]c{2}"),
             (r"\$?{{[^}]+}}", r"\$?\{\{[^}]+}}"),
@@ -326,8 +327,8 @@ mod tests {
             (r"[[:alnum:]]{14}[a[b]", r"[[:alnum:]]{14}[a\[b]"),
             (r"\x{41}\{", r"\x{41}\{"),
         ] {
-            assert_eq!(translated(go), own);
-            assert!(Regex::new(&translated(go)).is_ok(), "{go}");
+            assert_eq!(translate_regex(go), own);
+            assert!(Regex::new(&translate_regex(go)).is_ok(), "{go}");
         }
     }
 

@@ -94,7 +94,7 @@ fn progress_says_tool_and_detail_or_the_told_message() {
 
 #[test]
 fn progress_belongs_to_the_owner_in_the_tree() {
-    // The event was shown as the root's; the tree knows better.
+    // The event names the root as actor; the tree has the corrected owner.
     let trace = trace(&session(), &[tool_pre(Some(3_000), "root", "t3", "Bash")]);
     assert_eq!(kinds(&trace, "inner"), ["spawn", "progress", "error"]);
 }
@@ -120,7 +120,7 @@ fn without_any_time_the_order_of_the_events_stands() {
         tool_pre(None, "second", "t2", "Bash"),
         event("e2", None, "second", EventKind::SubagentStop, json!({"agent_id": "second"})),
     ];
-    // The tree lists them the other way round.
+    // The tree has them in reverse order.
     let trace = trace(&tree(vec![second, first]), &events);
     let order: Vec<(&str, LifecycleKind)> =
         trace.events.iter().map(|event| (event.id.as_str(), event.kind)).collect();

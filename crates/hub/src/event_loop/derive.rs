@@ -7,7 +7,7 @@ use std::{
 
 use subscope_fold::{FeedBuilder, Now, next_deadline};
 use subscope_model::{Event, EventKind, Problem, SessionId, Tree, Update};
-use subscope_store::{Commit, LedgerError};
+use subscope_store::{Commit, StoreError};
 
 use super::{DERIVE_SHARE, EventLoop, PRESSED, PRESSED_SHARE, row_cache::RowDiff};
 use crate::clock;
@@ -159,7 +159,13 @@ impl EventLoop {
         let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
         let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
         let held = self.duplicates.told_of(sessions);
-        let outcome = self.keep(Commit { trees, is_provisional: true, deadlines, held, ..Commit::default() });
+        let outcome = self.keep(Commit {
+            trees,
+            is_provisional: true,
+            deadlines,
+            session_keys: held,
+            ..Commit::default()
+        });
         self.tell_failure(outcome)
     }
 
@@ -299,7 +305,7 @@ impl EventLoop {
 }
 
 /// An error with its causes, for people.
-pub(super) fn describe(error: &LedgerError) -> String {
+pub(super) fn describe(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hashbrown::{HashMap, HashSet};
 use subscope_fold::{Fold, KeysCursor};
 use subscope_model::{SessionId, SessionKeys};
-use subscope_store::{Keys, StoredSessionKeys};
+use subscope_store::{KeySet, StoredSessionKeys};
 
 use super::{EventLoop, hub_store::HubStore};
 use crate::duplicates::{FirstKeyIndex, Owners};
@@ -38,9 +38,8 @@ impl DuplicateIndex {
     /// Takes what is to be kept with the rows of these sessions.
     pub(super) fn told_of(&mut self, sessions: &[SessionId]) -> Vec<StoredSessionKeys> {
         let written: HashSet<&SessionId> = sessions.iter().collect();
-        let (own, others) = std::mem::take(&mut self.told)
-            .into_iter()
-            .partition(|held| written.contains(&held.holdings.session));
+        let (own, others) =
+            std::mem::take(&mut self.told).into_iter().partition(|held| written.contains(&held.keys.session));
         self.told = others;
         own
     }
@@ -48,7 +47,7 @@ impl DuplicateIndex {
     /// Learns what was kept beside the hub.
     pub(super) fn kept(&mut self, held: &[StoredSessionKeys]) {
         let Some(heads) = &mut self.first_keys else { return };
-        for StoredSessionKeys { holdings, .. } in held {
+        for StoredSessionKeys { keys: holdings, .. } in held {
             heads.add(&holdings.session, &holdings.first_keys);
             let is_kin = |key: &u64| self.owners.of(*key).is_some();
             if self.kept.contains(&holdings.session) || holdings.first_keys.iter().any(is_kin) {
@@ -118,7 +117,7 @@ impl DuplicateIndex {
             let has_moved = before != Some(live.holdings.precedence().0);
             self.reassigned.extend(self.owners.hold(if has_moved { &live.holdings } else { &fresh }));
         }
-        self.told.push(StoredSessionKeys { holdings: fresh, is_whole });
+        self.told.push(StoredSessionKeys { keys: fresh, replaces: is_whole });
         self.learn(kin, store);
         wanted
     }
@@ -142,7 +141,7 @@ impl DuplicateIndex {
             if self.live.contains_key(&session) || !self.kept.insert(session.clone()) {
                 continue;
             }
-            match store.read("the keys of a session", store.holdings(&session)) {
+            match store.read("the keys of a session", store.session_keys(&session)) {
                 Some(held) => self.reassigned.extend(held.iter().flat_map(|held| self.owners.hold(held))),
                 // It is asked again when the session comes up again.
                 None => {
@@ -153,8 +152,10 @@ impl DuplicateIndex {
     }
 
     /// Learns who holds these heads, and who begins with them.
-    fn learn_holders(&mut self, wanted: &Keys, store: &HubStore) {
-        let holders = store.read("the holders of keys", store.holders(wanted)).unwrap_or_default();
+    fn learn_holders(&mut self, wanted: &KeySet, store: &HubStore) {
+        let holders = store
+            .read("the sessions_with_keys of keys", store.sessions_with_keys(wanted))
+            .unwrap_or_default();
         let Some(heads) = &self.first_keys else { return };
         let held: BTreeSet<u64> = holders.iter().map(|(_, head)| *head).collect();
         let mut kin: BTreeSet<SessionId> = heads.beginning_with(held).cloned().collect();
@@ -168,7 +169,7 @@ impl EventLoop {
     /// well, because these hold what they counted.
     pub(super) fn settle_copies(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
         let Self { duplicates: copies, fold, store, driver, .. } = self;
-        let mut wanted = Keys::new();
+        let mut wanted = KeySet::new();
         for session in sessions {
             wanted.extend(copies.take(session, fold, store));
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use subscope_model::Problem;
-use subscope_store::{LedgerError, Store};
+use subscope_store::{Store, StoreError};
 
 use super::derive::describe;
 
@@ -33,11 +33,11 @@ impl HubStore {
     }
 
     /// Returns what a read gave; `None`, once the failure is noted, where it failed. `what` names what was read.
-    pub(super) fn read<T>(&self, what: &str, outcome: Result<T, LedgerError>) -> Option<T> {
+    pub(super) fn read<T>(&self, what: &str, outcome: Result<T, StoreError>) -> Option<T> {
         outcome.map_err(|error| self.note(what, &error)).ok()
     }
 
-    fn note(&self, what: &str, error: &LedgerError) {
+    fn note(&self, what: &str, error: &StoreError) {
         let text = format!("cannot read {what}: {}", describe(error));
         tracing::warn!("{text}");
         let mut failures = self.failures.borrow_mut();

@@ -154,7 +154,7 @@ impl EventLoop {
                 dialects.insert(Text::from(one.dialect.as_str()));
                 is_any = true;
             };
-            match store.received_within(&session, AGAIN_BYTES, &mut take) {
+            match store.read_received(&session, AGAIN_BYTES, &mut take) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.inbox_replay.sessions.entry(session.clone()).or_default().is_shared = true;

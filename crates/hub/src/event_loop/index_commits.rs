@@ -37,7 +37,7 @@ impl EventLoop {
         commit.trees.retain(|tree| !is_own(&tree.session.id));
         commit.deadlines.retain(|(session, _)| !is_own(session));
         commit.sources.retain(|source| !is_own(&source.session));
-        commit.held.retain(|held| !is_own(&held.holdings.session));
+        commit.session_keys.retain(|held| !is_own(&held.keys.session));
         if !commit.trees.is_empty() {
             let rev = self.next_rev();
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
@@ -50,11 +50,11 @@ impl EventLoop {
         }
         self.figures.commits += 1;
         tracing::debug!(trees = commit.trees.len(), sources = commit.sources.len(), "index batch committed");
-        self.duplicates.kept(&commit.held);
+        self.duplicates.kept(&commit.session_keys);
         for (session, files) in &late {
             self.backfill_files(session, files);
         }
-        if commit.compared.is_some() {
+        if commit.duplicate_scan.is_some() {
             // What is live may hold what was not known when it was concluded.
             self.duplicates.reset();
             self.dirty.extend(self.rows.sessions().cloned());

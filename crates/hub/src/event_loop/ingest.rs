@@ -52,7 +52,7 @@ impl EventLoop {
         if all.is_empty() {
             return;
         }
-        let in_place = self.store.check_place().map_err(|error| describe(&error));
+        let in_place = self.store.check_location().map_err(|error| describe(&error));
         if let Err(error) = in_place.and_then(|()| self.retry_failed_commit()) {
             self.figures.refused += all.len() as u64;
             for (_, reply) in all {

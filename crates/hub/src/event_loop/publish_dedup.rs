@@ -119,7 +119,7 @@ impl OfSession {
         startup_done: bool,
         store: &HubStore,
     ) -> Option<Self> {
-        let logged = store.read("a session's published events", store.told_last(session, TOLD_EVENTS))?;
+        let logged = store.read("a session's published events", store.latest_events(session, TOLD_EVENTS))?;
         let rows = store.read("a session's rows", store.tree(session))?;
         let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);

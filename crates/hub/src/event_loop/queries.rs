@@ -6,7 +6,7 @@ use subscope_model::{
     Agent, AgentId, AgentName, Event, Found, NAMES_SCHEMA, Names, Session, SessionId, SessionRow, Tree,
     Update,
 };
-use subscope_store::{Access, ListQuery, OpenError, Texts};
+use subscope_store::{Access, ListQuery, OpenError, TextIndex};
 
 use super::{EventLoop, Next};
 use crate::{
@@ -191,7 +191,7 @@ impl EventLoop {
     /// written by somebody else, and may be made anew meanwhile.
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<Found>> {
         let at = self.options.texts.as_ref()?;
-        let texts = match Texts::open(&at.folder, Access::Read) {
+        let texts = match TextIndex::open(&at.folder, Access::Read) {
             Ok(texts) => texts,
             // It is being made: nothing is found yet.
             Err(OpenError::Missing(_)) => return Some(Vec::new()),

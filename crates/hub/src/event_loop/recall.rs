@@ -10,13 +10,10 @@ use std::{
 
 use subscope_fold::{Limits, Now};
 use subscope_model::{SessionId, Text};
-use subscope_store::{Ledger, LedgerError, ListQuery};
+use subscope_store::ListQuery;
 
-use super::{
-    EventLoop,
-    derive::{RETRY_AFTER, describe},
-};
-use crate::{clock, ingest_batches::divided, partitions::InputChunk};
+use super::{EventLoop, derive::RETRY_AFTER};
+use crate::clock;
 
 /// How many sessions at work are taken up again, and of how many bytes of what was handed over of them, as they are kept. The
 /// newest are; the others when something comes of them.
@@ -58,10 +55,6 @@ impl Recall {
 impl EventLoop {
     /// Looks what is to be taken up. Where that is little it is taken up at once.
     pub(super) fn begin_recall(&mut self) {
-        if let Err(error) = divide_old(&mut *self.store) {
-            let problem = subscope_model::Problem { at: "store".to_owned(), what: describe(&error) };
-            self.publish_problem(problem);
-        }
         self.recall.is_under_way = true;
         if self.list_unprocessed() && self.recall.unsettled.len() <= SESSIONS {
             self.recall_portion();
@@ -169,14 +162,4 @@ impl EventLoop {
         });
         found
     }
-}
-
-/// Divides the bodies of several sessions that an older version kept whole.
-pub(crate) fn divide_old(ledger: &mut (impl Ledger + ?Sized)) -> Result<(), LedgerError> {
-    while let Some((place, received)) = ledger.undivided()? {
-        let parts = InputChunk::of(&received).next().map(|whole| divided(whole.dialect, None, whole.body));
-        let parts = if received.session.is_some() { None } else { parts };
-        ledger.divide(place, &parts.unwrap_or_default())?;
-    }
-    Ok(())
 }

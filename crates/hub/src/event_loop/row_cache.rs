@@ -206,7 +206,7 @@ impl RowCache {
 
     /// Sessions whose id begins so, the newest first, those that are not written among them.
     pub(super) fn named(&self, prefix: &str, limit: usize, store: &HubStore) -> Vec<SessionId> {
-        let kept = store.read("session ids", store.named(prefix, limit)).unwrap_or_default();
+        let kept = store.read("session ids", store.sessions_with_prefix(prefix, limit)).unwrap_or_default();
         // What is not kept at all has just begun.
         let fresh = self.unwritten.keys().filter(|session| session.starts_with(prefix));
         let fresh = fresh.filter(|session| !kept.contains(session)).cloned().collect::<Vec<_>>();
@@ -220,7 +220,7 @@ impl RowCache {
         let fresh = fresh.filter(|(_, agent)| !agent.is_root() && agent.starts_with(prefix));
         let mut all: Vec<(SessionId, AgentId)> =
             fresh.map(|(session, agent)| (session.clone(), agent.clone())).collect();
-        let kept = store.read("agent ids", store.agents(prefix, limit)).unwrap_or_default();
+        let kept = store.read("agent ids", store.agents_with_prefix(prefix, limit)).unwrap_or_default();
         all.extend(kept.into_iter().filter(|(session, _)| !self.unwritten.contains_key(session)));
         all.truncate(limit);
         all

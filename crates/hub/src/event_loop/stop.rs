@@ -85,7 +85,7 @@ impl EventLoop {
         for tree in self.rows.trees().filter(|tree| is_session(&tree.session.id)) {
             tree.agents.iter().for_each(|row| add(&tree.session.id, row));
         }
-        let kept = self.store.agents(agent, MAX_AGENTS_PER_ID);
+        let kept = self.store.agents_with_prefix(agent, MAX_AGENTS_PER_ID);
         let kept = self.store.read("agent ids", kept).unwrap_or_default();
         let mut others: Vec<SessionId> = kept.into_iter().map(|(session, _)| session).collect();
         others.retain(|id| is_session(id) && !self.rows.has(id));

@@ -9,7 +9,7 @@ use std::{
 use hashbrown::HashSet;
 use subscope_fold::OwnedElsewhere;
 use subscope_model::{SessionId, SessionKeys};
-use subscope_store::{Commit, Compared, History, Keys, LedgerError, SharedHistory, Sqlite};
+use subscope_store::{Commit, DuplicateScan, History, KeySet, SharedHistory, SqliteStore, StoreError};
 
 use crate::duplicates::{FirstKeyIndex, Owners};
 
@@ -25,12 +25,12 @@ pub(super) struct Comparison {
 
 impl Comparison {
     /// Looks which sessions share something with those that are to be compared; `None` where there are none.
-    pub(super) fn look(store: &Sqlite) -> Result<Option<Self>, LedgerError> {
-        let fresh = store.uncompared()?;
+    pub(super) fn look(store: &SqliteStore) -> Result<Option<Self>, StoreError> {
+        let fresh = store.uncompared_sessions()?;
         if fresh.is_empty() {
             return Ok(None);
         }
-        let known = store.kin()?;
+        let known = store.shared_history()?;
         let touched = touched(store, &fresh, &known)?;
         let (before, mut held) = (of(&known, &touched), Known { store, all: BTreeMap::new() });
         let mut owners = Owners::default();
@@ -54,29 +54,32 @@ impl Comparison {
 
     /// What says that all rows rest on what was looked up.
     pub(super) fn finish(self) -> Commit {
-        Commit { compared: Some(Compared { sessions: self.touched, kin: self.kin }), ..Commit::default() }
+        Commit {
+            duplicate_scan: Some(DuplicateScan { sessions: self.touched, shared: self.kin }),
+            ..Commit::default()
+        }
     }
 }
 
 /// Those that are to be compared, with whoever shared something with them, and whoever does now.
 fn touched(
-    store: &Sqlite,
+    store: &SqliteStore,
     fresh: &[(SessionId, bool)],
     known: &[SharedHistory],
-) -> Result<BTreeSet<SessionId>, LedgerError> {
+) -> Result<BTreeSet<SessionId>, StoreError> {
     let is_fresh: HashSet<&SessionId> = fresh.iter().map(|(session, _)| session).collect();
     let mut touched: BTreeSet<SessionId> = is_fresh.iter().copied().cloned().collect();
     let kin = known.iter().filter(|kin| is_fresh.contains(&kin.later) || is_fresh.contains(&kin.earlier));
     touched.extend(kin.flat_map(|kin| [&kin.later, &kin.earlier]).cloned());
     let heads = FirstKeyIndex::of(store.first_keys()?);
-    let (mut wanted, mut begun_with) = (Keys::new(), Keys::new());
+    let (mut wanted, mut begun_with) = (KeySet::new(), KeySet::new());
     for (session, has_new_heads) in fresh {
-        let Some(held) = store.holdings(session)? else { continue };
+        let Some(held) = store.session_keys(session)? else { continue };
         begun_with.extend(held.keys.into_iter().filter(|key| heads.has(*key)));
         wanted.extend(held.first_keys.into_iter().filter(|_| *has_new_heads));
     }
     if !wanted.is_empty() {
-        for (holder, head) in store.holders(&wanted)? {
+        for (holder, head) in store.sessions_with_keys(&wanted)? {
             begun_with.insert(head);
             touched.insert(holder);
         }
@@ -106,9 +109,9 @@ fn shared_history_of(held: &SessionKeys, owners: &Owners) -> Vec<SharedHistory> 
 }
 
 /// Returns what is held elsewhere of each session that has copies, as far as it is known.
-pub(super) fn known(store: &Sqlite) -> Result<BTreeMap<SessionId, OwnedElsewhere>, LedgerError> {
+pub(super) fn known(store: &SqliteStore) -> Result<BTreeMap<SessionId, OwnedElsewhere>, StoreError> {
     let mut by_later: BTreeMap<SessionId, Vec<SessionId>> = BTreeMap::new();
-    for SharedHistory { later, earlier, .. } in store.kin()? {
+    for SharedHistory { later, earlier, .. } in store.shared_history()? {
         by_later.entry(later).or_default().push(earlier);
     }
     let mut held = Known { store, all: BTreeMap::new() };
@@ -116,28 +119,28 @@ pub(super) fn known(store: &Sqlite) -> Result<BTreeMap<SessionId, OwnedElsewhere
 }
 
 /// Returns what of a session is known to count elsewhere.
-pub fn elsewhere(store: &Sqlite, session: &SessionId) -> Result<OwnedElsewhere, LedgerError> {
-    let kin = store.kin()?.into_iter().filter(|kin| kin.later == *session);
+pub fn elsewhere(store: &SqliteStore, session: &SessionId) -> Result<OwnedElsewhere, StoreError> {
+    let kin = store.shared_history()?.into_iter().filter(|kin| kin.later == *session);
     let owners: Vec<SessionId> = kin.map(|kin| kin.earlier).collect();
     Known { store, all: BTreeMap::new() }.joined(&owners)
 }
 
 /// What sessions hold, each read once.
 struct Known<'s> {
-    store: &'s Sqlite,
+    store: &'s SqliteStore,
     all: BTreeMap<SessionId, Option<SessionKeys>>,
 }
 
 impl Known<'_> {
-    fn read(&mut self, session: &SessionId) -> Result<Option<&SessionKeys>, LedgerError> {
+    fn read(&mut self, session: &SessionId) -> Result<Option<&SessionKeys>, StoreError> {
         if !self.all.contains_key(session) {
-            self.all.insert(session.clone(), self.store.holdings(session)?);
+            self.all.insert(session.clone(), self.store.session_keys(session)?);
         }
         Ok(self.all.get(session).and_then(Option::as_ref))
     }
 
     /// What these sessions hold together.
-    fn joined(&mut self, sessions: &[SessionId]) -> Result<OwnedElsewhere, LedgerError> {
+    fn joined(&mut self, sessions: &[SessionId]) -> Result<OwnedElsewhere, StoreError> {
         let mut keys = HashSet::new();
         for session in sessions {
             keys.extend(self.read(session)?.into_iter().flat_map(|held| held.keys.iter().copied()));

@@ -11,7 +11,7 @@ use std::{
 use subscope_collect::read;
 use subscope_fold::{FactDetail, Fold, FoldOptions, KeysCursor, Now, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
-use subscope_store::{Commit, Ledger, Location, Source, Sqlite, StoredSessionKeys};
+use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
 
 use super::{IndexError, IndexOptions, Keep, Run, plan::Work, workers};
 use crate::{
@@ -30,7 +30,7 @@ const BATCH_WAIT: Duration = Duration::from_millis(50);
 struct Folded {
     trees: Vec<(Tree, Option<Millis>)>,
     held: Vec<StoredSessionKeys>,
-    sources: Vec<Source>,
+    sources: Vec<SourceFile>,
     /// Sessions of which the archive is damaged: their rows stay as they are.
     gone: Vec<SessionId>,
     problems: Vec<Problem>,
@@ -90,14 +90,14 @@ impl Batch {
             self.commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
             self.commit.trees.push(tree);
         }
-        self.commit.held.extend(one.held);
+        self.commit.session_keys.extend(one.held);
         self.commit.sources.extend(one.sources);
-        self.commit.gone.extend(one.gone);
+        self.commit.frozen.extend(one.gone);
     }
 
     fn keep(&mut self, run: &mut Run<'_>, keep: Keep<'_>) -> Result<(), IndexError> {
         let Self { commit, sessions, bytes, .. } = std::mem::take(self);
-        if !commit.trees.is_empty() || !commit.sources.is_empty() || !commit.gone.is_empty() {
+        if !commit.trees.is_empty() || !commit.sources.is_empty() || !commit.frozen.is_empty() {
             keep(commit)?;
         }
         run.report.bytes += bytes;
@@ -133,7 +133,7 @@ fn fold_all(
 fn fold(
     work: &Work,
     store: &Location,
-    inbox: &mut Option<Sqlite>,
+    inbox: &mut Option<SqliteStore>,
     options: &IndexOptions,
     chunk: &mut Vec<u8>,
 ) -> Result<Folded, IndexError> {
@@ -168,7 +168,7 @@ fn fold(
             Some(inbox) => inbox,
             none => none.insert(store.open()?),
         };
-        inbox.received_within(session, u64::MAX, &mut |one| {
+        inbox.read_received(session, u64::MAX, &mut |one| {
             for handed in InputChunk::of(&one) {
                 partitions.push(&mut fold, &handed);
             }
@@ -186,14 +186,14 @@ fn fold(
             fold.set_owned_elsewhere(session, elsewhere.clone());
         }
         let holdings = fold.holdings(session, &mut KeysCursor::default());
-        folded.held.extend(holdings.map(|holdings| StoredSessionKeys { holdings, is_whole: true }));
+        folded.held.extend(holdings.map(|holdings| StoredSessionKeys { keys: holdings, replaces: true }));
         if let Some(tree) = fold.tree(session, &now) {
             let deadline = next_deadline(&tree, &now);
             folded.trees.push((tree, deadline));
         }
     }
     if let Some(session) = sessions.first() {
-        let source = |(found, identity): &(subscope_collect::Found, _)| Source {
+        let source = |(found, identity): &(subscope_collect::Found, _)| SourceFile {
             path: found.path.clone(),
             session: session.clone(),
             identity: *identity,

@@ -15,13 +15,13 @@ pub use duplicates::elsewhere;
 use subscope_collect::{CollectError, archive::Archive};
 use subscope_fold::Limits;
 use subscope_model::{Millis, PriceTable, Problem, SessionId};
-use subscope_store::{Commit, Ledger, LedgerError, Location, OpenError, Sqlite, Texts};
+use subscope_store::{Commit, Ledger, Location, OpenError, SqliteStore, StoreError, TextIndex};
 
 use self::{
     duplicates::Comparison,
     plan::{Plan, Work},
 };
-use crate::{clock, command::IngestError, event_loop::divide_old, handle::HubHandle};
+use crate::{clock, command::IngestError, handle::HubHandle};
 
 /// How many rows (agents and calls) are one commit at most, of several sessions, where nobody else writes: enough that
 /// commits cost little, few enough that the first are seen at once.
@@ -88,7 +88,7 @@ pub enum IndexError {
     Collect(#[from] CollectError),
     /// Something could not be kept.
     #[error(transparent)]
-    Ledger(#[from] LedgerError),
+    Ledger(#[from] StoreError),
     /// What was handed over cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -111,13 +111,12 @@ type Keep<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
 
 /// Brings a store up to date with what stands on disk. `texts` is left out where only rows are wanted.
 pub fn index(
-    store: &mut Sqlite,
-    texts: Option<&mut Texts>,
+    store: &mut SqliteStore,
+    texts: Option<&mut TextIndex>,
     options: &IndexOptions,
     told: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    divide_old(store)?;
     let mut run = Run::new(store, texts.as_deref(), options, told)?;
     // A pass replaces each row once at most.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
@@ -138,8 +137,8 @@ pub fn index(
 /// Does the same beside a hub, which writes the rows when nothing that is live waits. `store` is only read.
 pub fn index_beside(
     hub: &HubHandle,
-    store: &Sqlite,
-    texts: &mut Texts,
+    store: &SqliteStore,
+    texts: &mut TextIndex,
     options: &IndexOptions,
     told: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
@@ -157,7 +156,7 @@ pub fn index_beside(
     Ok(run.report)
 }
 
-fn keep(store: &mut Sqlite, rev: u64, mut commit: Commit) -> Result<(), IndexError> {
+fn keep(store: &mut SqliteStore, rev: u64, mut commit: Commit) -> Result<(), IndexError> {
     commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
     commit.at_ms = clock::now_ms();
     store.commit(&commit)?;
@@ -166,8 +165,8 @@ fn keep(store: &mut Sqlite, rev: u64, mut commit: Commit) -> Result<(), IndexErr
 
 /// Removes sessions from rows, full text and archive, and returns how many there were. Their files are not touched.
 pub fn forget(
-    store: &mut Sqlite,
-    texts: &mut Texts,
+    store: &mut SqliteStore,
+    texts: &mut TextIndex,
     archive: &Archive,
     sessions: &[SessionId],
 ) -> Result<usize, IndexError> {
@@ -184,16 +183,20 @@ pub fn forget(
 }
 
 /// Removes the sessions that have been kept for long enough, and returns how many there were.
-pub fn retire(store: &mut Sqlite, texts: &mut Texts, options: &IndexOptions) -> Result<usize, IndexError> {
+pub fn retire(
+    store: &mut SqliteStore,
+    texts: &mut TextIndex,
+    options: &IndexOptions,
+) -> Result<usize, IndexError> {
     let Some(keep) = options.keep_ms else { return Ok(0) };
-    let old = store.old(options.now_ms.saturating_sub(keep))?;
+    let old = store.sessions_older_than(options.now_ms.saturating_sub(keep))?;
     forget(store, texts, &options.archive, &old)
 }
 
 /// Brings the full text alone up to date, beside whoever writes the rows.
 pub fn index_texts(
-    store: &Sqlite,
-    texts: &mut Texts,
+    store: &SqliteStore,
+    texts: &mut TextIndex,
     options: &IndexOptions,
     told: ProgressCallback<'_>,
 ) -> Result<(), IndexError> {
@@ -212,8 +215,8 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(
-        store: &Sqlite,
-        texts: Option<&Texts>,
+        store: &SqliteStore,
+        texts: Option<&TextIndex>,
         options: &'a IndexOptions,
         told: ProgressCallback<'a>,
     ) -> Result<Self, IndexError> {
@@ -243,7 +246,7 @@ impl<'a> Run<'a> {
     fn rows(&mut self, most_rows: usize, keep: Keep<'_>) -> Result<(), IndexError> {
         let gone = std::mem::take(&mut self.plan.gone);
         if !gone.is_empty() {
-            keep(Commit { gone, ..Commit::default() })?;
+            keep(Commit { frozen: gone, ..Commit::default() })?;
         }
         let groups = std::mem::take(&mut self.plan.groups);
         facts::write(self, &groups, &self.store.clone(), most_rows, keep)?;
@@ -267,7 +270,7 @@ impl<'a> Run<'a> {
     }
 
     /// The second pass.
-    fn words(&mut self, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
+    fn words(&mut self, store: &SqliteStore, texts: &mut TextIndex) -> Result<(), IndexError> {
         let files = std::mem::take(&mut self.plan.files);
         text::write(self, texts, &files, &store.sources()?)?;
         text::write_inbox(self, store, texts)

@@ -11,7 +11,7 @@ use std::{
 use subscope_collect::{CollectError, Found, Group, Role, expand};
 use subscope_fold::OwnedElsewhere;
 use subscope_model::{Problem, SessionId};
-use subscope_store::{Identity, LedgerError, Sqlite, Texts};
+use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
 
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     /// Sessions to fold, the newest first.
     pub(super) groups: Vec<Work>,
     /// Transcripts whose words are to be read, the newest first.
-    pub(super) files: Vec<(Found, Identity)>,
+    pub(super) files: Vec<(Found, FileIdentity)>,
     /// Sessions of which a file is gone and not archived: their rows stay as they are.
     pub(super) gone: Vec<SessionId>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Plan {
 /// A session to fold.
 pub(super) struct Work {
     /// Its files as they stood just before they are read.
-    pub(super) files: Vec<(Found, Identity)>,
+    pub(super) files: Vec<(Found, FileIdentity)>,
     /// Of which what programs handed over is read as well: rows are made of all that is known of a session.
     pub(super) session: Option<SessionId>,
     /// What of its sessions is known to count elsewhere.
@@ -51,17 +51,17 @@ impl Plan {
 }
 
 pub(super) fn plan(
-    store: &Sqlite,
-    texts: Option<&Texts>,
+    store: &SqliteStore,
+    texts: Option<&TextIndex>,
     options: &IndexOptions,
     report: &mut Report,
 ) -> Result<Plan, IndexError> {
-    let known: HashMap<PathBuf, (SessionId, Identity)> =
+    let known: HashMap<PathBuf, (SessionId, FileIdentity)> =
         store.sources()?.into_iter().map(|source| (source.path, (source.session, source.identity))).collect();
-    let due: HashSet<SessionId> = store.due(options.now_ms)?.into_iter().collect();
-    let forgotten: HashSet<SessionId> = store.forgotten()?.into_iter().collect();
-    let indexed: HashMap<PathBuf, Identity> =
-        texts.map(Texts::files).transpose()?.unwrap_or_default().into_iter().collect();
+    let due: HashSet<SessionId> = store.due_sessions(options.now_ms)?.into_iter().collect();
+    let forgotten: HashSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
+    let indexed: HashMap<PathBuf, FileIdentity> =
+        texts.map(TextIndex::files).transpose()?.unwrap_or_default().into_iter().collect();
     let groups = found(options, report)?;
     let on_disk: HashSet<PathBuf> =
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
@@ -70,7 +70,7 @@ pub(super) fn plan(
     missing.add_unknown(&known, &forgotten, options, report);
     let elsewhere = Arc::new(duplicates::known(store)?);
     let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
-    let mut consider = |files: Vec<(Found, Identity)>, report: &mut Report| -> Result<(), IndexError> {
+    let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
         let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
         let is_in = |sessions: &HashSet<SessionId>| {
             files.iter().any(|(found, _)| of(found).is_some_and(|session| sessions.contains(session)))
@@ -78,7 +78,7 @@ pub(super) fn plan(
         if is_in(&missing.gone) {
             return Ok(());
         }
-        let is_new = |(found, now): &(Found, Identity)| {
+        let is_new = |(found, now): &(Found, FileIdentity)| {
             known.get(&found.path).is_none_or(|(_, identity)| identity != now)
         };
         let is_changed = files.iter().any(is_new);
@@ -89,21 +89,21 @@ pub(super) fn plan(
         if options.archives {
             archive(&files, options, report);
         }
-        let is_text = |(found, _): &&(Found, Identity)| matches!(found.role, Role::Main | Role::Agent);
+        let is_text = |(found, _): &&(Found, FileIdentity)| matches!(found.role, Role::Main | Role::Agent);
         let unread =
             files.iter().filter(is_text).filter(|(found, now)| indexed.get(&found.path) != Some(now));
         plan.files.extend(unread.cloned());
         if is_changed || is_in(&due) {
             let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
             let is_past =
-                |it: &(Found, Identity)| of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it));
+                |it: &(Found, FileIdentity)| of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it));
             let has_rows = files.iter().all(is_past);
             plan.groups.push(Work { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
         }
         Ok(())
     };
     for group in groups {
-        let mut files: Vec<(Found, Identity)> = group
+        let mut files: Vec<(Found, FileIdentity)> = group
             .files
             .into_iter()
             .map(|found| (identity(&found.path), found))
@@ -153,14 +153,14 @@ fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, Inde
 /// Files that rows were made from and that stand no more where they stood.
 struct Missing {
     /// By session, those that the archive has.
-    kept: BTreeMap<SessionId, Vec<(Found, Identity)>>,
+    kept: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
     /// Sessions of which nobody has a file.
     gone: HashSet<SessionId>,
 }
 
 impl Missing {
     fn of<'k>(
-        missing: impl Iterator<Item = (&'k PathBuf, &'k (SessionId, Identity))>,
+        missing: impl Iterator<Item = (&'k PathBuf, &'k (SessionId, FileIdentity))>,
         forgotten: &HashSet<SessionId>,
         options: &IndexOptions,
         report: &mut Report,
@@ -176,7 +176,7 @@ impl Missing {
                 continue;
             };
             // Its number is another one in the archive; that it is the same file is known by its name there.
-            let mut now = Identity { bytes: kept.bytes, modified_ns: kept.modified_ns, ..*identity };
+            let mut now = FileIdentity { bytes: kept.bytes, modified_ns: kept.modified_ns, ..*identity };
             if kept.is_damaged {
                 // What is missing of it is no change of the transcript.
                 now = *identity;
@@ -195,7 +195,7 @@ impl Missing {
     /// Adds files that came and went while no index ran: a hub has taken them, and no rows were made from them here.
     fn add_unknown(
         &mut self,
-        known: &HashMap<PathBuf, (SessionId, Identity)>,
+        known: &HashMap<PathBuf, (SessionId, FileIdentity)>,
         forgotten: &HashSet<SessionId>,
         options: &IndexOptions,
         report: &mut Report,
@@ -213,7 +213,7 @@ impl Missing {
             }
             match options.archive.settle(&path) {
                 Ok(kept) => {
-                    let identity = kept.as_ref().map(|kept| Identity {
+                    let identity = kept.as_ref().map(|kept| FileIdentity {
                         inode: 0,
                         bytes: kept.bytes,
                         modified_ns: kept.modified_ns,
@@ -230,7 +230,7 @@ impl Missing {
 }
 
 /// Takes files into the archive. What cannot be taken is told, and read all the same.
-fn archive(files: &[(Found, Identity)], options: &IndexOptions, report: &mut Report) {
+fn archive(files: &[(Found, FileIdentity)], options: &IndexOptions, report: &mut Report) {
     for (found, _) in files.iter().filter(|(found, _)| found.kept_at.is_none()) {
         if let Err(error) = options.archive.take(&found.path) {
             let what = format!("cannot be archived: {error}");
@@ -240,27 +240,27 @@ fn archive(files: &[(Found, Identity)], options: &IndexOptions, report: &mut Rep
 }
 
 /// Whether nothing was written since before the time that sessions are kept for: it would be removed again at once.
-fn is_too_old(files: &[(Found, Identity)], options: &IndexOptions) -> bool {
+fn is_too_old(files: &[(Found, FileIdentity)], options: &IndexOptions) -> bool {
     let Some(before) = options.keep_ms.map(|keep| options.now_ms.saturating_sub(keep)) else { return false };
     files.iter().all(|(_, identity)| identity.modified_ns / 1_000_000 < before)
 }
 
 /// Puts a session's files in the order in which a folder gives them.
-fn in_order(files: &mut [(Found, Identity)]) {
+fn in_order(files: &mut [(Found, FileIdentity)]) {
     files.sort_by(|(one, _), (other, _)| (one.role, &one.path).cmp(&(other.role, &other.path)));
 }
 
 /// What is to be folded once more of sessions that are kept. One whose files are gone keeps its rows.
 pub(super) fn again(
-    store: &Sqlite,
+    store: &SqliteStore,
     options: &IndexOptions,
     comparison: &duplicates::Comparison,
-) -> Result<Vec<Work>, LedgerError> {
+) -> Result<Vec<Work>, StoreError> {
     if comparison.wrong.is_empty() {
         return Ok(Vec::new());
     }
     let elsewhere = Arc::new(comparison.wrong.clone());
-    let mut files: BTreeMap<SessionId, Vec<(Found, Identity)>> = BTreeMap::new();
+    let mut files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>> = BTreeMap::new();
     let mut gone: HashSet<SessionId> = HashSet::new();
     for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {
         let kept =
@@ -280,9 +280,9 @@ pub(super) fn again(
 }
 
 /// How a file stands now; all zero where it is gone.
-fn identity(path: &Path) -> Identity {
-    let Ok(metadata) = fs::metadata(path) else { return Identity::default() };
-    Identity {
+fn identity(path: &Path) -> FileIdentity {
+    let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };
+    FileIdentity {
         inode: metadata.ino(),
         bytes: metadata.len(),
         modified_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),

@@ -16,8 +16,8 @@ use subscope_fold::{
 };
 use subscope_model::{Millis, SessionId};
 use subscope_store::{
-    Identity, InboxPlace, PassageKind, ReceivedInput, Segment, Source, Span, Sqlite, TextBatch, TextFile,
-    Texts,
+    ByteSpan, FileIdentity, InboxPosition, PassageKind, ReceivedInput, Segment, SegmentBuilder, SourceFile,
+    SqliteStore, TextFile, TextIndex,
 };
 
 use super::{IndexError, Run, workers};
@@ -32,9 +32,9 @@ const INBOX_BYTES: u64 = 4 << 20;
 /// Reads the words of files and keeps them.
 pub(super) fn write(
     run: &mut Run<'_>,
-    texts: &mut Texts,
-    files: &[(Found, Identity)],
-    sources: &[Source],
+    texts: &mut TextIndex,
+    files: &[(Found, FileIdentity)],
+    sources: &[SourceFile],
 ) -> Result<(), IndexError> {
     let sessions: HashMap<&Path, &SessionId> =
         sources.iter().map(|source| (source.path.as_path(), &source.session)).collect();
@@ -57,12 +57,12 @@ pub(super) fn write(
 
 /// Takes files until none is left. The writer's going away ends it early.
 fn read_all(
-    files: &[(Found, Identity)],
+    files: &[(Found, FileIdentity)],
     next: &AtomicUsize,
     sessions: &HashMap<&Path, &SessionId>,
     sender: &SyncSender<Segment>,
 ) {
-    let (mut chunk, mut batch) = (Vec::new(), TextBatch::default());
+    let (mut chunk, mut batch) = (Vec::new(), SegmentBuilder::default());
     let mut is_heard = true;
     while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
         // A file that no row was made from yet is its path's session's.
@@ -71,7 +71,7 @@ fn read_all(
             continue;
         };
         batch.begin(TextFile { path: found.path.clone(), session, identity: *identity });
-        let mut full = |batch: &mut TextBatch| is_heard = is_heard && sender.send(batch.seal()).is_ok();
+        let mut full = |batch: &mut SegmentBuilder| is_heard = is_heard && sender.send(batch.seal()).is_ok();
         read_file(found, &mut chunk, &mut batch, &mut full);
         batch.end();
         if !is_heard {
@@ -87,14 +87,14 @@ fn read_all(
 fn read_file(
     found: &Found,
     chunk: &mut Vec<u8>,
-    batch: &mut TextBatch,
-    full: &mut dyn FnMut(&mut TextBatch),
+    batch: &mut SegmentBuilder,
+    full: &mut dyn FnMut(&mut SegmentBuilder),
 ) {
     let mut reader = Reader::new(Dialect::ClaudeTranscript, found.agent.clone());
     let mut last: Millis = 0;
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
-        let span = Span { start: said.offset, bytes: said.bytes };
+        let span = ByteSpan { start: said.offset, bytes: said.bytes };
         batch.add(said.agent, kind(said.class), last, span, &said.text);
         if batch.is_full() {
             full(batch);
@@ -117,10 +117,14 @@ fn kind(said: PassageClass) -> PassageKind {
 
 /// Reads the words of what the inbox has received since it was last read, and keeps them. It only grows, so what is indexed of it
 /// is never read again.
-pub(super) fn write_inbox(run: &mut Run<'_>, store: &Sqlite, texts: &mut Texts) -> Result<(), IndexError> {
+pub(super) fn write_inbox(
+    run: &mut Run<'_>,
+    store: &SqliteStore,
+    texts: &mut TextIndex,
+) -> Result<(), IndexError> {
     let mut last = texts.last_inbox_row()?;
     // What was received of several sessions at once stays while one of them is kept.
-    let forgotten: BTreeSet<SessionId> = store.forgotten()?.into_iter().collect();
+    let forgotten: BTreeSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
     loop {
         let rows = store.received_after(last, INBOX_BYTES)?;
         let Some((end, _)) = rows.last() else { return Ok(()) };
@@ -140,7 +144,7 @@ fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<
             by_session.entry(session).or_default().push(row);
         }
     }
-    let mut batch = TextBatch::default();
+    let mut batch = SegmentBuilder::default();
     for (session, rows) in by_session {
         batch.begin(TextFile::of_inbox(session.clone(), last));
         for (number, received) in rows {
@@ -152,7 +156,7 @@ fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<
 }
 
 /// Adds what a row of the inbox says of a session.
-fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut TextBatch) {
+fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut SegmentBuilder) {
     // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
     let Some(dialect) = Dialect::parse(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
@@ -160,7 +164,7 @@ fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batc
         if !is_its_own && said.session != Some(session.as_str()) {
             return;
         }
-        let place = InboxPlace { row: number, offset: said.offset };
+        let place = InboxPosition { row: number, offset: said.offset };
         let at_ms = said.at_ms.unwrap_or(received.received_ms);
         batch.add(said.agent, kind(said.class), at_ms, place.span(said.bytes), &said.text);
     };

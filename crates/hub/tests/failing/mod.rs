@@ -8,9 +8,9 @@ use std::{
     },
 };
 
-use subscope_hub::{Commit, History, Ledger, LedgerError, ListQuery, Named, ReceivedInput, Store};
+use subscope_hub::{AgentLabel, Commit, History, Ledger, ListQuery, ReceivedInput, Store, StoreError};
 use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
-use subscope_store::Keys;
+use subscope_store::KeySet;
 
 /// A store that fails on demand.
 pub(crate) struct Failing<S> {
@@ -28,92 +28,96 @@ impl<S> Failing<S> {
         Self { inner, fails_commits: Arc::default(), fails_reads: Arc::default(), commits: Arc::default() }
     }
 
-    fn read<T>(&self, read: impl FnOnce(&S) -> Result<T, LedgerError>) -> Result<T, LedgerError> {
+    fn read<T>(&self, read: impl FnOnce(&S) -> Result<T, StoreError>) -> Result<T, StoreError> {
         match self.fails_reads.load(Ordering::SeqCst) {
-            true => Err(LedgerError::Storage("the disk is gone".into())),
+            true => Err(StoreError::Storage("the disk is gone".into())),
             false => read(&self.inner),
         }
     }
 }
 
 impl<S: Store> Ledger for Failing<S> {
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError> {
         self.commits.fetch_add(1, Ordering::SeqCst);
         if self.fails_commits.load(Ordering::SeqCst) {
-            Err(LedgerError::Full)
+            Err(StoreError::Full)
         } else {
             self.inner.commit(commit)
         }
     }
 
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError> {
         self.inner.reserve_revs(count)
     }
 
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
+    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError> {
         self.inner.has_received(source, key)
     }
 
-    fn received_within(
+    fn read_received(
         &self,
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, LedgerError> {
-        self.read(|store| store.received_within(session, bytes, each))
+    ) -> Result<bool, StoreError> {
+        self.read(|store| store.read_received(session, bytes, each))
     }
 
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
         self.read(|store| store.received_bytes(session))
     }
 
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError> {
         self.read(|store| store.sessions_with_unprocessed_input())
     }
 }
 
 impl<S: Store> History for Failing<S> {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
         self.read(|store| store.list(query))
     }
 
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
         self.read(|store| store.tree(session))
     }
 
-    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
-        self.read(|store| store.named(prefix, limit))
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.read(|store| store.sessions_with_prefix(prefix, limit))
     }
 
-    fn agents(&self, prefix: &str, limit: usize) -> Result<Vec<(SessionId, AgentId)>, LedgerError> {
-        self.read(|store| store.agents(prefix, limit))
+    fn agents_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
+        self.read(|store| store.agents_with_prefix(prefix, limit))
     }
 
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
         self.read(|store| store.first_keys())
     }
 
-    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
-        self.read(|store| store.holders(keys))
+    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        self.read(|store| store.sessions_with_keys(keys))
     }
 
-    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
-        self.read(|store| store.holdings(session))
+    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
+        self.read(|store| store.session_keys(session))
     }
 
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
         self.read(|store| store.files_of(session))
     }
 
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(|store| store.received_body(row))
     }
 
-    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
-        self.read(|store| store.who(session, agent))
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+        self.read(|store| store.agent_label(session, agent))
     }
 
-    fn stats(&self) -> Result<Stats, LedgerError> {
+    fn stats(&self) -> Result<Stats, StoreError> {
         self.read(|store| store.stats())
     }
 
@@ -126,15 +130,15 @@ impl<S: Store> History for Failing<S> {
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, LedgerError> {
+    ) -> Result<Option<Vec<Event>>, StoreError> {
         self.read(|store| store.events_after(seq, session, limit))
     }
 
-    fn told_last(
+    fn latest_events(
         &self,
         session: &SessionId,
         limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
-        self.read(|store| store.told_last(session, limit))
+    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
+        self.read(|store| store.latest_events(session, limit))
     }
 }

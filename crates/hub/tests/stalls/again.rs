@@ -12,7 +12,7 @@ use std::{
 use subscope_fold::{Dialect, Fold};
 use subscope_hub::{Asks, Driver, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered, PollResult};
 use subscope_model::{EventKind, Millis, Update};
-use subscope_store::{Access, Sqlite};
+use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
     clock::{FakeClock, START},
     lines::{Line, events},
@@ -71,7 +71,7 @@ struct Watching {
 fn watch(folder: &Path, now: Millis) -> Watching {
     let clock = FakeClock::at(START + now);
     let turned = Arc::default();
-    let store = Sqlite::open(folder, Access::Write, "rules", 0).unwrap();
+    let store = SqliteStore::open(folder, Access::Write, "rules", 0).unwrap();
     let options = HubOptions::default();
     let driver = Idle { clock: clock.clone(), turned: Arc::clone(&turned) };
     let hub = Hub::start(Box::new(driver), Box::new(store), options).unwrap();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use subscope_fold::{Dialect, Fold, SourceSpec};
-use subscope_hub::{Driver, Hub, HubOptions, Inlet, Memory, Offered, PollResult};
+use subscope_hub::{Driver, Hub, HubOptions, Inlet, MemoryStore, Offered, PollResult};
 use subscope_model::{Agent, AgentStatus, Change, EventKind, Flag, Millis, SourceId, Tree, Update};
 use subscope_testkit::{
     clock::START,
@@ -297,7 +297,7 @@ pub(crate) fn play(acts: Vec<Act>, sleep: Option<Sleep>) -> Vec<Seen> {
         done,
     };
     let options = HubOptions::default();
-    let hub = Hub::start(Box::new(player), Box::new(Memory::new()), options).unwrap();
+    let hub = Hub::start(Box::new(player), Box::new(MemoryStore::new()), options).unwrap();
     let begin = Box::new(move |_| may_begin.store(true, Ordering::Release));
     hub.handle().subscribe(Box::new(Listener(world)), None, begin).unwrap();
     result.recv().unwrap()

@@ -1,4 +1,4 @@
-//! Asks the kernel for one socket (sock_diag(7)): some microseconds, where its whole table takes milliseconds.
+//! Look-up of one socket in the kernel (sock_diag(7)): some microseconds, while reading the whole table takes milliseconds.
 
 use std::{io, net::SocketAddr};
 
@@ -10,16 +10,15 @@ use netlink_packet_sock_diag::{
 };
 use netlink_sys::{Socket, SocketAddr as Port, protocols::NETLINK_SOCK_DIAG};
 
-/// Any socket at these addresses, whichever the kernel has given a cookie.
+/// Matches a socket with any kernel cookie.
 const NO_COOKIE: [u8; 8] = [0xFF; 8];
 
-/// Returns the user that owns the socket whose own address is `local` and whose other end is `remote`; `None` where there is
-/// no such socket, or nobody holds it any more.
+/// Returns the user id of the socket from `local` to `remote`; `None` if there is none or it is closed.
 pub(super) fn owner(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<u32>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&Port::new(0, 0))?;
-    let asked = SocketId {
+    let socket_id = SocketId {
         source_port: local.port(),
         destination_port: remote.port(),
         source_address: local.ip(),
@@ -32,7 +31,7 @@ pub(super) fn owner(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<
         protocol: IPPROTO_TCP,
         extensions: ExtensionFlags::empty(),
         states: StateFlags::all(),
-        socket_id: asked,
+        socket_id,
     };
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST;
@@ -41,9 +40,9 @@ pub(super) fn owner(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);
     socket.send(&bytes, 0)?;
-    let (answer, _) = socket.recv_from_full()?;
-    let answer = NetlinkMessage::<SockDiagMessage>::deserialize(&answer).map_err(io::Error::other)?;
-    match answer.payload {
+    let (response, _) = socket.recv_from_full()?;
+    let response = NetlinkMessage::<SockDiagMessage>::deserialize(&response).map_err(io::Error::other)?;
+    match response.payload {
         NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) => {
             let id = &found.header.socket_id;
             let is_it = (id.source_port, id.destination_port) == (local.port(), remote.port());

@@ -1,59 +1,57 @@
-//! Whose program is at the other end of a connection.
+//! User of the program at the other end of a connection.
 //!
-//! A Unix socket tells it. For TCP on Linux the kernel is asked for the socket at the other end ([`diag`]); one that has no
-//! such questions (some sandboxes) still has a table of all sockets with their owners, `/proc/net/tcp` and
-//! `/proc/net/tcp6` (proc(5); Documentation/networking/proc_net_tcp.rst). Elsewhere nothing tells it, and TCP peers count
-//! as unauthorised.
+//! Unix sockets report it. For TCP on Linux the kernel is asked for the peer's socket ([`diag`]); where that is not available (some
+//! sandboxes) the tables of all sockets with their owners are read, `/proc/net/tcp` and `/proc/net/tcp6` (proc(5);
+//! Documentation/networking/proc_net_tcp.rst). On other systems TCP peers count as other users.
 
 #[cfg(target_os = "linux")]
 mod diag;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// Whether this system tells whose the other end of a TCP connection is. Where it does not, callers show a token.
-pub const CAN_TELL: bool = cfg!(target_os = "linux");
+/// Whether this system reports the user of a TCP peer. If not, TCP clients need a token.
+pub const IDENTIFIES_TCP_PEERS: bool = cfg!(target_os = "linux");
 
-/// Who is at the other end.
+/// User of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// A program of this user.
-    Own,
-    /// Another user's, or nobody can tell.
-    Stranger,
+    /// This user.
+    SameUser,
+    /// Another user, or unknown.
+    OtherUser,
 }
 
-/// By which way a connection came.
+/// Listener that a connection came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Via {
-    /// The Unix socket: no browser can speak through it.
+pub(crate) enum Transport {
+    /// The Unix socket, which browsers cannot use.
     Socket,
-    /// TCP, to this address of ours.
+    /// TCP, with the local address.
     Tcp(SocketAddr),
 }
 
-/// Returns the id of the user that this process acts for.
+/// Returns the effective user id of this process.
 pub(crate) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Judges by the id of the peer's user.
+/// Compares the peer's user id with ours.
 pub(crate) fn of_uid(uid: Option<u32>) -> Peer {
-    if uid == Some(own_uid()) { Peer::Own } else { Peer::Stranger }
+    if uid == Some(own_uid()) { Peer::SameUser } else { Peer::OtherUser }
 }
 
-/// Returns the user that owns the other end of a TCP connection on this machine. May read the kernel's tables: not for a
-/// task that must not wait.
+/// Returns the user id of a local TCP peer. Blocking: may read the kernel's tables.
 pub(crate) fn tcp_uid(peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
     #[cfg(target_os = "linux")]
     if let Ok(owner) = diag::owner(peer, ours) {
         return owner;
     }
     let table = |path| std::fs::read_to_string(path).unwrap_or_default();
-    // A socket of both families stands in the second table, with its IPv4 addresses written as IPv6 ones.
+    // A dual-stack socket is in the second table, with IPv4-mapped addresses.
     owner(&table("/proc/net/tcp"), peer, ours).or_else(|| owner(&table("/proc/net/tcp6"), peer, ours))
 }
 
-/// Finds the row of the socket whose own address is `peer` and whose other end is `ours`.
+/// Returns the user of the socket with local address `peer` and remote address `ours`.
 fn owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -61,13 +59,13 @@ fn owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<u32> {
         if !(is_address(local, peer) && is_address(remote, ours)) {
             return None;
         }
-        // Without an inode nobody holds the socket any more, and the row's user means nothing.
+        // A socket without an inode is closed; its row's user means nothing.
         let is_held = fields.get(9).is_some_and(|inode| *inode != "0");
         fields.get(7).filter(|_| is_held)?.parse().ok()
     })
 }
 
-/// Whether a field of the table is this address: 32-bit words as the machine has them in memory, in hexadecimal.
+/// Whether a table field is this address: hexadecimal 32-bit words in native byte order.
 fn is_address(field: &str, address: SocketAddr) -> bool {
     let Some((ip, port)) = field.split_once(':') else { return false };
     if u16::from_str_radix(port, 16) != Ok(address.port()) {

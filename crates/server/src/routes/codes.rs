@@ -1,4 +1,4 @@
-//! `POST /api/v1/codes` and `POST /api/v1/sign-in`: how a browser gets in where callers show a token.
+//! `POST /api/v1/codes` and `POST /api/v1/sign-in`: browser sign-in where a token is required.
 
 use axum::{
     Extension, Json,
@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 
 use crate::{
     api_error::ApiError,
-    body::{self, EVENT_BYTES, Kind},
-    peer::Via,
-    request_guard::check_meant,
+    body::{self, BodyType, EVENT_BYTES},
+    peer::Transport,
+    request_guard::require_csrf_header,
     state::App,
     token::cookie_name,
 };
 
-/// Where a code is given for a cookie.
+/// Route that redeems a code for a cookie.
 pub(crate) const SIGN_IN: &str = "/api/v1/sign-in";
 
 #[derive(Deserialize)]
-struct SignIn {
+struct SignInRequest {
     code: String,
 }
 
-/// Makes an address of the page that lets one browser in, once, within an hour.
+/// Issues a URL of the page that signs one browser in, once, within an hour.
 #[utoipa::path(
     post, path = "/api/v1/codes",
     params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
@@ -43,15 +43,15 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
-    check_meant(&headers)?;
-    drop(body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?);
-    let page = app.token.as_ref().map(|token| token.page(&app.url)).transpose();
-    let page = page.map_err(|_| ApiError::busy("no code can be made"))?;
+    require_csrf_header(&headers)?;
+    drop(body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?);
+    let page = app.token.as_ref().map(|token| token.page_url(&app.url)).transpose();
+    let page = page.map_err(|_| ApiError::unavailable("no code can be made"))?;
     let url = page.unwrap_or_else(|| app.url.clone());
     Ok(Json(json!({ "url": url })))
 }
 
-/// Takes a code, and gives a cookie that stands for the token.
+/// Redeems a code for a cookie that replaces the token.
 #[utoipa::path(
     post, path = "/api/v1/sign-in",
     request_body(content_type = "application/json", description = "code.", content = Object),
@@ -64,23 +64,25 @@ pub(super) async fn post(
 )]
 pub(super) async fn sign_in(
     State(app): State<App>,
-    Extension(via): Extension<Via>,
+    Extension(via): Extension<Transport>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
-    let given: SignIn =
-        serde_json::from_slice(&held.bytes).map_err(|_| ApiError::bad("the body must be {\"code\": …}"))?;
-    // Where nobody has to show anything, nothing is to be given.
-    let (Some(token), Via::Tcp(ours)) = (&app.token, via) else {
+    let body = body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?;
+    let request: SignInRequest = serde_json::from_slice(&body.bytes)
+        .map_err(|_| ApiError::bad_request("the body must be {\"code\": …}"))?;
+    // No token is required, so no cookie is needed.
+    let (Some(token), Transport::Tcp(ours)) = (&app.token, via) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let cookie = token.redeem(&given.code).map_err(|_| ApiError::busy("no cookie can be made"))?;
-    let unfit = "the code was used, or is too old: subscope serve --open gives another";
-    let cookie = cookie.ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, unfit))?;
-    let said = format!("{}={cookie}; Path=/; HttpOnly; SameSite=Strict", cookie_name(ours.port()));
+    let cookie = token.redeem(&request.code).map_err(|_| ApiError::unavailable("no cookie can be made"))?;
+    let invalid = "the code was used, or is too old: subscope serve --open gives another";
+    let cookie = cookie.ok_or_else(|| ApiError::new(StatusCode::FORBIDDEN, invalid))?;
+    let value = format!("{}={cookie}; Path=/; HttpOnly; SameSite=Strict", cookie_name(ours.port()));
     let mut response = StatusCode::NO_CONTENT.into_response();
-    // A name of ours and hexadecimal digits are a header's value.
-    response.headers_mut().extend(HeaderValue::from_str(&said).ok().map(|said| (header::SET_COOKIE, said)));
+    // Our name and hexadecimal digits are a valid header value.
+    response
+        .headers_mut()
+        .extend(HeaderValue::from_str(&value).ok().map(|value| (header::SET_COOKIE, value)));
     Ok(response)
 }

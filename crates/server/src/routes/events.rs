@@ -1,4 +1,4 @@
-//! `POST /subagent-events`: one event that a program posts about its own subagents (requirement 4.1).
+//! `POST /subagent-events`: one event of a program about its own subagents (requirement 4.1).
 
 use axum::{Json, body::Body, extract::State, http::HeaderMap};
 use serde::Serialize;
@@ -7,21 +7,21 @@ use subscope_hub::Ingest;
 use crate::{
     api_error::ApiError,
     ask::ask,
-    body::{self, EVENT_BYTES, Kind},
+    body::{self, BodyType, EVENT_BYTES},
     state::App,
 };
 
-/// The answer to an event that was kept.
+/// Response to a stored event.
 #[derive(Serialize)]
-pub(super) struct Accepted {
+pub(super) struct AcceptedEvent {
     accepted: bool,
-    /// Whether it was known before.
+    /// Whether it was stored before.
     repeat: bool,
-    /// What of it was not understood.
+    /// Problems in the event.
     problems: Vec<subscope_model::Problem>,
 }
 
-/// Takes one event of a program about a subagent of its own.
+/// Ingests one event of a program about a subagent of its own.
 #[utoipa::path(
     post, path = "/subagent-events",
     request_body(content_type = "application/json", description = "One event: subagentName, subagentRunId, timestamp, type; \
@@ -39,20 +39,20 @@ pub(super) async fn post(
     State(app): State<App>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Accepted>, ApiError> {
-    let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
-    let (mut bytes, _share) = held.split();
-    body::one_line(&mut bytes);
-    let ingest = place(&app, bytes).await?;
-    let taken = match &app.taker {
-        Some(taker) => ask(|reply| taker(ingest, reply)).await??,
+) -> Result<Json<AcceptedEvent>, ApiError> {
+    let body = body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?;
+    let (mut bytes, _share) = body.split();
+    body::join_lines(&mut bytes);
+    let ingest = resolve_session(&app, bytes).await?;
+    let taken = match &app.event_sink {
+        Some(event_sink) => ask(|reply| event_sink(ingest, reply)).await??,
         None => ask(|reply| app.hub.ingest(ingest, reply)).await??,
     };
-    Ok(Json(Accepted { accepted: true, repeat: taken.is_repeat, problems: taken.problems }))
+    Ok(Json(AcceptedEvent { accepted: true, repeat: taken.is_repeat, problems: taken.problems }))
 }
 
-/// Finds an event's session, with the store's help where a hub of before was told of its run.
-async fn place(app: &App, event: Vec<u8>) -> Result<Ingest, ApiError> {
+/// Resolves an event's session; asks the store if its run was posted to an earlier hub process.
+async fn resolve_session(app: &App, event: Vec<u8>) -> Result<Ingest, ApiError> {
     let posted = app.hub.posted_ingest(event)?;
     let Some(run) = posted.unsettled else { return Ok(posted.ingest) };
     let sessions_of_agent = ask(|reply| app.hub.sessions_of_agent(run.clone(), reply)).await?;

@@ -1,4 +1,4 @@
-//! `POST /hooks/claude`: a payload of a hook, as the harness or `subscope hook` hands it over.
+//! `POST /hooks/claude`: a hook payload, sent by the harness or by `subscope hook`.
 
 use axum::{
     body::Body,
@@ -10,18 +10,18 @@ use serde::de::IgnoredAny;
 use subscope_hub::{Asks, Ingest, clock, hook_ingest};
 use subscope_model::Millis;
 
-use super::ingest::delivery;
+use super::ingest::delivery_key;
 use crate::{
     api_error::ApiError,
     ask::ask,
-    body::{self, HOOK_BYTES, Kind},
+    body::{self, BodyType, HOOK_BYTES},
     state::App,
 };
 
-/// How far a time of receipt may lie ahead of our clock.
-const AHEAD_MS: Millis = 60_000;
+/// How far a time of receipt may be in the future.
+const MAX_AHEAD_MS: Millis = 60_000;
 
-/// Takes one hook payload. The answer is empty, but where a person has ordered that the agent stop.
+/// Ingests one hook payload. The response is empty unless a user ordered that the agent stop.
 #[utoipa::path(
     post, path = "/hooks/claude",
     params(
@@ -42,15 +42,15 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let held = body::read(&app, &headers, body, Kind::Json, HOOK_BYTES).await?;
-    let (mut body, _share) = held.split();
+    let body = body::read(&app, &headers, body, BodyType::Json, HOOK_BYTES).await?;
+    let (mut body, _share) = body.split();
     serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
-        ApiError::bad(format!("not JSON (line {}, column {})", error.line(), error.column()))
+        ApiError::bad_request(format!("not JSON (line {}, column {})", error.line(), error.column()))
     })?;
-    body::one_line(&mut body);
+    body::join_lines(&mut body);
     let ingest = Ingest {
-        key: delivery(&headers),
-        received_ms: received(&headers),
+        key: delivery_key(&headers),
+        received_ms: received_ms(&headers),
         begins: None,
         asks: Asks::WhetherToGoOn,
         ..hook_ingest("", None, body)
@@ -62,8 +62,8 @@ pub(super) async fn post(
     })
 }
 
-/// Returns the time of receipt that the sender names, where it can be one.
-pub(super) fn received(headers: &HeaderMap) -> Option<Millis> {
+/// Returns the time of receipt named by the sender, if plausible.
+pub(super) fn received_ms(headers: &HeaderMap) -> Option<Millis> {
     let named: Millis = headers.get("x-subscope-received-ms")?.to_str().ok()?.parse().ok()?;
-    (1..=clock::now_ms() + AHEAD_MS).contains(&named).then_some(named)
+    (1..=clock::now_ms() + MAX_AHEAD_MS).contains(&named).then_some(named)
 }

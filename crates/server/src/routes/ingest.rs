@@ -15,55 +15,55 @@ use serde::{Deserialize, Serialize};
 use subscope_hub::{LinesOf, Taken, clock, handed_over_dialect, line_ingests};
 use subscope_model::{Problem, SessionId};
 
-use super::hooks::received;
+use super::hooks::received_ms;
 use crate::{
     api_error::ApiError,
     ask::ask,
-    body::{self, INGEST_BYTES, Kind},
+    body::{self, BodyType, INGEST_BYTES},
     state::App,
 };
 
-/// How many problems are told one by one.
-const PROBLEMS: usize = 100;
-/// The longest name of a source and key of a delivery that is taken.
-const NAME_BYTES: usize = 512;
+/// Maximum number of problems in a response.
+const MAX_PROBLEMS: usize = 100;
+/// Maximum length of a source name and a delivery key.
+const MAX_NAME_BYTES: usize = 512;
 
 #[derive(Deserialize)]
-pub(super) struct Named {
+pub(super) struct IngestQuery {
     source: Option<String>,
 }
 
-/// What became of the lines.
+/// Result of an ingest request.
 #[derive(Serialize)]
-pub(super) struct Told {
+pub(super) struct IngestReport {
     schema: &'static str,
-    /// Whether this delivery was known: then nothing of it was taken again.
+    /// Whether the whole delivery is a repeat; nothing of it was stored again.
     repeat: bool,
     lines: u64,
     sessions: Vec<SessionId>,
     #[serde(skip)]
-    known: HashSet<SessionId>,
+    seen: HashSet<SessionId>,
     /// The first hundred.
     problems: Vec<Problem>,
     problem_count: u64,
 }
 
-impl Told {
+impl IngestReport {
     fn add(&mut self, part: Taken) {
         self.repeat &= part.is_repeat;
         self.lines += part.lines;
-        let fresh = part.sessions.into_iter().filter(|session| self.known.insert(session.clone()));
+        let fresh = part.sessions.into_iter().filter(|session| self.seen.insert(session.clone()));
         self.sessions.extend(fresh);
         self.problems.extend(part.problems);
-        self.problems.truncate(PROBLEMS);
+        self.problems.truncate(MAX_PROBLEMS);
         self.problem_count += part.problem_count;
     }
 }
 
-/// Takes lines of one dialect, in order within their source.
+/// Ingests lines of one dialect, in order within their source.
 ///
-/// Long bodies are kept part by part, the answer tells of all of them. Whoever gets none, or 503, hands the whole over again:
-/// with the same delivery no part is taken twice.
+/// Long bodies are stored in parts; the response covers all of them. After no response, or 503, send the whole body again with the
+/// same delivery key: no part is stored twice.
 #[utoipa::path(
     post, path = "/api/v1/ingest/{dialect}",
     params(
@@ -84,40 +84,40 @@ impl Told {
 pub(super) async fn post(
     State(app): State<App>,
     Path(dialect): Path<String>,
-    Query(named): Query<Named>,
+    Query(query): Query<IngestQuery>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Told>, ApiError> {
-    let dialect = handed_over_dialect(&dialect).ok_or(ApiError::unknown("dialect"))?;
-    let source = named.source.unwrap_or_else(|| "default".to_owned());
-    if source.len() > NAME_BYTES {
+) -> Result<Json<IngestReport>, ApiError> {
+    let dialect = handed_over_dialect(&dialect).ok_or(ApiError::not_found("dialect"))?;
+    let source = query.source.unwrap_or_else(|| "default".to_owned());
+    if source.len() > MAX_NAME_BYTES {
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "the source's name is too long"));
     }
-    let held = body::read(&app, &headers, body, Kind::Lines, INGEST_BYTES).await?;
-    let (body, _share) = held.split();
-    let key = delivery(&headers);
-    let mut told = Told {
+    let body = body::read(&app, &headers, body, BodyType::Lines, INGEST_BYTES).await?;
+    let (body, _share) = body.split();
+    let key = delivery_key(&headers);
+    let mut report = IngestReport {
         schema: "subscope.ingest/1",
         repeat: true,
         lines: 0,
         sessions: Vec::new(),
-        known: HashSet::new(),
+        seen: HashSet::new(),
         problems: Vec::new(),
         problem_count: 0,
     };
-    let of = LinesOf { dialect, source: &source, key: &key, received_ms: received(&headers) };
+    let of = LinesOf { dialect, source: &source, key: &key, received_ms: received_ms(&headers) };
     for ingest in line_ingests(of, &body) {
-        told.add(ask(|reply| app.hub.ingest(ingest, reply)).await??);
+        report.add(ask(|reply| app.hub.ingest(ingest, reply)).await??);
     }
-    Ok(Json(told))
+    Ok(Json(report))
 }
 
-/// Returns the id of a delivery. Without one every delivery is a new one: two equal payloads can be two events, and what
-/// has ids of its own is known by these.
-pub(super) fn delivery(headers: &HeaderMap) -> String {
+/// Returns the delivery key named by the sender, else a unique one: two equal payloads can be two events, and repeats of events with
+/// ids are recognised by these.
+pub(super) fn delivery_key(headers: &HeaderMap) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let named = headers.get("x-subscope-delivery").and_then(|value| value.to_str().ok());
-    match named.filter(|named| !named.is_empty() && named.len() <= NAME_BYTES) {
+    match named.filter(|named| !named.is_empty() && named.len() <= MAX_NAME_BYTES) {
         Some(named) => subscope_hub::delivery_key(named),
         None => {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! `GET /api/v1/live`: everything that happens, as server-sent events.
+//! `GET /api/v1/live`: all updates as server-sent events.
 //!
-//! A reader begins with snapshots, or behind its `Last-Event-ID`. `id:` is the event's place in the change log. Rows
-//! (`change`, `snapshot`) have none: a reader that returns gets those that may have changed since.
+//! A reader starts with snapshots, or after its `Last-Event-ID`. `id:` is the event's number in the event log. Rows (`change`,
+//! `snapshot`) have none: a reader that reconnects gets the rows that may have changed since.
 
 use std::{collections::VecDeque, convert::Infallible};
 
@@ -26,17 +26,17 @@ use crate::{
     active_agents::ActiveAgents,
     api_error::ApiError,
     ask::ask,
-    connection_count::Guest,
-    state::{App, ended},
+    connection_count::ConnectionGuard,
+    state::{App, wait_for_shutdown},
 };
 
-/// How many updates a feed may be behind: some megabytes at most for one that is stuck, until it is cut off.
+/// Updates queued per feed: at most some megabytes for a stuck reader, until it is disconnected.
 const QUEUE_UPDATES: usize = 2048;
 
-/// The hub's end of a feed.
-pub(super) struct Queue(mpsc::Sender<Update>);
+/// Sender side of a feed, held by the hub.
+pub(super) struct FeedQueue(mpsc::Sender<Update>);
 
-impl Inlet for Queue {
+impl Inlet for FeedQueue {
     fn offer(&mut self, update: Update) -> Offered {
         match self.0.try_send(update) {
             Ok(()) => Offered::Taken,
@@ -46,57 +46,61 @@ impl Inlet for Queue {
     }
 }
 
-/// What a feed waits for.
-pub(super) struct Feed {
+/// Receiver side of a live feed.
+pub(super) struct FeedConnection {
     pub(super) updates: mpsc::Receiver<Update>,
-    pub(super) board: ActiveAgents,
-    pub(super) beat: Interval,
-    pub(super) ending: watch::Receiver<bool>,
+    pub(super) active: ActiveAgents,
+    pub(super) heartbeat: Interval,
+    pub(super) shutdown: watch::Receiver<bool>,
     _slot: OwnedSemaphorePermit,
-    /// A WebSocket is no connection of HTTP any more.
-    _guest: Guest,
+    /// An upgraded WebSocket no longer counts as an HTTP connection.
+    _counted: ConnectionGuard,
 }
 
-impl Feed {
-    /// Opens a feed, behind a place in the log where one is given.
+impl FeedConnection {
+    /// Opens a feed, after an event number if given.
     pub(super) async fn open(app: &App, after: Option<u64>) -> Result<(Self, Joined), ApiError> {
         let slots = std::sync::Arc::clone(&app.feeds);
-        let slot = slots.try_acquire_owned().map_err(|_| ApiError::busy("too many live feeds are open"))?;
+        let slot =
+            slots.try_acquire_owned().map_err(|_| ApiError::unavailable("too many live feeds are open"))?;
         let (sender, updates) = mpsc::channel(QUEUE_UPDATES);
-        let joined = ask(|reply| app.hub.subscribe(Box::new(Queue(sender)), after, reply)).await?;
+        let joined = ask(|reply| app.hub.subscribe(Box::new(FeedQueue(sender)), after, reply)).await?;
         app.counters.feed_opened();
-        let mut board = ActiveAgents::default();
-        joined.snapshots.iter().for_each(|tree| board.take_tree(tree));
-        let mut beat = interval(app.heartbeat);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let guest = app.guests.enter();
-        Ok((Self { updates, board, beat, ending: app.ending.clone(), _slot: slot, _guest: guest }, joined))
+        let mut active = ActiveAgents::default();
+        joined.snapshots.iter().for_each(|tree| active.apply_tree(tree));
+        let mut heartbeat = interval(app.heartbeat);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let counted = app.connections.add();
+        Ok((
+            Self { updates, active, heartbeat, shutdown: app.ending.clone(), _slot: slot, _counted: counted },
+            joined,
+        ))
     }
 
-    /// Returns what comes next; `None` at the end.
-    pub(super) async fn next(&mut self) -> Option<Next> {
+    /// Returns the next updates; `None` at shutdown or when the hub ends.
+    pub(super) async fn next(&mut self) -> Option<FeedOutput> {
         tokio::select! {
-            // What happened comes before what only repeats it.
+            // Updates before heartbeats, which only repeat state.
             biased;
-            () = ended(&mut self.ending) => None,
+            () = wait_for_shutdown(&mut self.shutdown) => None,
             update = self.updates.recv() => {
                 let update = update?;
-                self.board.take(&update);
-                Some(Next::Update(update))
+                self.active.apply(&update);
+                Some(FeedOutput::Update(update))
             }
-            _ = self.beat.tick() => Some(Next::Beats(self.board.beat())),
+            _ = self.heartbeat.tick() => Some(FeedOutput::Heartbeats(self.active.heartbeats())),
         }
     }
 }
 
-/// What comes next on a feed.
-pub(super) enum Next {
+/// Next output of a feed.
+pub(super) enum FeedOutput {
     Update(Update),
     /// Heartbeats of the sessions with active subagents.
-    Beats(Vec<Event>),
+    Heartbeats(Vec<Event>),
 }
 
-/// Follows everything that happens.
+/// Streams all updates.
 #[utoipa::path(
     get, path = "/api/v1/live",
     params(("Last-Event-ID" = Option<u64>, Header, description = "Where to go on.")),
@@ -113,84 +117,88 @@ pub(super) enum Next {
 pub(super) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<impl IntoResponse, ApiError> {
     let after = match headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default()) {
         None | Some("") => None,
-        Some(text) => Some(text.parse().map_err(|_| ApiError::bad("Last-Event-ID is no number"))?),
+        Some(text) => Some(text.parse().map_err(|_| ApiError::bad_request("Last-Event-ID is no number"))?),
     };
-    let (feed, joined) = Feed::open(&app, after).await?;
-    let writing = Writing::new(feed, joined, after);
-    let events = stream::unfold(writing, |mut writing| async {
-        let event = writing.next().await?;
-        Some((Ok::<_, Infallible>(event), writing))
+    let (feed, joined) = FeedConnection::open(&app, after).await?;
+    let writer = SseWriter::new(feed, joined, after);
+    let events = stream::unfold(writer, |mut writer| async {
+        let event = writer.next().await?;
+        Some((Ok::<_, Infallible>(event), writer))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
-/// A feed as it is written.
-struct Writing {
-    feed: Feed,
-    /// What is to be written before the next update, converted as late as possible.
-    before: VecDeque<Item>,
+/// Converts a feed into server-sent events.
+struct SseWriter {
+    feed: FeedConnection,
+    /// Queued before the next update; converted as late as possible.
+    queue: VecDeque<QueuedItem>,
     seq: u64,
 }
 
-enum Item {
-    /// Only sets the reader's place.
-    Place(u64),
+enum QueuedItem {
+    /// Only sets the reader's `Last-Event-ID`.
+    Position(u64),
     Reset,
     Snapshot(Box<Tree>),
     Event(Box<Event>),
     CaughtUp,
 }
 
-impl Writing {
-    fn new(feed: Feed, joined: Joined, after: Option<u64>) -> Self {
+impl SseWriter {
+    fn new(feed: FeedConnection, joined: Joined, after: Option<u64>) -> Self {
         let Joined { is_reset, snapshots, events, seq, is_caught_up } = joined;
-        let mut before = VecDeque::new();
+        let mut queue = VecDeque::new();
         if is_reset {
-            before.push_back(Item::Reset);
+            queue.push_back(QueuedItem::Reset);
         }
-        before.extend(snapshots.into_iter().map(|tree| Item::Snapshot(Box::new(tree))));
-        before.extend(events.into_iter().map(|event| Item::Event(Box::new(event))));
-        // Whoever has read all of this returns to here, also if nothing more comes.
-        before.push_back(Item::Place(seq));
-        before.extend(is_caught_up.then_some(Item::CaughtUp));
-        Self { feed, before, seq: after.filter(|_| !is_reset).unwrap_or(seq) }
+        queue.extend(snapshots.into_iter().map(|tree| QueuedItem::Snapshot(Box::new(tree))));
+        queue.extend(events.into_iter().map(|event| QueuedItem::Event(Box::new(event))));
+        // A reader that reconnects after these continues here, even if nothing follows.
+        queue.push_back(QueuedItem::Position(seq));
+        queue.extend(is_caught_up.then_some(QueuedItem::CaughtUp));
+        Self { feed, queue, seq: after.filter(|_| !is_reset).unwrap_or(seq) }
     }
 
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
-            if let Some(item) = self.before.pop_front() {
-                return Some(self.item(item));
+            if let Some(item) = self.queue.pop_front() {
+                return Some(self.convert(item));
             }
             match self.feed.next().await? {
-                Next::Update(Update::Event(event)) => return Some(self.item(Item::Event(event))),
-                Next::Update(Update::Snapshot(tree)) => return Some(self.item(Item::Snapshot(tree))),
-                Next::Update(Update::Change(change)) => return Some(self.change(&change)),
-                Next::Update(Update::Missed(count)) => return Some(self.missed(count)),
-                Next::Update(Update::CaughtUp) => return Some(self.item(Item::CaughtUp)),
-                Next::Beats(beats) => {
-                    self.before.extend(beats.into_iter().map(|beat| Item::Event(Box::new(beat))));
+                FeedOutput::Update(Update::Event(event)) => {
+                    return Some(self.convert(QueuedItem::Event(event)));
+                }
+                FeedOutput::Update(Update::Snapshot(tree)) => {
+                    return Some(self.convert(QueuedItem::Snapshot(tree)));
+                }
+                FeedOutput::Update(Update::Change(change)) => return Some(self.convert_change(&change)),
+                FeedOutput::Update(Update::Missed(count)) => return Some(self.convert_missed(count)),
+                FeedOutput::Update(Update::CaughtUp) => return Some(self.convert(QueuedItem::CaughtUp)),
+                FeedOutput::Heartbeats(beats) => {
+                    self.queue.extend(beats.into_iter().map(|beat| QueuedItem::Event(Box::new(beat))));
                 }
             }
         }
     }
 
-    fn item(&mut self, item: Item) -> sse::Event {
+    fn convert(&mut self, item: QueuedItem) -> sse::Event {
         match item {
-            Item::Place(seq) => sse::Event::default().id(seq.to_string()).comment("live"),
-            Item::Reset => {
+            QueuedItem::Position(seq) => sse::Event::default().id(seq.to_string()).comment("live"),
+            QueuedItem::Reset => {
                 let data = json!({ "schema": "subscope.reset/1", "seq": self.seq });
                 sse::Event::default().event("reset").data(data.to_string())
             }
-            Item::CaughtUp => {
+            QueuedItem::CaughtUp => {
                 let data = json!({ "schema": "subscope.caught-up/1", "seq": self.seq });
                 sse::Event::default().event("caught-up").data(data.to_string())
             }
-            Item::Snapshot(tree) => {
+            QueuedItem::Snapshot(tree) => {
                 sse::Event::default().event("snapshot").data(serde_json::to_string(&tree).unwrap_or_default())
             }
-            Item::Event(event) => {
+            QueuedItem::Event(event) => {
                 let written = sse::Event::default().event("event").data(feed_line(&event));
-                // What stands in no log (a heartbeat) is no place to return to.
+                // Not logged (a heartbeat): no position to continue from.
                 if event.seq == 0 {
                     return written;
                 }
@@ -200,7 +208,7 @@ impl Writing {
         }
     }
 
-    fn change(&self, change: &Change) -> sse::Event {
+    fn convert_change(&self, change: &Change) -> sse::Event {
         let Change { session, agents, removed } = change;
         let data = json!({
             "schema": "subscope.change/1", "seq": self.seq, "sessions": [session], "agents": agents, "removed": removed,
@@ -208,7 +216,7 @@ impl Writing {
         sse::Event::default().event("change").data(data.to_string())
     }
 
-    fn missed(&self, count: u64) -> sse::Event {
+    fn convert_missed(&self, count: u64) -> sse::Event {
         let data = json!({ "schema": "subscope.missed/1", "count": count, "after": self.seq });
         sse::Event::default().event("missed").data(data.to_string())
     }

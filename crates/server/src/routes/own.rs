@@ -1,4 +1,4 @@
-//! The server itself: how it is, its figures, the description of its routes, and its end.
+//! Routes about the server itself: health, metrics, OpenAPI document, drain.
 
 use std::fmt::Write as _;
 
@@ -12,16 +12,16 @@ use axum::{
 use serde_json::{Value, json};
 use subscope_model::{Health, OLDEST_PROTOCOL, PROTOCOL};
 
-use super::Described;
+use super::OpenApiText;
 use crate::{
     api_error::ApiError,
     ask::ask,
-    body::{self, EVENT_BYTES, Kind},
-    request_guard::check_meant,
+    body::{self, BodyType, EVENT_BYTES},
+    request_guard::require_csrf_header,
     state::App,
 };
 
-/// Says that the hub answers, which version it is of, how it runs and where.
+/// Reports that the hub is up, with its version, mode and URL.
 #[utoipa::path(
     get, path = "/healthz",
     responses(
@@ -46,7 +46,7 @@ pub(super) async fn health(State(app): State<App>) -> Result<Json<Health>, ApiEr
     }))
 }
 
-/// Asks the hub to leave: what it has begun is finished, nothing more is taken.
+/// Drains the hub: it finishes open requests, accepts nothing more and exits.
 #[utoipa::path(
     post, path = "/api/v1/drain",
     params(("X-Subscope" = String, Header, description = "1: no web page can send it without being asked first.")),
@@ -62,21 +62,21 @@ pub(super) async fn drain(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
-    check_meant(&headers)?;
-    drop(body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?);
-    // Whoever listens is told after this answer is on its way: it ends connections in order.
+    require_csrf_header(&headers)?;
+    drop(body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?);
+    // Connections shut down gracefully, so this response is still sent.
     app.drain.notify_one();
     Ok(Json(json!({ "status": "leaving" })))
 }
 
-/// Gives its own figures, as Prometheus reads them.
+/// Returns metrics in the format of Prometheus.
 #[utoipa::path(
     get, path = "/metrics",
     responses((status = 200, description = "Text of the Prometheus exposition format 0.0.4.", body = String))
 )]
 pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse, ApiError> {
     let hub = ask(|reply| app.hub.figures(reply)).await?;
-    let [connections, unauthorised, feeds] = app.counters.totals();
+    let [connections, refused, feeds] = app.counters.totals();
     let rows = [
         ("commits_total", "counter", "Commits.", hub.commits),
         ("commits_failed_total", "counter", "Commits that failed, retries included.", hub.failed_commits),
@@ -88,7 +88,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
         ("events_total", "counter", "Events.", hub.events),
         ("events_missed_total", "counter", "Events that readers were too slow for.", hub.missed),
         ("connections_total", "counter", "Connections that were let in.", connections),
-        ("connections_refused_total", "counter", "Connections of unauthorised.", unauthorised),
+        ("connections_refused_total", "counter", "Connections of other users that were refused.", refused),
         ("live_feeds_total", "counter", "Live feeds that were opened.", feeds),
         ("readers", "gauge", "Live feeds now.", hub.subscribers),
         ("sessions", "gauge", "Sessions.", hub.sessions),
@@ -97,7 +97,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
     ];
     let mut text = String::new();
     for (name, kind, help, value) in rows {
-        // Writing into a String has no way to fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "# HELP subscope_{name} {help}\n# TYPE subscope_{name} {kind}\nsubscope_{name} {value}\n"
@@ -116,6 +116,6 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<impl IntoResponse,
     get, path = "/openapi.json",
     responses((status = 200, description = "This document (OpenAPI 3.1).", body = Object))
 )]
-pub(super) async fn description(Extension(described): Extension<Described>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], described.0.to_string())
+pub(super) async fn description(Extension(text): Extension<OpenApiText>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], text.0.to_string())
 }

@@ -1,5 +1,4 @@
-//! `GET /` and what belongs to it: the page, embedded. Addresses of views are the page's own affair: each is answered with
-//! the same document.
+//! `GET /` and the other files of the embedded web page. All view URLs return the same document; the page itself routes them.
 
 use axum::{
     Router,
@@ -12,16 +11,16 @@ use subscope_page::{File, file};
 
 use crate::{api_error::ApiError, state::App};
 
-/// What the page may do: run its own script, wear its own style, ask this server. It may not be shown within another page.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+/// Content security policy: own scripts and styles, requests to this server, no embedding in other pages.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Files whose names change with their bytes are never asked for again.
-const FOREVER: &str = "private, max-age=31536000, immutable";
-/// The others are asked for each time, and not sent again if they are the same.
-const EACH_TIME: &str = "private, no-cache";
+/// Cache-Control of files named by their content.
+const CACHE_FOREVER: &str = "private, max-age=31536000, immutable";
+/// Cache-Control of the other files: revalidated by `ETag`.
+const CACHE_REVALIDATE: &str = "private, no-cache";
 
-/// Returns the routes of the page. They are no part of the API's description.
+/// Returns the routes of the page, which are not in the OpenAPI document.
 pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/", get(document))
@@ -30,40 +29,40 @@ pub(super) fn routes() -> Router<App> {
         .route("/assets/{name}", get(asset))
 }
 
-/// Whether a path is one of the page's, which holds nothing that anybody wrote.
-pub(crate) fn is_page(path: &str) -> bool {
+/// Whether a path belongs to the page, whose files contain no data.
+pub(crate) fn is_page_path(path: &str) -> bool {
     path == "/" || path == "/search" || path.starts_with("/s/") || path.starts_with("/assets/")
 }
 
 async fn document(headers: HeaderMap) -> Response {
-    answer("index.html", &headers)
+    serve_file("index.html", &headers)
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    answer(&format!("assets/{name}"), &headers)
+    serve_file(&format!("assets/{name}"), &headers)
 }
 
-fn answer(path: &str, asked: &HeaderMap) -> Response {
-    let Some(found) = file(path) else { return ApiError::unknown("route").into_response() };
+fn serve_file(path: &str, request_headers: &HeaderMap) -> Response {
+    let Some(found) = file(path) else { return ApiError::not_found("route").into_response() };
     let tag = format!("\"{}\"", found.digest);
     let is_known =
-        asked.get_all(header::IF_NONE_MATCH).iter().any(|known| known.as_bytes() == tag.as_bytes());
+        request_headers.get_all(header::IF_NONE_MATCH).iter().any(|known| known.as_bytes() == tag.as_bytes());
     let mut response =
         if is_known { StatusCode::NOT_MODIFIED.into_response() } else { found.bytes.clone().into_response() };
     let headers = response.headers_mut();
-    for (name, value) in said(&found) {
+    for (name, value) in file_headers(&found) {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Hexadecimal digits in quotes are a header's value.
+    // Quoted hexadecimal digits are a valid header value.
     headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
     response
 }
 
-fn said(found: &File) -> [(HeaderName, &'static str); 4] {
+fn file_headers(found: &File) -> [(HeaderName, &'static str); 4] {
     [
         (header::CONTENT_TYPE, found.media_type),
-        (header::CACHE_CONTROL, if found.is_immutable { FOREVER } else { EACH_TIME }),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, if found.is_immutable { CACHE_FOREVER } else { CACHE_REVALIDATE }),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
     ]
 }

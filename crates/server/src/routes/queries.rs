@@ -1,4 +1,4 @@
-//! What is asked of sessions, agents and events.
+//! Query routes: sessions, agents, events, search and statistics.
 
 use axum::{
     Json,
@@ -14,19 +14,19 @@ use subscope_model::{
 
 use crate::{api_error::ApiError, ask::ask, state::App};
 
-/// How many sessions a page has, and may be asked for.
-const PAGE: usize = 100;
-const LARGEST_PAGE: usize = 1_000;
-/// The same of events.
-const EVENTS: usize = 1_000;
-const MOST_EVENTS: usize = 10_000;
-/// The same of hits.
-const HITS: usize = 50;
-const MOST_HITS: usize = 1_000;
-/// How long what was kept is recent.
+/// Default and maximum number of sessions per page.
+const PAGE_SESSIONS: usize = 100;
+const MAX_PAGE_SESSIONS: usize = 1_000;
+/// Default and maximum number of events per page.
+const PAGE_EVENTS: usize = 1_000;
+const MAX_PAGE_EVENTS: usize = 10_000;
+/// Default and maximum number of hits.
+const DEFAULT_HITS: usize = 50;
+const MAX_HITS: usize = 1_000;
+/// Age up to which a changed row is recent.
 const RECENT_MS: Millis = 30 * 60 * 1000;
-/// How many sessions at work figures are made of.
-const MOST_LIVE: usize = 200;
+/// Maximum number of running sessions in a status.
+const MAX_STATUS_SESSIONS: usize = 200;
 
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
@@ -38,7 +38,7 @@ pub(super) struct PageQuery {
     recent: bool,
 }
 
-/// Lists sessions, the newest first.
+/// Lists sessions, newest first.
 #[utoipa::path(
     get, path = "/api/v1/sessions",
     params(
@@ -56,9 +56,11 @@ pub(super) async fn sessions(
     State(app): State<App>,
     Query(query): Query<PageQuery>,
 ) -> Result<Json<SessionPage>, ApiError> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, LARGEST_PAGE);
+    let limit = query.limit.unwrap_or(PAGE_SESSIONS).clamp(1, MAX_PAGE_SESSIONS);
     let after = match query.after.as_deref() {
-        Some(cursor) => Some(read_cursor(cursor).ok_or(ApiError::bad("after is no place in the list"))?),
+        Some(cursor) => {
+            Some(parse_cursor(cursor).ok_or(ApiError::bad_request("after is no place in the list"))?)
+        }
         None => None,
     };
     let kept_since = query.recent.then(|| clock::now_ms() - RECENT_MS);
@@ -67,7 +69,7 @@ pub(super) async fn sessions(
     Ok(Json(SessionPage::of(sessions, limit)))
 }
 
-fn read_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
+fn parse_cursor(cursor: &str) -> Option<(Millis, SessionId)> {
     let (at, id) = cursor.split_once('~')?;
     Some((at.parse().ok()?, SessionId::from(id)))
 }
@@ -80,13 +82,13 @@ pub(super) struct EventsQuery {
 
 /// A page of events.
 #[derive(Serialize)]
-pub(super) struct Events {
+pub(super) struct EventPage {
     schema: &'static str,
     events: Vec<Event>,
     next: Option<u64>,
 }
 
-/// Returns a session's events behind a place in the change log.
+/// Returns a session's events after a number in the event log.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/events",
     params(
@@ -104,19 +106,19 @@ pub(super) async fn events(
     State(app): State<App>,
     Path(id): Path<String>,
     Query(query): Query<EventsQuery>,
-) -> Result<Json<Events>, ApiError> {
-    let limit = query.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
+) -> Result<Json<EventPage>, ApiError> {
+    let limit = query.limit.unwrap_or(PAGE_EVENTS).clamp(1, MAX_PAGE_EVENTS);
     let session = SessionId::from(id.as_str());
     let after = query.after.unwrap_or(0);
-    let known = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
-    known.ok_or(ApiError::unknown("session"))?;
+    let tree = ask(|reply| app.hub.tree(session.clone(), reply)).await?;
+    tree.ok_or(ApiError::not_found("session"))?;
     let events = ask(|reply| app.hub.events_after(after, Some(session), limit + 1, reply)).await?;
     let gone = || ApiError::new(StatusCode::GONE, "the log does not reach back there: begin with the tree");
     let mut events = events.ok_or_else(gone)?;
     let has_more = events.len() > limit;
     events.truncate(limit);
     let next = events.last().filter(|_| has_more).map(|event| event.seq);
-    Ok(Json(Events { schema: "subscope.events/1", events, next }))
+    Ok(Json(EventPage { schema: "subscope.events/1", events, next }))
 }
 
 #[derive(Deserialize)]
@@ -143,15 +145,15 @@ pub(super) async fn search(
     State(app): State<App>,
     Query(query): Query<SearchQuery>,
 ) -> Result<Json<Hits>, ApiError> {
-    let limit = query.limit.unwrap_or(HITS).clamp(1, MOST_HITS);
+    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
     let session = query.session.as_deref().map(SessionId::from);
-    let hits = ask(|reply| app.hub.search(terms(&query.q), session, limit, reply)).await?;
-    let hits = hits.ok_or(ApiError::unknown("full text"))?;
+    let hits = ask(|reply| app.hub.search(split_terms(&query.q), session, limit, reply)).await?;
+    let hits = hits.ok_or(ApiError::not_found("full text"))?;
     Ok(Json(Hits { schema: HITS_SCHEMA.into(), hits }))
 }
 
-/// Cuts a query into words and quoted phrases.
-fn terms(query: &str) -> Vec<String> {
+/// Splits a query into words and quoted phrases.
+fn split_terms(query: &str) -> Vec<String> {
     let pieces = query.split('"').enumerate();
     let terms = pieces.flat_map(|(number, piece)| match number % 2 {
         0 => piece.split_whitespace().map(str::to_owned).collect(),
@@ -160,7 +162,7 @@ fn terms(query: &str) -> Vec<String> {
     terms.filter(|term| !term.trim().is_empty()).collect()
 }
 
-/// Returns figures over everything that is kept.
+/// Returns statistics over all stored sessions.
 #[utoipa::path(
     get, path = "/api/v1/stats",
     responses((status = 200, description = "subscope.stats/1.", body = Object))
@@ -201,7 +203,7 @@ pub(super) async fn agent(
             let message = format!("{} sessions have an agent of that id: name one by ?session=", others + 1);
             Err(ApiError::new(StatusCode::CONFLICT, message))
         }
-        (None, _) => Err(ApiError::unknown("agent")),
+        (None, _) => Err(ApiError::not_found("agent")),
     }
 }
 
@@ -211,7 +213,7 @@ pub(super) struct NamesQuery {
     limit: Option<usize>,
 }
 
-/// Returns which ids begin so.
+/// Returns ids by prefix.
 #[utoipa::path(
     get, path = "/api/v1/names",
     params(
@@ -224,7 +226,7 @@ pub(super) async fn names(
     State(app): State<App>,
     Query(query): Query<NamesQuery>,
 ) -> Result<Json<Names>, ApiError> {
-    let limit = query.limit.unwrap_or(HITS).clamp(1, MOST_HITS);
+    let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
     ask(|reply| app.hub.names(query.prefix, limit, reply)).await.map(Json)
 }
 
@@ -233,7 +235,7 @@ pub(super) struct StatusQuery {
     session: Option<String>,
 }
 
-/// Returns in a few figures how everything at work stands, or one session.
+/// Returns a summary of all running sessions, or of one session.
 #[utoipa::path(
     get, path = "/api/v1/status",
     params(("session" = Option<String>, Query, description = "Only this session; one that is not known counts as none.")),
@@ -246,7 +248,7 @@ pub(super) async fn status(
     let sessions = match query.session {
         Some(session) => vec![SessionId::from(session.as_str())],
         None => {
-            let query = ListQuery::live(MOST_LIVE);
+            let query = ListQuery::live(MAX_STATUS_SESSIONS);
             let live = ask(|reply| app.hub.sessions(query, reply)).await?;
             live.into_iter().map(|row| row.id).collect()
         }
@@ -264,9 +266,9 @@ mod tests {
 
     #[test]
     fn terms_are_words_and_phrases() {
-        assert_eq!(terms("half  cents"), ["half", "cents"]);
-        assert_eq!(terms("round \"half cents\" up*"), ["round", "half cents", "up*"]);
-        assert_eq!(terms("\"open end"), ["open end"]);
-        assert!(terms(" \"\" ").is_empty());
+        assert_eq!(split_terms("half  cents"), ["half", "cents"]);
+        assert_eq!(split_terms("round \"half cents\" up*"), ["round", "half cents", "up*"]);
+        assert_eq!(split_terms("\"open end"), ["open end"]);
+        assert!(split_terms(" \"\" ").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What is told of a session as a whole: against the wall clock, event by event, and in forms that leave this machine.
+//! Routes of one session: tree, timeline, complete event feed, and exports.
 
 use std::io::Write;
 
@@ -18,27 +18,27 @@ use subscope_render::timeline::{Lane, Step, timeline};
 use crate::{
     api_error::ApiError,
     ask::ask,
-    session_reader::{SessionHistory, Wanted, read_session},
+    session_reader::{HistoryRequest, SessionHistory, read_session},
     state::App,
 };
 
-/// How many events a page has, and may be asked for.
-const EVENTS: usize = 1_000;
-const MOST_EVENTS: usize = 50_000;
+/// Default and maximum number of events per page.
+const PAGE_EVENTS: usize = 1_000;
+const MAX_PAGE_EVENTS: usize = 50_000;
 
-/// How much of a text a brief event holds.
-const BRIEF_CHARACTERS: usize = 400;
+/// Maximum length of texts in brief events.
+const MAX_BRIEF_CHARACTERS: usize = 400;
 
 #[derive(Deserialize)]
 pub(super) struct TimelineQuery {
     since: Option<u64>,
 }
 
-/// A session against the wall clock.
+/// Timeline of a session.
 #[derive(Serialize)]
-pub(super) struct Lanes {
+pub(super) struct TimelinePage {
     schema: &'static str,
-    /// The highest rev of the rows that this is made of.
+    /// Highest rev of its rows.
     rev: Option<u64>,
     start_ms: Millis,
     end_ms: Millis,
@@ -46,7 +46,7 @@ pub(super) struct Lanes {
     critical_path: Vec<Step>,
 }
 
-/// Returns a session against the wall clock: a lane for each agent, with what it did and waited for, and the critical path.
+/// Returns the timeline of a session: a lane per agent with its activity and waits, and the critical path.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/timeline",
     params(
@@ -62,24 +62,25 @@ pub(super) async fn lanes(
     State(app): State<App>,
     Path(id): Path<String>,
     Query(query): Query<TimelineQuery>,
-) -> Result<Json<Lanes>, ApiError> {
+) -> Result<Json<TimelinePage>, ApiError> {
     let tree = ask(|reply| app.hub.tree(SessionId::from(id.as_str()), reply)).await?;
-    let tree = tree.ok_or(ApiError::unknown("session"))?;
-    let drawn = timeline(&tree, Some(clock::now_ms())).ok_or(ApiError::unknown("time in that session"))?;
+    let tree = tree.ok_or(ApiError::not_found("session"))?;
+    let timeline =
+        timeline(&tree, Some(clock::now_ms())).ok_or(ApiError::not_found("time in that session"))?;
     let rev = tree.agents.iter().filter_map(|agent| agent.rev).max();
-    let is_news = |row: &subscope_model::Agent| match (query.since, row.rev) {
+    let is_changed = |row: &subscope_model::Agent| match (query.since, row.rev) {
         (Some(since), Some(rev)) => rev > since || row.status.is_live(),
         _ => true,
     };
-    // One lane an agent, in the same order.
-    let lanes = drawn.lanes.into_iter().zip(&tree.agents).filter(|(_, row)| is_news(row));
-    Ok(Json(Lanes {
+    // One lane per agent, in the same order.
+    let lanes = timeline.lanes.into_iter().zip(&tree.agents).filter(|(_, row)| is_changed(row));
+    Ok(Json(TimelinePage {
         schema: "subscope.timeline/1",
         rev,
-        start_ms: drawn.start_ms,
-        end_ms: drawn.end_ms,
+        start_ms: timeline.start_ms,
+        end_ms: timeline.end_ms,
         lanes: lanes.map(|(lane, _)| lane).collect(),
-        critical_path: drawn.critical_path,
+        critical_path: timeline.critical_path,
     }))
 }
 
@@ -92,7 +93,7 @@ pub(super) struct FeedQuery {
     brief: bool,
 }
 
-/// A page of a session's whole feed.
+/// A page of a session's complete feed.
 #[derive(Serialize)]
 pub(super) struct FeedPage {
     schema: &'static str,
@@ -100,7 +101,7 @@ pub(super) struct FeedPage {
     before: Option<u64>,
 }
 
-/// Returns everything that happened in a session, told anew from its sources: unlike the change log it knows of all of it.
+/// Returns all events of a session, read from its sources; unlike the event log it is complete.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/feed",
     params(
@@ -123,32 +124,32 @@ pub(super) async fn feed(
     Query(query): Query<FeedQuery>,
 ) -> Result<Json<FeedPage>, ApiError> {
     let SessionHistory { mut events, .. } =
-        read_session(&app, SessionId::from(id.as_str()), Wanted::default()).await?;
+        read_session(&app, SessionId::from(id.as_str()), HistoryRequest::default()).await?;
     let actor = query.agent.map(|agent| Actor(AgentId::from(agent.as_str())));
     events.retain(|event| {
         query.before.is_none_or(|before| event.seq < before)
             && actor.as_ref().is_none_or(|actor| event.actor_id == *actor)
     });
-    let limit = query.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
+    let limit = query.limit.unwrap_or(PAGE_EVENTS).clamp(1, MAX_PAGE_EVENTS);
     let mut last = events.split_off(events.len().saturating_sub(limit));
     let before = last.first().filter(|_| !events.is_empty()).map(|event| event.seq);
     if query.brief {
-        last.iter_mut().for_each(|event| cut(&mut event.data));
+        last.iter_mut().for_each(|event| truncate_texts(&mut event.data));
     }
     Ok(Json(FeedPage { schema: "subscope.feed/1", events: last, before }))
 }
 
-/// Cuts the texts of an event's data. Arguments and results are as deep as JSON's reader lets them be.
-fn cut(value: &mut Value) {
+/// Truncates all texts of an event's data. The recursion is as deep as the JSON parser allows.
+fn truncate_texts(value: &mut Value) {
     match value {
         Value::String(text) => {
-            if let Some((at, _)) = text.char_indices().nth(BRIEF_CHARACTERS) {
+            if let Some((at, _)) = text.char_indices().nth(MAX_BRIEF_CHARACTERS) {
                 text.truncate(at);
                 text.push('…');
             }
         }
-        Value::Array(all) => all.iter_mut().for_each(cut),
-        Value::Object(all) => all.values_mut().for_each(cut),
+        Value::Array(all) => all.iter_mut().for_each(truncate_texts),
+        Value::Object(all) => all.values_mut().for_each(truncate_texts),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -177,16 +178,18 @@ pub(super) async fn tree(
 ) -> Result<Json<Tree>, ApiError> {
     let session = SessionId::from(id.as_str());
     if query.at.is_some() {
-        return Ok(Json(read_session(&app, session, Wanted { at: query.at, traces: false }).await?.tree));
+        return Ok(Json(
+            read_session(&app, session, HistoryRequest { at: query.at, traces: false }).await?.tree,
+        ));
     }
     let tree = ask(|reply| app.hub.tree(session, reply)).await?;
-    tree.map(Json).ok_or(ApiError::unknown("session"))
+    tree.map(Json).ok_or(ApiError::not_found("session"))
 }
 
-/// A form that a session is saved in.
+/// File format of an export.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Form {
+enum ExportFormat {
     Trace,
     Execution,
     Checkpoint,
@@ -195,9 +198,9 @@ enum Form {
     Csv,
 }
 
-impl Form {
-    /// The ending of the file's name, and its media type.
-    fn file(self) -> (&'static str, &'static str) {
+impl ExportFormat {
+    /// Returns the file extension and the media type.
+    fn extension_and_type(self) -> (&'static str, &'static str) {
         match self {
             Self::Trace | Self::Execution | Self::Checkpoint => ("json", "application/json"),
             Self::Feed => ("jsonl", "application/x-ndjson"),
@@ -210,11 +213,11 @@ impl Form {
 #[derive(Deserialize)]
 pub(super) struct ExportQuery {
     #[serde(rename = "as")]
-    form: Form,
+    form: ExportFormat,
     redact: Option<bool>,
 }
 
-/// Returns a session in a form that is saved as a file, as `subscope export` writes it.
+/// Exports a session as a file, as `subscope export` writes it.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}/export",
     params(
@@ -235,43 +238,50 @@ pub(super) async fn export(
     Path(id): Path<String>,
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, ApiError> {
-    let wanted = Wanted { at: None, traces: matches!(query.form, Form::Execution | Form::Checkpoint) };
-    let retold = read_session(&app, SessionId::from(id.as_str()), wanted).await?;
-    if matches!(query.form, Form::Feed) && retold.events.is_empty() {
+    let request = HistoryRequest {
+        at: None,
+        traces: matches!(query.form, ExportFormat::Execution | ExportFormat::Checkpoint),
+    };
+    let history = read_session(&app, SessionId::from(id.as_str()), request).await?;
+    if matches!(query.form, ExportFormat::Feed) && history.events.is_empty() {
         let gone = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
         return Err(ApiError::new(StatusCode::NOT_FOUND, gone));
     }
-    // A big session takes a while to write, in which others are to be answered.
-    let is_masked = query.redact.unwrap_or(matches!(query.form, Form::Html));
+    // Blocking: a big session takes a while.
+    let is_masked = query.redact.unwrap_or(matches!(query.form, ExportFormat::Html));
     let mask = if is_masked { Mask::Secrets } else { Mask::Nothing };
-    let written = tokio::task::spawn_blocking(move || write(query.form, mask, retold)).await;
-    let Ok(Ok(written)) = written else { return Err(ApiError::busy("it cannot be written")) };
-    let (ending, media_type) = query.form.file();
+    let written = tokio::task::spawn_blocking(move || write_export(query.form, mask, history)).await;
+    let Ok(Ok(written)) = written else { return Err(ApiError::unavailable("it cannot be written")) };
+    let (extension, media_type) = query.form.extension_and_type();
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    // A file's name is made of what no system reads anything into.
+    // Only characters that are safe in file names.
     let name: String = id.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
-    let disposition = format!("attachment; filename=\"subscope-{name}.{ending}\"");
+    let disposition = format!("attachment; filename=\"subscope-{name}.{extension}\"");
     headers.extend(HeaderValue::from_str(&disposition).ok().map(|it| (header::CONTENT_DISPOSITION, it)));
     Ok((StatusCode::OK, headers, written).into_response())
 }
 
-fn write(
-    form: Form,
+fn write_export(
+    form: ExportFormat,
     mask: Mask,
     SessionHistory { tree, events, traces }: SessionHistory,
 ) -> std::io::Result<Vec<u8>> {
     let mut out = Vec::new();
     match form {
-        Form::Trace => json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?,
-        Form::Execution => json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &traces)?))?,
-        Form::Checkpoint => {
-            let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
-            json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &checkpoint)?))?;
+        ExportFormat::Trace => {
+            write_json(&mut out, mask, &mut |out| write_trace(&trace(&tree, &events), out))?
         }
-        Form::Feed => json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,
-        Form::Csv => write_csv(&tree, mask, &mut out)?,
-        Form::Html => {
+        ExportFormat::Execution => {
+            write_json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &traces)?))?
+        }
+        ExportFormat::Checkpoint => {
+            let checkpoint = Checkpoint { version: CHECKPOINT_VERSION.to_owned(), subagent_traces: traces };
+            write_json(&mut out, mask, &mut |out| Ok(serde_json::to_writer(out, &checkpoint)?))?;
+        }
+        ExportFormat::Feed => write_json(&mut out, mask, &mut |out| write_feed(&events, Shape::Event, out))?,
+        ExportFormat::Csv => write_csv(&tree, mask, &mut out)?,
+        ExportFormat::Html => {
             let page = subscope_page::saved().ok_or(std::io::ErrorKind::NotFound)?;
             let saved = Saved { tree: &tree, timeline: timeline(&tree, None), events: &events };
             write_html((&page.0, &page.1), &saved, mask, &mut out)?;
@@ -280,17 +290,17 @@ fn write(
     Ok(out)
 }
 
-/// Writes JSON, with secrets masked where that is asked for.
-fn json(
+/// Writes JSON and masks secrets if requested.
+fn write_json(
     out: &mut Vec<u8>,
     mask: Mask,
-    work: &mut dyn FnMut(&mut dyn Write) -> std::io::Result<()>,
+    write: &mut dyn FnMut(&mut dyn Write) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     match mask {
-        Mask::Nothing => work(out),
+        Mask::Nothing => write(out),
         Mask::Secrets => {
             let mut masked = Redacted::new(out);
-            work(&mut masked)?;
+            write(&mut masked)?;
             masked.finish().map(drop)
         }
     }
@@ -301,11 +311,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_between_characters_wherever_they_stand() {
-        let long = "ü".repeat(BRIEF_CHARACTERS + 5);
+    fn nested_texts_are_truncated_between_characters() {
+        let long = "ü".repeat(MAX_BRIEF_CHARACTERS + 5);
         let mut value = serde_json::json!({ "a": [{ "b": long }], "c": "short", "d": 7 });
-        cut(&mut value);
-        assert_eq!(value["a"][0]["b"].as_str().unwrap().chars().count(), BRIEF_CHARACTERS + 1);
+        truncate_texts(&mut value);
+        assert_eq!(value["a"][0]["b"].as_str().unwrap().chars().count(), MAX_BRIEF_CHARACTERS + 1);
         assert_eq!((&value["c"], &value["d"]), (&"short".into(), &7.into()));
     }
 }

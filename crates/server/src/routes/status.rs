@@ -1,4 +1,4 @@
-//! `GET /ws`: short status messages for faces that show only that subagents work (requirement 2.1).
+//! `GET /ws`: short status messages over WebSocket, for user interfaces that only show that subagents run (requirement 2.1).
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use subscope_hub::clock;
 use subscope_model::{Event, EventKind, Update};
 use tokio::time::timeout;
 
-use super::live::{Feed, Next};
+use super::live::{FeedConnection, FeedOutput};
 use crate::{api_error::ApiError, state::App};
 
-/// The greatest message that is read: nothing is expected but pings.
-const MESSAGE_BYTES: usize = 4 << 10;
+/// Maximum size of incoming messages; only pings are expected.
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
-/// Tells when subagents start, how they stand, and when they end.
+/// Sends a message when a subagent starts, runs, stalls and ends.
 #[utoipa::path(
     get, path = "/ws",
     responses(
@@ -31,46 +31,46 @@ const MESSAGE_BYTES: usize = 4 << 10;
     )
 )]
 pub(super) async fn get(State(app): State<App>, upgrade: WebSocketUpgrade) -> Result<Response, ApiError> {
-    let (feed, _) = Feed::open(&app, None).await?;
-    let patience = app.patience.write;
-    let upgrade = upgrade.max_message_size(MESSAGE_BYTES).max_frame_size(MESSAGE_BYTES);
-    Ok(upgrade.on_upgrade(move |socket| tell(socket, feed, patience)))
+    let (feed, _) = FeedConnection::open(&app, None).await?;
+    let timeouts = app.timeouts.write;
+    let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES).max_frame_size(MAX_MESSAGE_BYTES);
+    Ok(upgrade.on_upgrade(move |socket| send_status(socket, feed, timeouts)))
 }
 
-async fn tell(mut socket: WebSocket, mut feed: Feed, patience: Duration) {
+async fn send_status(mut socket: WebSocket, mut feed: FeedConnection, timeouts: Duration) {
     loop {
         let messages = tokio::select! {
             next = feed.next() => match next {
-                Some(Next::Update(Update::Event(event))) => status(&event).into_iter().collect(),
-                Some(Next::Update(Update::Missed(count))) => vec![message("", json!({ "type": "missed", "count": count }))],
-                Some(Next::Update(Update::Snapshot(_) | Update::Change(_) | Update::CaughtUp)) => Vec::new(),
-                Some(Next::Beats(beats)) => beats.iter().filter_map(status).collect(),
+                Some(FeedOutput::Update(Update::Event(event))) => status_message(&event).into_iter().collect(),
+                Some(FeedOutput::Update(Update::Missed(count))) => vec![message("", json!({ "type": "missed", "count": count }))],
+                Some(FeedOutput::Update(Update::Snapshot(_) | Update::Change(_) | Update::CaughtUp)) => Vec::new(),
+                Some(FeedOutput::Heartbeats(beats)) => beats.iter().filter_map(status_message).collect(),
                 None => break,
             },
-            heard = socket.recv() => match heard {
+            incoming = socket.recv() => match incoming {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                // Pings are answered by the protocol; nothing else means anything here.
+                // The library answers pings; other messages are ignored.
                 Some(Ok(_)) => Vec::new(),
             },
         };
         for text in messages {
-            match timeout(patience, socket.send(Message::Text(text.into()))).await {
+            match timeout(timeouts, socket.send(Message::Text(text.into()))).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) | Err(_) => return,
             }
         }
     }
-    // A reader that does not hear the farewell has left.
-    let _ = timeout(patience, socket.send(Message::Close(None))).await;
+    // Fails if the client has disconnected.
+    let _ = timeout(timeouts, socket.send(Message::Close(None))).await;
 }
 
 fn message(session: &str, data: Value) -> String {
     json!({ "type": "claude-status", "sessionId": session, "data": data, "ts": clock::now_ms() }).to_string()
 }
 
-/// Returns what an event says of subagents; `None` where it says nothing.
-fn status(event: &Event) -> Option<String> {
-    let named = |key: &str| event.data.get(key).cloned().unwrap_or(Value::Null);
+/// Returns the message for an event; `None` if it is not about the state of a subagent.
+fn status_message(event: &Event) -> Option<String> {
+    let field = |key: &str| event.data.get(key).cloned().unwrap_or(Value::Null);
     let title = || {
         let words: Vec<&str> =
             ["agent_type", "description"].into_iter().filter_map(|key| event.text(key)).collect();
@@ -83,17 +83,17 @@ fn status(event: &Event) -> Option<String> {
     let data = match event.kind {
         EventKind::SubagentStart => json!({
             "type": "subagent-started", "message": format!("Sub-agent started: {}", title()),
-            "subagentId": named("agent_id"), "subagentType": named("agent_type"),
-            "description": named("description"), "parentId": named("parent_id"), "startedAtMs": event.at_ms,
+            "subagentId": field("agent_id"), "subagentType": field("agent_type"),
+            "description": field("description"), "parentId": field("parent_id"), "startedAtMs": event.at_ms,
         }),
         EventKind::SubagentStop => json!({
             "type": "subagent-ended", "message": format!("Sub-agent {}", event.text("status").unwrap_or("ended")),
-            "subagentId": named("agent_id"), "status": named("status"), "durationMs": named("duration_ms"),
+            "subagentId": field("agent_id"), "status": field("status"), "durationMs": field("duration_ms"),
             "endedAtMs": event.at_ms,
         }),
         EventKind::Stall => json!({
-            "type": "stall", "subagentId": named("agent_id"), "waitingFor": named("waiting_for"),
-            "sinceMs": named("since_ms"),
+            "type": "stall", "subagentId": field("agent_id"), "waitingFor": field("waiting_for"),
+            "sinceMs": field("since_ms"),
         }),
         EventKind::Heartbeat if event.source.as_ref() == "subscope" => {
             let mut data = event.data.clone();

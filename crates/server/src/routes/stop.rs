@@ -1,4 +1,4 @@
-//! `POST /api/v1/agents/{id}/stop`: a person wants a subagent to stop.
+//! `POST /api/v1/agents/{id}/stop`: stop order for a subagent.
 
 use axum::{
     Json,
@@ -14,8 +14,8 @@ use subscope_model::{ORDERED_SCHEMA, Ordered};
 use crate::{
     api_error::ApiError,
     ask::ask,
-    body::{self, EVENT_BYTES, Kind},
-    request_guard::check_meant,
+    body::{self, BodyType, EVENT_BYTES},
+    request_guard::require_csrf_header,
     state::App,
 };
 
@@ -24,8 +24,8 @@ pub(super) struct StopQuery {
     session: Option<String>,
 }
 
-/// Orders that a subagent at work stop. It is told by the answer to the hook of its running tool call, when that is over,
-/// or of its next one; nobody else is told.
+/// Orders a running subagent to stop. The order is delivered in the response to the hook of its current tool call, or of its next
+/// one; other agents are not affected.
 #[utoipa::path(
     post, path = "/api/v1/agents/{id}/stop",
     params(
@@ -50,10 +50,10 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<Ordered>), ApiError> {
-    check_meant(&headers)?;
-    let held = body::read(&app, &headers, body, Kind::Json, EVENT_BYTES).await?;
-    serde_json::from_slice::<Map<String, Value>>(&held.bytes)
-        .map_err(|_| ApiError::bad("the body must be a JSON object"))?;
+    require_csrf_header(&headers)?;
+    let body = body::read(&app, &headers, body, BodyType::Json, EVENT_BYTES).await?;
+    serde_json::from_slice::<Map<String, Value>>(&body.bytes)
+        .map_err(|_| ApiError::bad_request("the body must be a JSON object"))?;
     let stopping = ask(|reply| app.hub.stop(query.session, id, reply)).await??;
     let ordered = Ordered {
         schema: ORDERED_SCHEMA.into(),

@@ -1,4 +1,4 @@
-//! A server in this process, and a client that writes and reads bytes: what gets in is decided by bytes.
+//! In-process server and a raw HTTP client, since access control depends on exact bytes.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -14,18 +14,18 @@ use std::{
 use serde_json::Value;
 use subscope_hub::{Hub, HubHandle, HubOptions, Nothing, Store};
 use subscope_model::HubMode;
-use subscope_server::{Identity, Patience, Server, ServerOptions, Token};
-use subscope_store::Memory;
+use subscope_server::{HubIdentity, Server, ServerOptions, Timeouts, Token};
+use subscope_store::MemoryStore;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 /// Far more than any wait of these tests takes.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// What these servers say of themselves.
-pub(crate) const IDENTITY: Identity = Identity { version: "0.0.1", mode: HubMode::Foreground };
+/// Identity of the test servers.
+pub(crate) const IDENTITY: HubIdentity = HubIdentity { version: "0.0.1", mode: HubMode::Foreground };
 
-/// A running server; ends when dropped.
+/// Running server; dropping ends it.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) socket: PathBuf,
@@ -35,15 +35,15 @@ pub(crate) struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An answer.
+/// HTTP response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
@@ -55,19 +55,19 @@ impl Answer {
 }
 
 pub(crate) fn start() -> Running {
-    start_with(Memory::new(), Patience::default(), Duration::from_secs(10))
+    start_with(MemoryStore::new(), Timeouts::default(), Duration::from_secs(10))
 }
 
-pub(crate) fn start_with(keeper: impl Store + 'static, patience: Patience, heartbeat: Duration) -> Running {
-    start_at(([127, 0, 0, 1], 0).into(), None, keeper, patience, heartbeat)
+pub(crate) fn start_with(keeper: impl Store + 'static, timeouts: Timeouts, heartbeat: Duration) -> Running {
+    start_at(([127, 0, 0, 1], 0).into(), None, keeper, timeouts, heartbeat)
 }
 
-/// On this address, for callers with this token.
+/// Starts a server on an address, with an optional token.
 pub(crate) fn start_at(
     listen: SocketAddr,
     token: Option<Token>,
     keeper: impl Store + 'static,
-    patience: Patience,
+    timeouts: Timeouts,
     heartbeat: Duration,
 ) -> Running {
     let folder = tempfile::tempdir().unwrap();
@@ -79,10 +79,10 @@ pub(crate) fn start_at(
         listen,
         socket: socket.clone(),
         heartbeat,
-        patience,
+        timeouts,
         token,
         identity: IDENTITY,
-        teller: None,
+        session_reader: None,
     };
     let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
     let (end, is_ended) = oneshot::channel::<()>();
@@ -124,26 +124,26 @@ impl Running {
         stream
     }
 
-    /// Sends these bytes and reads the answer to the connection's end.
-    pub(crate) fn raw(&self, request: impl AsRef<[u8]>) -> Answer {
+    /// Sends raw bytes and reads until the connection ends.
+    pub(crate) fn raw(&self, request: impl AsRef<[u8]>) -> HttpResponse {
         exchange(self.connect(), request.as_ref())
     }
 
-    pub(crate) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> HttpResponse {
         self.get_with(path, "")
     }
 
-    /// `headers` are whole lines.
-    pub(crate) fn get_with(&self, path: &str, headers: &str) -> Answer {
+    /// `headers` are complete lines.
+    pub(crate) fn get_with(&self, path: &str, headers: &str) -> HttpResponse {
         let address = self.address;
         self.raw(format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{headers}\r\n"))
     }
 
-    pub(crate) fn post(&self, path: &str, body: impl AsRef<[u8]>) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: impl AsRef<[u8]>) -> HttpResponse {
         self.post_with(path, "content-type: application/json\r\n", body)
     }
 
-    pub(crate) fn post_with(&self, path: &str, headers: &str, body: impl AsRef<[u8]>) -> Answer {
+    pub(crate) fn post_with(&self, path: &str, headers: &str, body: impl AsRef<[u8]>) -> HttpResponse {
         self.raw(self.posting(path, headers, body.as_ref()))
     }
 
@@ -172,24 +172,24 @@ impl Running {
     }
 }
 
-pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> Answer {
-    // The server may refuse before it has read everything.
+pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> HttpResponse {
+    // The server may respond before it has read everything.
     let _ = stream.write_all(request);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     parse(&bytes)
 }
 
-pub(crate) fn parse(bytes: &[u8]) -> Answer {
+pub(crate) fn parse(bytes: &[u8]) -> HttpResponse {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
-        return Answer { status: 0, head: text, body: String::new() };
+        return HttpResponse { status: 0, head: text, body: String::new() };
     };
     let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
+    HttpResponse { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-/// One message of the live feed.
+/// Message of a live feed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told {
     pub(crate) id: Option<u64>,
@@ -197,14 +197,14 @@ pub(crate) struct Told {
     pub(crate) data: Value,
 }
 
-/// A live feed that is read.
+/// Client of a live feed.
 pub(crate) struct Feed {
     reader: BufReader<TcpStream>,
     text: String,
 }
 
 impl Feed {
-    /// Returns the next message; comments and places give one with null data.
+    /// Returns the next message; comments and ids without data give null data.
     pub(crate) fn next(&mut self) -> Option<Told> {
         loop {
             if let Some(end) = self.text.find("\n\n") {
@@ -234,7 +234,7 @@ impl Feed {
         }
     }
 
-    /// Reads until a message for which this holds, which is the last one returned.
+    /// Reads until a message matches; it is the last one returned.
     pub(crate) fn until(&mut self, is_it: impl Fn(&Told) -> bool) -> Vec<Told> {
         let mut all = Vec::new();
         loop {
@@ -248,14 +248,14 @@ impl Feed {
     }
 }
 
-/// A hook's payload: what a subagent does.
+/// Returns the hook payload of a subagent.
 pub(crate) fn by_agent(session: &str, agent: &str, event: &str, call: &str) -> String {
     format!(
         r#"{{"session_id":"{session}","hook_event_name":"{event}","agent_id":"{agent}","agent_type":"Explore","prompt_id":"p","tool_name":"Bash","tool_use_id":"{call}","tool_input":{{}}}}"#
     )
 }
 
-/// Starts a subagent, which has called a tool.
+/// Starts a subagent with one tool call.
 pub(crate) fn start_agent(server: &Running, session: &str, agent: &str) {
     for (event, call) in [("SubagentStart", ""), ("PreToolUse", "first"), ("PostToolUse", "first")] {
         let call = format!("{call}-{agent}");
@@ -263,14 +263,14 @@ pub(crate) fn start_agent(server: &Running, session: &str, agent: &str) {
     }
 }
 
-/// A hook's payload: a call of the root.
+/// Returns the hook payload of a tool call of the root.
 pub(crate) fn call(session: &str, id: &str) -> String {
     format!(
         r#"{{"session_id":"{session}","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Read","tool_use_id":"{id}","tool_input":{{"file_path":"/x"}}}}"#
     )
 }
 
-/// A posted event.
+/// Returns the body of a posted event.
 pub(crate) fn event(run: &str, kind: &str, more: &str) -> String {
     format!(
         r#"{{"subagentName":"worker","subagentRunId":"{run}","timestamp":"2026-11-21T20:00:00Z","type":"{kind}"{more}}}"#

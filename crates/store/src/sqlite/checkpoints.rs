@@ -1,5 +1,4 @@
-//! Copying the log into the file, beside whoever writes: it waits for the disk, and nobody who hands something over
-//! should wait for that.
+//! WAL checkpoints on a thread of their own: they wait for the disk, and commits must not.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,49 +10,49 @@ use rusqlite::{Connection, hooks::Wal};
 
 use super::Access;
 
-/// How many pages the log holds before they are copied: the longer the log, the more pages stand in it several times and
-/// are copied once. 16 MB are read again in some milliseconds.
-const PAGES: i32 = 4000;
-/// How many it may hold where the copying never comes to its end because more is written meanwhile: then whoever writes
-/// copies the rest, so that the log begins anew.
-const MOST_PAGES: i32 = 4 * PAGES;
+/// Pages in the WAL that start a checkpoint. A longer WAL holds more versions of the same page, of which one is copied; 16 MB
+/// are recovered in some milliseconds.
+const CHECKPOINT_PAGES: i32 = 4000;
+/// Pages in the WAL at which the writer itself checkpoints, since the thread cannot catch up; the WAL then starts anew.
+const MAX_PAGES: i32 = 4 * CHECKPOINT_PAGES;
 
-/// The thread that copies. It ends with the connection for which it does, which must be dropped before.
+/// Checkpoint thread of a writing connection, which must be dropped before it: the thread ends with the connection's hook.
 #[derive(Debug)]
-pub(super) struct Checkpoints(Option<JoinHandle<()>>);
+pub(super) struct Checkpointer(Option<JoinHandle<()>>);
 
-impl Checkpoints {
-    /// Copies for a connection that writes, instead of that connection.
-    pub(super) fn beside(db: &mut Connection, path: PathBuf) -> rusqlite::Result<Self> {
-        let (wake, woken) = sync_channel(1);
+impl Checkpointer {
+    /// Starts the thread and turns the connection's own checkpoints off.
+    pub(super) fn start(db: &mut Connection, path: PathBuf) -> rusqlite::Result<Self> {
+        let (wake, wakeups) = sync_channel(1);
         db.wal_hook(Some(move |log: &mut Wal, pages: i32| {
-            if pages >= MOST_PAGES {
-                // Where the thread is at it this is refused, and tried again with the next commit.
+            if pages >= MAX_PAGES {
+                // Refused while the thread checkpoints; the next commit tries again.
                 let _ = log.checkpoint();
-            } else if pages >= PAGES {
-                // It is awake already, or there is none: then the log grows to its greatest.
+            } else if pages >= CHECKPOINT_PAGES {
+                // Fails if the thread is awake or could not be started; the WAL then grows to `MAX_PAGES`.
                 let _ = wake.try_send(());
             }
             Ok(())
         }))?;
-        let thread = thread::Builder::new().name("checkpoints".to_owned()).spawn(move || copy(&path, &woken));
+        let thread = thread::Builder::new()
+            .name("checkpoints".to_owned())
+            .spawn(move || checkpoint_on_wakeup(&path, &wakeups));
         Ok(Self(thread.ok()))
     }
 }
 
-impl Drop for Checkpoints {
+impl Drop for Checkpointer {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // It has nothing to say.
             let _ = thread.join();
         }
     }
 }
 
-/// Copies whenever it is told to. What fails is tried again, and in the end by whoever writes.
-fn copy(path: &Path, woken: &Receiver<()>) {
+/// Checkpoints on each wake-up. A failed checkpoint is tried again on the next, and by the writer at [`MAX_PAGES`].
+fn checkpoint_on_wakeup(path: &Path, wakeups: &Receiver<()>) {
     let mut db = None;
-    while woken.recv().is_ok() {
+    while wakeups.recv().is_ok() {
         db = db.or_else(|| super::connect(path, Access::Write).ok());
         if let Some(db) = &db {
             let _ = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));

@@ -1,14 +1,15 @@
-//! Removing what is kept. That there was something stays known, without what it said: files that do not change are not taken
-//! in again, deliveries that come again are repeats, and a copy stays one.
+//! Deletion of sessions.
+//!
+//! Ids, source files, delivery keys and session keys stay: an unchanged file is not indexed again, a repeated delivery stays a repeat,
+//! and a duplicate of a forgotten session stays a duplicate.
 
 use rusqlite::{Connection, Transaction, params};
 use subscope_model::{Millis, SessionId};
 
-use super::deferred_index::Filing;
+use super::deferred_index::DeferredIndex;
 
-/// Returns the sessions whose last event is older than a moment and of which nothing is at work. Those of which no time is
-/// known have no age.
-pub(super) fn old(db: &Connection, before_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {
+/// Returns the ended sessions with a last event before `before_ms`; sessions without any time have no age.
+pub(super) fn sessions_older_than(db: &Connection, before_ms: Millis) -> rusqlite::Result<Vec<SessionId>> {
     let mut statement = db.prepare_cached(
         "SELECT id FROM sessions WHERE is_forgotten = 0 AND is_live = 0 AND last_ms > 0 AND last_ms < ?1",
     )?;
@@ -16,46 +17,50 @@ pub(super) fn old(db: &Connection, before_ms: Millis) -> rusqlite::Result<Vec<Se
     rows.map(|row| row.map(|id| SessionId(id.as_str().into()))).collect()
 }
 
-/// Returns the sessions that were removed and have not gone on since.
-pub(super) fn forgotten(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
+/// Returns the sessions that were deleted and have no new rows since.
+pub(super) fn forgotten_sessions(db: &Connection) -> rusqlite::Result<Vec<SessionId>> {
     let mut statement = db.prepare_cached("SELECT id FROM sessions WHERE is_forgotten = 1")?;
     let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
     rows.map(|row| row.map(|id| SessionId(id.as_str().into()))).collect()
 }
 
-/// Removes sessions and returns how many there were. What stood there is overwritten, not only marked as free.
+/// Deletes sessions and returns their number. Deleted content is overwritten with zeros (`secure_delete`).
 pub(super) fn forget(
     db: &mut Connection,
-    filing: &mut Filing,
+    index: &mut DeferredIndex,
     sessions: &[SessionId],
 ) -> rusqlite::Result<usize> {
     if sessions.is_empty() {
         return Ok(0);
     }
     db.pragma_update(None, "secure_delete", "ON")?;
-    let outcome = remove(db, filing, sessions);
+    let outcome = delete_sessions(db, index, sessions);
     db.pragma_update(None, "secure_delete", "OFF")?;
     let count = outcome?;
-    // What the log still says of before is taken over into the file, and cut off. Readers may keep a part of it for a while.
+    // The WAL still has the old pages. Readers may keep a part of it for a while.
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(count)
 }
 
-fn remove(db: &mut Connection, filing: &mut Filing, sessions: &[SessionId]) -> rusqlite::Result<usize> {
+fn delete_sessions(
+    db: &mut Connection,
+    index: &mut DeferredIndex,
+    sessions: &[SessionId],
+) -> rusqlite::Result<usize> {
     let transaction = db.transaction()?;
-    // What is not filed would be filed later.
-    let filed = Filing::everything(&transaction)?;
+    // Deletion finds rows by the secondary tables: bring them up to date.
+    let indexed = DeferredIndex::index_all(&transaction)?;
     let mut count = 0;
     for session in sessions {
-        for what in [
+        for table_and_filter in [
             "unsettled WHERE session = ?1",
             "changes WHERE seq IN (SELECT seq FROM changes_of WHERE session = ?1)",
             "changes_of WHERE session = ?1",
         ] {
-            transaction.execute(&format!("DELETE FROM {what}"), [session.as_str()])?;
+            transaction.execute(&format!("DELETE FROM {table_and_filter}"), [session.as_str()])?;
         }
-        received(&transaction, session)?;
-        let Some(no) = super::write::number(&transaction, session)? else { continue };
+        delete_received(&transaction, session)?;
+        let Some(no) = super::write::session_no(&transaction, session)? else { continue };
         for table in ["trees", "agents", "days"] {
             transaction.execute(&format!("DELETE FROM {table} WHERE session_no = ?1"), [no])?;
         }
@@ -65,12 +70,12 @@ fn remove(db: &mut Connection, filing: &mut Filing, sessions: &[SessionId]) -> r
         )?;
     }
     transaction.commit()?;
-    filing.settle(filed);
+    index.apply(indexed);
     Ok(count)
 }
 
-/// Empties what was handed over of a session and tells of no other.
-fn received(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<()> {
+/// Deletes a session's received input: empties inbox rows that are about no other session, and deletes its parts of the others.
+fn delete_received(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<()> {
     let id = session.as_str();
     db.execute(
         "UPDATE inbox SET body = x'', session = NULL, sessions = NULL WHERE no IN (

@@ -1,4 +1,4 @@
-//! Where a store stands, and whether it still stands there: a folder may be removed or replaced while somebody writes.
+//! Location of an open store, and the check that its files were not deleted or replaced by a user meanwhile.
 
 use std::{
     fs::{self, Metadata},
@@ -7,30 +7,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Access, FILE, LOCK, OpenError, Sqlite};
+use super::{Access, FILE, LOCK, OpenError, SqliteStore};
 
-/// The folder of an open store, with what tells its files from others of the same names.
+/// Data folder of an open store, with the device and inode numbers of its files.
 #[derive(Clone, Debug)]
 pub struct Location {
     folder: PathBuf,
     rules: String,
-    rows: FileId,
-    /// Of those who write.
-    lock: Option<FileId>,
+    database: DeviceInode,
+    /// The lock file, if opened for writing.
+    lock: Option<DeviceInode>,
 }
 
-/// A file by device and number, whatever it is called.
-type FileId = (u64, u64);
+/// Device and inode number.
+type DeviceInode = (u64, u64);
 
-fn id(metadata: &Metadata) -> FileId {
+fn device_inode(metadata: &Metadata) -> DeviceInode {
     (metadata.dev(), metadata.ino())
 }
 
 impl Location {
     pub(super) fn new(folder: &Path, rules: &str, lock: Option<&fs::File>) -> io::Result<Self> {
-        let rows = id(&fs::metadata(folder.join(FILE))?);
-        let lock = lock.map(fs::File::metadata).transpose()?.as_ref().map(id);
-        Ok(Self { folder: folder.to_owned(), rules: rules.to_owned(), rows, lock })
+        let database = device_inode(&fs::metadata(folder.join(FILE))?);
+        let lock = lock.map(fs::File::metadata).transpose()?.as_ref().map(device_inode);
+        Ok(Self { folder: folder.to_owned(), rules: rules.to_owned(), database, lock })
     }
 
     /// The data folder.
@@ -38,16 +38,20 @@ impl Location {
         &self.folder
     }
 
-    /// Whether the files that were opened are those that stand there now. What is written to others is lost.
+    /// Whether the open files are still the ones at their paths. Writes to deleted files are lost.
     pub fn is_in_place(&self) -> bool {
-        let is = |name: &str, known: FileId| {
-            fs::metadata(self.folder.join(name)).is_ok_and(|metadata| id(&metadata) == known)
+        let is_same = |name: &str, opened: DeviceInode| {
+            fs::metadata(self.folder.join(name)).is_ok_and(|metadata| device_inode(&metadata) == opened)
         };
-        is(FILE, self.rows) && self.lock.is_none_or(|lock| is(LOCK, lock))
+        is_same(FILE, self.database) && self.lock.is_none_or(|lock| is_same(LOCK, lock))
     }
 
-    /// Opens it once more, to ask.
-    pub fn open(&self) -> Result<Sqlite, OpenError> {
-        Sqlite::open(&self.folder, Access::Read, &self.rules, 0)
+    /// Opens the store again for reading.
+    ///
+    /// # Errors
+    ///
+    /// As [`SqliteStore::open`].
+    pub fn open(&self) -> Result<SqliteStore, OpenError> {
+        SqliteStore::open(&self.folder, Access::Read, &self.rules, 0)
     }
 }

@@ -1,4 +1,4 @@
-//! The ledger and the history in SQLite.
+//! Persistent store in SQLite.
 
 mod checkpoints;
 mod deferred_index;
@@ -17,56 +17,63 @@ use std::{
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use subscope_model::{Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
+use subscope_model::{AgentId, Event, Millis, SessionId, SessionKeys, SessionRow, Stats, Text, Tree};
 
 pub use location::Location;
 pub use session_keys::SharedHistory;
 
-use self::{checkpoints::Checkpoints, deferred_index::Filing, pack::Packer};
-use crate::{Commit, History, Keys, Ledger, LedgerError, ListQuery, Named, Part, ReceivedInput, Source};
+use self::{checkpoints::Checkpointer, deferred_index::DeferredIndex, pack::Packer};
+use crate::{AgentLabel, Commit, History, KeySet, Ledger, ListQuery, ReceivedInput, SourceFile, StoreError};
 
-/// The file of rows in a data folder.
+/// Database file in the data folder.
 const FILE: &str = "store.db";
-/// Whoever writes holds this file's lock: one writer a store.
+/// Lock file: held by the writer, of which there is one per store.
 const LOCK: &str = "store.lock";
-/// How long a statement waits for another process: checkpoints of the other's log take this long at most.
+/// How long a statement waits for another process's lock; WAL checkpoints are shorter.
 const BUSY: Duration = Duration::from_secs(5);
-/// How much of the file those who only ask map, and read without copying; 64-bit address space is plenty. What is mapped counts
-/// as memory of the process: who writes for long would seem to grow with the store.
+/// Bytes of the file that readers map into memory, to read without copying. Mapped pages count as the process's memory, so
+/// that a long-running writer would seem to grow with the store: writers do not map.
 const MAP_BYTES: i64 = 1 << 30;
-/// How many kilobytes of pages those who write hold, as the pragma wants it: what all commits change stays in them.
+/// Page cache of writers, in KiB and negative as the pragma wants it: pages that every commit changes stay cached.
 const CACHE_KB: i64 = -16_384;
 
-/// What a store is opened for.
+/// Access mode of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To ask only. Another process may write meanwhile.
+    /// Queries only; another process may write concurrently.
     Read,
-    /// To write as well, alone.
+    /// Queries and commits, as the only writer.
     Write,
 }
 
-/// Why a store could not be opened.
+/// Error of opening a store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nothing was ever kept there.
+    /// There is no store.
     #[error("there is no store in {}", .0.display())]
     Missing(PathBuf),
-    /// Another process writes.
+    /// Another process has it open for writing.
     #[error("another process writes the store in {}", .0.display())]
     Locked(PathBuf),
-    /// An older version of this program made it, and nobody has brought it up to date.
-    #[error("the store in {} is of an older version: `subscope index` brings it up to date", .0.display())]
-    Older(PathBuf),
-    /// A newer version of this program made it.
-    #[error("the store in {} was made by a newer version", .0.display())]
-    Newer(PathBuf),
-    /// The folder cannot be made or its lock not taken.
+    /// Another version of this program created it.
+    #[error(
+        "the store in {} has schema version {found}, this program reads only {}: delete store.db and search.db there, after \
+         exporting what you need with the version of subscope that wrote it",
+        folder.display(),
+        schema::VERSION
+    )]
+    OtherVersion {
+        /// The data folder.
+        folder: PathBuf,
+        /// The store's schema version.
+        found: i64,
+    },
+    /// The folder cannot be created or its lock file not locked.
     #[error("cannot open the store in {}", path.display())]
     Folder {
         /// The data folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -75,42 +82,46 @@ pub enum OpenError {
     Database {
         /// The data folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: rusqlite::Error,
     },
 }
 
-/// Keeps everything in one file of a data folder.
-pub struct Sqlite {
+/// Persistent store: one database file in a data folder.
+pub struct SqliteStore {
     db: Connection,
-    /// Where it writes; it ends behind the connection.
-    _checkpoints: Option<Checkpoints>,
-    filing: Filing,
+    /// WAL checkpoint thread of a writer. Declared after `db`: it must be dropped after it.
+    _checkpointer: Option<Checkpointer>,
+    index: DeferredIndex,
     location: Location,
-    /// What the rows are made by: rows made by other rules are due for a rebuild.
+    /// Revision of the derivation rules; rows derived by another one are due for a rebuild.
     rules: String,
     next_seq: u64,
     next_rev: u64,
     packer: Packer,
-    /// StoredSessionKeys as long as this lives; the system frees it when the process ends, however it ends.
+    /// Held as long as this lives; the system releases it when the process ends, however it ends.
     _lock: Option<File>,
 }
 
-impl Sqlite {
-    /// Opens the store of a data folder; for writing it is made if there is none. `rules` names the revision of what rows
-    /// are made by. `now_us` is where a new store's change log begins, so that it never steps back.
+impl SqliteStore {
+    /// Opens the store of a data folder; a writer creates a missing one. `rules` is the revision of the derivation rules.
+    /// `now_us` is the first event number of a new store, so that numbers never step back after a store was deleted.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]: no store to read, another writer, another schema version, or an I/O or database error.
     pub fn open(folder: &Path, access: Access, rules: &str, now_us: u64) -> Result<Self, OpenError> {
-        let failed = |source| OpenError::Folder { path: folder.to_owned(), source };
+        let folder_error = |source| OpenError::Folder { path: folder.to_owned(), source };
         let lock = match access {
             Access::Read => None,
             Access::Write => {
-                private_folder(folder).map_err(failed)?;
-                let lock = private_file().open(folder.join(LOCK)).map_err(failed)?;
+                create_private_folder(folder).map_err(folder_error)?;
+                let lock = private_file_options().open(folder.join(LOCK)).map_err(folder_error)?;
                 match lock.try_lock() {
                     Ok(()) => Some(lock),
                     Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(folder.to_owned())),
-                    Err(TryLockError::Error(source)) => return Err(failed(source)),
+                    Err(TryLockError::Error(source)) => return Err(folder_error(source)),
                 }
             }
         };
@@ -118,36 +129,32 @@ impl Sqlite {
         if access == Access::Read && !path.exists() {
             return Err(OpenError::Missing(folder.to_owned()));
         }
-        let wrong = |source| OpenError::Database { path: folder.to_owned(), source };
-        let mut db = connect(&path, access).map_err(wrong)?;
-        if access == Access::Write {
-            let first = i64::try_from(now_us).unwrap_or(i64::MAX);
-            let known = schema::migrate(&mut db, first).map_err(wrong)?;
-            known.ok_or_else(|| OpenError::Newer(folder.to_owned()))?;
+        let database_error = |source| OpenError::Database { path: folder.to_owned(), source };
+        let mut db = connect(&path, access).map_err(database_error)?;
+        match db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)? {
+            schema::VERSION => {}
+            0 if access == Access::Write => {
+                schema::create(&mut db, i64::try_from(now_us).unwrap_or(i64::MAX)).map_err(database_error)?;
+            }
+            // A writer is just creating it.
+            0 => return Err(OpenError::Missing(folder.to_owned())),
+            found => return Err(OpenError::OtherVersion { folder: folder.to_owned(), found }),
         }
-        let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(wrong)?;
-        match version.cmp(&schema::VERSION) {
-            std::cmp::Ordering::Greater => return Err(OpenError::Newer(folder.to_owned())),
-            // Between a file's making and its tables' there is nothing in it.
-            std::cmp::Ordering::Less if version == 0 => return Err(OpenError::Missing(folder.to_owned())),
-            std::cmp::Ordering::Less => return Err(OpenError::Older(folder.to_owned())),
-            std::cmp::Ordering::Equal => {}
-        }
-        let place = |key: &str| {
+        let counter = |key: &str| {
             let value = db.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0));
-            value.map(i64::unsigned_abs).map_err(wrong)
+            value.map(i64::unsigned_abs).map_err(database_error)
         };
-        let (next_seq, next_rev) = (place("next_seq")?, place("next_rev")?);
-        let (mut filing, mut checkpoints) = (Filing::default(), None);
+        let (next_seq, next_rev) = (counter("next_seq")?, counter("next_rev")?);
+        let (mut index, mut checkpointer) = (DeferredIndex::default(), None);
         if access == Access::Write {
-            filing = Filing::begin(&mut db).map_err(wrong)?;
-            checkpoints = Some(Checkpoints::beside(&mut db, path).map_err(wrong)?);
+            index = DeferredIndex::open(&mut db).map_err(database_error)?;
+            checkpointer = Some(Checkpointer::start(&mut db, path).map_err(database_error)?);
         }
-        let location = Location::new(folder, rules, lock.as_ref()).map_err(failed)?;
+        let location = Location::new(folder, rules, lock.as_ref()).map_err(folder_error)?;
         Ok(Self {
             db,
-            _checkpoints: checkpoints,
-            filing,
+            _checkpointer: checkpointer,
+            index,
             location,
             rules: rules.to_owned(),
             next_seq,
@@ -157,81 +164,80 @@ impl Sqlite {
         })
     }
 
-    /// Where it stands.
+    /// Data folder and identity of the open files.
     pub fn location(&self) -> &Location {
         &self.location
     }
 
-    /// Whether somebody writes the store of a data folder, or is about to.
+    /// Whether a process has the store of a data folder open for writing.
     pub fn is_written(folder: &Path) -> bool {
         let lock = File::open(folder.join(LOCK));
         lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Returns all files that rows were made from.
-    pub fn sources(&self) -> Result<Vec<Source>, LedgerError> {
-        query::sources(&self.db).map_err(wrong)
+    /// Returns all files that rows were derived from.
+    pub fn sources(&self) -> Result<Vec<SourceFile>, StoreError> {
+        query::sources(&self.db).map_err(store_error)
     }
 
-    /// Returns the sessions whose rows are due: made by other rules, older than what was received, or with a deadline that
-    /// has passed. Frozen ones, whose
-    /// files are gone, are never due.
-    pub fn due(&self, now_ms: Millis) -> Result<Vec<SessionId>, LedgerError> {
-        query::due(&self.db, &self.rules, now_ms).map_err(wrong)
+    /// Returns the sessions with rows to rebuild: provisional, derived by other rules, older than their inbox input, or with a
+    /// deadline that has passed. Frozen sessions, with a deleted source file, are left out.
+    pub fn due_sessions(&self, now_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
+        query::due_sessions(&self.db, &self.rules, now_ms).map_err(store_error)
     }
 
-    /// Returns what was received of a session, in the order in which it came; `sessions` is left empty.
-    pub fn received_of(&self, session: &SessionId) -> Result<Vec<ReceivedInput>, LedgerError> {
+    /// Returns a session's received input in order of arrival, with `sessions` left empty.
+    pub fn received_of(&self, session: &SessionId) -> Result<Vec<ReceivedInput>, StoreError> {
         let mut all = Vec::new();
-        query::received_of(&self.db, session, &mut |received| all.push(received))?;
+        query::read_received(&self.db, session, &mut |received| all.push(received))?;
         Ok(all)
     }
 
-    /// Returns rows of the inbox behind one, with their numbers, in order: so many that their bodies are about `bytes` as they are
-    /// kept, one at least where there is one. Each says of which sessions it tells; forgotten ones tell of none.
-    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, ReceivedInput)>, LedgerError> {
+    /// Returns inbox rows after number `row` with their numbers, in order: about `bytes` of compressed bodies, at least one row if
+    /// there is one. `sessions` is empty for rows of forgotten sessions.
+    pub fn received_after(&self, row: u64, bytes: u64) -> Result<Vec<(u64, ReceivedInput)>, StoreError> {
         query::received_after(&self.db, row, bytes)
     }
 
-    /// Removes sessions with everything that was made from them or handed over of them. Their files are not touched, and
-    /// stay known: only what changes is taken in again. Returns how many there were.
-    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, LedgerError> {
-        forget::forget(&mut self.db, &mut self.filing, sessions).map_err(wrong)
+    /// Deletes sessions with their rows, events and received input; returns their number. Their transcript files are not touched
+    /// and stay recorded as sources: only a file that changes is indexed again.
+    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<usize, StoreError> {
+        forget::forget(&mut self.db, &mut self.index, sessions).map_err(store_error)
     }
 
-    /// Returns the sessions that were forgotten and have not gone on since.
-    pub fn forgotten(&self) -> Result<Vec<SessionId>, LedgerError> {
-        forget::forgotten(&self.db).map_err(wrong)
+    /// Returns the sessions that were forgotten and have no new rows since.
+    pub fn forgotten_sessions(&self) -> Result<Vec<SessionId>, StoreError> {
+        forget::forgotten_sessions(&self.db).map_err(store_error)
     }
 
-    /// Returns the sessions whose last event is older than a moment and of which nothing is at work.
-    pub fn old(&self, before_ms: Millis) -> Result<Vec<SessionId>, LedgerError> {
-        forget::old(&self.db, before_ms).map_err(wrong)
+    /// Returns the ended sessions with a last event before `before_ms`; sessions without any time are left out.
+    pub fn sessions_older_than(&self, before_ms: Millis) -> Result<Vec<SessionId>, StoreError> {
+        forget::sessions_older_than(&self.db, before_ms).map_err(store_error)
     }
 
-    /// Returns the sessions that share something, as far as they were compared.
-    pub fn kin(&self) -> Result<Vec<SharedHistory>, LedgerError> {
-        session_keys::kin(&self.db).map_err(wrong)
+    /// Returns the shared history of all compared sessions.
+    pub fn shared_history(&self) -> Result<Vec<SharedHistory>, StoreError> {
+        session_keys::shared_history(&self.db).map_err(store_error)
     }
 
-    /// Returns the sessions that are to be compared with the others, and whether even their heads are new.
-    pub fn uncompared(&self) -> Result<Vec<(SessionId, bool)>, LedgerError> {
-        session_keys::uncompared(&self.db).map_err(wrong)
+    /// Returns the sessions to compare with all others, and whether their first keys are new too.
+    pub fn uncompared_sessions(&self) -> Result<Vec<(SessionId, bool)>, StoreError> {
+        session_keys::uncompared_sessions(&self.db).map_err(store_error)
     }
 
-    /// Returns how many bytes the rows take on disk, free pages included.
-    pub fn bytes(&self) -> Result<u64, LedgerError> {
+    /// Returns the database's size on disk in bytes, free pages included.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
         let bytes = self.db.query_row(
             "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
             [],
             |row| row.get::<_, i64>(0),
         );
-        bytes.map(i64::unsigned_abs).map_err(wrong)
+        bytes.map(i64::unsigned_abs).map_err(store_error)
     }
 }
 
-/// Makes a folder that only this user can look into; one that is there already is left as it is.
-fn private_folder(folder: &Path) -> std::io::Result<()> {
+/// Creates a folder with mode 0700; an existing one is left as it is.
+fn create_private_folder(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -239,8 +245,8 @@ fn private_folder(folder: &Path) -> std::io::Result<()> {
     builder.create(folder)
 }
 
-/// How files are opened that only this user can read.
-fn private_file() -> OpenOptions {
+/// Options to open or create a file with mode 0600.
+fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     #[cfg(unix)]
@@ -248,15 +254,15 @@ fn private_file() -> OpenOptions {
     options
 }
 
-/// Opens a database file the way both databases are used.
+/// Opens a database file with the settings of both databases.
 pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
     let flags = match access {
         Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
         Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
     };
     if access == Access::Write {
-        // Made here, so that nobody else can read it, and with it the log that SQLite keeps beside it.
-        private_file().open(path).map_err(|_| rusqlite::Error::InvalidPath(path.to_owned()))?;
+        // Created here for mode 0600, which SQLite copies to the WAL.
+        private_file_options().open(path).map_err(|_| rusqlite::Error::InvalidPath(path.to_owned()))?;
     }
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(BUSY)?;
@@ -265,8 +271,8 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
     }
     if access == Access::Write {
         db.pragma_update(None, "cache_size", CACHE_KB)?;
-        // WAL survives the death of the process with NORMAL as with FULL (measured: nothing lost in 18 kills), at a
-        // fifth of the cost of a commit; FULL would also survive a loss of power.
+        // With NORMAL as with FULL nothing is lost when the process is killed (measured: 18 kills), at a fifth of a commit's
+        // cost; FULL would also survive a power failure.
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
     }
@@ -274,130 +280,121 @@ pub(crate) fn connect(path: &Path, access: Access) -> rusqlite::Result<Connectio
     Ok(db)
 }
 
-/// Puts an error of the database into the seam's words.
-pub(crate) fn wrong(error: rusqlite::Error) -> LedgerError {
+/// Converts a database error.
+pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => LedgerError::Full,
-        _ => LedgerError::Storage(Box::new(error)),
+        Some(ErrorCode::DiskFull) => StoreError::Full,
+        _ => StoreError::Storage(Box::new(error)),
     }
 }
 
-impl Ledger for Sqlite {
-    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, LedgerError> {
+impl Ledger for SqliteStore {
+    fn commit(&mut self, commit: &Commit) -> Result<Vec<Event>, StoreError> {
         let mut events = commit.events.clone();
         let mut seq = self.next_seq;
         for event in &mut events {
             event.seq = seq;
             seq += 1;
         }
-        let Self { db, filing, packer, rules, .. } = self;
-        write::commit(db, filing, packer, rules, commit, &events, seq).map_err(wrong)?;
+        let Self { db, index, packer, rules, .. } = self;
+        write::commit(db, index, packer, rules, commit, &events, seq).map_err(store_error)?;
         self.next_seq = seq;
-        // What went into a file that nobody finds again is not kept.
-        self.check_place()?;
+        // A commit to a deleted file is lost.
+        self.check_location()?;
         Ok(events)
     }
 
-    fn check_place(&self) -> Result<(), LedgerError> {
+    fn check_location(&self) -> Result<(), StoreError> {
         if self.location.is_in_place() {
             return Ok(());
         }
-        Err(LedgerError::Gone(self.location.folder().to_owned()))
+        Err(StoreError::Gone(self.location.folder().to_owned()))
     }
 
-    fn reserve_revs(&mut self, count: u64) -> Result<u64, LedgerError> {
+    fn reserve_revs(&mut self, count: u64) -> Result<u64, StoreError> {
         let first = self.next_rev;
-        write::next_rev(&self.db, first + count).map_err(wrong)?;
+        write::set_next_rev(&self.db, first + count).map_err(store_error)?;
         self.next_rev = first + count;
         Ok(first)
     }
 
-    fn has_received(&self, source: &str, key: &str) -> Result<bool, LedgerError> {
-        self.filing.has_received(&self.db, source, key).map_err(wrong)
+    fn has_received(&self, source: &str, key: &str) -> Result<bool, StoreError> {
+        self.index.has_received(&self.db, source, key).map_err(store_error)
     }
 
-    fn received_within(
+    fn read_received(
         &self,
         session: &SessionId,
         bytes: u64,
         each: &mut dyn FnMut(ReceivedInput),
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<bool, StoreError> {
         if self.received_bytes(session)? > bytes {
             return Ok(false);
         }
-        query::received_of(&self.db, session, each).map(|()| true)
+        query::read_received(&self.db, session, each).map(|()| true)
     }
 
-    fn received_bytes(&self, session: &SessionId) -> Result<u64, LedgerError> {
-        query::received_bytes(&self.db, session).map_err(wrong)
+    fn received_bytes(&self, session: &SessionId) -> Result<u64, StoreError> {
+        query::received_bytes(&self.db, session).map_err(store_error)
     }
 
-    fn undivided(&self) -> Result<Option<(i64, ReceivedInput)>, LedgerError> {
-        query::undivided(&self.db)
-    }
-
-    fn divide(&mut self, place: i64, parts: &[Part]) -> Result<(), LedgerError> {
-        let Self { db, packer, .. } = self;
-        write::divide(db, packer, place, parts).map_err(wrong)
-    }
-
-    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, LedgerError> {
-        query::sessions_with_unprocessed_input(&self.db).map_err(wrong)
+    fn sessions_with_unprocessed_input(&self) -> Result<Vec<SessionId>, StoreError> {
+        query::sessions_with_unprocessed_input(&self.db).map_err(store_error)
     }
 
     fn release_memory(&mut self) {
-        // What it cannot give back, it holds.
+        // Best effort.
         let _ = self.db.execute_batch("PRAGMA shrink_memory");
     }
 }
 
-impl History for Sqlite {
-    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, LedgerError> {
-        query::list(&self.db, query).map_err(wrong)
+impl History for SqliteStore {
+    fn list(&self, query: &ListQuery) -> Result<Vec<SessionRow>, StoreError> {
+        query::list(&self.db, query).map_err(store_error)
     }
 
-    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, LedgerError> {
+    fn tree(&self, session: &SessionId) -> Result<Option<Tree>, StoreError> {
         query::tree(&self.db, session)
     }
 
-    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+    fn received_body(&self, row: u64) -> Result<Option<Vec<u8>>, StoreError> {
         query::received_body(&self.db, row)
     }
 
-    fn named(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, LedgerError> {
-        query::named(&self.db, prefix, limit).map_err(wrong)
+    fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        query::sessions_with_prefix(&self.db, prefix, limit).map_err(store_error)
     }
 
-    fn agents(
+    fn agents_with_prefix(
         &self,
         prefix: &str,
         limit: usize,
-    ) -> Result<Vec<(SessionId, subscope_model::AgentId)>, LedgerError> {
-        query::agents(&self.db, prefix, limit).map_err(wrong)
+    ) -> Result<Vec<(SessionId, AgentId)>, StoreError> {
+        query::agents_with_prefix(&self.db, prefix, limit).map_err(store_error)
     }
 
-    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, LedgerError> {
-        session_keys::first_keys(&self.db).map_err(wrong)
+    fn first_keys(&self) -> Result<Vec<(SessionId, Vec<u64>)>, StoreError> {
+        session_keys::first_keys(&self.db).map_err(store_error)
     }
 
-    fn holders(&self, keys: &Keys) -> Result<Vec<(SessionId, u64)>, LedgerError> {
-        session_keys::holders(&self.db, keys).map_err(wrong)
+    fn sessions_with_keys(&self, keys: &KeySet) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        session_keys::sessions_with_keys(&self.db, keys).map_err(store_error)
     }
 
-    fn holdings(&self, session: &SessionId) -> Result<Option<SessionKeys>, LedgerError> {
-        session_keys::holdings(&self.db, session).map_err(wrong)
+    fn session_keys(&self, session: &SessionId) -> Result<Option<SessionKeys>, StoreError> {
+        session_keys::session_keys(&self.db, session).map_err(store_error)
     }
 
-    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, LedgerError> {
-        query::files_of(&self.db, session).map_err(wrong)
+    fn files_of(&self, session: &SessionId) -> Result<Vec<PathBuf>, StoreError> {
+        query::files_of(&self.db, session).map_err(store_error)
     }
 
-    fn who(&self, session: &SessionId, agent: &str) -> Result<Option<Named>, LedgerError> {
-        query::who(&self.db, session, agent).map_err(wrong)
+    fn agent_label(&self, session: &SessionId, agent: &str) -> Result<Option<AgentLabel>, StoreError> {
+        query::agent_label(&self.db, session, agent).map_err(store_error)
     }
 
-    fn stats(&self) -> Result<Stats, LedgerError> {
-        query::stats(&self.db).map_err(wrong)
+    fn stats(&self) -> Result<Stats, StoreError> {
+        query::stats(&self.db).map_err(store_error)
     }
 
     fn last_seq(&self) -> u64 {
@@ -409,15 +406,15 @@ impl History for Sqlite {
         seq: u64,
         session: Option<&SessionId>,
         limit: usize,
-    ) -> Result<Option<Vec<Event>>, LedgerError> {
+    ) -> Result<Option<Vec<Event>>, StoreError> {
         query::events_after(&self.db, seq, session, limit, self.next_seq)
     }
 
-    fn told_last(
+    fn latest_events(
         &self,
         session: &SessionId,
         limit: usize,
-    ) -> Result<Vec<(Text, Option<Millis>)>, LedgerError> {
-        query::told_last(&self.db, session, limit)
+    ) -> Result<Vec<(Text, Option<Millis>)>, StoreError> {
+        query::latest_events(&self.db, session, limit)
     }
 }

@@ -1,34 +1,35 @@
-//! How bytes are compressed: with a context that is made once, and not at all where there is little to gain.
+//! Compression of stored bodies with zstd; short bodies are stored as they are.
 
 use std::{borrow::Cow, io};
 
 use zstd::bulk::Compressor;
 
-/// How hard: the first level is several times faster than the disk and saves two thirds.
+/// zstd level: 1 is several times faster than the disk and saves two thirds.
 const LEVEL: i32 = 1;
-/// What is smaller stays as it is: the tables that a compression begins with cost more than they save.
-const SMALL: usize = 512;
-/// What compressed bytes begin with (RFC 8878, section 3.1.1).
+/// Shorter bodies are stored uncompressed: the header of a zstd frame costs more than it saves.
+const MIN_BYTES: usize = 512;
+/// Magic number of a zstd frame (RFC 8878, section 3.1.1).
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
+/// Compressor with a reused context.
 #[derive(Default)]
 pub(super) struct Packer(Option<Compressor<'static>>);
 
 impl Packer {
     pub(super) fn pack<'b>(&mut self, bytes: &'b [u8]) -> rusqlite::Result<Cow<'b, [u8]>> {
-        if bytes.len() < SMALL && !bytes.starts_with(&MAGIC) {
+        if bytes.len() < MIN_BYTES && !bytes.starts_with(&MAGIC) {
             return Ok(Cow::Borrowed(bytes));
         }
-        let failed = |error: io::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+        let sql_error = |error: io::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
         let compressor = match &mut self.0 {
             Some(compressor) => compressor,
-            none => none.insert(Compressor::new(LEVEL).map_err(failed)?),
+            none => none.insert(Compressor::new(LEVEL).map_err(sql_error)?),
         };
-        compressor.compress(bytes).map(Cow::Owned).map_err(failed)
+        compressor.compress(bytes).map(Cow::Owned).map_err(sql_error)
     }
 }
 
-/// Returns what was packed.
+/// Decompresses a stored body.
 pub(super) fn unpack(packed: Vec<u8>) -> io::Result<Vec<u8>> {
     if packed.starts_with(&MAGIC) { zstd::decode_all(packed.as_slice()) } else { Ok(packed) }
 }
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_packed_comes_back() {
+    fn packed_bytes_round_trip() {
         let mut packer = Packer::default();
         let long = "the same again ".repeat(100);
         let magic = [&MAGIC[..], b"not compressed"].concat();

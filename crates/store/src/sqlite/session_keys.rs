@@ -1,32 +1,32 @@
-//! What sessions hold that copies hold too, and which sessions share something.
+//! Keys of sessions, by which duplicated history is found, and the shared history found so far.
 
 use hashbrown::HashSet;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{SessionId, SessionKeys};
 
-use crate::{Compared, Keys, StoredSessionKeys};
+use crate::{DuplicateScan, KeySet, StoredSessionKeys};
 
-/// Whose is something that a session holds: that one's which began first of all that hold it.
+/// Keys that a session shares with an earlier one. A key is owned by the session that started first of all that have it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedHistory {
-    /// The one that has copies.
+    /// Session with the duplicates.
     pub later: SessionId,
-    /// The one whose they are.
+    /// Session that owns them.
     pub earlier: SessionId,
-    /// How many keys of the later one are the earlier one's.
+    /// Number of the later session's keys that the earlier one owns.
     pub shared: u64,
 }
 
-pub(super) fn write(db: &Transaction<'_>, held: &StoredSessionKeys) -> rusqlite::Result<()> {
-    let SessionKeys { session, began_ms, first_keys: heads, keys } = &held.holdings;
-    let Some(no) = super::write::number(db, session)? else { return Ok(()) };
+pub(super) fn write_keys(db: &Transaction<'_>, written: &StoredSessionKeys) -> rusqlite::Result<()> {
+    let SessionKeys { session, began_ms, first_keys, keys } = &written.keys;
+    let Some(no) = super::write::session_no(db, session)? else { return Ok(()) };
     db.prepare_cached(
         "INSERT INTO held(session_no, began_ms, heads) VALUES(?1, ?2, ?3)
          ON CONFLICT(session_no) DO UPDATE SET began_ms = ?2, heads = ?3,
              is_compared = CASE WHEN is_compared <> 0 AND heads = ?3 THEN 2 ELSE 0 END",
     )?
-    .execute(params![no, began_ms, pack(heads)])?;
-    if held.is_whole {
+    .execute(params![no, began_ms, pack(first_keys)])?;
+    if written.replaces {
         db.prepare_cached("DELETE FROM holdings WHERE session_no = ?1")?.execute([no])?;
     }
     if !keys.is_empty() {
@@ -50,13 +50,13 @@ pub(super) fn first_keys(db: &Connection) -> rusqlite::Result<Vec<(SessionId, Ve
     let mut rows = statement.query([])?;
     let mut all = Vec::new();
     while let Some(row) = rows.next()? {
-        let heads = row.get_ref(1)?.as_blob().map(|bytes| unpack(bytes).collect());
-        all.push((session_id(row, 0)?, heads.unwrap_or_default()));
+        let first_keys = row.get_ref(1)?.as_blob().map(|bytes| unpack(bytes).collect());
+        all.push((session_id(row, 0)?, first_keys.unwrap_or_default()));
     }
     Ok(all)
 }
 
-pub(super) fn holders(db: &Connection, keys: &Keys) -> rusqlite::Result<Vec<(SessionId, u64)>> {
+pub(super) fn sessions_with_keys(db: &Connection, keys: &KeySet) -> rusqlite::Result<Vec<(SessionId, u64)>> {
     let mut statement = db.prepare_cached("SELECT session_no, keys FROM holdings")?;
     let mut rows = statement.query([])?;
     let mut found: HashSet<(i64, u64)> = HashSet::new();
@@ -69,14 +69,14 @@ pub(super) fn holders(db: &Connection, keys: &Keys) -> rusqlite::Result<Vec<(Ses
     found.into_iter().map(|(no, key)| Ok((name.query_row([no], |row| session_id(row, 0))?, key))).collect()
 }
 
-pub(super) fn holdings(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<SessionKeys>> {
-    let known: Option<(i64, Option<i64>, Vec<u8>)> = db
+pub(super) fn session_keys(db: &Connection, session: &SessionId) -> rusqlite::Result<Option<SessionKeys>> {
+    let row: Option<(i64, Option<i64>, Vec<u8>)> = db
         .prepare_cached(
             "SELECT session_no, began_ms, heads FROM held JOIN sessions ON no = session_no WHERE id = ?1",
         )?
         .query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let Some((no, began_ms, heads)) = known else { return Ok(None) };
+    let Some((no, began_ms, first_keys)) = row else { return Ok(None) };
     let mut statement = db.prepare_cached("SELECT keys FROM holdings WHERE session_no = ?1")?;
     let mut rows = statement.query([no])?;
     let mut keys = Vec::new();
@@ -85,10 +85,15 @@ pub(super) fn holdings(db: &Connection, session: &SessionId) -> rusqlite::Result
     }
     keys.sort_unstable();
     keys.dedup();
-    Ok(Some(SessionKeys { session: session.clone(), began_ms, first_keys: unpack(&heads).collect(), keys }))
+    Ok(Some(SessionKeys {
+        session: session.clone(),
+        began_ms,
+        first_keys: unpack(&first_keys).collect(),
+        keys,
+    }))
 }
 
-pub(super) fn kin(db: &Connection) -> rusqlite::Result<Vec<SharedHistory>> {
+pub(super) fn shared_history(db: &Connection) -> rusqlite::Result<Vec<SharedHistory>> {
     let mut statement = db.prepare_cached(
         "SELECT l.id, e.id, shared FROM kin JOIN sessions l ON l.no = later_no JOIN sessions e ON e.no = earlier_no",
     )?;
@@ -103,9 +108,8 @@ pub(super) fn kin(db: &Connection) -> rusqlite::Result<Vec<SharedHistory>> {
     rows.collect()
 }
 
-/// Returns the sessions that hold something of which nobody has looked whether others hold it too, and whether their heads
-/// are new as well.
-pub(super) fn uncompared(db: &Connection) -> rusqlite::Result<Vec<(SessionId, bool)>> {
+/// Returns the sessions with keys that were not compared with other sessions, and whether their first keys are new too.
+pub(super) fn uncompared_sessions(db: &Connection) -> rusqlite::Result<Vec<(SessionId, bool)>> {
     let mut statement = db.prepare_cached(
         "SELECT id, is_compared = 0 FROM held JOIN sessions ON no = session_no WHERE is_compared <> 1",
     )?;
@@ -113,14 +117,14 @@ pub(super) fn uncompared(db: &Connection) -> rusqlite::Result<Vec<(SessionId, bo
     rows.collect()
 }
 
-pub(super) fn compared(db: &Transaction<'_>, compared: &Compared) -> rusqlite::Result<()> {
-    for session in &compared.sessions {
-        let Some(no) = super::write::number(db, session)? else { continue };
+pub(super) fn write_scan(db: &Transaction<'_>, scan: &DuplicateScan) -> rusqlite::Result<()> {
+    for session in &scan.sessions {
+        let Some(no) = super::write::session_no(db, session)? else { continue };
         db.execute("DELETE FROM kin WHERE later_no = ?1", [no])?;
         db.execute("UPDATE held SET is_compared = 1 WHERE session_no = ?1", [no])?;
     }
-    for SharedHistory { later, earlier, shared } in &compared.kin {
-        let (later, earlier) = (super::write::number(db, later)?, super::write::number(db, earlier)?);
+    for SharedHistory { later, earlier, shared } in &scan.shared {
+        let (later, earlier) = (super::write::session_no(db, later)?, super::write::session_no(db, earlier)?);
         db.execute("INSERT OR REPLACE INTO kin VALUES(?1, ?2, ?3)", params![later, earlier, *shared as i64])?;
     }
     Ok(())

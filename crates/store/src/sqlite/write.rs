@@ -1,4 +1,4 @@
-//! Writing: one transaction for each commit, rows of a session replaced whole.
+//! Commits: one transaction each; the rows of a session are replaced as a whole.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -7,22 +7,21 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use subscope_model::{Event, Millis, SessionId, SessionRow, SessionStatus, Tree};
 
 use super::{
-    deferred_index::{self, Filing},
+    deferred_index::{self, DeferredIndex},
     pack::Packer,
     session_keys,
 };
-use crate::{Commit, Part, ReceivedInput, Source, days::days};
+use crate::{Commit, ReceivedInput, SessionPart, SourceFile, days::days};
 
-/// How many events the change log holds; older ones are cut off. At some hundred bytes each this bounds the log to some
-/// hundred megabytes.
-const LOG_EVENTS: u64 = 1_000_000;
-/// How many events are cut off at once, so that it is done seldom.
+/// Events kept in the event log, at some hundred bytes each; older ones are deleted.
+const MAX_LOG_EVENTS: u64 = 1_000_000;
+/// Excess events that start a deletion, so that it is done seldom.
 const LOG_SLACK: u64 = 10_000;
 
-/// Writes a commit, with its events numbered.
+/// Writes a commit in one transaction; `events` are its events with their numbers, `next_seq` the number after them.
 pub(super) fn commit(
     db: &mut Connection,
-    filing: &mut Filing,
+    index: &mut DeferredIndex,
     packer: &mut Packer,
     rules: &str,
     commit: &Commit,
@@ -30,56 +29,58 @@ pub(super) fn commit(
     next_seq: u64,
 ) -> rusqlite::Result<()> {
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    // Rows that come with it know of it.
-    let (mut keys, mut told_of) = (HashSet::new(), 0);
+    // Before the trees: writing a session's rows marks its input as processed.
+    let (mut keys, mut row_sessions) = (HashSet::new(), 0);
     for row in &commit.received {
-        let is_new = !filing.has_received(&transaction, &row.source, &row.key)?;
+        let is_new = !index.has_received(&transaction, &row.source, &row.key)?;
         if is_new && keys.insert((row.source.as_str(), row.key.as_str())) {
-            received(&transaction, packer, row)?;
-            told_of += row.sessions.len();
+            write_received(&transaction, packer, row)?;
+            row_sessions += row.sessions.len();
         }
     }
-    // Rules that nobody has make rows due.
+    // No program has these rules: the rows are due.
     let rules = if commit.is_provisional { "" } else { rules };
     for tree in &commit.trees {
         let due = commit.deadlines.iter().find(|(session, _)| *session == tree.session.id);
-        session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline), commit.at_ms)?;
+        write_session(&transaction, packer, rules, tree, due.map(|(_, deadline)| *deadline), commit.at_ms)?;
     }
-    for row in &commit.held {
-        session_keys::write(&transaction, row)?;
+    for keys in &commit.session_keys {
+        session_keys::write_keys(&transaction, keys)?;
     }
-    for row in &commit.sources {
-        source(&transaction, row)?;
+    for file in &commit.sources {
+        write_source(&transaction, file)?;
     }
-    for session in &commit.gone {
+    for session in &commit.frozen {
         let mut freeze = transaction.prepare_cached("UPDATE sessions SET is_frozen = 1 WHERE id = ?1")?;
         freeze.execute([session.as_str()])?;
     }
-    if let Some(compared) = &commit.compared {
-        session_keys::compared(&transaction, compared)?;
+    if let Some(scan) = &commit.duplicate_scan {
+        session_keys::write_scan(&transaction, scan)?;
     }
     if !events.is_empty() {
-        log(&transaction, events, next_seq)?;
+        write_events(&transaction, events, next_seq)?;
     }
-    let taken = filing.take(&transaction, keys, told_of, events.len())?;
+    let update = index.write_due(&transaction, keys, row_sessions, events.len())?;
     transaction.commit()?;
-    filing.settle(taken);
+    index.apply(update);
     Ok(())
 }
 
-/// Writes down that all revs before this one are given.
-pub(super) fn next_rev(db: &Connection, next: u64) -> rusqlite::Result<()> {
+/// Records that all revs before `next` are reserved.
+pub(super) fn set_next_rev(db: &Connection, next: u64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'next_rev'")?.execute([next.cast_signed()])?;
     Ok(())
 }
 
-pub(super) fn number(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
+/// Returns the row number of a session.
+pub(super) fn session_no(db: &Transaction<'_>, session: &SessionId) -> rusqlite::Result<Option<i64>> {
     db.prepare_cached("SELECT no FROM sessions WHERE id = ?1")?
         .query_row([session.as_str()], |row| row.get(0))
         .optional()
 }
 
-fn session(
+/// Replaces the rows of a session.
+fn write_session(
     db: &Transaction<'_>,
     packer: &mut Packer,
     rules: &str,
@@ -87,11 +88,11 @@ fn session(
     deadline: Option<Millis>,
     at_ms: Millis,
 ) -> rusqlite::Result<()> {
-    let line = SessionRow::of(tree);
-    let json = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-    let last = line.last_event_at_ms.unwrap_or(0);
-    let is_live = line.status == SessionStatus::Live;
-    let text = serde_json::to_string(&line).map_err(json)?;
+    let row = SessionRow::of(tree);
+    let json_error = |error: serde_json::Error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
+    let last = row.last_event_at_ms.unwrap_or(0);
+    let is_live = row.status == SessionStatus::Live;
+    let json = serde_json::to_string(&row).map_err(json_error)?;
     let no: i64 = db
         .prepare_cached(
             "INSERT INTO sessions(id, last_ms, is_live, deadline_ms, rules, row, kept_ms)
@@ -100,13 +101,11 @@ fn session(
                  is_forgotten = 0, is_frozen = 0, kept_ms = CASE WHEN row = ?6 THEN kept_ms ELSE ?7 END
              RETURNING no",
         )?
-        .query_row(params![line.id.as_str(), last, is_live, deadline, rules, text, at_ms], |row| {
-            row.get(0)
-        })?;
-    let body = serde_json::to_vec(tree).map_err(json)?;
+        .query_row(params![row.id.as_str(), last, is_live, deadline, rules, json, at_ms], |row| row.get(0))?;
+    let body = serde_json::to_vec(tree).map_err(json_error)?;
     db.prepare_cached("INSERT OR REPLACE INTO trees(session_no, body) VALUES(?1, ?2)")?
         .execute(params![no, packer.pack(&body)?])?;
-    db.prepare_cached("DELETE FROM unsettled WHERE session = ?1")?.execute([line.id.as_str()])?;
+    db.prepare_cached("DELETE FROM unsettled WHERE session = ?1")?.execute([row.id.as_str()])?;
     db.prepare_cached("DELETE FROM agents WHERE session_no = ?1")?.execute([no])?;
     let mut add = db.prepare_cached(
         "INSERT OR IGNORE INTO agents(id, session_no, spawned_by, type, description) VALUES(?1, ?2, ?3, ?4, ?5)",
@@ -148,56 +147,35 @@ fn session(
     Ok(())
 }
 
-fn source(db: &Transaction<'_>, row: &Source) -> rusqlite::Result<()> {
-    let Some(session) = number(db, &row.session)? else { return Ok(()) };
+fn write_source(db: &Transaction<'_>, file: &SourceFile) -> rusqlite::Result<()> {
+    let Some(session) = session_no(db, &file.session)? else { return Ok(()) };
     db.prepare_cached("INSERT OR REPLACE INTO sources VALUES(?1, ?2, ?3, ?4, ?5)")?.execute(params![
-        row.path.as_os_str().as_bytes(),
+        file.path.as_os_str().as_bytes(),
         session,
-        row.identity.inode.cast_signed(),
-        row.identity.bytes.cast_signed(),
-        row.identity.modified_ns,
+        file.identity.inode.cast_signed(),
+        file.identity.bytes.cast_signed(),
+        file.identity.modified_ns,
     ])?;
     Ok(())
 }
 
-fn received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> rusqlite::Result<()> {
+fn write_received(db: &Transaction<'_>, packer: &mut Packer, row: &ReceivedInput) -> rusqlite::Result<()> {
     let no = deferred_index::append(db, row, &packer.pack(&row.body)?)?;
-    parts(db, packer, no, &row.parts)?;
-    let mut behind = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session, since) VALUES(?1, ?2)")?;
-    for session in &row.sessions {
-        behind.execute(params![session.as_str(), no])?;
-    }
-    Ok(())
-}
-
-fn parts(db: &Transaction<'_>, packer: &mut Packer, no: i64, parts: &[Part]) -> rusqlite::Result<()> {
     let mut add = db.prepare_cached(
         "INSERT INTO inbox_parts(no, session, line, offset, body) VALUES(?1, ?2, ?3, ?4, ?5)",
     )?;
-    for Part { session, line, offset, body } in parts {
+    for SessionPart { session, line, offset, body } in &row.parts {
         let body = packer.pack(body)?;
         add.execute(params![no, session.as_str(), line.cast_signed(), offset.cast_signed(), body])?;
+    }
+    let mut mark = db.prepare_cached("INSERT OR IGNORE INTO unsettled(session) VALUES(?1)")?;
+    for session in &row.sessions {
+        mark.execute([session.as_str()])?;
     }
     Ok(())
 }
 
-/// Replaces a body of several sessions by its parts.
-pub(super) fn divide(
-    db: &mut Connection,
-    packer: &mut Packer,
-    no: i64,
-    divided: &[Part],
-) -> rusqlite::Result<()> {
-    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    if !divided.is_empty() {
-        parts(&transaction, packer, no, divided)?;
-        transaction.execute("UPDATE inbox SET body = x'' WHERE no = ?1", [no])?;
-    }
-    transaction.execute("DELETE FROM undivided WHERE no = ?1", [no])?;
-    transaction.commit()
-}
-
-fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Result<()> {
+fn write_events(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Result<()> {
     let mut add = db.prepare_cached("INSERT INTO changes(seq, session, body) VALUES(?1, ?2, ?3)")?;
     for event in events {
         let text = serde_json::to_string(event);
@@ -209,13 +187,13 @@ fn log(db: &Transaction<'_>, events: &[Event], next_seq: u64) -> rusqlite::Resul
     let first: Option<i64> =
         db.prepare_cached("SELECT min(seq) FROM changes")?.query_row([], |row| row.get(0))?;
     let first = first.map_or(next_seq, i64::cast_unsigned);
-    if next_seq.saturating_sub(first) > LOG_EVENTS + LOG_SLACK {
-        let kept = [(next_seq - LOG_EVENTS).cast_signed()];
+    if next_seq.saturating_sub(first) > MAX_LOG_EVENTS + LOG_SLACK {
+        let first_kept = [(next_seq - MAX_LOG_EVENTS).cast_signed()];
         db.execute(
             "DELETE FROM changes_of WHERE (session, seq) IN (SELECT session, seq FROM changes WHERE seq < ?1)",
-            kept,
+            first_kept,
         )?;
-        db.execute("DELETE FROM changes WHERE seq < ?1", kept)?;
+        db.execute("DELETE FROM changes WHERE seq < ?1", first_kept)?;
     }
     Ok(())
 }

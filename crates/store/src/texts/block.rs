@@ -1,98 +1,98 @@
-//! How words and places are packed.
+//! Encoding of postings and passages in blocks.
 //!
-//! A segment's entries (a word, and the numbers of the passages that have it, rising) follow each other by word and are cut
-//! into blocks that fit one page of the database. A word with more numbers than a block holds has an entry in each of
-//! several. Passages' places are cut into blocks as well, each with the same count.
+//! A posting list entry is a word and the ascending doc ids of the passages that contain it, delta-encoded. A segment's entries are
+//! sorted by word and cut into blocks that fit one database page; a longer list has an entry in each of several blocks. Passages
+//! are cut into blocks of equal count.
 
-use crate::texts::{PassageKind, Span};
+use crate::texts::{ByteSpan, PassageKind};
 
-/// The size of a block: with what the database adds it is one page, so that a look-up reads one.
-const BLOCK_BYTES: usize = 4_000;
-/// The most that the front of an entry and its first number take, besides the word's own letters.
-const FRONT_BYTES: usize = 16;
-/// How many places are one block: about a page.
-pub(super) const PLACES: usize = 256;
+/// Maximum size of a postings block: with SQLite's overhead one page, so that a look-up reads one.
+const MAX_BLOCK_BYTES: usize = 4_000;
+/// Maximum size of an entry's header and its first doc id, without the word.
+const HEADER_BYTES: usize = 16;
+/// Passages per block: about a page.
+pub(super) const PASSAGES_PER_BLOCK: usize = 256;
 
-/// A block of entries on its way into the database.
+/// A block of posting list entries.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    /// The word of its first entry.
+pub(super) struct PostingsBlock {
+    /// Word of the first entry.
     pub(super) word: String,
-    /// The first number of that entry.
+    /// First doc id of that entry.
     pub(super) first: u32,
-    /// Its entries.
+    /// The encoded entries.
     pub(super) body: Vec<u8>,
 }
 
-/// Cuts entries into blocks.
+/// Encodes posting lists into blocks.
 #[derive(Default)]
 pub(super) struct BlockWriter {
     word: String,
     first: u32,
     body: Vec<u8>,
-    /// The word of the last entry in `body`.
-    before: String,
-    done: Vec<Block>,
+    /// Word of the last entry in `body`.
+    last_word: String,
+    full: Vec<PostingsBlock>,
 }
 
 impl BlockWriter {
-    /// Adds a word that comes after all before it, with its numbers, rising.
-    pub(super) fn push(&mut self, word: &str, mut numbers: &[u32]) {
+    /// Adds a word with its ascending doc ids; words must be added in ascending order.
+    pub(super) fn push(&mut self, word: &str, mut doc_ids: &[u32]) {
         let mut packed = Vec::new();
-        while let Some(first) = numbers.first() {
-            if self.body.len() + word.len() + FRONT_BYTES > BLOCK_BYTES {
-                self.cut();
+        while let Some(first) = doc_ids.first() {
+            if self.body.len() + word.len() + HEADER_BYTES > MAX_BLOCK_BYTES {
+                self.end_block();
             }
             if self.body.is_empty() {
                 word.clone_into(&mut self.word);
                 self.first = *first;
-                self.before.clear();
+                self.last_word.clear();
             }
-            let room = BLOCK_BYTES - self.body.len() - word.len() - FRONT_BYTES;
+            let room = MAX_BLOCK_BYTES - self.body.len() - word.len() - HEADER_BYTES;
             packed.clear();
             let (mut last, mut taken) = (0, 0);
-            for number in numbers {
-                // A number takes five bytes at most; the first always has room.
+            for doc_id in doc_ids {
+                // A doc id takes at most five bytes; the first always fits.
                 if taken > 0 && packed.len() + 5 > room {
                     break;
                 }
-                put(&mut packed, u64::from(number - last));
-                last = *number;
+                put_varint(&mut packed, u64::from(doc_id - last));
+                last = *doc_id;
                 taken += 1;
             }
-            numbers = numbers.get(taken..).unwrap_or_default();
+            doc_ids = doc_ids.get(taken..).unwrap_or_default();
             let shared =
-                self.before.bytes().zip(word.bytes()).take_while(|(one, other)| one == other).count();
-            let rest = word.as_bytes().get(shared..).unwrap_or_default();
-            put(&mut self.body, shared as u64);
-            put(&mut self.body, rest.len() as u64);
-            self.body.extend_from_slice(rest);
-            put(&mut self.body, packed.len() as u64);
+                self.last_word.bytes().zip(word.bytes()).take_while(|(one, other)| one == other).count();
+            let suffix = word.as_bytes().get(shared..).unwrap_or_default();
+            put_varint(&mut self.body, shared as u64);
+            put_varint(&mut self.body, suffix.len() as u64);
+            self.body.extend_from_slice(suffix);
+            put_varint(&mut self.body, packed.len() as u64);
             self.body.extend_from_slice(&packed);
-            word.clone_into(&mut self.before);
+            word.clone_into(&mut self.last_word);
         }
     }
 
-    fn cut(&mut self) {
+    fn end_block(&mut self) {
         if !self.body.is_empty() {
             let word = std::mem::take(&mut self.word);
-            self.done.push(Block { word, first: self.first, body: std::mem::take(&mut self.body) });
+            self.full.push(PostingsBlock { word, first: self.first, body: std::mem::take(&mut self.body) });
         }
     }
 
-    /// Returns the blocks that are full.
-    pub(super) fn take_full(&mut self) -> Vec<Block> {
-        std::mem::take(&mut self.done)
+    /// Returns the full blocks and removes them.
+    pub(super) fn take_full(&mut self) -> Vec<PostingsBlock> {
+        std::mem::take(&mut self.full)
     }
 
-    /// Returns the rest, the last block whatever it holds.
-    pub(super) fn finish(mut self) -> Vec<Block> {
-        self.cut();
-        self.done
+    /// Returns the remaining blocks; the last may be partly filled.
+    pub(super) fn finish(mut self) -> Vec<PostingsBlock> {
+        self.end_block();
+        self.full
     }
 }
 
-/// Reads the entries of a block, in order. What is damaged ends it.
+/// Decoder of a block's entries, in order. It stops at damaged bytes.
 pub(super) struct Entries<'b> {
     rest: &'b [u8],
     word: Vec<u8>,
@@ -103,13 +103,13 @@ impl<'b> Entries<'b> {
         Self { rest: body, word: Vec::new() }
     }
 
-    /// Steps to the next entry and returns its packed numbers; [`Entries::word`] is then its word.
-    pub(super) fn step(&mut self) -> Option<&'b [u8]> {
-        let shared = usize::try_from(take(&mut self.rest)?).ok()?;
-        let own = cut(&mut self.rest)?;
+    /// Advances to the next entry and returns its encoded doc ids; [`Entries::word`] is then its word.
+    pub(super) fn advance(&mut self) -> Option<&'b [u8]> {
+        let shared = usize::try_from(take_varint(&mut self.rest)?).ok()?;
+        let own = take_slice(&mut self.rest)?;
         self.word.truncate(shared);
         self.word.extend_from_slice(own);
-        cut(&mut self.rest)
+        take_slice(&mut self.rest)
     }
 
     pub(super) fn word(&self) -> &[u8] {
@@ -117,62 +117,67 @@ impl<'b> Entries<'b> {
     }
 }
 
-/// Appends the numbers of an entry.
-pub(super) fn unpack(mut packed: &[u8], numbers: &mut Vec<u32>) {
+/// Decodes the doc ids of an entry and appends them.
+pub(super) fn unpack_doc_ids(mut packed: &[u8], doc_ids: &mut Vec<u32>) {
     let mut last = 0u32;
-    while let Some(step) = take(&mut packed) {
-        last = last.saturating_add(u32::try_from(step).unwrap_or(u32::MAX));
-        numbers.push(last);
+    while let Some(delta) = take_varint(&mut packed) {
+        last = last.saturating_add(u32::try_from(delta).unwrap_or(u32::MAX));
+        doc_ids.push(last);
     }
 }
 
-/// Where a passage stands, within a segment.
+/// A passage of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Seconds since 1970; 0 where no source tells.
+pub(super) struct PassageEntry {
+    /// Seconds since 1970; 0 if unknown.
     pub(super) at_s: u64,
-    /// Whose it is and of which file: a number of the segment's own.
-    pub(super) owner: u32,
+    /// File and agent, as a source number within the segment.
+    pub(super) source: u32,
     pub(super) kind: PassageKind,
-    pub(super) span: Span,
+    pub(super) span: ByteSpan,
 }
 
-/// Packs places, the newest first.
-pub(super) fn pack_places(places: &[Place]) -> Vec<u8> {
-    let mut body = Vec::with_capacity(places.len() * 12);
-    let mut last = places.first().map_or(0, |place| place.at_s);
-    put(&mut body, last);
-    for place in places {
-        put(&mut body, last.saturating_sub(place.at_s));
-        last = place.at_s;
-        put(&mut body, u64::from(place.owner));
-        body.push(place.kind as u8);
-        put(&mut body, place.span.start);
-        put(&mut body, place.span.bytes);
+/// Encodes passages, which must be sorted newest first.
+pub(super) fn pack_passages(passages: &[PassageEntry]) -> Vec<u8> {
+    let mut body = Vec::with_capacity(passages.len() * 12);
+    let mut last = passages.first().map_or(0, |passage| passage.at_s);
+    put_varint(&mut body, last);
+    for passage in passages {
+        put_varint(&mut body, last.saturating_sub(passage.at_s));
+        last = passage.at_s;
+        put_varint(&mut body, u64::from(passage.source));
+        body.push(passage.kind as u8);
+        put_varint(&mut body, passage.span.start);
+        put_varint(&mut body, passage.span.bytes);
     }
     body
 }
 
-/// Unpacks places. What is damaged ends them.
-pub(super) fn unpack_places(mut body: &[u8]) -> Vec<Place> {
-    let mut places = Vec::with_capacity(PLACES);
-    let Some(mut at_s) = take(&mut body) else { return places };
-    let mut one = || {
-        at_s = at_s.saturating_sub(take(&mut body)?);
-        let owner = u32::try_from(take(&mut body)?).ok()?;
+/// Decodes passages; stops at damaged bytes.
+pub(super) fn unpack_passages(mut body: &[u8]) -> Vec<PassageEntry> {
+    let mut passages = Vec::with_capacity(PASSAGES_PER_BLOCK);
+    let Some(mut at_s) = take_varint(&mut body) else { return passages };
+    let mut next = || {
+        at_s = at_s.saturating_sub(take_varint(&mut body)?);
+        let source = u32::try_from(take_varint(&mut body)?).ok()?;
         let (kind, rest) = body.split_first()?;
         body = rest;
         let kind = PassageKind::ALL.into_iter().find(|known| *known as u8 == *kind)?;
-        Some(Place { at_s, owner, kind, span: Span { start: take(&mut body)?, bytes: take(&mut body)? } })
+        Some(PassageEntry {
+            at_s,
+            source,
+            kind,
+            span: ByteSpan { start: take_varint(&mut body)?, bytes: take_varint(&mut body)? },
+        })
     };
-    while let Some(place) = one() {
-        places.push(place);
+    while let Some(passage) = next() {
+        passages.push(passage);
     }
-    places
+    passages
 }
 
-/// Appends a number, seven bits a byte, the lowest first.
-fn put(body: &mut Vec<u8>, mut value: u64) {
+/// Appends a number as LEB128: seven bits per byte, lowest first.
+fn put_varint(body: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         body.push(value as u8 | 0x80);
         value >>= 7;
@@ -180,7 +185,7 @@ fn put(body: &mut Vec<u8>, mut value: u64) {
     body.push(value as u8);
 }
 
-fn take(rest: &mut &[u8]) -> Option<u64> {
+fn take_varint(rest: &mut &[u8]) -> Option<u64> {
     let (mut value, mut shift) = (0u64, 0);
     loop {
         let (byte, after) = rest.split_first()?;
@@ -194,8 +199,8 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
 }
 
 /// Takes a length and as many bytes.
-fn cut<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let length = usize::try_from(take(rest)?).ok()?;
+fn take_slice<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let length = usize::try_from(take_varint(rest)?).ok()?;
     let (own, after) = rest.split_at_checked(length)?;
     *rest = after;
     Some(own)
@@ -205,15 +210,15 @@ fn cut<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
 mod tests {
     use super::*;
 
-    fn read(blocks: &[Block]) -> Vec<(String, Vec<u32>)> {
+    fn read(blocks: &[PostingsBlock]) -> Vec<(String, Vec<u32>)> {
         let mut all: Vec<(String, Vec<u32>)> = Vec::new();
         for block in blocks {
             let mut entries = Entries::new(&block.body);
             let mut is_first = true;
-            while let Some(packed) = entries.step() {
+            while let Some(packed) = entries.advance() {
                 let word = String::from_utf8(entries.word().to_vec()).unwrap();
                 let mut numbers = Vec::new();
-                unpack(packed, &mut numbers);
+                unpack_doc_ids(packed, &mut numbers);
                 if std::mem::take(&mut is_first) {
                     assert_eq!((&block.word, block.first), (&word, numbers[0]));
                 }
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_from_blocks_that_fit_a_page() {
+    fn entries_round_trip_in_blocks_that_fit_a_page() {
         let long: Vec<u32> = (0..20_000).map(|number| number * 3).collect();
         let longest = "y".repeat(256);
         let mut entries: Vec<(String, Vec<u32>)> =
@@ -239,25 +244,25 @@ mod tests {
         entries.iter().for_each(|(word, numbers)| writer.push(word, numbers));
         let mut blocks = writer.take_full();
         blocks.extend(writer.finish());
-        assert!(blocks.len() > 5 && blocks.iter().all(|block| block.body.len() <= BLOCK_BYTES));
+        assert!(blocks.len() > 5 && blocks.iter().all(|block| block.body.len() <= MAX_BLOCK_BYTES));
         assert_eq!(read(&blocks), entries);
     }
 
     #[test]
-    fn places_come_back_and_damage_ends_them() {
-        let place = |at_s: u64, start: u64| Place {
+    fn passages_round_trip_and_damage_ends_them() {
+        let passage = |at_s: u64, start: u64| PassageEntry {
             at_s,
-            owner: 3,
+            source: 3,
             kind: PassageKind::Thought,
-            span: Span { start, bytes: 300 },
+            span: ByteSpan { start, bytes: 300 },
         };
-        let places = [place(1_795_000_000, 1 << 40), place(1_794_999_000, 5), place(0, 0)];
-        let body = pack_places(&places);
-        assert_eq!(unpack_places(&body), places);
+        let passages = [passage(1_795_000_000, 1 << 40), passage(1_794_999_000, 5), passage(0, 0)];
+        let body = pack_passages(&passages);
+        assert_eq!(unpack_passages(&body), passages);
         for cut in 0..body.len() {
-            assert!(unpack_places(&body[..cut]).len() < 3);
+            assert!(unpack_passages(&body[..cut]).len() < 3);
         }
         let mut entries = Entries::new(&[9, 200, 1, 2]);
-        assert!(entries.step().is_none());
+        assert!(entries.advance().is_none());
     }
 }

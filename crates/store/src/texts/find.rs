@@ -1,5 +1,5 @@
-//! Looking for passages: in each segment the numbers of all words are walked side by side, and the segments are asked in
-//! the order of what is newest in them. Nothing older than what is shown is read.
+//! Search: a cursor per segment intersects the posting lists of all words; the segments are merged newest passage first. Passages
+//! older than the last hit are not read.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,250 +11,259 @@ use subscope_model::{SessionId, Text};
 
 use super::{
     Hit, TextQuery,
-    block::{Entries, PLACES, Place, unpack, unpack_places},
-    number,
+    block::{Entries, PASSAGES_PER_BLOCK, PassageEntry, unpack_doc_ids, unpack_passages},
+    row_no,
 };
 
-/// A word that is asked for.
+/// A word of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct QueryTerm {
     word: String,
-    /// Whether all that begin so are meant.
+    /// Whether it matches all words that begin with it.
     is_prefix: bool,
 }
 
-/// Returns the words of a query as the index knows them. What has no letters and digits is left out.
-pub(super) fn asked(query: &TextQuery) -> Vec<Asked> {
-    let of = |term: &String| {
+/// Tokenizes a query; words without letters and digits are left out.
+pub(super) fn tokenize(query: &TextQuery) -> Vec<QueryTerm> {
+    let terms = |term: &String| {
         let words = crate::words(term);
         let last = words.len().saturating_sub(1);
         let is_prefix = move |at: usize| at == last && term.ends_with('*');
         words
             .into_iter()
             .enumerate()
-            .map(|(at, word)| Asked { word, is_prefix: is_prefix(at) })
+            .map(|(at, word)| QueryTerm { word, is_prefix: is_prefix(at) })
             .collect::<Vec<_>>()
     };
-    query.words.iter().flat_map(of).collect()
+    query.words.iter().flat_map(terms).collect()
 }
 
-/// Returns the newest passages that have all the words.
-pub(super) fn find(db: &Connection, asked: &[Asked], query: &TextQuery) -> rusqlite::Result<Vec<Hit>> {
-    let mut lanes = lanes(db)?;
-    let only = query.session.as_ref().map(|session| owners_of(db, session)).transpose()?;
+/// Returns the newest passages that contain all terms.
+pub(super) fn find(db: &Connection, terms: &[QueryTerm], query: &TextQuery) -> rusqlite::Result<Vec<Hit>> {
+    let mut cursors = open_cursors(db)?;
+    let only = query.session.as_ref().map(|session| sources_of(db, session)).transpose()?;
     if let Some(only) = &only {
-        // Most segments have nothing of a session.
-        lanes
-            .retain(|lane| only.range(number(lane.segment, 0)..number(lane.segment + 1, 0)).next().is_some());
+        // Most segments have no passage of a given session.
+        let has_any = |segment: i64| only.range(row_no(segment, 0)..row_no(segment + 1, 0)).next().is_some();
+        cursors.retain(|cursor| has_any(cursor.segment));
     }
     let mut hits = Vec::new();
     while hits.len() < query.limit {
-        // What is tied is shown as it was read: the segment that was written last comes first.
-        let Some(lane) = lanes.iter_mut().max_by_key(|lane| (lane.newest_s, lane.segment)) else { break };
-        hits.extend(lane.hit.take());
-        if !lane.step(db, asked, only.as_ref())? {
-            let segment = lane.segment;
-            lanes.retain(|lane| lane.segment != segment);
+        // Of equal times the segment that was written last comes first.
+        let Some(cursor) = cursors.iter_mut().max_by_key(|cursor| (cursor.newest_s, cursor.segment)) else {
+            break;
+        };
+        hits.extend(cursor.hit.take());
+        if !cursor.advance(db, terms, only.as_ref())? {
+            let segment = cursor.segment;
+            cursors.retain(|cursor| cursor.segment != segment);
         }
     }
     Ok(hits)
 }
 
-/// A segment that is asked.
-struct Lane {
+/// Position of a search in a segment.
+struct SegmentCursor {
     segment: i64,
-    /// Nothing that is still to come of it is newer.
+    /// Upper bound of the times of its remaining passages.
     newest_s: u64,
-    walks: Option<Vec<Walk>>,
-    /// The least number that is still to be looked at.
+    /// A cursor per term; `None` before the first step.
+    postings: Option<Vec<PostingsCursor>>,
+    /// Lowest doc id that was not tested.
     next: u32,
-    /// What was found last, and not shown yet.
+    /// Found, not returned yet.
     hit: Option<Hit>,
-    places: (u32, Vec<Place>),
-    owners: HashMap<u32, Option<Owner>>,
+    /// Number and content of the last passage block.
+    passages: (u32, Vec<PassageEntry>),
+    sources: HashMap<u32, Option<PassageSource>>,
 }
 
+/// File, session and agent of passages.
 #[derive(Clone)]
-struct Owner {
+struct PassageSource {
     agent: Text,
     path: PathBuf,
     session: SessionId,
 }
 
-/// The numbers of all owners of passages of a session.
-fn owners_of(db: &Connection, session: &SessionId) -> rusqlite::Result<BTreeSet<i64>> {
+/// Returns the row numbers of all passage sources of a session.
+fn sources_of(db: &Connection, session: &SessionId) -> rusqlite::Result<BTreeSet<i64>> {
     let mut statement =
         db.prepare_cached("SELECT o.no FROM files f JOIN owners o ON o.file_no = f.no WHERE f.session = ?1")?;
     let rows = statement.query_map([session.as_str()], |row| row.get(0))?;
     rows.collect()
 }
 
-fn lanes(db: &Connection) -> rusqlite::Result<Vec<Lane>> {
+fn open_cursors(db: &Connection) -> rusqlite::Result<Vec<SegmentCursor>> {
     let mut statement = db.prepare_cached("SELECT no, newest_s FROM segments")?;
     let rows = statement.query_map([], |row| {
-        Ok(Lane {
+        Ok(SegmentCursor {
             segment: row.get(0)?,
             newest_s: row.get::<_, i64>(1)?.unsigned_abs(),
-            walks: None,
+            postings: None,
             next: 0,
             hit: None,
-            places: (u32::MAX, Vec::new()),
-            owners: HashMap::new(),
+            passages: (u32::MAX, Vec::new()),
+            sources: HashMap::new(),
         })
     })?;
     rows.collect()
 }
 
-impl Lane {
-    /// Goes to the next hit, of these owners where they are given. Returns whether there is one.
-    fn step(
+impl SegmentCursor {
+    /// Advances to the next hit, restricted to the sources in `only` if given. Returns whether there is one.
+    fn advance(
         &mut self,
         db: &Connection,
-        asked: &[Asked],
+        terms: &[QueryTerm],
         only: Option<&BTreeSet<i64>>,
     ) -> rusqlite::Result<bool> {
-        let mut walks = match self.walks.take() {
-            Some(walks) => walks,
-            None => asked.iter().map(|word| Walk::new(db, self.segment, word)).collect::<Result<_, _>>()?,
+        let mut postings = match self.postings.take() {
+            Some(postings) => postings,
+            None => {
+                let open = |term| PostingsCursor::new(db, self.segment, term);
+                terms.iter().map(open).collect::<Result<_, _>>()?
+            }
         };
         let mut found = None;
-        while let Some(passage) = common(db, &mut walks, self.next)? {
-            self.next = passage.saturating_add(1);
-            let Some(place) = self.place(db, passage)? else { continue };
-            if only.is_some_and(|only| !only.contains(&number(self.segment, place.owner))) {
+        while let Some(doc_id) = intersect(db, &mut postings, self.next)? {
+            self.next = doc_id.saturating_add(1);
+            let Some(passage) = self.passage(db, doc_id)? else { continue };
+            if only.is_some_and(|only| !only.contains(&row_no(self.segment, passage.source))) {
                 continue;
             }
-            if let Some(owner) = self.owner(db, place.owner)? {
-                found = Some((place, owner));
+            if let Some(source) = self.source(db, passage.source)? {
+                found = Some((passage, source));
                 break;
             }
         }
-        self.walks = Some(walks);
-        let Some((place, owner)) = found else { return Ok(false) };
-        self.newest_s = place.at_s;
+        self.postings = Some(postings);
+        let Some((passage, source)) = found else { return Ok(false) };
+        self.newest_s = passage.at_s;
         self.hit = Some(Hit {
-            session: owner.session,
-            agent: owner.agent,
-            kind: place.kind,
-            at_ms: i64::try_from(place.at_s).unwrap_or(0).saturating_mul(1000),
-            path: owner.path,
-            span: place.span,
+            session: source.session,
+            agent: source.agent,
+            kind: passage.kind,
+            at_ms: i64::try_from(passage.at_s).unwrap_or(0).saturating_mul(1000),
+            path: source.path,
+            span: passage.span,
         });
         Ok(true)
     }
 
-    fn place(&mut self, db: &Connection, passage: u32) -> rusqlite::Result<Option<Place>> {
-        let block = passage / PLACES as u32;
-        if self.places.0 != block {
+    fn passage(&mut self, db: &Connection, doc_id: u32) -> rusqlite::Result<Option<PassageEntry>> {
+        let block = doc_id / PASSAGES_PER_BLOCK as u32;
+        if self.passages.0 != block {
             let body: Option<Vec<u8>> = db
                 .prepare_cached("SELECT body FROM places WHERE no = ?1")?
-                .query_row([number(self.segment, block)], |row| row.get(0))
+                .query_row([row_no(self.segment, block)], |row| row.get(0))
                 .optional()?;
-            self.places = (block, body.as_deref().map(unpack_places).unwrap_or_default());
+            self.passages = (block, body.as_deref().map(unpack_passages).unwrap_or_default());
         }
-        Ok(self.places.1.get(passage as usize % PLACES).copied())
+        Ok(self.passages.1.get(doc_id as usize % PASSAGES_PER_BLOCK).copied())
     }
 
-    /// Whose a passage is; `None` where its file was read anew since, or forgotten.
-    fn owner(&mut self, db: &Connection, owner: u32) -> rusqlite::Result<Option<Owner>> {
+    /// Returns a passage source; `None` if its file was indexed again since, or forgotten.
+    fn source(&mut self, db: &Connection, source: u32) -> rusqlite::Result<Option<PassageSource>> {
         use std::os::unix::ffi::OsStrExt;
-        if let Some(known) = self.owners.get(&owner) {
+        if let Some(known) = self.sources.get(&source) {
             return Ok(known.clone());
         }
         let found = db
             .prepare_cached(
                 "SELECT agent, path, session FROM owners o JOIN files f ON f.no = o.file_no WHERE o.no = ?1",
             )?
-            .query_row([number(self.segment, owner)], |row| {
+            .query_row([row_no(self.segment, source)], |row| {
                 let (agent, path, session): (String, Vec<u8>, String) =
                     (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(Owner {
+                Ok(PassageSource {
                     agent: agent.as_str().into(),
                     path: Path::new(std::ffi::OsStr::from_bytes(&path)).to_owned(),
                     session: SessionId(session.as_str().into()),
                 })
             })
             .optional()?;
-        self.owners.insert(owner, found.clone());
+        self.sources.insert(source, found.clone());
         Ok(found)
     }
 }
 
-/// Returns the least number from `least` on that all walks have.
-fn common(db: &Connection, walks: &mut [Walk], least: u32) -> rusqlite::Result<Option<u32>> {
+/// Returns the lowest doc id, from `least` on, that all posting lists contain.
+fn intersect(db: &Connection, postings: &mut [PostingsCursor], least: u32) -> rusqlite::Result<Option<u32>> {
     let mut target = least;
     loop {
         let before = target;
-        for walk in &mut *walks {
-            let Some(number) = walk.seek(db, target)? else { return Ok(None) };
-            target = number;
+        for cursor in &mut *postings {
+            let Some(doc_id) = cursor.seek(db, target)? else { return Ok(None) };
+            target = doc_id;
         }
-        // A walk that went on may have left the ones before it behind.
-        if target == before || walks.len() == 1 {
+        // If a cursor advanced, the cursors before it must catch up.
+        if target == before || postings.len() == 1 {
             return Ok(Some(target));
         }
     }
 }
 
-/// The numbers of a word in a segment, rising; read block by block.
-struct Walk {
+/// Position in a word's posting list in a segment, which is read block by block.
+struct PostingsCursor {
     segment: i64,
     word: String,
-    /// Numbers at hand, and how many of them are behind.
-    numbers: Vec<u32>,
-    behind: usize,
-    /// The block that they came from; `None` before the first and once there are no more.
+    /// Ascending doc ids of the current block, and the position in them.
+    doc_ids: Vec<u32>,
+    position: usize,
+    /// The current block; `None` before the first.
     block: Option<i64>,
     is_at_end: bool,
 }
 
-impl Walk {
-    fn new(db: &Connection, segment: i64, asked: &Asked) -> rusqlite::Result<Self> {
-        let word = asked.word.clone();
-        let mut walk = Self { segment, word, numbers: Vec::new(), behind: 0, block: None, is_at_end: false };
-        if asked.is_prefix {
-            walk.read_all_that_begin_so(db)?;
+impl PostingsCursor {
+    fn new(db: &Connection, segment: i64, term: &QueryTerm) -> rusqlite::Result<Self> {
+        let word = term.word.clone();
+        let mut cursor =
+            Self { segment, word, doc_ids: Vec::new(), position: 0, block: None, is_at_end: false };
+        if term.is_prefix {
+            cursor.read_prefix(db)?;
         }
-        Ok(walk)
+        Ok(cursor)
     }
 
+    /// Advances to the first doc id that is at least `target`.
     fn seek(&mut self, db: &Connection, target: u32) -> rusqlite::Result<Option<u32>> {
         loop {
-            let ahead = self.numbers.get(self.behind..).unwrap_or_default();
-            self.behind += ahead.partition_point(|number| *number < target);
-            if let Some(number) = self.numbers.get(self.behind) {
-                return Ok(Some(*number));
+            let ahead = self.doc_ids.get(self.position..).unwrap_or_default();
+            self.position += ahead.partition_point(|doc_id| *doc_id < target);
+            if let Some(doc_id) = self.doc_ids.get(self.position) {
+                return Ok(Some(*doc_id));
             }
             if self.is_at_end {
                 return Ok(None);
             }
-            self.read(db, target)?;
+            self.read_block(db, target)?;
         }
     }
 
-    /// Reads the entry that a number is in, if there is one: it stands in the last block that begins before it, or at the
-    /// beginning of the next.
-    fn read(&mut self, db: &Connection, target: u32) -> rusqlite::Result<()> {
-        let (head, known) = (head(db, self.segment, &self.word, target)?, self.block);
-        let first = match (head, known) {
-            (Some(head), Some(known)) => head.max(known + 1),
-            (Some(head), None) => head,
-            (None, _) => number(self.segment, 0),
+    /// Reads the entry that may contain a doc id: it is in the last block that begins before it, or the first of the next block.
+    fn read_block(&mut self, db: &Connection, target: u32) -> rusqlite::Result<()> {
+        let (found, current) = (find_block(db, self.segment, &self.word, target)?, self.block);
+        let first = match (found, current) {
+            (Some(found), Some(current)) => found.max(current + 1),
+            (Some(found), None) => found,
+            (None, _) => row_no(self.segment, 0),
         };
-        let is_new = known.is_none();
-        self.numbers.clear();
-        self.behind = 0;
+        let is_new = current.is_none();
+        self.doc_ids.clear();
+        self.position = 0;
         for block in [Some(first), is_new.then_some(first + 1)].into_iter().flatten() {
-            let Some(body) = body(db, self.segment, block)? else { break };
+            let Some(body) = block_body(db, self.segment, block)? else { break };
             let mut entries = Entries::new(&body);
-            while let Some(packed) = entries.step() {
+            while let Some(packed) = entries.advance() {
                 match entries.word().cmp(self.word.as_bytes()) {
                     std::cmp::Ordering::Less => {}
-                    std::cmp::Ordering::Equal => unpack(packed, &mut self.numbers),
+                    std::cmp::Ordering::Equal => unpack_doc_ids(packed, &mut self.doc_ids),
                     std::cmp::Ordering::Greater => break,
                 }
             }
-            if !self.numbers.is_empty() {
+            if !self.doc_ids.is_empty() {
                 self.block = Some(block);
                 return Ok(());
             }
@@ -263,38 +272,38 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads the numbers of all words that begin with this one.
-    fn read_all_that_begin_so(&mut self, db: &Connection) -> rusqlite::Result<()> {
+    /// Reads the doc ids of all words that begin with this one.
+    fn read_prefix(&mut self, db: &Connection) -> rusqlite::Result<()> {
         self.is_at_end = true;
-        let mut block = head(db, self.segment, &self.word, 0)?.unwrap_or(number(self.segment, 0));
-        'blocks: while let Some(body) = body(db, self.segment, block)? {
+        let mut block = find_block(db, self.segment, &self.word, 0)?.unwrap_or(row_no(self.segment, 0));
+        'blocks: while let Some(body) = block_body(db, self.segment, block)? {
             let mut entries = Entries::new(&body);
-            while let Some(packed) = entries.step() {
+            while let Some(packed) = entries.advance() {
                 if entries.word().starts_with(self.word.as_bytes()) {
-                    unpack(packed, &mut self.numbers);
+                    unpack_doc_ids(packed, &mut self.doc_ids);
                 } else if entries.word() > self.word.as_bytes() {
                     break 'blocks;
                 }
             }
             block += 1;
         }
-        self.numbers.sort_unstable();
-        self.numbers.dedup();
+        self.doc_ids.sort_unstable();
+        self.doc_ids.dedup();
         Ok(())
     }
 }
 
-/// The last block of a segment that begins with this word and number, or before.
-fn head(db: &Connection, segment: i64, word: &str, number: u32) -> rusqlite::Result<Option<i64>> {
+/// Returns the last block of a segment that begins at or before this word and doc id.
+fn find_block(db: &Connection, segment: i64, word: &str, doc_id: u32) -> rusqlite::Result<Option<i64>> {
     db.prepare_cached(
         "SELECT block FROM heads WHERE segment = ?1 AND (word, first) <= (?2, ?3)
          ORDER BY word DESC, first DESC LIMIT 1",
     )?
-    .query_row(params![segment, word, number], |row| row.get(0))
+    .query_row(params![segment, word, doc_id], |row| row.get(0))
     .optional()
 }
 
-fn body(db: &Connection, segment: i64, block: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+fn block_body(db: &Connection, segment: i64, block: i64) -> rusqlite::Result<Option<Vec<u8>>> {
     if block >> 32 != segment {
         return Ok(None);
     }

@@ -1,54 +1,54 @@
-//! Passages of the inbox in the text index: rows of it that are indexed together are one file of the index, for each session that
-//! they are of, and a passage's place names its row.
+//! Inbox rows in the text index: the rows of a session that are indexed together are one pseudo file, and a passage's offset encodes
+//! its row.
 
 use std::path::{Path, PathBuf};
 
 use subscope_model::SessionId;
 
-use super::{Hit, Span, TextFile};
-use crate::Identity;
+use super::{ByteSpan, Hit, TextFile};
+use crate::FileIdentity;
 
-/// The folder that such a file seems to stand in. Files of the disk have absolute paths.
+/// Folder of pseudo files. Real files have absolute paths.
 const FOLDER: &str = "inbox";
-/// How many bits of a place are the offset within a row: its body is shorter than 256 MiB.
+/// Low bits of a passage's offset that are the offset within a row: bodies are shorter than 256 MiB.
 const OFFSET_BITS: u32 = 28;
 
-/// Where a passage stands in the inbox.
+/// Position of a passage in the inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InboxPlace {
-    /// The number of the row.
+pub struct InboxPosition {
+    /// Row number.
     pub row: u64,
-    /// The first byte of its JSON text within the row's body.
+    /// Offset of its JSON text in the row's body.
     pub offset: u64,
 }
 
-impl InboxPlace {
-    /// Returns the place as one number, with the length of the passage's JSON text.
-    pub fn span(self, bytes: u64) -> Span {
-        Span { start: self.row << OFFSET_BITS | self.offset, bytes }
+impl InboxPosition {
+    /// Encodes the position and the length of the passage's JSON text.
+    pub fn span(self, bytes: u64) -> ByteSpan {
+        ByteSpan { start: self.row << OFFSET_BITS | self.offset, bytes }
     }
 }
 
 impl Hit {
-    /// Returns where in the inbox the passage stands; `None` where it stands in a file of the disk.
-    pub fn inbox_place(&self) -> Option<InboxPlace> {
-        let Span { start, .. } = self.span;
-        let place = InboxPlace { row: start >> OFFSET_BITS, offset: start & ((1 << OFFSET_BITS) - 1) };
-        is_inbox(&self.path).then_some(place)
+    /// Returns the position in the inbox; `None` if the passage is in a file on disk.
+    pub fn inbox_position(&self) -> Option<InboxPosition> {
+        let ByteSpan { start, .. } = self.span;
+        let position = InboxPosition { row: start >> OFFSET_BITS, offset: start & ((1 << OFFSET_BITS) - 1) };
+        is_inbox(&self.path).then_some(position)
     }
 }
 
 impl TextFile {
-    /// The rows of a session that are indexed together, up to the given one.
+    /// Pseudo file of a session's inbox rows up to `last_row`.
     pub fn of_inbox(session: SessionId, last_row: u64) -> Self {
-        // A session may be called anything: what is joined to a path could replace it.
+        // Not `Path::join`: a session id may be anything, and an absolute one would replace the path.
         let path = PathBuf::from(format!("{FOLDER}/{last_row}/{session}"));
-        Self { path, session, identity: Identity { inode: last_row, ..Identity::default() } }
+        Self { path, session, identity: FileIdentity { inode: last_row, ..FileIdentity::default() } }
     }
 }
 
-/// Returns the last row of the inbox that is indexed, by the files that are.
-pub(super) fn last_row(files: &[(PathBuf, Identity)]) -> u64 {
+/// Returns the last indexed inbox row, given all indexed files.
+pub(super) fn last_row(files: &[(PathBuf, FileIdentity)]) -> u64 {
     files.iter().filter(|(path, _)| is_inbox(path)).map(|(_, identity)| identity.inode).max().unwrap_or(0)
 }
 

@@ -1,12 +1,12 @@
-//! The full text: which words stand in which passage of which file, or row of the inbox. The passages themselves stay there.
+//! Full-text index: an inverted index of passages in transcript files and inbox rows, without the text itself.
 //!
-//! A database of its own with its own writer. Readers sort words into a [`Segment`] each, side by side; the writer puts its
-//! blocks down as they are. Within a segment passages are numbered from the newest to the oldest, so that the newest hits
-//! come first without sorting, and neighbours in time take one byte. A file that is read anew gets another number: what stood
-//! there before is void from then on, and left out when segments are merged.
+//! It has a database and a writer of its own. Readers build a [`Segment`] each, concurrently; the writer inserts its blocks
+//! unchanged. Doc ids within a segment ascend from the newest passage to the oldest, so that the newest hits come first without a
+//! sort, and the delta of neighbours takes one byte. A file that is indexed again gets a new number: its older passages become
+//! invalid and are dropped by the next merge.
 //!
-//! SQLite's own full text (FTS5) does the same with a tokenizer, a table and a sort of its own behind one writer: it took
-//! more than twice as long for a whole index, on two databases side by side, for one of twice the size.
+//! FTS5 of SQLite tokenizes and sorts behind one writer: it took more than twice as long for a whole index, with two databases in
+//! parallel, and twice the space.
 
 mod batch;
 mod block;
@@ -16,24 +16,26 @@ mod merge;
 
 use std::path::{Path, PathBuf};
 
-pub use batch::{Segment, TextBatch, TextFile};
-pub use inbox::InboxPlace;
+pub use batch::{Segment, SegmentBuilder, TextFile};
+pub use inbox::InboxPosition;
 use rusqlite::{Connection, params};
 use subscope_model::{Millis, SessionId, Text};
 
-use self::block::Block;
+use self::block::PostingsBlock;
 use crate::{
-    Identity, LedgerError, OpenError,
-    sqlite::{Access, connect, wrong},
+    FileIdentity, OpenError, StoreError,
+    sqlite::{Access, connect, store_error},
 };
 
-/// The file of the text index in a data folder.
+/// Database file in the data folder.
 const FILE: &str = "search.db";
-/// The version of its tables; one of another version is made anew, since everything in it can be read again.
+/// Schema version; an index of another version is dropped and rebuilt from the sources.
 const VERSION: i64 = 1;
 
-/// What belongs to a segment is numbered within it: the segment's number and 32 bits of its own, see [`number`]. Numbers of
-/// files are never given twice, so that what is of an older reading is known by its file's number being gone.
+/// * `blocks` (postings), `places` (passage blocks), `owners` (passage sources): the row number is the segment's number and 32 bits
+///   within it, see [`row_no`].
+/// * `heads`: first word and doc id of each postings block.
+/// * `files`: numbers are never reused, so that a passage is invalid if its file's number is gone.
 const TABLES: &str = "
 CREATE TABLE files(
     no INTEGER PRIMARY KEY AUTOINCREMENT, path BLOB NOT NULL UNIQUE, session TEXT NOT NULL, inode INTEGER NOT NULL,
@@ -49,25 +51,25 @@ CREATE TABLE heads(
     PRIMARY KEY(segment, word, first)) WITHOUT ROWID;
 ";
 
-/// What a passage is.
+/// Kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassageKind {
-    /// What was asked, of the root or of an agent.
+    /// Prompt of the user or of a spawning agent.
     Prompt = 1,
-    /// What an agent said.
+    /// Message of an agent.
     Message = 2,
-    /// What an agent thought.
+    /// Thinking of an agent.
     Thought = 3,
-    /// The arguments of a tool call.
+    /// Arguments of a tool call.
     ToolInput = 4,
-    /// The result of a tool call.
+    /// Result of a tool call.
     ToolResult = 5,
 }
 
 impl PassageKind {
     const ALL: [Self; 5] = [Self::Prompt, Self::Message, Self::Thought, Self::ToolInput, Self::ToolResult];
 
-    /// The word used on every face.
+    /// Name in all user interfaces.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
@@ -79,76 +81,81 @@ impl PassageKind {
     }
 }
 
-/// Where a passage's JSON text stands in its file.
+/// Byte range of a passage's JSON text in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// The first byte.
+pub struct ByteSpan {
+    /// Offset of the first byte.
     pub start: u64,
-    /// How many bytes.
+    /// Length.
     pub bytes: u64,
 }
 
-/// What is asked of the full text.
+/// Full-text query.
 #[derive(Clone, Debug)]
 pub struct TextQuery {
-    /// All of these words; one that ends in `*` stands for all that begin so.
+    /// Words that must all occur; one that ends in `*` is a prefix.
     pub words: Vec<String>,
-    /// Only of this session.
+    /// Only passages of this session.
     pub session: Option<SessionId>,
-    /// At most so many.
+    /// Maximum number of hits.
     pub limit: usize,
 }
 
-/// A passage that was found.
+/// A passage that matches a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// The session.
+    /// Session of the passage.
     pub session: SessionId,
-    /// Whose it is, as in [`TextBatch::add`].
+    /// Agent, as in [`SegmentBuilder::add`].
     pub agent: Text,
-    /// What it is.
+    /// Kind of the passage.
     pub kind: PassageKind,
-    /// When, to the second; 0 where no source tells.
+    /// Time, rounded down to the second; 0 if unknown.
     pub at_ms: Millis,
-    /// The file.
+    /// File, or a pseudo path of the inbox ([`Hit::inbox_position`]).
     pub path: PathBuf,
-    /// Where its JSON text stands there.
-    pub span: Span,
+    /// Its JSON text in the file.
+    pub span: ByteSpan,
 }
 
-/// The text index of a data folder.
-pub struct Texts {
+/// Full-text index of a data folder.
+pub struct TextIndex {
     db: Connection,
 }
 
-impl Texts {
-    /// Opens the index; for writing it is made if there is none. Who writes must hold the store.
+impl TextIndex {
+    /// Opens the index; a writer creates a missing one and must hold the store's writer lock.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Missing`] if there is none to read, or one of another version; otherwise [`OpenError::Database`].
     pub fn open(folder: &Path, access: Access) -> Result<Self, OpenError> {
         let path = folder.join(FILE);
-        let failed = |source| OpenError::Database { path: folder.to_owned(), source };
+        let database_error = |source| OpenError::Database { path: folder.to_owned(), source };
         if access == Access::Read && !path.exists() {
             return Err(OpenError::Missing(folder.to_owned()));
         }
-        let mut db = connect(&path, access).map_err(failed)?;
-        let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
+        let mut db = connect(&path, access).map_err(database_error)?;
+        let version: i64 =
+            db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database_error)?;
         if version != VERSION {
             if access == Access::Read {
                 return Err(OpenError::Missing(folder.to_owned()));
             }
-            remake(&mut db).map_err(failed)?;
+            recreate_tables(&mut db).map_err(database_error)?;
         }
         Ok(Self { db })
     }
 
-    /// Returns the files whose words are in the index, as they stood then.
-    pub fn files(&self) -> Result<Vec<(PathBuf, Identity)>, LedgerError> {
+    /// Returns the indexed files with their state when they were indexed.
+    pub fn files(&self) -> Result<Vec<(PathBuf, FileIdentity)>, StoreError> {
         use std::os::unix::ffi::OsStrExt;
         let read = || -> rusqlite::Result<Vec<_>> {
             let mut statement =
                 self.db.prepare_cached("SELECT path, inode, bytes, modified_ns FROM files")?;
             let rows = statement.query_map([], |row| {
                 let path: Vec<u8> = row.get(0)?;
-                let identity = Identity {
+                let identity = FileIdentity {
                     inode: row.get::<_, i64>(1)?.cast_unsigned(),
                     bytes: row.get::<_, i64>(2)?.cast_unsigned(),
                     modified_ns: row.get(3)?,
@@ -157,66 +164,65 @@ impl Texts {
             })?;
             rows.collect()
         };
-        read().map_err(wrong)
+        read().map_err(store_error)
     }
 
-    /// Returns the number of the last row of the inbox whose words are in the index; 0 where there is none.
-    pub fn last_inbox_row(&self) -> Result<u64, LedgerError> {
+    /// Returns the number of the last indexed inbox row; 0 if there is none.
+    pub fn last_inbox_row(&self) -> Result<u64, StoreError> {
         self.files().map(|files| inbox::last_row(&files))
     }
 
-    /// Takes a segment in. Files that begin in it are replaced whole; those that end in it are known from then on.
-    pub fn put(&mut self, segment: &Segment) -> Result<(), LedgerError> {
+    /// Adds a segment. A file that begins in it replaces its older version; a file that ends in it counts as indexed.
+    pub fn put(&mut self, segment: &Segment) -> Result<(), StoreError> {
         let mut write = || {
             let transaction = self.db.transaction()?;
-            put(&transaction, segment)?;
+            insert_segment(&transaction, segment)?;
             transaction.commit()?;
             merge::merge_due(&mut self.db)
         };
-        write().map_err(wrong)
+        write().map_err(store_error)
     }
 
-    /// Forgets the words of these sessions, and writes over what stood of them. Their files are read again only once they
-    /// change.
-    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<(), LedgerError> {
+    /// Deletes the passages of these sessions and overwrites them on disk. Their files are indexed again only once they change.
+    pub fn forget(&mut self, sessions: &[SessionId]) -> Result<(), StoreError> {
         let mut write = || {
             self.db.pragma_update(None, "secure_delete", "ON")?;
             let transaction = self.db.transaction()?;
-            forget(&transaction, sessions)?;
+            delete_sessions(&transaction, sessions)?;
             transaction.commit()?;
             self.db.pragma_update(None, "secure_delete", "OFF")?;
-            // The log has the pages as they were.
+            // The WAL still has the old pages.
             self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         };
-        write().map_err(wrong)
+        write().map_err(store_error)
     }
 
-    /// Returns the newest passages that have all the words.
-    pub fn find(&self, query: &TextQuery) -> Result<Vec<Hit>, LedgerError> {
-        let asked = find::asked(query);
-        if asked.is_empty() {
+    /// Returns the newest passages that contain all words.
+    pub fn find(&self, query: &TextQuery) -> Result<Vec<Hit>, StoreError> {
+        let terms = find::tokenize(query);
+        if terms.is_empty() {
             return Ok(Vec::new());
         }
-        find::find(&self.db, &asked, query).map_err(wrong)
+        find::find(&self.db, &terms, query).map_err(store_error)
     }
 
-    /// Returns how many bytes the index takes on disk.
-    pub fn bytes(&self) -> Result<u64, LedgerError> {
+    /// Returns the size of the index on disk in bytes.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
         let bytes = self.db.query_row(
             "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
             [],
             |row| row.get::<_, i64>(0),
         );
-        bytes.map(i64::unsigned_abs).map_err(wrong)
+        bytes.map(i64::unsigned_abs).map_err(store_error)
     }
 }
 
-/// The number of something within a segment.
-fn number(segment: i64, within: u32) -> i64 {
+/// Returns the row number of an item of a segment.
+fn row_no(segment: i64, within: u32) -> i64 {
     segment << 32 | i64::from(within)
 }
 
-fn remake(db: &mut Connection) -> rusqlite::Result<()> {
+fn recreate_tables(db: &mut Connection) -> rusqlite::Result<()> {
     let transaction = db.transaction()?;
     for table in ["files", "segments", "owners", "places", "blocks", "heads"] {
         transaction.execute_batch(&format!("DROP TABLE IF EXISTS {table}"))?;
@@ -226,16 +232,16 @@ fn remake(db: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-fn put(db: &rusqlite::Transaction<'_>, segment: &Segment) -> rusqlite::Result<()> {
+fn insert_segment(db: &rusqlite::Transaction<'_>, segment: &Segment) -> rusqlite::Result<()> {
     use std::os::unix::ffi::OsStrExt;
-    let mut numbers: Vec<i64> = Vec::new();
+    let mut file_nos: Vec<i64> = Vec::new();
     for part in &segment.files {
         let path = part.file.path.as_os_str().as_bytes();
         if part.is_first {
             db.prepare_cached("DELETE FROM files WHERE path = ?1")?.execute([path])?;
         }
-        // A file that goes on is not known as it stands: were this interrupted, it would be read again.
-        let identity = if part.is_last { part.file.identity } else { Identity::default() };
+        // An incomplete file has no valid state: after an interruption it is indexed again.
+        let identity = if part.is_last { part.file.identity } else { FileIdentity::default() };
         let no = db
             .prepare_cached(
                 "INSERT INTO files(path, session, inode, bytes, modified_ns) VALUES(?1, ?2, ?3, ?4, ?5)
@@ -251,34 +257,34 @@ fn put(db: &rusqlite::Transaction<'_>, segment: &Segment) -> rusqlite::Result<()
                 ],
                 |row| row.get(0),
             )?;
-        numbers.push(no);
+        file_nos.push(no);
     }
     if segment.passages == 0 {
         return Ok(());
     }
     let no = merge::add_segment(db, segment.passages, segment.newest_s)?;
     let mut add = db.prepare_cached("INSERT INTO owners VALUES(?1, ?2, ?3)")?;
-    for (at, (file, agent)) in segment.owners.iter().enumerate() {
-        add.execute(params![number(no, at as u32), numbers.get(*file as usize), &**agent])?;
+    for (at, (file, agent)) in segment.sources.iter().enumerate() {
+        add.execute(params![row_no(no, at as u32), file_nos.get(*file as usize), &**agent])?;
     }
-    for (at, places) in segment.places.iter().enumerate() {
-        merge::add_body(db, "places", number(no, at as u32), places)?;
+    for (at, passages) in segment.passage_blocks.iter().enumerate() {
+        merge::add_body(db, "places", row_no(no, at as u32), passages)?;
     }
     let mut written = 0;
-    for block in &segment.blocks {
+    for block in &segment.postings_blocks {
         write_block(db, no, &mut written, block)?;
     }
     Ok(())
 }
 
-/// Adds the next block of a segment.
+/// Inserts the next postings block of a segment.
 fn write_block(
     db: &rusqlite::Transaction<'_>,
     segment: i64,
     written: &mut u32,
-    block: &Block,
+    block: &PostingsBlock,
 ) -> rusqlite::Result<()> {
-    let no = number(segment, *written);
+    let no = row_no(segment, *written);
     *written += 1;
     merge::add_body(db, "blocks", no, &block.body)?;
     db.prepare_cached("INSERT INTO heads VALUES(?1, ?2, ?3, ?4)")?.execute(params![
@@ -290,8 +296,8 @@ fn write_block(
     Ok(())
 }
 
-/// Forgets sessions: their files get other numbers, and the segments that they stood in are written anew without them.
-fn forget(db: &rusqlite::Transaction<'_>, sessions: &[SessionId]) -> rusqlite::Result<()> {
+/// Deletes sessions: their files get new numbers, and the segments that contain them are rewritten without them.
+fn delete_sessions(db: &rusqlite::Transaction<'_>, sessions: &[SessionId]) -> rusqlite::Result<()> {
     let mut segments: Vec<i64> = Vec::new();
     for session in sessions {
         let mut of = db.prepare_cached(

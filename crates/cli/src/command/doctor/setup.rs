@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use subscope_collect::archive::{Archive, Verified};
 use subscope_model::{Millis, parse_rfc3339};
-use subscope_store::{Access, OpenError, Sqlite};
+use subscope_store::{Access, OpenError, SqliteStore};
 
 use super::{Check, State};
 use crate::{config::Loaded, error::CliError, prices::Prices, terminal::Terminal};
@@ -70,7 +70,7 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
         )
         .hint(hint);
     }
-    match Sqlite::open(&folder, Access::Read, "", 0) {
+    match SqliteStore::open(&folder, Access::Read, "", 0) {
         Ok(store) => {
             let megabytes = store.bytes().unwrap_or(0) >> 20;
             Check::new("store", State::Ok, format!("{megabytes} MB of rows in {}", folder.display()))

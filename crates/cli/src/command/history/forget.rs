@@ -2,7 +2,7 @@
 
 use subscope_hub::{ListQuery, index::forget};
 use subscope_model::SessionId;
-use subscope_store::{Access, History, Sqlite, Texts};
+use subscope_store::{Access, History, SqliteStore, TextIndex};
 
 use super::{failed, index_options, open_alone, run_index};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 /// Runs the command.
 pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> {
     let mut store = open_alone(context)?;
-    let mut texts = Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?;
+    let mut texts = TextIndex::open(&context.data_folder()?, Access::Write).map_err(failed)?;
     // What files there are has to be known, so that they are not taken in again; and which session is the last.
     let options = index_options(vec![projects_folder(context)], context)?;
     run_index(&mut store, Some(&mut texts), &options, context)?;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
 }
 
 /// The sessions that are to be forgotten.
-fn named(args: &ForgetArgs, store: &Sqlite, context: &Context) -> Result<Vec<SessionId>, CliError> {
+fn named(args: &ForgetArgs, store: &SqliteStore, context: &Context) -> Result<Vec<SessionId>, CliError> {
     let Some(moment) = args.before else {
         return args.sessions.iter().map(|word| session_in(store, word)).collect();
     };

@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use subscope_hub::index::{IndexOptions, Progress, retire};
 use subscope_render::text;
-use subscope_store::{Access, Sqlite, Texts};
+use subscope_store::{Access, SqliteStore, TextIndex};
 
 use super::{failed, index_options, open_alone, run_index};
 use crate::{
@@ -33,14 +33,14 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let mut store = open_alone(context)?;
     let mut texts = match args.no_text {
         true => None,
-        false => Some(Texts::open(&folder, Access::Write).map_err(failed)?),
+        false => Some(TextIndex::open(&folder, Access::Write).map_err(failed)?),
     };
     let roots = if args.roots.is_empty() { vec![projects_folder(context)] } else { args.roots.clone() };
     let options = index_options(roots, context)?;
     let report = run_index(&mut store, texts.as_mut(), &options, context)?;
     let forgotten = retired(&mut store, texts.as_mut(), &options, context)?;
     let ms = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-    let words = texts.as_ref().map(Texts::bytes).transpose().map_err(failed)?.unwrap_or(0);
+    let words = texts.as_ref().map(TextIndex::bytes).transpose().map_err(failed)?.unwrap_or(0);
     let done = Done {
         schema: "subscope.index/1",
         files: report.files,
@@ -76,8 +76,8 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
 
 /// Removes what has been kept for long enough. The full text is opened for it where it was left out.
 pub(crate) fn retired(
-    store: &mut Sqlite,
-    texts: Option<&mut Texts>,
+    store: &mut SqliteStore,
+    texts: Option<&mut TextIndex>,
     options: &IndexOptions,
     context: &Context,
 ) -> Result<usize, CliError> {
@@ -88,7 +88,7 @@ pub(crate) fn retired(
         Some(texts) => retire(store, texts, options),
         None => {
             let folder = context.data_folder()?;
-            retire(store, &mut Texts::open(&folder, Access::Write).map_err(failed)?, options)
+            retire(store, &mut TextIndex::open(&folder, Access::Write).map_err(failed)?, options)
         }
     }
     .map_err(failed)

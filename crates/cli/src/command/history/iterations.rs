@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use subscope_model::AgentStatus;
 use subscope_render::{safe, text};
-use subscope_run::record::{self, Meta, State};
+use subscope_run::record::{self, IterationMeta, IterationStatus};
 
 use crate::{args::LsArgs, clock::stamp, context::Context, error::CliError, output};
 
@@ -20,7 +20,7 @@ struct Listed<'a> {
 struct Row<'a> {
     folder: String,
     #[serde(flatten)]
-    meta: &'a Meta,
+    meta: &'a IterationMeta,
 }
 
 /// Lists the records below the folder that is named, else below the one that `run` takes here.
@@ -28,7 +28,7 @@ pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let own = || context.environment.working_folder().join(record::FOLDER);
     let base = args.log_dir.clone().unwrap_or_else(own);
     let mut found = record::list(&base);
-    found.retain(|(_, meta)| !args.live || meta.status == State::Running);
+    found.retain(|(_, meta)| !args.live || meta.status == IterationStatus::Running);
     let total = found.len();
     found.truncate(args.limit);
     if args.json {
@@ -44,10 +44,10 @@ pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let mut lines = String::new();
     for (folder, meta) in &found {
         let status = match meta.status {
-            State::Running => AgentStatus::Running,
-            State::Completed => AgentStatus::Completed,
-            State::Failed => AgentStatus::Failed,
-            State::Cut => AgentStatus::Lost,
+            IterationStatus::Running => AgentStatus::Running,
+            IterationStatus::Completed => AgentStatus::Completed,
+            IterationStatus::Failed => AgentStatus::Failed,
+            IterationStatus::Cut => AgentStatus::Lost,
         };
         let of = meta.of.map(|of| format!("/{of}")).unwrap_or_default();
         let took = meta.ended_at_ms.map(|end| end - meta.started_at_ms);

@@ -16,7 +16,7 @@ use subscope_collect::archive::Archive;
 use subscope_fold::REVISION;
 use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
 use subscope_model::event_id;
-use subscope_store::{Access, OpenError, Sqlite, Texts};
+use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
 use super::target::{limits, projects_folder};
 use crate::{
@@ -32,9 +32,12 @@ pub(super) fn rules(context: &Context) -> Result<String, CliError> {
 }
 
 /// Opens the rows. Who only asks for what is there need not name the rules.
-pub(crate) fn open_rows(access: Access, context: &Context) -> Result<Result<Sqlite, OpenError>, CliError> {
+pub(crate) fn open_rows(
+    access: Access,
+    context: &Context,
+) -> Result<Result<SqliteStore, OpenError>, CliError> {
     let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
-    Ok(Sqlite::open(&context.data_folder()?, access, &rules(context)?, now_us))
+    Ok(SqliteStore::open(&context.data_folder()?, access, &rules(context)?, now_us))
 }
 
 pub(crate) fn failed(error: impl Into<anyhow::Error>) -> CliError {
@@ -63,7 +66,7 @@ pub(super) fn index_options(
 }
 
 /// Opens the store as its one writer, after a hub that some command started has left.
-fn open_alone(context: &Context) -> Result<Sqlite, CliError> {
+fn open_alone(context: &Context) -> Result<SqliteStore, CliError> {
     hub_connection::make_room(&context.data_folder()?)?;
     open_rows(Access::Write, context)?.map_err(|error| match error {
         OpenError::Locked(_) => failed(error).hint("`subscope serve --stop` ends the hub that holds it"),
@@ -73,8 +76,8 @@ fn open_alone(context: &Context) -> Result<Sqlite, CliError> {
 
 /// Takes in what is new on this machine.
 pub(crate) fn take_in_new(
-    store: &mut Sqlite,
-    texts: Option<&mut Texts>,
+    store: &mut SqliteStore,
+    texts: Option<&mut TextIndex>,
     context: &Context,
 ) -> Result<(), CliError> {
     let options = index_options(vec![projects_folder(context)], context)?;
@@ -85,8 +88,8 @@ pub(crate) fn take_in_new(
 
 /// Runs an index with a progress bar on a terminal.
 fn run_index(
-    store: &mut Sqlite,
-    texts: Option<&mut Texts>,
+    store: &mut SqliteStore,
+    texts: Option<&mut TextIndex>,
     options: &IndexOptions,
     context: &Context,
 ) -> Result<Report, CliError> {

@@ -16,14 +16,15 @@ use std::{
 use subscope_collect::layout::config_root;
 use subscope_decode::claude::{plain::Plain, process};
 use subscope_export::trace;
-use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
+use subscope_hub::{Hub, HubOptions, MemoryStore, Subscription, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, EventRoute, Followed, Handover, Home, Job, LineTap, Listener, Over, Posted,
-    Queue, RunDriver, RunError, SessionFinder, SessionName, Streams,
+    ADDRESS_VARIABLE, ChildExit, ChildJob, CommandRunError, EventRelay, EventRoute, FollowedSessions,
+    HarnessHome, LineQueue, LineTap, Listener, PipedStreams, RunDriver, RunEnd, SessionFinder, SessionName,
+    TerminalHandover,
     forward::{ForwardThread, Undelivered},
-    passthrough::{self, Outlet, Passed},
+    passthrough::{self, Outlet, PassthroughResult},
     record::{self, Record},
 };
 
@@ -50,20 +51,20 @@ const TRACE_EVENTS: usize = 20_000;
 
 /// The child with all that lives as long.
 struct Child {
-    job: Job,
+    job: ChildJob,
     session: Arc<SessionName>,
     own_name: String,
     hub: Hub,
     feed: Subscription,
     keeping: Option<ForwardThread>,
-    over: Over,
-    followed: Followed,
-    waiting: JoinHandle<Result<(Ended, Passed), RunError>>,
+    over: RunEnd,
+    followed: FollowedSessions,
+    waiting: JoinHandle<Result<(ChildExit, PassthroughResult), CommandRunError>>,
 }
 
 /// What became of one iteration.
 pub(super) struct Ran {
-    pub(super) ended: Ended,
+    pub(super) ended: ChildExit,
     /// Whether what the command printed could not be written: so it would be the next time.
     pub(super) is_cut: bool,
     /// The way to print, given back.
@@ -71,7 +72,7 @@ pub(super) struct Ran {
 }
 
 /// Runs the command once.
-pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, RunError> {
+pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, CommandRunError> {
     let record = match &run.base {
         Some(base) => {
             let meta = run.meta(number);
@@ -103,10 +104,10 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, RunError>
     Ok(Ran { ended, is_cut, out: watched.showing.into_out() })
 }
 
-fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, RunError> {
+fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, CommandRunError> {
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
-    let (shown, kept) = (Arc::new(Queue::paced()), Arc::new(Queue::default()));
+    let (shown, kept) = (Arc::new(LineQueue::rate_limited()), Arc::new(LineQueue::default()));
     let is_read = !matches!(
         run.plan.way,
         plan::ObserveMode::Interactive | plan::ObserveMode::Unread | plan::ObserveMode::AtTerminal
@@ -125,19 +126,19 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     };
     let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
     let options = HubOptions { prices, limits: limits(run.context), ..HubOptions::default() };
-    let hub = Hub::start(Box::new(driver), Box::new(Memory::with_log(LOG_EVENTS)), options)
-        .map_err(|error| RunError::System(io::Error::other(error)))?;
+    let hub = Hub::start(Box::new(driver), Box::new(MemoryStore::with_log(LOG_EVENTS)), options)
+        .map_err(|error| CommandRunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
     let way = match (run.upstream, desk) {
         (Some(upstream), _) => EventRoute::Upstream(upstream),
-        (None, Some(desk)) => EventRoute::Keep(desk),
+        (None, Some(desk)) => EventRoute::Forward(desk),
         (None, None) => EventRoute::Nowhere,
     };
     let patience = if run.plan.harness.is_some() && is_read { NAMING } else { Duration::ZERO };
     let log = record.map(Record::events_log);
     let cwd = run.context.environment.working_folder().to_string_lossy().into_owned();
-    let posted = Posted::start(hub.handle(), (Arc::clone(&session), cwd), way, patience, log)?;
-    let listener = Listener::start(hub.handle(), posted.taker())?;
+    let posted = EventRelay::start(hub.handle(), (Arc::clone(&session), cwd), way, patience, log)?;
+    let listener = Listener::start(hub.handle(), posted.event_sink())?;
 
     if let (plan::ObserveMode::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
         // Hooks never start a hub: without one they would be told only later.
@@ -147,16 +148,16 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
     let logs_errors = record.is_some() && run.plan.way != plan::ObserveMode::Interactive;
-    let streams = Streams { pipes_stdout: is_read, pipes_stderr: logs_errors };
+    let streams = PipedStreams { pipes_stdout: is_read, pipes_stderr: logs_errors };
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
-    let handover = helper.map_or(Handover::WhenAsked, |helper| Handover::AtOnce { helper });
+    let handover = helper.map_or(TerminalHandover::WhenAsked, |helper| TerminalHandover::AtOnce { helper });
     let files = match record {
         Some(record) => (Some(record.file(record::STDOUT)?), Some(record.file(record::STDERR)?)),
         None => (None, None),
     };
     let since = clock::now_ms();
-    let (job, mut process, guard) = Job::start(command, streams, handover, &run.signals)?;
+    let (job, mut process, guard) = ChildJob::start(command, streams, handover, &run.signals)?;
     let finder = match run.plan.way {
         plan::ObserveMode::AsItIs | plan::ObserveMode::AtTerminal | plan::ObserveMode::Answering => Some(
             SessionFinder::start(home(run.context), process.id(), since, Arc::clone(&session), following)?,
@@ -173,7 +174,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
         Some(pipe) => {
             let outlet = Outlet::Messages(own(&io::stderr())?);
             let ends = Arc::clone(&has_ended);
-            Some(spawn("stderr", move || passthrough::pass(pipe, outlet, files.1, &ends, |_| {}))?)
+            Some(spawn("stderr", move || passthrough::copy_output(pipe, outlet, files.1, &ends, |_| {}))?)
         }
         None => None,
     };
@@ -194,7 +195,7 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
             };
             let mut tap = tap;
             Some(spawn("stdout", move || {
-                let passed = passthrough::pass(pipe, outlet, files.0, &ends, |bytes| tap.push(bytes));
+                let passed = passthrough::copy_output(pipe, outlet, files.0, &ends, |bytes| tap.push(bytes));
                 tap.finish();
                 passed
             })?)
@@ -220,20 +221,20 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
 }
 
 /// Where the harness keeps what its processes note, and transcripts.
-fn home(context: &Context) -> Home {
+fn home(context: &Context) -> HarnessHome {
     let variable = |name: &str| context.environment.get(name);
-    Home { notes: config_root(&variable).join(process::FOLDER), projects: projects_folder(context) }
+    HarnessHome { notes: config_root(&variable).join(process::FOLDER), projects: projects_folder(context) }
 }
 
-fn own(file: &impl AsFd) -> Result<File, RunError> {
-    file.as_fd().try_clone_to_owned().map(File::from).map_err(RunError::System)
+fn own(file: &impl AsFd) -> Result<File, CommandRunError> {
+    file.as_fd().try_clone_to_owned().map(File::from).map_err(CommandRunError::System)
 }
 
 fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, RunError> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(RunError::System)
+) -> Result<JoinHandle<T>, CommandRunError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(CommandRunError::System)
 }
 
 /// What is shown and recorded of an iteration.
@@ -247,7 +248,7 @@ struct Watched<'r, 'a> {
     /// When the command began: what a session was before that is no news.
     began: Millis,
     /// Sessions that are told of by their transcripts.
-    followed: Followed,
+    followed: FollowedSessions,
     /// The main thread's last message, as long as nothing of it came after: if it stays the last, the command prints it.
     held: Option<Event>,
     record: Option<Record>,
@@ -268,7 +269,7 @@ impl Watched<'_, '_> {
     }
 
     /// Shows what happens until the end. Returns how the command ended, and whether what it printed could not be written.
-    fn follow(&mut self, mut child: Child) -> Result<(Ended, bool), RunError> {
+    fn follow(&mut self, mut child: Child) -> Result<(ChildExit, bool), CommandRunError> {
         loop {
             match child.feed.next(WAIT) {
                 FeedItem::Update(update) => self.take(update, &child)?,
@@ -283,7 +284,7 @@ impl Watched<'_, '_> {
         }
         let (ended, passed) = match child.waiting.join() {
             Ok(outcome) => outcome?,
-            Err(_) => (Ended::Code(1), Passed::default()),
+            Err(_) => (ChildExit::Code(1), PassthroughResult::default()),
         };
         let ended = ended.with_output(passed.failure.as_ref());
         if !self.is_silent {
@@ -333,7 +334,7 @@ impl Watched<'_, '_> {
         }
     }
 
-    fn take(&mut self, update: Update, child: &Child) -> Result<(), RunError> {
+    fn take(&mut self, update: Update, child: &Child) -> Result<(), CommandRunError> {
         self.has_news = true;
         if let Update::Event(event) = &update {
             if event.kind == EventKind::Stall && self.run.args.stall_kill {
@@ -381,7 +382,7 @@ impl Watched<'_, '_> {
     fn is_drawn_over(&self, child: &Child) -> bool {
         self.run.plan.way == plan::ObserveMode::AtTerminal
             && io::stderr().is_terminal()
-            && (self.followed.has_screen() || child.job.is_drawn_on())
+            && (self.followed.has_screen() || child.job.is_terminal_raw())
     }
 
     /// Whether it tells what stood in a transcript before the command began.
@@ -410,7 +411,7 @@ impl Watched<'_, '_> {
         self.trace_took = self.last_trace.elapsed();
     }
 
-    fn finish_record(&mut self, last: &mut Last<'_>, ended: Ended, passed: &Passed) {
+    fn finish_record(&mut self, last: &mut Last<'_>, ended: ChildExit, passed: &PassthroughResult) {
         let Some(record) = &mut self.record else { return };
         let mut done = Ok(());
         if last.session != last.own_name {

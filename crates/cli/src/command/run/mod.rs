@@ -20,10 +20,10 @@ use subscope_hub::clock;
 use subscope_model::event_id;
 use subscope_render::Charset;
 use subscope_run::{
-    ADDRESS_VARIABLE, Ended, IN_FOREGROUND, RunError, Signals, Upstream,
+    ADDRESS_VARIABLE, ChildExit, CommandRunError, IN_FOREGROUND, Signals, Upstream,
     forward::Forwarder,
     in_foreground,
-    record::{self, Meta, State},
+    record::{self, IterationMeta, IterationStatus},
 };
 
 use self::{
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<(), CliError> {
 
 fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliError> {
     // Before any other thread: they inherit it.
-    let signals = Signals::hold().map_err(failed)?;
+    let signals = Signals::block().map_err(failed)?;
     let plan = plan(args, context)?;
     if !plan.added.is_empty() && (args.verbose || context.chattiness >= Chattiness::Verbose) {
         let added: Vec<_> = plan.added.iter().map(|word| word.to_string_lossy()).collect();
@@ -113,7 +113,7 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, CliError> {
     Ok(Plan::of(&args.command, &around))
 }
 
-fn failed(error: RunError) -> CliError {
+fn failed(error: CommandRunError) -> CliError {
     CliError::caused(Kind::Failed, error)
 }
 
@@ -138,7 +138,7 @@ impl Run<'_> {
                 (false, limit) => number >= limit.unwrap_or(1),
             };
             // Who interrupts it means all of it.
-            if is_done || ran.is_cut || self.signals.asked_to_end() || is_interrupted(ended) {
+            if is_done || ran.is_cut || self.signals.is_terminated() || is_interrupted(ended) {
                 break ended.code();
             }
             number += 1;
@@ -153,24 +153,24 @@ impl Run<'_> {
                 if error.kind() != io::ErrorKind::BrokenPipe {
                     return Err(unable(error));
                 }
-                Ok(Ended::Code(code).with_output(Some(&error)).code())
+                Ok(ChildExit::Code(code).with_output(Some(&error)).code())
             }
             Err(_) => Ok(code),
         }
     }
 
     /// Says why a command was not run, with the exit code of a shell.
-    fn not_run(&self, error: RunError) -> Result<i32, CliError> {
-        let RunError::Start { .. } = &error else { return Err(failed(error)) };
+    fn not_run(&self, error: CommandRunError) -> Result<i32, CliError> {
+        let CommandRunError::Start { .. } = &error else { return Err(failed(error)) };
         Ok(not_started(error, self.context.style(None).charset()))
     }
 
     /// What is noted of an iteration when it begins.
-    fn meta(&self, number: u32) -> Meta {
+    fn meta(&self, number: u32) -> IterationMeta {
         let text = |word: &OsString| word.to_string_lossy().into_owned();
         let program = self.args.command.first().map(text).unwrap_or_default();
         let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
-        Meta {
+        IterationMeta {
             schema: record::SCHEMA.to_owned(),
             run: self.id.clone(),
             iteration: number,
@@ -179,7 +179,7 @@ impl Run<'_> {
             command: self.plan.command.iter().map(text).collect(),
             cwd: self.context.environment.working_folder().to_string_lossy().into_owned(),
             session_id: None,
-            status: State::Running,
+            status: IterationStatus::Running,
             exit_code: None,
             started_at_ms: self.context.now_ms(),
             ended_at_ms: None,
@@ -189,9 +189,9 @@ impl Run<'_> {
 }
 
 /// Says why a command cannot be started; returns the exit code that a shell has for that.
-fn not_started(error: RunError, charset: Charset) -> i32 {
+fn not_started(error: CommandRunError, charset: Charset) -> i32 {
     let is_missing =
-        matches!(&error, RunError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
+        matches!(&error, CommandRunError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
     output::complain(&failed(error).render(charset));
     if is_missing { NOT_FOUND } else { NOT_RUN }
 }
@@ -207,7 +207,7 @@ pub(crate) fn become_command(words: &[OsString]) -> u8 {
     u8::try_from(not_started(error, Charset::Unicode)).unwrap_or(1)
 }
 
-fn is_interrupted(ended: Ended) -> bool {
+fn is_interrupted(ended: ChildExit) -> bool {
     // HUP, INT, QUIT, TERM: by the signal itself, or as programs say it that handle it.
     matches!(ended.code() - 128, 1 | 2 | 3 | 15)
 }

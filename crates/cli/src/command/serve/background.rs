@@ -76,13 +76,13 @@ fn is_live(hub: &HubHandle) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use subscope_hub::{Hub, HubOptions, Ingest, Memory, Nothing};
+    use subscope_hub::{Hub, HubOptions, Ingest, MemoryStore, Nothing};
 
     use super::*;
 
     fn hub() -> Hub {
         let options = HubOptions::default();
-        Hub::start(Box::new(Nothing), Box::new(Memory::new()), options).unwrap()
+        Hub::start(Box::new(Nothing), Box::new(MemoryStore::new()), options).unwrap()
     }
 
     fn begin_an_agent(hub: &HubHandle, session: &str, at_ms: Millis) {

@@ -13,8 +13,8 @@ use subscope_export::execution;
 use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, Now};
 use subscope_hub::{AskError, Reply, SessionSources, clock, index::IndexOptions, knows_more};
 use subscope_model::{Payload, SessionId};
-use subscope_server::{ReadOutcome, SessionHistory, SessionReader, Wanted};
-use subscope_store::{Access, History, Sqlite};
+use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader};
+use subscope_store::{Access, History, SqliteStore};
 
 use super::super::target::transcripts_of;
 
@@ -22,7 +22,7 @@ use super::super::target::transcripts_of;
 pub(super) const QUEUE: usize = 32;
 
 /// A question; `None` ends it.
-pub(super) type Asked = Option<(SessionId, Wanted, Reply<ReadOutcome>)>;
+pub(super) type Asked = Option<(SessionId, HistoryRequest, Reply<HistoryResult>)>;
 
 /// Returns what asks through this queue.
 pub(super) fn teller(asks: SyncSender<Asked>) -> SessionReader {
@@ -51,8 +51,8 @@ impl Sources {
         }
     }
 
-    fn tell(&self, session: &SessionId, wanted: Wanted) -> anyhow::Result<Option<SessionHistory>> {
-        let store = Sqlite::open(&self.data, Access::Read, &self.rules, 0)?;
+    fn tell(&self, session: &SessionId, wanted: HistoryRequest) -> anyhow::Result<Option<SessionHistory>> {
+        let store = SqliteStore::open(&self.data, Access::Read, &self.rules, 0)?;
         let transcripts = transcripts_of(&self.root, session);
         let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
         if !sources.is_whole() {
