@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use subscope_page::{File, file};
+use subscope_page::{PageFile, file};
 
 use crate::{api_error::ApiError, state::App};
 
@@ -59,7 +59,7 @@ fn answer(path: &str, asked: &HeaderMap) -> Response {
     response
 }
 
-fn said(found: &File) -> [(HeaderName, &'static str); 4] {
+fn said(found: &PageFile) -> [(HeaderName, &'static str); 4] {
     [
         (header::CONTENT_TYPE, found.media_type),
         (header::CACHE_CONTROL, if found.is_immutable { FOREVER } else { EACH_TIME }),

@@ -47,7 +47,7 @@ fn install_twice_is_install_once() {
     for text in TEXTS.into_iter().chain(["", "\n", "// only a comment"]) {
         let once = installed(text);
         assert_eq!(installed(&once), once, "{text}");
-        let ours = Document::parse(&once).unwrap().ours();
+        let ours = Document::parse(&once).unwrap().own_hooks();
         assert_eq!(ours.len(), 2, "{once}");
     }
 }
@@ -91,7 +91,7 @@ fn install_replaces_older_ones_of_ours_and_keeps_others() {
     let old = installed(TEXTS[8]).replace("/bin/subscope hook", "/old/subscope hook");
     let old = old.replace("\"SessionStart\"", "\"Stop\"");
     let new = installed(&old);
-    let ours = Document::parse(&new).unwrap().ours();
+    let ours = Document::parse(&new).unwrap().own_hooks();
     let expected: Vec<_> =
         ["PreToolUse", "SessionStart"].map(|e| (e.to_owned(), handler("/bin/subscope"))).to_vec();
     assert_eq!(ours, expected, "{new}");
@@ -105,7 +105,7 @@ fn a_hook_of_ours_behind_a_matcher_does_not_count() {
     let text = r#"{"hooks":{"PreToolUse":[{"matcher":"Bash","hooks":[
         {"type":"command","command":"/bin/subscope hook","timeout":5},{"type":"command","command":"lint"}]}]}}"#;
     let after = installed(text);
-    assert_eq!(Document::parse(&after).unwrap().ours().len(), 2, "{after} {narrow}");
+    assert_eq!(Document::parse(&after).unwrap().own_hooks().len(), 2, "{after} {narrow}");
     assert!(after.contains("\"lint\"") && after.matches("/bin/subscope hook").count() == 2, "{after}");
 }
 
