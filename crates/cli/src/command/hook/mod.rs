@@ -12,7 +12,6 @@
 
 mod breaker;
 mod deadline;
-mod http;
 
 use std::{
     collections::hash_map::RandomState,
@@ -27,6 +26,7 @@ use std::{
     time::Duration,
 };
 
+use subscope_client::http;
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_hub::clock;
 
@@ -43,6 +43,10 @@ use crate::{environment::Environment, hub_connection::SOCKET};
 const DEADLINE: Duration = Duration::from_millis(500);
 /// Additional time limit for spooling: a dead network disk must not block the agent.
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
+/// Route of the hub for payloads of Claude Code.
+const HOOK_PATH: &str = "/hooks/claude";
+/// Limit of the response with its head. A decision has some hundred bytes; this much fits into a pipe without a reader.
+const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 /// Initial buffer for a payload; most are smaller.
 const CHUNK_BYTES: usize = 16 << 10;
 /// Stack size of a thread that only sleeps.
@@ -141,7 +145,28 @@ fn read(input: impl Read, payload: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn post(socket: &Path, delivery: Delivery, body: &[u8], deadline: PollDeadline) -> io::Result<Vec<u8>> {
-    http::post(DeadlineIo::new(deadline::connect(socket, deadline)?, deadline), delivery, body)
+    post_payload(DeadlineIo::new(deadline::connect(socket, deadline)?, deadline), delivery, body)
+}
+
+/// Posts a payload over a stream; returns the body of the response.
+///
+/// # Errors
+/// If the connection fails, or the response is incomplete or not 200: only 200 means that the payload was stored.
+fn post_payload(stream: impl Read + Write, delivery: Delivery, body: &[u8]) -> io::Result<Vec<u8>> {
+    let (id, received_ms) = (delivery.to_string(), delivery.received_ms().to_string());
+    let headers = [
+        ("host", "localhost"),
+        ("content-type", "application/json"),
+        ("x-subscope-delivery", id.as_str()),
+        ("x-subscope-received-ms", received_ms.as_str()),
+        ("connection", "close"),
+    ];
+    let request = http::request("POST", HOOK_PATH, &headers, Some(body));
+    let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES)?;
+    if response.status == 200 {
+        return Ok(response.body);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the hub did not store the payload"))
 }
 
 /// Returns the hub's socket, if only the owner can write its directory: an answer can deny the agent's calls, and
@@ -187,6 +212,24 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_hook(&args(line)), meant, "{line}");
+        }
+    }
+
+    #[test]
+    fn post_sends_the_payload_once_and_takes_only_a_200() {
+        for (status, expected) in [("200 OK", Some("{}")), ("204 No Content", None), ("500 Oh", None)] {
+            let (stream, mut hub) = std::os::unix::net::UnixStream::pair().unwrap();
+            write!(hub, "HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}").unwrap();
+            let answer = post_payload(stream, Delivery::new(1_000_000, 2, 3), b"{\"a\":1}");
+            assert_eq!(answer.ok().as_deref(), expected.map(str::as_bytes), "{status}");
+            let mut sent = String::new();
+            hub.read_to_string(&mut sent).unwrap();
+            assert_eq!(
+                sent,
+                "POST /hooks/claude HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 x-subscope-delivery: 00000000000f4240-00000002-0000000000000003\r\nx-subscope-received-ms: 1\r\n\
+                 connection: close\r\ncontent-length: 7\r\n\r\n{\"a\":1}"
+            );
         }
     }
 
