@@ -18,7 +18,7 @@ use crate::{
 
 /// Output format and starting point.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OutputFormat {
+pub(crate) struct EventFormat {
     /// Events as JSON instead of blocks.
     pub(crate) is_json: bool,
     /// Results without a length limit.
@@ -96,7 +96,7 @@ fn weight(event: &Event) -> Weight {
 pub(crate) struct EventPrinter<'c> {
     context: &'c Context,
     blocks: Blocks,
-    format: OutputFormat,
+    format: EventFormat,
     out: EventOutput,
     is_caught_up: bool,
     agents: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
@@ -107,7 +107,7 @@ pub(crate) struct EventPrinter<'c> {
 
 impl<'c> EventPrinter<'c> {
     /// Returns a printer that has printed nothing yet.
-    pub(crate) fn new(format: OutputFormat, out: EventOutput, context: &'c Context) -> Self {
+    pub(crate) fn new(format: EventFormat, out: EventOutput, context: &'c Context) -> Self {
         let settings = context.settings();
         let options = BlockOptions {
             verbose: settings.watch.verbose.value,

@@ -9,7 +9,7 @@ use subscope_hub::{Driver, FileTailDriver, Hub, HubOptions, Memory, StreamDriver
 use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
 
 use super::{
-    event_printer::{EventOutput, EventPrinter, OutputFormat},
+    event_printer::{EventFormat, EventOutput, EventPrinter},
     stop,
     target::{ResolvedTarget, limits, open_store_for_reading, projects_folder, resolve, sources_of},
 };
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &WatchArgs, context: &Context) -> Result<(), CliError> {
     let mut followed =
         if args.targets.is_empty() { follow_all(args, context)? } else { follow_targets(args, context)? };
     // With a TARGET all of its events are shown; without one, events from now on.
-    let format = OutputFormat { is_json: args.json, full: args.full, shows_past: !args.targets.is_empty() };
+    let format = EventFormat { is_json: args.json, full: args.full, shows_past: !args.targets.is_empty() };
     let mut printer = EventPrinter::new(format, EventOutput::Stdout, context);
     loop {
         match followed.feed.next(WAIT) {

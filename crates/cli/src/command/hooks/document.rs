@@ -59,14 +59,14 @@ struct EventGroups {
 
 /// A parsed settings file.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct SettingsDocument {
     root: CstRootNode,
     has_bom: bool,
     /// Whether the file had no JSON value, only comments and white space.
     was_blank: bool,
 }
 
-impl Document {
+impl SettingsDocument {
     /// Parses a text. One without a value counts as an empty object.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS, CLAUDE_
 
 use self::{
     backup::{BackupFile, SavedSettings},
-    document::{Document, SyntaxProblem},
+    document::{SettingsDocument, SyntaxProblem},
     entry::Handler,
     version::Version,
 };
@@ -74,10 +74,10 @@ impl SettingsFile {
     }
 
     /// Reads the text (`None` if there is no file) and parses it.
-    fn read(&self) -> Result<(Option<String>, Document), CliError> {
+    fn read(&self) -> Result<(Option<String>, SettingsDocument), CliError> {
         let text = file::read(&self.target)?;
-        let document =
-            Document::parse(text.as_deref().unwrap_or_default()).map_err(|invalid| self.invalid(&invalid))?;
+        let document = SettingsDocument::parse(text.as_deref().unwrap_or_default())
+            .map_err(|invalid| self.invalid(&invalid))?;
         Ok((text, document))
     }
 
@@ -140,7 +140,7 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
 fn warn_about_settings(
     settings_file: &SettingsFile,
     text: Option<&str>,
-    document: &Document,
+    document: &SettingsDocument,
     context: &Context,
 ) {
     let path = settings_file.path.display();
@@ -187,7 +187,8 @@ fn new_backup(
 
 /// Checks that the new text, parsed again, has exactly the wanted hooks.
 fn check(settings_file: &SettingsFile, text: &str, wanted_hooks: &[(&str, Handler)]) -> Result<(), CliError> {
-    let mut own_hooks = Document::parse(text).map_err(|invalid| settings_file.invalid(&invalid))?.own_hooks();
+    let mut own_hooks =
+        SettingsDocument::parse(text).map_err(|invalid| settings_file.invalid(&invalid))?.own_hooks();
     own_hooks.sort_by_key(|(event, _)| wanted_hooks.iter().position(|(name, _)| name == event));
     let is_right = own_hooks.len() == wanted_hooks.len()
         && own_hooks
@@ -295,7 +296,8 @@ fn remove(settings_file: &SettingsFile, context: &Context) -> Result<(), CliErro
             ("the file is gone, as it was before", folders.as_slice())
         }
         None => {
-            let before = backup.as_ref().and_then(|backup| Document::parse(backup.before.as_ref()?).ok());
+            let before =
+                backup.as_ref().and_then(|backup| SettingsDocument::parse(backup.before.as_ref()?).ok());
             document.remove(before.as_ref());
             let new = document.text();
             check(settings_file, &new, &[])?;

@@ -30,7 +30,7 @@ use subscope_run::{
 
 use super::{RunSession, failed, name_stamp, plan, printer::Weight};
 use crate::command::{
-    event_printer::{EventOutput, EventPrinter, OutputFormat},
+    event_printer::{EventFormat, EventOutput, EventPrinter},
     target::{limits, projects_folder},
 };
 use crate::context::Context;
@@ -81,7 +81,7 @@ pub(super) fn run(run: &RunSession<'_>, number: u32, out: EventOutput) -> Result
         None => None,
     };
     let child = start(run, number, record.as_ref())?;
-    let format = OutputFormat { is_json: run.args.json, full: run.args.full, shows_past: true };
+    let format = EventFormat { is_json: run.args.json, full: run.args.full, shows_past: true };
     let is_silent = matches!(run.plan.mode, plan::ObserveMode::Interactive | plan::ObserveMode::Unread)
         && !run.args.render;
     let began = run.context.now_ms();
