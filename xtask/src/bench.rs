@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what the benches print, kept with machine and commit in BENCHMARKS.md.
+//! `cargo xtask bench`: runs the benches and records their results, with machine and commit, in BENCHMARKS.md.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -12,8 +12,8 @@ use crate::{
 
 const FILE: &str = "BENCHMARKS.md";
 
-/// The benches, each with its crate: what one session costs, what a machine's history does, what a store answers, what a hub
-/// bears, what `run` costs a command, what a frame of the terminal UI costs, what an event costs that nobody wants.
+/// The benches with their crates: reading one session, indexing a machine's history, store queries, hub load, overhead
+/// of `run`, a frame of the terminal UI, publishing an event without a listener.
 const BENCHES: [(&str, &str); 7] = [
     ("subscope", "speed"),
     ("subscope", "index"),
@@ -24,7 +24,7 @@ const BENCHES: [(&str, &str); 7] = [
     ("subscope-client", "publish"),
 ];
 
-/// The peer from npm; the one from PyPI is pinned with those of `truth`.
+/// The compared tool from npm; the one from PyPI is pinned with those of `truth`.
 const CCUSAGE: (&str, &str) = ("ccusage", "20.0.24");
 
 /// Runs the benches and writes the file.
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Installs the peers and returns where each stands, under the name that the benches look for.
+/// Installs the compared tools; returns their paths by the names of the variables that the benches read.
 fn peers() -> Result<Vec<(&'static str, PathBuf)>> {
     let (package, version) = CCUSAGE;
     let mut peers = Vec::new();
@@ -66,7 +66,7 @@ fn peers() -> Result<Vec<(&'static str, PathBuf)>> {
     Ok(peers)
 }
 
-/// The processor, how many cores of it, and the memory, as far as the system tells.
+/// Returns processor, number of cores and memory, as far as known.
 fn machine() -> String {
     let field = |file: &str, name: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::step::{announce, cargo, run, skip, skipped, succeeds, target_folder};
 use crate::{e2e, pypi, tidy, web};
 
-/// The MCP SDK for Python that one test asks the program with.
+/// The MCP SDK for Python, client of one test.
 const PYTHON_SDK: (&str, &str) = ("mcp", "2.3.0");
 
 /// Where tests append what they skip, one a line; `subscope_testkit::skip` writes it.
@@ -24,7 +24,7 @@ pub(crate) fn ci() -> Result<()> {
     if !missing.is_empty() {
         bail!("tests were skipped for want of a tool that .ci/run installs:\n{}", missing.join("\n"));
     }
-    // For those who read the source: links to private items are wanted, broken ones are not.
+    // Documentation of private items: links to them are allowed, broken links are not.
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items"];
     run("doc", cargo().args(doc).env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))?;
     deny()?;
@@ -45,10 +45,10 @@ pub(crate) fn test() -> Result<()> {
     tidy::run()
 }
 
-/// Runs the tests, says which of them were skipped, and returns those for which a tool was missing. Without a `python` that
-/// has the MCP SDK, its test is skipped: tests fetch nothing themselves.
+/// Runs the tests, lists the skipped ones, and returns those for which a tool was missing. Without a `python` that has
+/// the MCP SDK, its test is skipped: tests download nothing.
 ///
-/// Examples in documentation first: the last closing line of a runner is then that of the real tests.
+/// Doc tests run first, so that the last summary line is that of the other tests.
 fn tests(python: Option<PathBuf>) -> Result<Vec<String>> {
     run("doc tests", cargo().args(["test", "--workspace", "--doc"]))?;
     let list = target_folder()?.join("skipped-tests.txt");
@@ -65,11 +65,11 @@ fn tests(python: Option<PathBuf>) -> Result<Vec<String>> {
     runner.args(arguments).env(SKIPPED_TESTS, &list);
     runner.envs(python.map(|python| ("SUBSCOPE_MCP_PYTHON", python)));
     run(name, &mut runner)?;
-    tell_skipped(&list)
+    list_skipped(&list)
 }
 
-/// Lists the tests that were skipped, and returns those for which a tool was missing.
-fn tell_skipped(list: &Path) -> Result<Vec<String>> {
+/// Lists the skipped tests, and returns those for which a tool was missing.
+fn list_skipped(list: &Path) -> Result<Vec<String>> {
     let text = fs::read_to_string(list).with_context(|| format!("cannot read {}", list.display()))?;
     let mut missing = Vec::new();
     // A test may skip several parts for one reason.
@@ -84,7 +84,7 @@ fn tell_skipped(list: &Path) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// Returns a Python with the MCP SDK, installed below the target folder; `None` where PyPI does not give it.
+/// Returns a Python with the MCP SDK, installed below the target directory; `None` if PyPI is unavailable.
 fn python_sdk() -> Result<Option<PathBuf>> {
     let (package, version) = PYTHON_SDK;
     let folder = target_folder()?.join("pypi").join(format!("{package}-{version}"));
@@ -97,7 +97,7 @@ fn python_sdk() -> Result<Option<PathBuf>> {
     }
 }
 
-/// Licences, bans and sources need no network; the advisories are a database that has to be fetched.
+/// Runs cargo-deny. Licences, bans and sources need no network; advisories need a downloaded database.
 fn deny() -> Result<()> {
     if !succeeds(cargo().args(["deny", "--version"])) {
         bail!(
@@ -122,13 +122,13 @@ mod tests {
         let list = std::env::temp_dir().join(format!("subscope-skipped-{}", std::process::id()));
         let lines = "tool\ttrees\ttmux is not installed\nmachine\tdisks\tno disk\ntool\ttrees\ttmux is not installed\n";
         fs::write(&list, lines).unwrap();
-        assert_eq!(tell_skipped(&list).unwrap(), ["trees: tmux is not installed"]);
+        assert_eq!(list_skipped(&list).unwrap(), ["trees: tmux is not installed"]);
         let told = skipped();
         for line in ["test trees: skipped: tmux is not installed", "test disks: skipped: no disk"] {
             assert_eq!(told.iter().filter(|one| *one == line).count(), 1, "{told:?}");
         }
         fs::write(&list, "neither kind nor test\n").unwrap();
-        assert!(tell_skipped(&list).is_err());
+        assert!(list_skipped(&list).is_err());
         fs::remove_file(&list).unwrap();
     }
 }

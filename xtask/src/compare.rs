@@ -21,7 +21,7 @@ const FORMATS: [&str; 5] = ["trace", "execution", "feed", "html", "csv"];
 /// Fields of JSON that say when or in which order something was stored, which differs from run to run.
 const STORE_FIELDS: [&str; 3] = ["kept_at_ms", "rev", "seq"];
 
-/// What one command printed.
+/// Output of one command.
 #[derive(PartialEq, Eq)]
 struct Printed {
     code: Option<i32>,
@@ -61,7 +61,7 @@ fn absolute(path: &str) -> Result<PathBuf> {
     fs::canonicalize(path).with_context(|| format!("no binary at {path}"))
 }
 
-/// An empty home for one of the binaries.
+/// An empty home directory for one of the binaries.
 struct Home(PathBuf);
 
 impl Home {
@@ -87,7 +87,7 @@ impl Home {
         Ok(Printed {
             code: output.status.code(),
             stdout: if is_index { Vec::new() } else { without_store_fields(output.stdout) },
-            // What an index says of itself has times in it.
+            // The summary of an index contains times.
             stderr: if is_index { Vec::new() } else { output.stderr },
         })
     }
@@ -99,7 +99,7 @@ impl Drop for Home {
     }
 }
 
-/// Removes what differs between two runs of the same binary. Text that is not one JSON value stays as it is.
+/// Removes fields that differ between two runs of the same binary. Text that is not one JSON value is unchanged.
 fn without_store_fields(bytes: Vec<u8>) -> Vec<u8> {
     let Ok(mut value) = serde_json::from_slice::<Value>(&bytes) else { return bytes };
     remove_fields(&mut value);
@@ -117,7 +117,7 @@ fn remove_fields(value: &mut Value) {
     }
 }
 
-/// Commands over paths: every recording, each of its sources, and all of them merged.
+/// Returns commands over paths: every recording, each of its sources, and all of them merged.
 fn file_commands() -> Result<Vec<Vec<String>>> {
     let mut commands = Vec::new();
     for folder in recordings()? {
@@ -133,7 +133,7 @@ fn file_commands() -> Result<Vec<Vec<String>>> {
     Ok(commands)
 }
 
-/// Commands over an indexed store, in order: the first fills it.
+/// Returns commands over an indexed store, in order: the first fills it.
 fn store_commands() -> Result<Vec<Vec<String>>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let mut commands = vec![words(&["index", "fixtures"])];
@@ -147,7 +147,7 @@ fn store_commands() -> Result<Vec<Vec<String>>> {
     Ok(commands)
 }
 
-/// The folders below `fixtures` that hold a recording, in order of their paths.
+/// Returns the directories below `fixtures` that hold a recording, ordered by path.
 fn recordings() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for kind in entries(Path::new("fixtures"))? {
@@ -158,7 +158,7 @@ fn recordings() -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What a recording is read as. Each set of paths is one command's targets.
+/// Returns the sets of paths of a recording; each set is one command's targets.
 fn targets(recording: &Path) -> Result<Vec<Vec<String>>> {
     let own: Vec<PathBuf> = entries(recording)?;
     let named = |start: &str| {
@@ -194,7 +194,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What stands in a folder, relative to the root of the repository, sorted.
+/// Returns the sorted entries of a directory, relative to the root of the repository.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = fs::read_dir(root().join(folder))
         .with_context(|| format!("cannot list {}", folder.display()))?

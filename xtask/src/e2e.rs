@@ -15,11 +15,11 @@ use crate::{
     step::{announce, cargo, program, run, skip, succeeds, target_folder},
 };
 
-/// The version that is tried; `CLAUDE_VERSION` names another.
+/// Default version of Claude Code; `CLAUDE_VERSION` overrides it.
 const VERSION: &str = "2.1.330";
 const PACKAGE: &str = "@anthropic-ai/claude-code";
 
-/// Plays these scenarios, or all. Where npm does not answer, and the program is not there from before, says so and plays none.
+/// Runs these scenarios, or all. Skips with a message if the program is not installed and npm is unavailable.
 pub(crate) fn all(scenarios: &[&str]) -> Result<()> {
     let version = std::env::var("CLAUDE_VERSION").unwrap_or_else(|_| VERSION.to_owned());
     let target = target_folder()?;
@@ -33,12 +33,12 @@ pub(crate) fn all(scenarios: &[&str]) -> Result<()> {
     let packages = ["build", "--package", "subscope", "--package", "subscope-rig"];
     run("build for e2e", cargo().args(packages))?;
     let built = target.join("debug");
-    let mut e2e = closed_off(&built.join("e2e"));
+    let mut e2e = without_network(&built.join("e2e"));
     e2e.arg("--claude").arg(claude).arg("--subscope").arg(built.join("subscope")).args(scenarios);
     run(&format!("e2e with Claude Code {version}"), &mut e2e)
 }
 
-/// Returns the program that npm has put below a folder: the native one of this platform, or up to 2.1.110 the one that Node runs.
+/// Returns the program installed by npm: this platform's native one, or up to 2.1.110 the one for Node.
 fn claude_below(modules: &Path) -> Result<PathBuf> {
     let packages = fs::read_dir(modules.join("@anthropic-ai")).context("a package without its folder")?;
     let mut packages = packages.filter_map(Result::ok);
@@ -47,10 +47,10 @@ fn claude_below(modules: &Path) -> Result<PathBuf> {
     program.with_context(|| format!("npm has put no program below {}", modules.display()))
 }
 
-/// A command that can reach nothing but this machine: in a network namespace of its own, where the system lets us make one.
+/// Returns the command without access to the network: in its own network namespace, if the system allows it.
 ///
-/// In a namespace for processes too, where that is possible: nothing that an agent started outlives the run.
-fn closed_off(command: &Path) -> Command {
+/// If possible also in its own process namespace, so that no process of an agent outlives the run.
+fn without_network(command: &Path) -> Command {
     const NET: &[&str] = &["--net"];
     const USER: &[&str] = &["--user", "--map-current-user", "--keep-caps"];
     const PROCESSES: &[&str] = &["--pid", "--fork", "--kill-child", "--mount-proc"];

@@ -1,7 +1,7 @@
-//! The written table of what may depend on what, and its comparison with what the manifests say.
+//! Table of allowed dependencies between crates, compared with the manifests.
 //!
-//! A new edge is its own commit, argued in its message, and changes this table. Dependencies for tests and
-//! benches are no edges of the architecture: they are not looked at, except that nothing that is shipped may use `testkit` or `rig`.
+//! A new edge is a separate commit that justifies it and changes this table. Dev-dependencies are ignored, except that
+//! no shipped crate may use `testkit` or `rig`.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use crate::step::{cargo, output};
 
-/// Everything but the crates that only tests and chores use.
+/// All crates except those used only by tests and xtask.
 const EVERYTHING: &[&str] = &["*"];
 
-/// Each crate with those that it may depend on. `model` may be used by every crate below.
+/// Each crate with its allowed dependencies. `model` may be used by every crate below.
 const EDGES: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("decode", &[]),
@@ -22,33 +22,32 @@ const EDGES: &[(&str, &[&str])] = &[
     ("render", &[]),
     ("export", &[]),
     ("collect", &[]),
-    // What other programs embed: a hub is asked over its socket, never linked.
+    // Embedded by other programs: talks to a hub over its socket, never links it.
     ("client", &[]),
-    // A process of its own beside a group of processes; it knows nothing of what they are.
+    // A watchdog for any process group; depends on nothing.
     ("guard", &[]),
     ("fold", &["decode", "track"]),
-    // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
-    // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
+    // `collect`: the hub owns its collectors. Only it knows the checkpoint of each source, and so what to read next; an
+    // external collector would have to duplicate that.
     ("hub", &["fold", "store", "collect"]),
-    // The page's files; who serves them or writes them into one is not its affair.
+    // The page's files, independent of how they are served or exported.
     ("page", &[]),
-    // `decode`: routes name dialects. What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
-    // page draws and saves is made by the functions that every other face uses, where the rows are; both are pure.
+    // `decode`: routes name dialects. Storage is internal to the hub. `page`: served files. `render`, `export`: the
+    // page's drawings and downloads come from the same pure functions as in other frontends.
     ("server", &["hub", "decode", "page", "render", "export"]),
-    // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
-    // machine, and writes traces of what it saw. Faces know nothing of it.
-    // `guard`: a command ends with the run that is killed.
+    // A run connects a child to a private hub as its driver, opens its listener, forwards to the hub of the machine,
+    // and writes traces. Frontends do not depend on it. `guard`: the command is killed if the run is killed.
     ("run", &["hub", "server", "client", "decode", "fold", "export", "guard"]),
-    // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
-    // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
-    // `guard`: no process outlives a server that is killed.
+    // `fold`, `decode`: an agent command's output is decoded in this process like any session. `client`: its events are
+    // published. `render`: messages about it are sanitised. Queries go through the host. `guard`: no process outlives a
+    // killed server.
     ("mcp", &["client", "decode", "fold", "guard", "render"]),
-    // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
+    // Draws with `render`. Fed by its host, which also answers its queries (closed enums).
     ("tui", &["render"]),
     ("cli", EVERYTHING),
-    // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
+    // Builds data of all lower crates for tests; used only by tests.
     ("testkit", &["decode", "track", "fold"]),
-    // `client`: what is tried is read as other programs read it. `testkit`: its environment for the real binary.
+    // `client`: reads results as other programs do. `testkit`: its environment for the real binary.
     ("rig", &["client", "testkit"]),
     ("xtask", &[]),
 ];
@@ -71,7 +70,7 @@ struct Dependency {
     path: Option<String>,
 }
 
-/// Returns what in the manifests of the workspace differs from the table, one sentence each.
+/// Returns the differences between manifests and table, one sentence each.
 pub(crate) fn check() -> Result<Vec<String>> {
     let json = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
     compare(&json, EDGES)
@@ -106,7 +105,7 @@ fn compare(json: &str, table: &[(&str, &[&str])]) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Crates are named `subscope-<name>`; the table has the name alone. The binary's package is `subscope`.
+/// Returns the name used in the table: without `subscope-`; the package `subscope` is the binary.
 fn short(package: &str) -> &str {
     if package == "subscope" { "cli" } else { package.strip_prefix("subscope-").unwrap_or(package) }
 }

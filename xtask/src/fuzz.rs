@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz [SECONDS [TARGET]]`: each fuzz target for a while, with the recordings as seeds.
+//! `cargo xtask fuzz [SECONDS [TARGET]]`: runs each fuzz target for a time, with the recordings as seeds.
 //!
-//! cargo-fuzz is installed below the target folder where it is absent. The sanitizer's flags are unstable, so the
-//! compiler is told to accept them; nothing else in the repository needs that.
+//! cargo-fuzz is installed below the target directory if it is missing. The sanitizer's flags are unstable:
+//! RUSTC_BOOTSTRAP allows them, and nothing else in the repository needs that.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -13,16 +13,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::step::{announce, cargo, output, root, run as run_step, succeeds};
 
-/// A seed larger than this slows the fuzzer down more than it teaches it; it is cut into pieces.
+/// Largest seed; larger ones are split, because they slow the fuzzer down.
 const SEED_BYTES: usize = 16 * 1024;
 
-/// Enough for the deepest input that the fuzzer makes; a decoder that needs more has a bug.
+/// Memory limit; a decoder that needs more has a bug.
 const MEMORY_MEGABYTES: u32 = 1024;
 
-/// Tells by its path whether a recorded file is a seed.
+/// Predicate on the path of a recorded file.
 type IsSeed = fn(&str) -> bool;
 
-/// Which recorded files are the seeds of a target; `fuzz/seeds` has lines by hand for what no recording holds.
+/// The recorded files that seed each target; `fuzz/seeds` has hand-written lines for cases without a recording.
 const SEEDS: &[(&str, IsSeed)] = &[
     ("transcript", |name| {
         name.contains("/projects/") && name.ends_with(".jsonl") && !name.ends_with("/journal.jsonl")
@@ -36,7 +36,7 @@ const SEEDS: &[(&str, IsSeed)] = &[
     ("stop_orders", |name| name.ends_with("/stop-orders.jsonl")),
 ];
 
-/// Runs every target, or one, for so many seconds; stops at the first that finds something.
+/// Runs every target, or one, for some seconds each; stops at the first finding.
 pub(crate) fn run(seconds: u64, only: Option<&str>) -> Result<()> {
     let tool = install()?;
     let targets: Vec<String> = output(fuzz(&tool).arg("list"))?.lines().map(str::to_owned).collect();
@@ -66,7 +66,7 @@ pub(crate) fn run(seconds: u64, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Returns cargo-fuzz, installed first where there is none.
+/// Returns the path of cargo-fuzz; installs it first if it is missing.
 fn install() -> Result<PathBuf> {
     if succeeds(Command::new("cargo-fuzz").arg("--version")) {
         return Ok("cargo-fuzz".into());
@@ -88,7 +88,8 @@ fn fuzz(tool: &Path) -> Command {
     command
 }
 
-/// Fills the corpus of a target; returns how many seeds it has. The first two bytes of a seed choose the cut.
+/// Writes the corpus of a target; returns the number of seeds. The first two bytes of a seed choose where the target
+/// splits its input.
 fn seed(target: &str, recorded: &[PathBuf], is_seed: IsSeed) -> Result<usize> {
     let corpus = root().join("fuzz/corpus").join(target);
     fs::create_dir_all(&corpus).with_context(|| format!("cannot make {}", corpus.display()))?;
@@ -108,7 +109,7 @@ fn seed(target: &str, recorded: &[PathBuf], is_seed: IsSeed) -> Result<usize> {
     Ok(seeds)
 }
 
-/// Cuts at ends of lines into pieces of at most [`SEED_BYTES`]; a longer line is left out.
+/// Splits at line ends into pieces of at most [`SEED_BYTES`]; longer lines are dropped.
 fn pieces(bytes: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     let (mut start, mut end) = (0, 0);

@@ -1,10 +1,10 @@
-//! `cargo xtask kills [TIMES]`: the tests of what survives a kill, with more kills than a test run has time for.
+//! `cargo xtask kills [TIMES]`: runs the durability tests with more kills than a normal test run.
 
 use anyhow::Result;
 
 use crate::step::{self, cargo};
 
-/// Kills the program so often while it is handed things, and as often while it indexes.
+/// Kills the program this many times while it ingests, and as often while it indexes.
 pub(crate) fn run(times: u32) -> Result<()> {
     let test =
         ["test", "--package", "subscope", "--test", "durability", "--", "--nocapture", "--test-threads", "1"];

@@ -1,6 +1,7 @@
-//! Chores of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | compare | bench | fuzz | kills | pictures`.
+//! Tasks of the repository: `cargo xtask ci | test | e2e | tidy | types | web | page | truth | stalls | compare | bench |
+//! fuzz | kills | pictures`.
 //!
-//! Nothing here is part of the product. A chore prints what it does and exits with 1 if anything is amiss.
+//! Not part of the product. A task prints its steps and exits with 1 on any failure.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;

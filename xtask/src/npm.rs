@@ -1,4 +1,4 @@
-//! Programs from npm, each version below a folder of its own.
+//! Installs npm packages, each version in its own directory.
 
 use std::{
     fs,
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::step::{program, run};
 
-/// Puts a package below a folder and returns where its modules stand; the inner error is why npm does not give it.
+/// Installs a package below a directory and returns its modules directory; the inner error is that npm is unavailable.
 pub(crate) fn install(folder: &Path, package: &str, version: &str) -> Result<Result<PathBuf, String>> {
     let modules = folder.join("node_modules");
     if is_installed(&modules, package, version) {
         return Ok(Ok(modules));
     }
     let named = format!("{package}@{version}");
-    // A registry that does not answer is soon given up; one that answers and then fails is an error.
+    // An unreachable registry is given up quickly; a later failure is an error.
     let patience = ["--fetch-retries=1", "--fetch-timeout=30000"];
-    if let Some(reason) = complaint(program("npm").args(["view", &named, "version"]).args(patience)) {
+    if let Some(reason) = run_npm(program("npm").args(["view", &named, "version"]).args(patience)) {
         if reason.contains("E404") {
             bail!("npm knows no {named}");
         }
@@ -37,8 +37,8 @@ pub(crate) fn install(folder: &Path, package: &str, version: &str) -> Result<Res
     Ok(Ok(modules))
 }
 
-/// Why npm fails, in the first words that it says of it; `None` where it does not.
-fn complaint(command: &mut Command) -> Option<String> {
+/// Runs npm; returns the first line of its error, `None` on success.
+fn run_npm(command: &mut Command) -> Option<String> {
     match command.stdin(Stdio::null()).output() {
         Err(error) => Some(error.to_string()),
         Ok(output) if output.status.success() && !output.stdout.is_empty() => None,

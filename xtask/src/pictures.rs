@@ -1,7 +1,7 @@
-//! `cargo xtask pictures`: the README's pictures of the terminal UI, made of what the real program shows in a real terminal.
+//! `cargo xtask pictures`: makes the README's screenshots of the terminal UI from the real program in a real terminal.
 //!
-//! The program plays the largest recording back in tmux; the pane is captured with its colours, drawn as SVG (a cell a glyph), and
-//! photographed by Chromium. Each picture is halted at a moment of the recording, so that it is the same each time.
+//! The program replays the largest recording in tmux; the pane is captured with its colours, drawn as SVG, and rendered
+//! by Chromium. The replay is paused at a fixed time, so that pictures are reproducible.
 
 mod ansi;
 
@@ -52,7 +52,7 @@ const SHOTS: [Shot; 4] = [
     Shot { name: "summary", size: (100, 24), theme: "dark", keys: &["L", "u"] },
 ];
 
-/// How long a key may take until its screen stands, an answer of the host included.
+/// Time for the screen to settle after a key, including a query of the host.
 const SETTLE: Duration = Duration::from_millis(400);
 
 /// Makes the pictures.
@@ -89,7 +89,7 @@ fn take(shot: &Shot, binary: &Path, home: &Path) -> Result<()> {
             tmux(&["send-keys", key])?;
             thread::sleep(SETTLE);
         }
-        // The line of a notice gives way to the keys.
+        // The line of a notice is replaced by the keys.
         thread::sleep(Duration::from_secs(5));
         tmux(&["capture-pane", "-p", "-e"])
     })();
@@ -98,14 +98,14 @@ fn take(shot: &Shot, binary: &Path, home: &Path) -> Result<()> {
     let vector = PathBuf::from(FOLDER).join(format!("{}.svg", shot.name));
     fs::write(&vector, &picture.text)?;
     let image = vector.with_extension("png");
-    photograph(&vector, &image, picture.size)?;
+    render_png(&vector, &image, picture.size)?;
     fs::remove_file(&vector)?;
     println!("{}", image.display());
     Ok(())
 }
 
-/// Has Chromium draw the picture at twice its size.
-fn photograph(vector: &Path, image: &Path, (width, height): (u32, u32)) -> Result<()> {
+/// Renders the SVG with Chromium at twice its size.
+fn render_png(vector: &Path, image: &Path, (width, height): (u32, u32)) -> Result<()> {
     let vector = fs::canonicalize(vector)?;
     let browsers = ["chromium", "chromium-browser", "google-chrome"];
     let found = browsers.iter().find(|name| Command::new(name).arg("--version").output().is_ok());

@@ -1,4 +1,4 @@
-//! Packages from PyPI, each version in a virtual environment of its own.
+//! Installs PyPI packages, each version in its own virtual environment.
 
 use std::{
     fs,
@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 
 use crate::step::{output, program};
 
-/// Installs a package below a folder, if that is not done yet, and returns the folder of its commands, `python` among them.
-/// The inner error is why PyPI does not give it.
+/// Installs a package below a directory, unless done before, and returns the directory of its commands, including
+/// `python`. The inner error is that PyPI is unavailable.
 pub(crate) fn install(
     python: &Path,
     folder: &Path,

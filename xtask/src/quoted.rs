@@ -1,7 +1,7 @@
-//! Figures that the README quotes are those of BENCHMARKS.md.
+//! Checks that figures quoted in the README equal those in BENCHMARKS.md.
 //!
-//! In front of such a figure stands `<!-- bench: QUESTION | FIGURE -->`, which readers do not see: a part of a row's first
-//! cell that no other row with that second cell has, and the second cell. What follows is the row's median as it stands there.
+//! A quoted figure follows the hidden mark `<!-- bench: QUESTION | FIGURE -->`: a unique part of a row's first cell,
+//! and its second cell. The figure must be the row's median.
 
 use std::fs;
 use std::path::Path;

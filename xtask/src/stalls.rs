@@ -1,4 +1,5 @@
-//! `cargo xtask stalls`: scripted waits by cause, and healthy agents over 10,000 hours of a clock that the test moves.
+//! `cargo xtask stalls`: checks stall detection on scripted waits by cause, and on healthy agents over 10,000 hours of
+//! simulated time.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Running other programs: by name, from the root of the repository, with their output where it is seen.
+//! Runs other programs from the root of the repository.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// Returns cargo, as the one that runs this chore.
+/// Returns the cargo that runs this task.
 pub(crate) fn cargo() -> Command {
     program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Returns a command that will run from the root of the repository.
+/// Returns a command in the root of the repository.
 pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
     command
 }
 
-/// Where cargo builds.
+/// Returns cargo's target directory.
 pub(crate) fn target_folder() -> Result<PathBuf> {
     let json = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
     let metadata: Value = serde_json::from_str(&json).context("cannot read what cargo metadata prints")?;
@@ -34,27 +34,27 @@ pub(crate) fn target_folder() -> Result<PathBuf> {
     Ok(root().join(folder))
 }
 
-/// Says what begins.
+/// Prints the name of a starting step.
 pub(crate) fn announce(name: &str) {
     println!("\n── {name}");
 }
 
-/// What was skipped, with its reason.
+/// Skipped steps with their reasons.
 static SKIPPED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Says that a step, or a part of one, does not run here, and why; [`skipped`] lists it again at the end.
+/// Prints and records that a step, or a part of it, is skipped, and why; [`skipped`] returns the list.
 pub(crate) fn skip(name: &str, reason: &str) {
     let line = format!("{name}: skipped: {reason}");
     announce(&line);
     SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
-/// Returns what was skipped so far, in order.
+/// Returns the skipped steps so far, in order.
 pub(crate) fn skipped() -> Vec<String> {
     SKIPPED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Runs a command to its end; its output is not touched, so that the closing line of a test runner stays to be read.
+/// Runs a command with its output passed through.
 pub(crate) fn run(name: &str, command: &mut Command) -> Result<()> {
     announce(name);
     let status =
@@ -65,7 +65,7 @@ pub(crate) fn run(name: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether a command can be run and succeeds; prints nothing.
+/// Whether a command can be run and succeeds; prints nothing.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -75,7 +75,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// Returns what a command prints; an error carries the end of what it complained about.
+/// Returns the stdout of a command; an error has the end of its stderr.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}"))?;

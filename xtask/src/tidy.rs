@@ -1,8 +1,7 @@
-//! `cargo xtask tidy`: rules of the repository that no other tool checks.
+//! `cargo xtask tidy`: checks rules of the repository that no other tool checks.
 //!
-//! Each Rust file says on its first line what it is for; no file grows past the limit; nothing unfinished,
-//! ignored or private to one machine is committed; the crates depend on each other as the table says; the README quotes
-//! the figures of BENCHMARKS.md.
+//! Each Rust file begins with a module comment; no file is longer than the limit; nothing unfinished, ignored or
+//! private to one machine is committed; dependencies match the table; the README quotes the figures of BENCHMARKS.md.
 
 use std::fs;
 use std::path::Path;
@@ -13,20 +12,20 @@ use crate::edges;
 use crate::quoted;
 use crate::step::{announce, root};
 
-/// Lines of a file that are no tests. A file that comes near is asked to be split long before, at 600.
+/// Longest file, without tests; files should be split from 600 lines on.
 const LINE_LIMIT: usize = 800;
 
-/// What holds nothing written by hand, or recordings, which are never edited.
+/// Directories that are not checked: generated content, and recordings, which are never edited.
 const SKIPPED: &[&str] = &["target", ".git", "node_modules", "fixtures", "dist", "corpus", "artifacts"];
 
-/// Words that name one machine or workplace, taken apart so that this file passes its own check.
+/// Words that identify one machine or workplace, split so that this file passes its own check.
 const PRIVATE: &[&str] = &[concat!("/wo", "rk/"), concat!(".lib", "rary"), concat!("far", "m-")];
 
-/// Words in Rust code that say that it is not finished, taken apart likewise.
+/// Markers of unfinished Rust code, split likewise.
 const UNFINISHED: &[&str] =
     &[concat!("#[ig", "nore"), concat!("to", "do!"), concat!("FIX", "ME"), concat!("TO", "DO")];
 
-/// Prints what is amiss; an error if anything is.
+/// Prints all findings; fails if there are any.
 pub(crate) fn run() -> Result<()> {
     announce("tidy");
     let (files, findings) = check(&root())?;
@@ -40,7 +39,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Returns how many files were looked at and what is amiss, each as `file:line: what`.
+/// Returns the number of checked files, and the findings as `file:line: what`.
 fn check(root: &Path) -> Result<(usize, Vec<String>)> {
     let mut findings = edges::check()?;
     findings.extend(quoted::check(root)?);
@@ -60,7 +59,7 @@ fn visit(folder: &Path, found: &mut dyn FnMut(&Path)) -> Result<()> {
     for entry in entries {
         let entry = entry?;
         let kind = entry.file_type()?;
-        // In a second work tree `.git` is a file.
+        // In a linked work tree `.git` is a file.
         if SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
             continue;
         }
@@ -96,8 +95,8 @@ fn look_at(name: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// Counts the lines before the file's own test module; a file of tests has none. A `mod tests;` that only
-/// points to another file ends nothing.
+/// Counts the lines before the file's own test module; 0 for a test file. A `mod tests;` that refers to another file
+/// does not count as one.
 fn production_lines(name: &str, text: &str) -> usize {
     let is_tests = name.ends_with("/tests.rs") || name.split('/').any(|folder| folder == "tests");
     if is_tests {

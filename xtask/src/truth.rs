@@ -1,8 +1,8 @@
-//! `cargo xtask truth`: how often subscope and its rivals are wrong, on every recording, in one go.
+//! `cargo xtask truth`: counts the mistakes of subscope and other tools on every recording.
 //!
-//! The yardstick is `oracle/oracle.py`, a separate program that shares no code with our decoders; before it is
-//! used it has to agree with the `truth.json` of each recording. Rivals are asked through `oracle/rivals.py`.
-//! The table goes to stdout and `TRUTH.md`. It is an error if the oracle disagrees, and if subscope is wrong.
+//! The reference is `oracle/oracle.py`, a separate program that shares no code with our decoders and must agree with
+//! the `truth.json` of each recording. Other tools are run through `oracle/rivals.py`. The table goes to stdout and
+//! `TRUTH.md`. Fails if the oracle disagrees, or if subscope is wrong.
 
 mod report;
 mod rivals;
@@ -16,9 +16,9 @@ use serde::Deserialize;
 
 use crate::step::{announce, cargo, output, program, root, run as run_step};
 use report::{Row, Table};
-use score::{Answer, Says, Score};
+use score::{AgentAnswer, Answer, Score};
 
-/// Names a built `subscope` to be scored instead of the one that `cargo build --release` makes here.
+/// Environment variable with the path of a built `subscope` to score instead of a new release build.
 const BINARY_VARIABLE: &str = "SUBSCOPE_BIN";
 
 /// Scores everything and writes `TRUTH.md`.
@@ -103,7 +103,7 @@ fn oracle(recording: &Path) -> Result<Answer> {
     serde_json::from_str(&json).context("cannot read what the oracle prints")
 }
 
-/// Asks one tool about every recording. No answer counts as one that misses every agent and call.
+/// Scores one tool on every recording. No answer counts as one that misses every agent and call.
 fn score_all(
     name: &str,
     version: String,
@@ -172,7 +172,7 @@ struct TreeTool {
     name: String,
 }
 
-/// Runs `subscope tree --json` on the main transcript alone; what lies beside it is found from there.
+/// Runs `subscope tree --json` on the main transcript; it finds the other files from there.
 fn tree(binary: &Path, recording: &Path) -> Result<Answer> {
     let transcript = transcript(recording)?;
     let json = output(program(binary).args(["tree", "--json"]).arg(transcript))?;
@@ -183,12 +183,12 @@ fn tree(binary: &Path, recording: &Path) -> Result<Answer> {
 fn answer_of(tree: Tree) -> Answer {
     let agents = tree.agents.into_iter().map(|agent| {
         let number = |(kind, value): (String, serde_json::Value)| Some((kind, value.as_u64()?));
-        let says = Says {
+        let says = AgentAnswer {
             parent: agent.parent_id,
             status: Some(agent.status),
             usage: agent.usage.unwrap_or_default().into_iter().filter_map(number).collect(),
             calls: Some(agent.tools.into_iter().filter_map(|tool| Some((tool.id?, tool.name))).collect()),
-            ..Says::default()
+            ..AgentAnswer::default()
         };
         (agent.id, says)
     });

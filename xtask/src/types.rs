@@ -1,7 +1,7 @@
-//! `cargo xtask types`: TypeScript types of the page, made from the Rust model, so that there is one description of a row.
+//! `cargo xtask types`: generates the TypeScript types of the page from the Rust model.
 //!
-//! Reads the model's source and not its running code: what serde does to names and absent values stands in attributes.
-//! `web/src/model.ts` is committed; a test here fails where it is not what the model says.
+//! Parses the model's source, including serde attributes for names and absent values. `web/src/model.ts` is committed;
+//! a test here fails if it is out of date.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ use crate::step::{announce, root};
 
 const FILE: &str = "web/src/model.ts";
 
-/// What the page reads, in this order, by the file of the model that it stands in.
+/// The generated types in order, by source file of the model.
 const WANTED: &[(&str, &[&str])] = &[
     ("basis", &["Basis"]),
     ("usage", &["Usage"]),
@@ -38,25 +38,25 @@ const WANTED: &[(&str, &[&str])] = &[
     ),
     ("event", &["WORDS", "Event"]),
     ("list", &["SessionStatus", "SessionRow", "StatsRow", "Stats"]),
-    ("hub", &["SessionPage", "Found", "Hits", "HubMode", "Health", "Ordered"]),
+    ("hub", &["SessionPage", "SearchHit", "Hits", "HubMode", "Health", "Ordered"]),
 ];
 
 /// Writes the types.
 pub(crate) fn write() -> Result<()> {
     announce(&format!("types: {FILE}"));
-    fs::write(root().join(FILE), made()?).with_context(|| format!("cannot write {FILE}"))
+    fs::write(root().join(FILE), generate()?).with_context(|| format!("cannot write {FILE}"))
 }
 
-fn made() -> Result<String> {
+fn generate() -> Result<String> {
     let mut text = String::from("// Made by `cargo xtask types` from crates/model: edit that.\n");
     for (file, names) in WANTED {
         let path = root().join(format!("crates/model/src/{file}.rs"));
         let items = items(&path)?;
         for name in *names {
-            let item = items.iter().find(|item| is_called(item, name));
+            let item = items.iter().find(|item| has_name(item, name));
             let item = item.with_context(|| format!("{} has no {name}", path.display()))?;
             text += "\n";
-            text += &declared(item)?;
+            text += &declaration(item)?;
         }
     }
     Ok(text)
@@ -67,7 +67,7 @@ fn items(path: &Path) -> Result<Vec<Item>> {
     Ok(syn::parse_file(&source).with_context(|| format!("cannot read {}", path.display()))?.items)
 }
 
-fn is_called(item: &Item, name: &str) -> bool {
+fn has_name(item: &Item, name: &str) -> bool {
     match item {
         Item::Struct(it) => it.ident == name,
         Item::Enum(it) => it.ident == name,
@@ -76,7 +76,7 @@ fn is_called(item: &Item, name: &str) -> bool {
     }
 }
 
-fn declared(item: &Item) -> Result<String> {
+fn declaration(item: &Item) -> Result<String> {
     match item {
         Item::Struct(it) => interface(it),
         Item::Enum(it) => Ok(words(it)),
@@ -102,8 +102,8 @@ fn interface(item: &ItemStruct) -> Result<String> {
 fn line(field: &Field, serde: &Serde) -> Result<String> {
     let own = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
     let name = serde.rename.clone().unwrap_or(own);
-    let written = translated(&field.ty)?;
-    // What is left out when it is nothing is never null.
+    let written = translate_type(&field.ty)?;
+    // A field that is omitted when empty is never null.
     Ok(if serde.is_optional {
         format!("  {name}?: {};\n", written.trim_end_matches(" | null"))
     } else {
@@ -120,7 +120,7 @@ fn words(item: &ItemEnum) -> String {
     format!("{}export type {} = {};\n", comment(&item.attrs, ""), item.ident, words.join(" | "))
 }
 
-/// The kinds of events are serialised by the words of a table: pairs of kind and word.
+/// Event kinds are serialised by a table of pairs of kind and word.
 fn kinds(table: &Expr) -> Result<String> {
     let Expr::Array(rows) = table else { bail!("the words of events are no array") };
     let mut words = Vec::new();
@@ -133,7 +133,7 @@ fn kinds(table: &Expr) -> Result<String> {
     Ok(format!("/** What an event is about. */\nexport type EventKind =\n{};\n", words.join("\n")))
 }
 
-/// What serde makes of a field.
+/// Serde attributes of a field.
 #[derive(Default)]
 struct Serde {
     rename: Option<String>,
@@ -165,12 +165,12 @@ impl Serde {
     }
 }
 
-fn translated(of: &Type) -> Result<String> {
+fn translate_type(of: &Type) -> Result<String> {
     match of {
         Type::Array(array) => {
             let Expr::Lit(length) = &array.len else { bail!("an array's length is no number") };
             let Lit::Int(length) = &length.lit else { bail!("an array's length is no number") };
-            Ok(format!("[{}]", vec![translated(&array.elem)?; length.base10_parse()?].join(", ")))
+            Ok(format!("[{}]", vec![translate_type(&array.elem)?; length.base10_parse()?].join(", ")))
         }
         Type::Path(path) => {
             let Some(last) = path.path.segments.last() else { bail!("a type without a name") };
@@ -184,36 +184,36 @@ fn translated(of: &Type) -> Result<String> {
                 }
                 PathArguments::None | PathArguments::Parenthesized(_) => Vec::new(),
             };
-            named(&last.ident.to_string(), &inner)
+            translate_path(&last.ident.to_string(), &inner)
         }
         _ => bail!("this chore does not know such a type"),
     }
 }
 
-fn named(name: &str, inner: &[&Type]) -> Result<String> {
+fn translate_path(name: &str, inner: &[&Type]) -> Result<String> {
     Ok(match (name, inner) {
         ("Text" | "String" | "SessionId" | "AgentId" | "ToolUseId" | "Actor", []) => "string".to_owned(),
         ("u32" | "u64" | "i64" | "usize" | "Millis" | "MicroUsd", []) => "number".to_owned(),
         ("bool", []) => "boolean".to_owned(),
         ("Value", []) => "Record<string, unknown>".to_owned(),
-        ("Option", [one]) => format!("{} | null", translated(one)?),
-        ("Vec", [one]) => format!("{}[]", translated(one)?),
-        ("BTreeMap", [_, one]) => format!("Record<string, {}>", translated(one)?),
+        ("Option", [one]) => format!("{} | null", translate_type(one)?),
+        ("Vec", [one]) => format!("{}[]", translate_type(one)?),
+        ("BTreeMap", [_, one]) => format!("Record<string, {}>", translate_type(one)?),
         (name, []) if WANTED.iter().any(|(_, names)| names.contains(&name)) => name.to_owned(),
         ("EventKind", []) => name.to_owned(),
         (name, _) => bail!("the page's types have no {name}"),
     })
 }
 
-/// The first sentence of what the model says of it.
+/// Returns the first sentence of the doc comment.
 fn comment(attributes: &[Attribute], indent: &str) -> String {
-    let words: Vec<String> = attributes.iter().filter_map(said).collect();
+    let words: Vec<String> = attributes.iter().filter_map(doc_line).collect();
     let all = words.join(" ");
     let first = all.split_inclusive(". ").next().unwrap_or_default().trim();
     if first.is_empty() { String::new() } else { format!("{indent}/** {first} */\n") }
 }
 
-fn said(attribute: &Attribute) -> Option<String> {
+fn doc_line(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(pair) = &attribute.meta else { return None };
     let Expr::Lit(text) = &pair.value else { return None };
     match &text.lit {
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn committed_types_are_what_the_model_says() {
         let committed = fs::read_to_string(root().join(FILE)).unwrap();
-        assert!(committed == made().unwrap(), "{FILE} is not what the model says: `cargo xtask types`");
+        assert!(committed == generate().unwrap(), "{FILE} is not what the model says: `cargo xtask types`");
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! `cargo xtask web` and `cargo xtask page`: the page's own checks and its build; and the page in a real browser.
+//! `cargo xtask web` checks and builds the page; `cargo xtask page` tests it in a real browser.
 //!
-//! `web/dist` is committed, so that building the product needs no Node. Here it is built again and compared.
+//! `web/dist` is committed, so that building the product needs no Node. It is rebuilt and compared here.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,19 +11,19 @@ use anyhow::{Result, bail};
 
 use crate::step::{cargo, output, program, root, run, skip, succeeds, target_folder};
 
-/// Where Debian and others put the browser.
+/// Command names of the browser.
 const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 
-/// What is done with the build.
+/// Use of the build.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Build {
-    /// It is left to be committed.
+    /// Write it, to be committed.
     Keep,
-    /// It has to be what is committed.
+    /// Compare it with the committed one.
     Compare,
 }
 
-/// Checks and builds the page. Where npm does not answer, and nothing is there from before, says so and does nothing.
+/// Checks and builds the page. Skips with a message if packages are not installed and npm is unavailable.
 pub(crate) fn build(build: Build) -> Result<()> {
     if !has_packages("web")? {
         return Ok(());
@@ -38,7 +38,7 @@ pub(crate) fn build(build: Build) -> Result<()> {
     Ok(())
 }
 
-/// Looks at the page in a browser, served by the real program. `which` names files of tests; all otherwise.
+/// Tests the page in a browser, served by the real program. `which` names test files; all if empty.
 pub(crate) fn look(which: &[&str]) -> Result<()> {
     let Some(browser) = browser() else {
         skip("page", &format!("there is no {} here", BROWSERS.join(", ")));
@@ -47,7 +47,7 @@ pub(crate) fn look(which: &[&str]) -> Result<()> {
     if !has_packages("page")? {
         return Ok(());
     }
-    // What is measured is what people run.
+    // Release build, since performance is measured.
     let profile = if which.contains(&"speed") { "release" } else { "dev" };
     run("build for page", cargo().args(["build", "--package", "subscope", "--profile", profile]))?;
     let folder_of_profile = if profile == "dev" { "debug" } else { profile };
@@ -68,7 +68,7 @@ fn npm() -> Command {
     npm
 }
 
-/// Installs what the lock file names, where that is not there already. Returns whether it is there.
+/// Installs the packages of the lock file, unless done before. Returns whether they are installed.
 fn has_packages(step: &str) -> Result<bool> {
     let patience = ["--fetch-retries=1", "--fetch-timeout=30000"];
     if succeeds(npm().args(["ls", "--all"])) {
@@ -83,7 +83,7 @@ fn has_packages(step: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// The browser: the one that `CHROMIUM` names, else the first that is found.
+/// Returns the browser: `CHROMIUM`, else the first one found.
 fn browser() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("CHROMIUM") {
         return Some(named.into());

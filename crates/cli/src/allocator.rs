@@ -1,21 +1,21 @@
-//! A process that stays and rests: its allocator gives memory back to the system as soon as it is free.
+//! Makes the allocator of a long-running process return freed memory to the system at once.
 //!
-//! By itself the allocator gives back what is freed while the program goes on allocating, so that a hub that has read much and
-//! then rests would hold what nobody uses. What it does is set by its environment alone, which it reads before `main`: the
-//! process begins once more under the same number.
+//! By default mimalloc purges freed pages only while the program goes on allocating, so an idle hub would keep the
+//! memory of its initial scan. The option can only be set by an environment variable that mimalloc reads before `main`:
+//! the process therefore re-executes itself (same process id).
 
 use std::{env, os::unix::process::CommandExt, process::Command};
 
-/// How many milliseconds the allocator holds what is free.
-const HOLDS: &str = "MIMALLOC_PURGE_DELAY";
+/// Milliseconds that mimalloc delays the purge of freed pages.
+const PURGE_DELAY: &str = "MIMALLOC_PURGE_DELAY";
 
-/// Begins this process once more, unless it was begun so. Whoever sets the option is obeyed.
-pub(crate) fn begin_frugal() {
-    let mut words = env::args_os();
-    let (name, Ok(program)) = (words.next(), env::current_exe()) else { return };
-    if env::var_os(HOLDS).is_some() {
+/// Re-executes this process with an immediate purge, unless the variable is already set (by us or by the user).
+pub(crate) fn restart_with_immediate_purge() {
+    let mut args = env::args_os();
+    let (name, Ok(program)) = (args.next(), env::current_exe()) else { return };
+    if env::var_os(PURGE_DELAY).is_some() {
         return;
     }
-    // It returns only where that fails: then it goes on as it is, and holds more.
-    let _ = Command::new(program).arg0(name.unwrap_or_default()).args(words).env(HOLDS, "0").exec();
+    // `exec` returns only if it fails; the process then continues with the default delay.
+    let _ = Command::new(program).arg0(name.unwrap_or_default()).args(args).env(PURGE_DELAY, "0").exec();
 }

@@ -1,16 +1,15 @@
-//! Moments as people read them: the machine's offset from UTC, and stamps of a log.
+//! Local UTC offset and RFC 3339 timestamps.
 
 use jiff::{Timestamp, tz::TimeZone};
 use subscope_model::Millis;
 
-/// Returns how many minutes east of UTC the user's clock stands at a moment: by `TZ`, else by the system; 0 where
-/// neither tells.
+/// Returns the local UTC offset in minutes (positive is east) at a time: from `TZ`, else the system; 0 if unknown.
 pub(crate) fn offset_minutes(at_ms: Millis) -> i32 {
     let Ok(at) = Timestamp::from_millisecond(at_ms) else { return 0 };
     TimeZone::system().to_offset(at).seconds() / 60
 }
 
-/// Returns a moment as RFC 3339 has it, to the second, in UTC; nothing for one that no calendar has.
+/// Formats a time as RFC 3339 in UTC with second precision; empty if it is out of range.
 pub(crate) fn stamp(at_ms: Millis) -> String {
     let second = Timestamp::from_second(at_ms.div_euclid(1000));
     second.map(|at| at.to_string()).unwrap_or_default()

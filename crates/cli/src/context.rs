@@ -1,4 +1,4 @@
-//! What every command gets: settings, environment, terminal, clock, prices, and the ways to speak on stderr.
+//! Shared context of all commands: settings, environment, terminal, clock, prices, and messages on stderr.
 
 use std::{cell::OnceCell, path::PathBuf};
 
@@ -8,94 +8,99 @@ use subscope_render::{Style, safe};
 use crate::{
     args::Global,
     clock,
-    config::{Loaded, Places, Raw, Settings, load},
+    config::{ConfigPaths, EffectiveSettings, LoadedConfig, RawSettings, load},
     environment::Environment,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     output,
     prices::{self, Prices},
-    terminal::{Probe, Terminal},
+    terminal::{Terminal, TerminalProbe},
 };
 
-/// Problems that are printed one by one; the rest are counted, unless `-v` asks for all. A binary file given by
-/// mistake has millions.
+/// Problems printed individually; the others are only counted, unless `-v` is given. A binary file given by mistake has
+/// millions.
 const SHOWN_PROBLEMS: usize = 20;
 
-/// Whether problems in the input are failures.
+/// How problems in the input are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// They are warnings.
+    /// As warnings.
     Lenient,
-    /// They make the command fail.
+    /// As failures.
     Strict,
 }
 
-/// How much is said on stderr.
+/// Verbosity of messages on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Chattiness {
+pub(crate) enum Verbosity {
     /// Errors only.
     Quiet,
     /// Also warnings.
     Normal,
-    /// Also what is done, and every problem.
+    /// Also progress, and every problem.
     Verbose,
 }
 
-/// What every command gets.
+/// Shared context of all commands.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Settings of all layers, and what is wrong with them.
-    pub(crate) config: Loaded,
-    /// Variables and working folder.
+    /// Settings of all layers, with their errors.
+    pub(crate) config: LoadedConfig,
+    /// Environment variables and working directory.
     pub(crate) environment: Environment,
-    /// What stdout can show.
+    /// Capabilities of the output terminal.
     pub(crate) terminal: Terminal,
-    /// Whether problems in the input are failures.
+    /// How problems in the input are treated.
     pub(crate) strictness: Strictness,
-    /// How much is said on stderr.
-    pub(crate) chattiness: Chattiness,
-    /// The folder for data, where `--store` names one.
+    /// Verbosity of messages on stderr.
+    pub(crate) verbosity: Verbosity,
+    /// Data directory given by `--store`.
     pub(crate) store_option: Option<PathBuf>,
-    /// Gives milliseconds since 1970.
+    /// Wall clock, in milliseconds since 1970.
     pub(crate) clock: fn() -> Millis,
     prices: OnceCell<Prices>,
 }
 
 impl Context {
-    /// Returns the context of a command with its flags.
-    pub(crate) fn new(global: &Global, flags: Raw, environment: Environment, probe: Probe) -> Self {
-        let places = Places::find(global.config.as_deref(), &environment);
-        let config = load(places, &environment, global.settings().over(flags));
-        let terminal = Terminal::conclude(&config.settings.display, &environment, probe);
+    /// Loads the settings and detects the terminal. `flags` are the settings given by the command's options.
+    pub(crate) fn new(
+        global: &Global,
+        flags: RawSettings,
+        environment: Environment,
+        probe: TerminalProbe,
+    ) -> Self {
+        let paths = ConfigPaths::find(global.config.as_deref(), &environment);
+        let config = load(paths, &environment, global.settings().over(flags));
+        let terminal = Terminal::detect(&config.settings.display, &environment, probe);
         Self {
             config,
             store_option: global.store.clone(),
             environment,
             terminal,
             strictness: if global.strict { Strictness::Strict } else { Strictness::Lenient },
-            chattiness: global.chattiness(),
+            verbosity: global.verbosity(),
             clock: subscope_hub::clock::now_ms,
             prices: OnceCell::new(),
         }
     }
 
-    /// The settings that hold.
-    pub(crate) fn settings(&self) -> &Settings {
+    /// Returns the effective settings.
+    pub(crate) fn settings(&self) -> &EffectiveSettings {
         &self.config.settings
     }
 
-    /// Returns how output is to look, in the given width where one is asked for.
+    /// Returns the output style, with `width` instead of the terminal's if given.
     pub(crate) fn style(&self, width: Option<usize>) -> Style {
         let style = self.terminal.style();
         Style { width: width.unwrap_or(style.width), ..style }
     }
 
-    /// Returns the folder for data. It need not exist.
+    /// Returns the data directory, which need not exist.
     ///
     /// # Errors
-    /// Where nothing tells which it is.
+    /// If neither option, variable nor `HOME` names one.
     pub(crate) fn data_folder(&self) -> Result<PathBuf, CliError> {
         self.environment.data_folder(self.store_option.as_deref()).ok_or_else(|| {
-            CliError::new(Kind::Usage, "nothing says where data are kept: HOME is not set")
+            CliError::new(ErrorKind::Usage, "nothing says where data are kept: HOME is not set")
                 .hint("--store or SUBSCOPE_DATA_DIR names a folder")
         })
     }
@@ -105,15 +110,15 @@ impl Context {
         (self.clock)()
     }
 
-    /// Returns minutes east of UTC of the clock times that are shown.
+    /// Returns the UTC offset of displayed times, in minutes (positive is east).
     pub(crate) fn offset_minutes(&self) -> i32 {
         clock::offset_minutes(self.now_ms())
     }
 
-    /// Returns the prices and where they come from; read when first asked for.
+    /// Returns the prices and their origin; loaded on first use.
     ///
     /// # Errors
-    /// Where a file of prices is named that cannot be read or is wrong.
+    /// If the chosen price file cannot be read or is invalid.
     pub(crate) fn prices(&self) -> Result<&Prices, CliError> {
         if let Some(prices) = self.prices.get() {
             return Ok(prices);
@@ -122,37 +127,37 @@ impl Context {
         Ok(self.prices.get_or_init(|| read))
     }
 
-    /// Prints a warning on stderr, made safe, unless all is to be quiet.
+    /// Prints a sanitised warning on stderr, unless quiet.
     pub(crate) fn warn(&self, text: &str) {
-        if self.chattiness >= Chattiness::Normal {
-            self.speak("warning", text);
+        if self.verbosity >= Verbosity::Normal {
+            self.print_labelled("warning", text);
         }
     }
 
-    /// Says on stderr what is being done, made safe, unless all is to be quiet.
-    pub(crate) fn say(&self, text: &str) {
-        if self.chattiness >= Chattiness::Normal {
+    /// Prints a sanitised message on stderr, unless quiet.
+    pub(crate) fn info(&self, text: &str) {
+        if self.verbosity >= Verbosity::Normal {
             output::complain(&format!("{}\n", safe::line(text, self.style(None).charset())));
         }
     }
 
-    /// Prints what is done on stderr, made safe, under `-v`.
-    pub(crate) fn note(&self, text: &str) {
-        if self.chattiness >= Chattiness::Verbose {
-            self.speak("note", text);
+    /// Prints a sanitised note on stderr, if verbose.
+    pub(crate) fn debug(&self, text: &str) {
+        if self.verbosity >= Verbosity::Verbose {
+            self.print_labelled("note", text);
         }
     }
 
-    fn speak(&self, label: &str, text: &str) {
+    fn print_labelled(&self, label: &str, text: &str) {
         output::complain(&format!("{label}: {}\n", safe::line(text, self.style(None).charset())));
     }
 
     /// Prints the problems of the input as warnings.
     ///
     /// # Errors
-    /// Under `--strict`, where there is any: the exit code is then 3.
+    /// Under `--strict`, if there is any problem (exit code 3).
     pub(crate) fn report(&self, problems: &[Problem]) -> Result<(), CliError> {
-        let shown = if self.chattiness == Chattiness::Verbose { problems.len() } else { SHOWN_PROBLEMS };
+        let shown = if self.verbosity == Verbosity::Verbose { problems.len() } else { SHOWN_PROBLEMS };
         for Problem { at, what } in problems.iter().take(shown) {
             self.warn(&format!("{at}: {what}"));
         }
@@ -163,7 +168,7 @@ impl Context {
         match self.strictness {
             Strictness::Strict if !problems.is_empty() => {
                 let message = format!("{} in the input, and --strict is given", counted(problems.len()));
-                Err(CliError::new(Kind::Input, message))
+                Err(CliError::new(ErrorKind::Input, message))
             }
             Strictness::Strict | Strictness::Lenient => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! What the process was started with, as one value, so that tests can put another in its place.
+//! Environment variables and working directory as a value that tests can replace.
 
 use std::{
     ffi::OsString,
@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Reads one environment variable.
+/// Looks up an environment variable.
 pub(crate) type Variable = Box<dyn Fn(&str) -> Option<OsString>>;
 
-/// The environment variables and the working folder.
+/// Environment variables and working directory.
 pub(crate) struct Environment {
     variable: Variable,
     working_folder: PathBuf,
@@ -18,12 +18,12 @@ pub(crate) struct Environment {
 impl Environment {
     /// Returns the environment of this process.
     pub(crate) fn of_process() -> Self {
-        // Without a working folder (it was removed) there is no project above it, and that is all it is used for.
+        // If the working directory was removed, no project is found: its only use.
         let working_folder = std::env::current_dir().unwrap_or_default();
         Self { variable: Box::new(|name| std::env::var_os(name)), working_folder }
     }
 
-    /// Returns an environment of the given variables.
+    /// Returns an environment with the given variables.
     #[cfg(test)]
     pub(crate) fn of(working_folder: &Path, variables: &[(&str, &str)]) -> Self {
         let variables: Vec<(String, OsString)> =
@@ -34,43 +34,43 @@ impl Environment {
         Self { variable: Box::new(variable), working_folder: working_folder.to_owned() }
     }
 
-    /// Returns the variable's value; an empty one counts as none.
+    /// Returns a variable's value; an empty one counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<OsString> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// Returns the variable's value as text; what is not Unicode is replaced.
+    /// Returns a variable's value as text; invalid Unicode is replaced.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// Returns the variable's value as a path.
+    /// Returns a variable's value as a path.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from)
     }
 
-    /// Returns the folder for data, in which the hub's socket and the spool stand: what `--store` names, else
-    /// `SUBSCOPE_DATA_DIR`, else `subscope` in `XDG_DATA_HOME`, else in `~/.local/share` (also on macOS). It need not
-    /// exist. `None` where nothing tells, not even `HOME`.
+    /// Returns the data directory (database, hub socket, spool): `--store`, else `SUBSCOPE_DATA_DIR`, else `subscope`
+    /// in `XDG_DATA_HOME`, else in `~/.local/share` (also on macOS). It need not exist. `None` if not even `HOME` is
+    /// set.
     pub(crate) fn data_folder(&self, store: Option<&Path>) -> Option<PathBuf> {
         let named = store.map(Path::to_owned).or_else(|| self.path("SUBSCOPE_DATA_DIR"));
         named.or_else(|| self.base_folder("XDG_DATA_HOME", ".local/share"))
     }
 
-    /// Returns the folder for what subscope has to remember on this machine: `subscope` in `XDG_STATE_HOME`, else in
-    /// `~/.local/state`. It need not exist. `None` where nothing tells.
+    /// Returns the state directory (log, settings backups): `subscope` in `XDG_STATE_HOME`, else in `~/.local/state`.
+    /// It need not exist. `None` if not even `HOME` is set.
     pub(crate) fn state_folder(&self) -> Option<PathBuf> {
         self.base_folder("XDG_STATE_HOME", ".local/state")
     }
 
-    /// XDG Base Directory Specification: a relative folder is to be ignored.
+    /// XDG Base Directory Specification: a relative path must be ignored.
     fn base_folder(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         let named = self.path(variable).filter(|folder| folder.is_absolute());
         let folder = named.or_else(|| self.path("HOME").map(|home| home.join(below_home)))?;
         Some(folder.join("subscope"))
     }
 
-    /// The folder in which the command was given; empty where it is gone.
+    /// Returns the working directory; empty if it was removed.
     pub(crate) fn working_folder(&self) -> &Path {
         &self.working_folder
     }

@@ -1,4 +1,4 @@
-//! Errors of the binary: kind → exit code → message → causes → optional hint.
+//! Error type of the binary: kind (which sets the exit code), message, causes, optional hint.
 
 use std::{
     fmt::{self, Write as _},
@@ -10,21 +10,21 @@ use subscope_collect::CollectError;
 use subscope_export::{ImportError, SaveError};
 use subscope_render::{Charset, safe};
 
-/// What went wrong, as far as the exit code tells it (design, "Exit codes").
+/// Class of an error; decides the exit code (design, "Exit codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The thing asked for is not there, is empty or failed.
+pub(crate) enum ErrorKind {
+    /// The requested thing is missing, empty or failed.
     Failed,
-    /// The command, a setting or a file of settings is wrong.
+    /// The command line, a setting or a settings file is wrong.
     Usage,
-    /// Input from which nothing could be kept, or any problem under `--strict`.
+    /// Nothing in the input could be used, or it has any problem under `--strict`.
     Input,
-    /// Whoever reads our output has had enough: no failure.
+    /// The reader of our output closed the pipe; not a failure.
     ClosedPipe,
 }
 
-impl Kind {
-    /// Returns the number that the process ends with.
+impl ErrorKind {
+    /// Returns the exit code of the process.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::ClosedPipe => 0,
@@ -35,52 +35,52 @@ impl Kind {
     }
 }
 
-impl From<Kind> for ExitCode {
-    fn from(kind: Kind) -> Self {
+impl From<ErrorKind> for ExitCode {
+    fn from(kind: ErrorKind) -> Self {
         Self::from(kind.code())
     }
 }
 
-/// Why a command did not do what it was asked to.
+/// Error of a command.
 #[derive(Debug)]
 pub(crate) struct CliError {
-    kind: Kind,
+    kind: ErrorKind,
     cause: anyhow::Error,
     hint: Option<String>,
 }
 
 impl CliError {
     /// Returns an error of a kind with its message: a lower-case fragment without a full stop.
-    pub(crate) fn new(kind: Kind, message: impl fmt::Display) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self { kind, cause: anyhow::Error::msg(message.to_string()), hint: None }
     }
 
-    /// Returns an error of a kind; the causes below `error` are kept.
-    pub(crate) fn caused(kind: Kind, error: impl Into<anyhow::Error>) -> Self {
+    /// Returns an error of a kind; the causes of `error` are kept.
+    pub(crate) fn caused(kind: ErrorKind, error: impl Into<anyhow::Error>) -> Self {
         Self { kind, cause: error.into(), hint: None }
     }
 
-    /// Adds what the user can do about it.
+    /// Adds a hint: what the user can do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// What went wrong.
-    pub(crate) fn kind(&self) -> Kind {
+    /// Returns the kind.
+    pub(crate) fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Returns the text for stderr, each line ending in a newline; nothing for [`Kind::ClosedPipe`]. Texts of foreign
-    /// origin (names of files, of settings) are made safe.
+    /// Returns the text for stderr, each line with a newline; empty for [`ErrorKind::ClosedPipe`]. Untrusted text (file
+    /// names, settings) is sanitised.
     pub(crate) fn render(&self, charset: Charset) -> String {
         let mut out = String::new();
-        if self.kind == Kind::ClosedPipe {
+        if self.kind == ErrorKind::ClosedPipe {
             return out;
         }
         for (at, cause) in self.cause.chain().enumerate() {
             let label = if at == 0 { "subscope" } else { "  caused by" };
-            // Writing into a String has no way to fail.
+            // Writing to a String cannot fail.
             let _ = writeln!(out, "{label}: {}", safe::line(&cause.to_string(), charset));
         }
         if let Some(hint) = &self.hint {
@@ -89,12 +89,12 @@ impl CliError {
         out
     }
 
-    /// Returns the error of a failed write to `what`; a closed pipe is no failure.
+    /// Returns the error of a failed write to `what`; [`ErrorKind::ClosedPipe`] if the reader has left.
     pub(crate) fn write(what: &str, error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::caused(Kind::ClosedPipe, error);
+            return Self::caused(ErrorKind::ClosedPipe, error);
         }
-        Self::caused(Kind::Failed, anyhow::Error::new(error).context(format!("cannot write to {what}")))
+        Self::caused(ErrorKind::Failed, anyhow::Error::new(error).context(format!("cannot write to {what}")))
     }
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for CliError {
 impl From<CollectError> for CliError {
     fn from(error: CollectError) -> Self {
         let hint = error.hint();
-        let error = Self::caused(Kind::Failed, error);
+        let error = Self::caused(ErrorKind::Failed, error);
         match hint {
             Some(hint) => error.hint(hint),
             None => error,
@@ -117,18 +117,18 @@ impl From<CollectError> for CliError {
 
 impl From<SaveError> for CliError {
     fn from(error: SaveError) -> Self {
-        Self::caused(Kind::Failed, error)
+        Self::caused(ErrorKind::Failed, error)
     }
 }
 
 impl From<ImportError> for CliError {
     fn from(error: ImportError) -> Self {
         let kind = match &error {
-            ImportError::Read { .. } => Kind::Failed,
+            ImportError::Read { .. } => ErrorKind::Failed,
             ImportError::TooLarge { .. }
             | ImportError::Invalid { .. }
             | ImportError::NoVersion { .. }
-            | ImportError::Version { .. } => Kind::Input,
+            | ImportError::Version { .. } => ErrorKind::Input,
         };
         Self::caused(kind, error)
     }
@@ -142,7 +142,7 @@ mod tests {
     fn render_error_gives_message_causes_and_hint() {
         let cause = io::Error::other("disk on fire");
         let error =
-            CliError::caused(Kind::Failed, anyhow::Error::new(cause).context("cannot read \u{1b}[2Jx"));
+            CliError::caused(ErrorKind::Failed, anyhow::Error::new(cause).context("cannot read \u{1b}[2Jx"));
         let text = error.hint("buy a\nnew one").render(Charset::Unicode);
         assert_eq!(text, "subscope: cannot read ␛[2Jx\n  caused by: disk on fire\nhint: buy a new one\n");
     }
@@ -159,6 +159,9 @@ mod tests {
     fn import_errors_tell_what_is_missing_from_what_is_wrong() {
         let read = ImportError::Read { path: "x".into(), source: io::ErrorKind::NotFound.into() };
         let old = ImportError::Version { path: "x".into(), found: "2".into(), supported: "1.0.0" };
-        assert_eq!((CliError::from(read).kind(), CliError::from(old).kind()), (Kind::Failed, Kind::Input));
+        assert_eq!(
+            (CliError::from(read).kind(), CliError::from(old).kind()),
+            (ErrorKind::Failed, ErrorKind::Input)
+        );
     }
 }

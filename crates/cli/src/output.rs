@@ -1,7 +1,7 @@
-//! Writing to stdout and stderr: data to the one, everything else to the other.
+//! Writes to stdout (data) and stderr (everything else).
 //!
-//! Rust's runtime ignores SIGPIPE, so a reader that leaves is an error of the next write. It ends the command quietly:
-//! see [`CliError::write`].
+//! Rust's runtime ignores SIGPIPE, so a closed pipe is an error of the next write. It ends the command without a
+//! message: see [`CliError::write`].
 
 use std::io::{self, BufWriter, Write};
 
@@ -10,21 +10,21 @@ use subscope_render::safe;
 
 use crate::{context::Context, error::CliError};
 
-/// What is gathered before it is written: one page of a pipe. Larger buffers did not make a tree appear sooner.
+/// Write buffer size: the default capacity of a Linux pipe. Larger buffers did not print a tree sooner.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Lets `work` write data to stdout, which is locked, buffered and flushed at the end.
+/// Runs `work` on stdout, which is locked, buffered, and flushed at the end.
 pub(crate) fn to_stdout(work: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
     work(&mut out).and_then(|()| out.flush()).map_err(|error| CliError::write("stdout", error))
 }
 
-/// Writes a text to stdout in one write and flushes it, so that texts of several threads stand one after the other.
+/// Writes a text to stdout and flushes it, holding the lock: texts of several threads do not interleave.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     to_stdout(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes a line to stdout, made safe.
+/// Writes a sanitised line to stdout.
 pub(crate) fn print_line(line: &str, context: &Context) -> Result<(), CliError> {
     print(&format!("{}\n", safe::line(line, context.style(None).charset())))
 }
@@ -38,24 +38,25 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     })
 }
 
-/// Writes lines of JSON to stdout in one write and flushes them.
+/// Writes JSON lines to stdout and flushes them.
 pub(crate) fn print_lines(lines: &str) -> Result<(), CliError> {
     to_stdout(|out| HarmlessJson::new(out).write_all(lines.as_bytes()))
 }
 
-/// Returns lines of JSON as they are written: see [`HarmlessJson`].
+/// Escapes JSON lines as [`HarmlessJson`] does.
 pub(crate) fn harmless_lines(lines: &str) -> String {
     let mut out = HarmlessJson::new(Vec::new());
-    // Writing into memory has no way to fail, and text stays text.
+    // Writing to memory cannot fail, and the output is valid UTF-8.
     let _ = out.write_all(lines.as_bytes());
     String::from_utf8(out.inner).unwrap_or_default()
 }
 
-/// A writer of JSON that spells what acts on a terminal or a reader without being seen: as `\u202e`, which means the
-/// same to every reader of JSON. Controls below U+0020 are spelled so by JSON itself; line ends between documents stay.
+/// Writer that escapes invisible and terminal-controlling characters in JSON (as `\u202e`, which every JSON parser
+/// reads as the same character). JSON itself already escapes controls below U+0020; newlines between documents are
+/// kept.
 pub(crate) struct HarmlessJson<W> {
     inner: W,
-    /// The beginning of a character whose rest is still to come.
+    /// Incomplete UTF-8 sequence at the end of the last write.
     cut: Vec<u8>,
 }
 
@@ -64,10 +65,10 @@ impl<W: Write> HarmlessJson<W> {
         Self { inner, cut: Vec::new() }
     }
 
-    fn pass(&mut self, text: &str) -> io::Result<()> {
+    fn write_escaped(&mut self, text: &str) -> io::Result<()> {
         let mut rest = text;
-        let acts = |character: char| character != '\n' && safe::is_hidden(character);
-        while let Some(at) = rest.find(acts) {
+        let is_escaped = |character: char| character != '\n' && safe::is_hidden(character);
+        while let Some(at) = rest.find(is_escaped) {
             let (before, after) = rest.split_at(at);
             self.inner.write_all(before.as_bytes())?;
             let mut after = after.chars();
@@ -94,10 +95,10 @@ impl<W: Write> Write for HarmlessJson<W> {
         };
         let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         match std::str::from_utf8(all) {
-            Ok(text) => self.pass(text)?,
+            Ok(text) => self.write_escaped(text)?,
             Err(error) if error.error_len().is_none() => {
                 let (text, cut) = all.split_at(error.valid_up_to());
-                self.pass(std::str::from_utf8(text).map_err(wrong)?)?;
+                self.write_escaped(std::str::from_utf8(text).map_err(wrong)?)?;
                 self.cut = cut.to_vec();
             }
             Err(error) => return Err(wrong(error)),
@@ -110,7 +111,7 @@ impl<W: Write> Write for HarmlessJson<W> {
     }
 }
 
-/// Writes a text to stderr in one write. A stderr that cannot be written to leaves nobody to tell.
+/// Writes a text to stderr while holding its lock. Errors are ignored.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,38 +1,38 @@
-//! What tokens cost: the bundled table, or a file that the user names.
+//! Loads the token price table: the bundled one, or the user's file.
 
 use std::path::PathBuf;
 
 use subscope_model::PriceTable;
 
 use crate::{
-    config::{Origin, Sourced, read_text, syntax_error},
-    error::{CliError, Kind},
+    config::{SettingOrigin, Sourced, read_text, syntax_error},
+    error::{CliError, ErrorKind},
 };
 
-/// The bundled table; its head says where its figures come from.
+/// The bundled table; its header names the source of the prices.
 const BUNDLED: &str = include_str!("../data/prices.toml");
-/// How the bundled table is called in messages.
+/// Name of the bundled table in messages.
 const BUNDLED_NAME: &str = "data/prices.toml";
 
-/// Prices and where they come from.
+/// A price table with its origin.
 #[derive(Debug)]
 pub(crate) struct Prices {
     /// The table.
     pub(crate) table: PriceTable,
     /// The file; `None` for the bundled table.
     pub(crate) file: Option<PathBuf>,
-    /// Who chose it.
-    pub(crate) origin: Origin,
+    /// Layer that chose the file.
+    pub(crate) origin: SettingOrigin,
 }
 
-/// Reads the named file, else the bundled table.
+/// Loads the given file, else the bundled table.
 ///
 /// # Errors
-/// Where the file cannot be read, or is no table of prices: then with its line.
+/// If the file cannot be read, or is no price table (with the line).
 pub(crate) fn load(file: Option<&Sourced<PathBuf>>) -> Result<Prices, CliError> {
     let Some(Sourced { value: path, origin }) = file else {
         let table = parse(BUNDLED_NAME.as_ref(), BUNDLED)?;
-        return Ok(Prices { table, file: None, origin: Origin::BuiltIn });
+        return Ok(Prices { table, file: None, origin: SettingOrigin::BuiltIn });
     };
     let chosen = format!("the file of prices is chosen by: {origin}");
     let text = read_text(path).map_err(|error| error.hint(chosen))?;
@@ -46,7 +46,10 @@ fn parse(path: &std::path::Path, text: &str) -> Result<PriceTable, CliError> {
         )
     })?;
     if table.models.is_empty() {
-        return Err(CliError::new(Kind::Usage, format!("{}: holds the price of no model", path.display())));
+        return Err(CliError::new(
+            ErrorKind::Usage,
+            format!("{}: holds the price of no model", path.display()),
+        ));
     }
     Ok(table)
 }
@@ -61,8 +64,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prices.toml");
         fs::write(&path, text).unwrap();
-        let error = load(Some(&Sourced { value: path, origin: Origin::Flag("--prices") })).unwrap_err();
-        assert_eq!(error.kind(), Kind::Usage);
+        let error =
+            load(Some(&Sourced { value: path, origin: SettingOrigin::Flag("--prices") })).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
         error.to_string().replace(folder.path().to_str().unwrap(), "")
     }
 
@@ -86,13 +90,13 @@ mod tests {
         let model = "input = 1, output = 2, cache_read = 3, cache_write = 4, cache_write_1h = 5";
         fs::write(&path, format!("source = 's'\ndate = '2026-01-01'\n[models]\nm = {{ {model} }}\n"))
             .unwrap();
-        let prices = load(Some(&Sourced { value: path, origin: Origin::Flag("--prices") })).unwrap();
+        let prices = load(Some(&Sourced { value: path, origin: SettingOrigin::Flag("--prices") })).unwrap();
         assert_eq!(prices.table.models.len(), 1);
         assert_eq!(prices.table.price("m").map(|price| price.cache_write_1h), Some(5));
     }
 
     #[test]
-    fn what_is_wrong_in_a_file_is_told_with_its_line() {
+    fn errors_in_a_price_file_name_their_line() {
         assert!(message("source = 's'\ndate = \n").starts_with("/prices.toml:2: "));
         let missing = message("source = 's'\ndate = 'd'\n[models]\nm = { input = 1 }\n");
         assert!(missing.starts_with("/prices.toml:4: missing field"), "{missing}");
@@ -109,7 +113,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_says_who_chose_it() {
         let error =
-            load(Some(&Sourced { value: "/nowhere/p.toml".into(), origin: Origin::Flag("--prices") }));
+            load(Some(&Sourced { value: "/nowhere/p.toml".into(), origin: SettingOrigin::Flag("--prices") }));
         let text = error.unwrap_err().render(subscope_render::Charset::Ascii);
         assert!(text.starts_with("subscope: cannot read /nowhere/p.toml\n  caused by: "), "{text}");
         assert!(text.ends_with("hint: the file of prices is chosen by: flag (--prices)\n"), "{text}");

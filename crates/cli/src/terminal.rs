@@ -1,4 +1,4 @@
-//! What the terminal can show: colours, characters, columns, and why.
+//! Detects the terminal's capabilities (colours, character set, columns) with the reason for each.
 
 use std::io::IsTerminal;
 
@@ -6,27 +6,27 @@ use clap::ColorChoice;
 use subscope_render::Style;
 
 use crate::{
-    config::{AsciiChoice, Display},
+    config::{AsciiChoice, DisplaySettings},
     environment::Environment,
 };
 
-/// Columns where nothing tells them: output that goes to a file or a pipe. More than the usual 80, because there
-/// nothing is wrapped and what is cut is lost.
+/// Columns if unknown (output to a file or pipe). More than the usual 80, because nothing is wrapped there and
+/// truncated text is lost.
 const UNKNOWN_WIDTH: usize = 120;
-/// The widest terminal that is believed; figures beyond come from broken settings.
+/// Widest terminal that is accepted; larger values come from broken settings.
 const WIDEST: usize = 10_000;
 
-/// What the operating system tells of stdout.
+/// Facts about an output stream, queried from the operating system.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Probe {
+pub(crate) struct TerminalProbe {
     /// Whether it is a terminal.
     pub(crate) is_terminal: bool,
-    /// Its columns, where it tells.
+    /// Its columns, if known.
     pub(crate) columns: Option<usize>,
 }
 
-impl Probe {
-    /// Asks the operating system.
+impl TerminalProbe {
+    /// Queries stdout.
     pub(crate) fn of_stdout() -> Self {
         let stdout = std::io::stdout();
         let size = terminal_size::terminal_size_of(&stdout);
@@ -34,8 +34,8 @@ impl Probe {
     }
 }
 
-impl Probe {
-    /// Asks about stderr, for what is printed there.
+impl TerminalProbe {
+    /// Queries stderr.
     pub(crate) fn of_stderr() -> Self {
         let stderr = std::io::stderr();
         let size = terminal_size::terminal_size_of(&stderr);
@@ -43,35 +43,35 @@ impl Probe {
     }
 }
 
-/// A conclusion and what it rests on.
+/// A detected value with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found<T> {
-    /// The conclusion.
+pub(crate) struct Detected<T> {
+    /// The value.
     pub(crate) value: T,
-    /// What it rests on, for people.
+    /// Reason, for people.
     pub(crate) because: String,
 }
 
-fn found<T>(value: T, because: impl Into<String>) -> Found<T> {
-    Found { value, because: because.into() }
+fn detected<T>(value: T, because: impl Into<String>) -> Detected<T> {
+    Detected { value, because: because.into() }
 }
 
-/// What stdout can show.
+/// Capabilities of the output stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Terminal {
-    /// Whether it is a terminal: what is redrawn in place needs one.
+    /// Whether it is a terminal; redrawing in place needs one.
     pub(crate) is_terminal: bool,
     /// Whether colours are used.
-    pub(crate) color: Found<bool>,
+    pub(crate) color: Detected<bool>,
     /// Whether only ASCII is drawn.
-    pub(crate) ascii: Found<bool>,
+    pub(crate) ascii: Detected<bool>,
     /// Its columns.
-    pub(crate) width: Found<usize>,
+    pub(crate) width: Detected<usize>,
 }
 
 impl Terminal {
-    /// Concludes from settings, environment and what the operating system tells.
-    pub(crate) fn conclude(display: &Display, environment: &Environment, probe: Probe) -> Self {
+    /// Derives the capabilities from settings, environment and the queried facts.
+    pub(crate) fn detect(display: &DisplaySettings, environment: &Environment, probe: TerminalProbe) -> Self {
         Self {
             is_terminal: probe.is_terminal,
             color: color(display, environment, probe),
@@ -80,7 +80,7 @@ impl Terminal {
         }
     }
 
-    /// Returns how output is to look.
+    /// Returns the output style.
     pub(crate) fn style(&self) -> Style {
         Style { color: self.color.value, ascii: self.ascii.value, width: self.width.value }
     }
@@ -90,39 +90,39 @@ fn is_dumb(environment: &Environment) -> bool {
     environment.get("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// `NO_COLOR` counts when it is not empty (no-color.org), but an option or a setting that says `always` is meant.
-fn color(display: &Display, environment: &Environment, probe: Probe) -> Found<bool> {
+/// Decides about colours. `NO_COLOR` counts if not empty (no-color.org), but an explicit `always` overrides it.
+fn color(display: &DisplaySettings, environment: &Environment, probe: TerminalProbe) -> Detected<bool> {
     match display.color.value {
-        ColorChoice::Always => found(true, display.color.origin.to_string()),
-        ColorChoice::Never => found(false, display.color.origin.to_string()),
-        ColorChoice::Auto if !probe.is_terminal => found(false, "output goes elsewhere"),
-        ColorChoice::Auto if environment.get("NO_COLOR").is_some() => found(false, "NO_COLOR is set"),
-        ColorChoice::Auto if is_dumb(environment) => found(false, "TERM is dumb"),
-        ColorChoice::Auto => found(true, "the terminal shows them"),
+        ColorChoice::Always => detected(true, display.color.origin.to_string()),
+        ColorChoice::Never => detected(false, display.color.origin.to_string()),
+        ColorChoice::Auto if !probe.is_terminal => detected(false, "output goes elsewhere"),
+        ColorChoice::Auto if environment.get("NO_COLOR").is_some() => detected(false, "NO_COLOR is set"),
+        ColorChoice::Auto if is_dumb(environment) => detected(false, "TERM is dumb"),
+        ColorChoice::Auto => detected(true, "the terminal shows them"),
     }
 }
 
-fn ascii(display: &Display, environment: &Environment) -> Found<bool> {
+fn ascii(display: &DisplaySettings, environment: &Environment) -> Detected<bool> {
     match display.ascii.value {
-        AsciiChoice::Always => return found(true, display.ascii.origin.to_string()),
-        AsciiChoice::Never => return found(false, display.ascii.origin.to_string()),
+        AsciiChoice::Always => return detected(true, display.ascii.origin.to_string()),
+        AsciiChoice::Never => return detected(false, display.ascii.origin.to_string()),
         AsciiChoice::Auto => {}
     }
     if is_dumb(environment) {
-        return found(true, "TERM is dumb");
+        return detected(true, "TERM is dumb");
     }
-    // POSIX, "Environment Variables": the first that is set and not empty counts.
+    // POSIX, "Environment Variables": the first one that is set and not empty counts.
     let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| Some((name, environment.text(name)?)));
     match locale {
-        Some((name, locale)) => found(!speaks_utf8(&locale), format!("{name} is {locale}")),
-        // Containers set none, and the terminals that they are seen in show UTF-8.
-        None => found(false, "no locale is set"),
+        Some((name, locale)) => detected(!is_utf8(&locale), format!("{name} is {locale}")),
+        // Containers set no locale, and the terminals that show them support UTF-8.
+        None => detected(false, "no locale is set"),
     }
 }
 
-/// Whether a locale is of UTF-8. One that names no character set is taken for one, but for the two plain ones.
-fn speaks_utf8(locale: &str) -> bool {
+/// Whether a locale is UTF-8. A locale without a character set counts as UTF-8, except `C` and `POSIX`.
+fn is_utf8(locale: &str) -> bool {
     let plain = locale.split('@').next().unwrap_or(locale);
     match plain.split_once('.') {
         Some((_, set)) => matches!(set.to_ascii_lowercase().as_str(), "utf-8" | "utf8"),
@@ -130,14 +130,14 @@ fn speaks_utf8(locale: &str) -> bool {
     }
 }
 
-fn width(environment: &Environment, probe: Probe) -> Found<usize> {
-    let told = environment.text("COLUMNS").and_then(|text| text.trim().parse().ok());
-    if let Some(columns) = told.filter(|columns| (1..=WIDEST).contains(columns)) {
-        return found(columns, "COLUMNS");
+fn width(environment: &Environment, probe: TerminalProbe) -> Detected<usize> {
+    let columns = environment.text("COLUMNS").and_then(|text| text.trim().parse().ok());
+    if let Some(columns) = columns.filter(|columns| (1..=WIDEST).contains(columns)) {
+        return detected(columns, "COLUMNS");
     }
     match probe.columns.filter(|columns| (1..=WIDEST).contains(columns)) {
-        Some(columns) => found(columns, "the terminal says so"),
-        None => found(UNKNOWN_WIDTH, "nothing tells"),
+        Some(columns) => detected(columns, "the terminal says so"),
+        None => detected(UNKNOWN_WIDTH, "nothing tells"),
     }
 }
 
@@ -146,16 +146,16 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::Settings;
+    use crate::config::EffectiveSettings;
 
-    fn conclude(flags: crate::config::Raw, variables: &[(&str, &str)], is_terminal: bool) -> Terminal {
+    fn detect(flags: crate::config::RawSettings, variables: &[(&str, &str)], is_terminal: bool) -> Terminal {
         let environment = Environment::of(Path::new("/"), variables);
-        let probe = Probe { is_terminal, columns: is_terminal.then_some(90) };
-        Terminal::conclude(&Settings::from(flags).display, &environment, probe)
+        let probe = TerminalProbe { is_terminal, columns: is_terminal.then_some(90) };
+        Terminal::detect(&EffectiveSettings::from(flags).display, &environment, probe)
     }
 
     fn style(variables: &[(&str, &str)], is_terminal: bool) -> (bool, bool, usize) {
-        let style = conclude(Default::default(), variables, is_terminal).style();
+        let style = detect(Default::default(), variables, is_terminal).style();
         (style.color, style.ascii, style.width)
     }
 
@@ -189,10 +189,10 @@ mod tests {
 
     #[test]
     fn settings_win_over_the_environment() {
-        let mut flags = crate::config::Raw::default();
+        let mut flags = crate::config::RawSettings::default();
         flags.display.color = crate::config::Sourced::flag("--color", Some(ColorChoice::Always));
         flags.display.ascii = crate::config::Sourced::flag("--ascii", Some(AsciiChoice::Never));
-        let terminal = conclude(flags, &[("NO_COLOR", "1"), ("TERM", "dumb")], false);
+        let terminal = detect(flags, &[("NO_COLOR", "1"), ("TERM", "dumb")], false);
         assert!(terminal.color.value && !terminal.ascii.value);
         assert_eq!(terminal.color.because, "flag (--color)");
     }

@@ -1,4 +1,4 @@
-//! Bad input is normal input: a message with file and line, the rest kept, the exit codes of the design, never a panic.
+//! Invalid input: reported with file and line, the rest is processed, with the exit codes of the design, never a panic.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -195,7 +195,7 @@ fn checkpoint_comes_back_as_the_same_traces() {
     }
 }
 
-/// Puts a secret behind each text that somebody said, wrote or got, all samples in turn.
+/// Appends a secret to each text of a session, all samples in turn.
 fn told_secrets(value: &mut Value, samples: &mut dyn Iterator<Item = String>) {
     const TEXTS: [&str; 8] =
         ["text", "content", "prompt", "command", "description", "thinking", "stdout", "subject"];

@@ -22,7 +22,7 @@ use subscope_testkit::env::TestEnv;
 
 const HOOKS: usize = 200;
 
-/// Starts a hook; it reads its payload and goes on by itself.
+/// Starts a hook with its payload, without waiting for it.
 fn start(env: &TestEnv, number: usize) -> Child {
     let mut command = env.command();
     command.arg("hook").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

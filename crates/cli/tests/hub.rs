@@ -64,7 +64,7 @@ impl Hubs {
         json(&ran.stdout)
     }
 
-    /// What the hub says of itself; null where none runs.
+    /// The hub's health; null if none runs.
     fn hub(&self) -> Value {
         let ran = self.env.run(&["status", "--json", "-q"]);
         json(&ran.success())["hub"].take()
@@ -130,7 +130,7 @@ fn filled() -> (Hubs, Recording) {
     (hubs, recording)
 }
 
-/// A command that goes on, and what it prints.
+/// A running command with its output.
 struct Going {
     child: Child,
     lines: Receiver<String>,

@@ -1,4 +1,4 @@
-//! What stays when the harness deletes its files, and what does not stay: the archive, retention, forgetting, copies.
+//! Archive, retention, `forget`, and copied sessions, when the harness deletes its files.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

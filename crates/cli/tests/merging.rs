@@ -31,11 +31,11 @@ use subscope_testkit::{
 /// A piece of a source, in the order of its source.
 #[derive(Clone, Debug)]
 enum Piece {
-    /// Bytes that a harness writes behind what its file has.
+    /// Bytes appended to a file of the harness.
     Written { file: PathBuf, bytes: Vec<u8> },
     /// Bytes in a file of their own, written at once.
     Placed { file: PathBuf, bytes: Vec<u8> },
-    /// What a program posts.
+    /// A published event.
     Posted { path: String, delivery: String, received_ms: Millis, body: Vec<u8> },
 }
 
@@ -56,7 +56,7 @@ fn place(recording: &Recording, env: &TestEnv, file: &Path) -> PathBuf {
     env.home().join(".claude/projects").join(file.strip_prefix(recording.projects()).unwrap())
 }
 
-/// Where the cuts of what is posted are drawn from: the same in every order, since a post has one time of receipt.
+/// Seed of the cuts of posts: equal in every order, since a post has one time of receipt.
 const POSTS: u64 = 7;
 
 /// The sources of a recording, each as its pieces.
@@ -118,7 +118,7 @@ fn session_of(recording: &Recording) -> String {
     recording.mains()[0].file_stem().unwrap().to_string_lossy().into_owned()
 }
 
-/// A tree without what changes with the time at which it is asked for: how long ago something was, in words.
+/// A tree without text that depends on the time of the query (ages in words).
 fn lasting(mut tree: Value) -> Value {
     // Numbers of what is kept.
     tree["session"].as_object_mut().unwrap().remove("rev");
@@ -150,7 +150,7 @@ fn difference(one: &Value, other: &Value) -> Option<String> {
     }
 }
 
-/// What a transcript tells of agents and their calls.
+/// Agents and calls of a transcript.
 fn core(tree: &Value) -> Value {
     let fields = [
         "actor_id",
@@ -186,7 +186,7 @@ fn core(tree: &Value) -> Value {
     })
 }
 
-/// The same of a tree as far as another knows it: what that one has no word for is left out.
+/// The same of a tree, without data that the other lacks.
 fn as_far_as(known: &Value, all: &Value) -> Value {
     match (known, all) {
         (Value::Null, _) => Value::Null,

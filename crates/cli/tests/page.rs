@@ -1,4 +1,4 @@
-//! What the page shows of a session beside its rows, by the real program: moments of before, whole feeds, files to keep.
+//! Data of the page in addition to rows, from the real program: past states, complete feeds, downloads.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -15,7 +15,7 @@ use serde_json::Value;
 use subscope_hub::clock;
 use subscope_testkit::fixtures::recording;
 
-/// What of a feed is compared: all but places, which are of one log.
+/// The compared fields of a feed: all but positions, which are local to one log.
 fn events(feed: &str) -> Vec<Value> {
     let lines = feed.lines().map(json);
     lines.map(|mut event| (event["seq"] = Value::Null, event).1).collect()

@@ -1,5 +1,5 @@
-//! Every session that `ls` lists works with every verb, whatever its source, with a hub and without: the real program, cell by cell.
-//! What cannot work by nature says so in one sentence ([`CANNOT`]).
+//! Every session that `ls` lists works with every verb, whatever its source, with a hub and without: the real program,
+//! cell by cell. Combinations that cannot work report it in one sentence ([`CANNOT`]).
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ use subscope_testkit::{
     fixtures::{self, Recording, recording},
 };
 
-/// What tells of a session.
+/// Source of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Transcript,
@@ -50,7 +50,7 @@ const SOURCES: [(Told, &str); 8] = [
     (Told::Deleted, "transcript deleted, not archived"),
 ];
 
-/// The commands, and what they print of the session: the columns of the table. `{id}`, `{agent}` and `{word}` are the session's.
+/// The commands with expected output, the columns of the table. `{id}`, `{agent}` and `{word}` are the session's.
 const VERBS: [(&str, &str, &str); 14] = [
     ("tree ID", "tree {id} --json", "{agent}"),
     ("tree PREFIX", "tree {prefix} --json", "{agent}"),
@@ -71,7 +71,7 @@ const VERBS: [(&str, &str, &str); 14] = [
 /// The forms of the HTTP export.
 const FORMS: [&str; 6] = ["trace", "execution", "checkpoint", "feed", "html", "csv"];
 
-/// What cannot work by nature.
+/// Combinations that cannot work.
 const CANNOT: [(Told, &str); 4] = [
     (Told::Deleted, "watch ID"),
     (Told::Deleted, "replay ID"),
@@ -245,7 +245,7 @@ fn run_until(mut command: Command, words: &str) -> Ran {
     Ran { code: if is_there { Some(0) } else { code }, stdout, stderr: errors.join().unwrap() }
 }
 
-/// What is wrong with a cell that should work, or should say why it does not; `None` where nothing is.
+/// Checks one cell; returns its error.
 fn wrong(
     session: &Session,
     verb: &str,
@@ -276,7 +276,7 @@ fn check(env: &TestEnv, session: &Session, (verb, words, wanted): (&str, &str, &
     wrong(session, verb, (ran.code.unwrap_or(-1), &ran.stdout, &ran.stderr), &wanted)
 }
 
-/// Runs all commands on all sessions. Returns what is wrong.
+/// Runs all commands on all sessions. Returns the errors.
 fn check_all(env: &TestEnv, sessions: &[Session]) -> Vec<String> {
     let cells = sessions.iter().flat_map(|session| VERBS.map(|verb| (session, verb)));
     cells.filter_map(|(session, verb)| check(env, session, verb)).collect()

@@ -1,4 +1,4 @@
-//! `subscope publish`, and the examples in other languages, against the real `serve` and against what only looks like one.
+//! `subscope publish`, and the examples in other languages, against the real `serve` and against fake servers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,12 +26,12 @@ use subscope_testkit::env::TestEnv;
 
 const ADDRESS: &str = "CPE_SUBAGENT_LOGGING_ADDRESS";
 
-/// A port on which nobody listens.
+/// A port without a listener.
 fn nobody() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-/// A server that reads what comes and answers everything the same, or nothing at all.
+/// A fake server that answers every request equally, or not at all.
 fn answering(answer: Option<&'static str>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

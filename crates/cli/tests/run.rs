@@ -1,4 +1,4 @@
-//! `run`: what a command prints passes by unchanged, and what its agents do is told beside it.
+//! `run`: a command's output passes through unchanged, and its agents' events are printed separately.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -114,7 +114,7 @@ fn reader_that_returns_has_no_gap_and_no_repeat() {
     assert!(told[0].contains("event: reset"), "{told:?}");
 }
 
-/// Claude Code writes an agent's meta file anew when the agent ends.
+/// Claude Code rewrites an agent's meta file when the agent ends.
 #[test]
 fn live_feed_never_takes_back_what_a_row_said_when_meta_files_are_rewritten() {
     let env = env();

@@ -25,7 +25,7 @@ use subscope_testkit::{
 
 const SESSION: &str = "59d3cea2-0000-4000-8000-000000000001";
 
-/// A running `serve`, which is killed at the end: nothing that was answered rests on an orderly one.
+/// A running `serve`, which is killed at the end: answers must not depend on an orderly shutdown.
 struct Hub(Child);
 
 impl Hub {
@@ -51,7 +51,7 @@ impl Drop for Hub {
     }
 }
 
-/// What `subscope hook` prints for an event of an agent; it is silent otherwise, and ends with 0.
+/// Returns the output of `subscope hook` for an event of an agent; its stderr must be empty and its exit code 0.
 fn hook(env: &TestEnv, agent: &str, event: &str, call: &str) -> String {
     let mut payload = value!({
         "session_id": SESSION, "cwd": "/home/user/shop", "hook_event_name": event, "prompt_id": "p",

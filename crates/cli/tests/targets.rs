@@ -1,4 +1,4 @@
-//! What a TARGET may be, and what `tree` makes of one or several.
+//! Forms of TARGETs, and `tree` of one or several.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]

@@ -41,7 +41,7 @@ fn demo_redraws_a_tree_in_place_and_leaves_the_terminal_usable() {
     assert_eq!(terminal.capture_with_escapes().matches("\u{1b}[?25l").count(), 0);
 }
 
-/// What the demo says last, without where its lines end.
+/// The demo's closing text, without line breaks.
 const LAST_WORDS: &str = "That was a recording of Claude Code. With your own sessions: \
     subscope watch follow every live session on this machine, new ones too \
     subscope tree last the latest session; --detail full shows every call \

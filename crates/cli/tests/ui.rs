@@ -26,14 +26,14 @@ const LIMIT: Duration = Duration::from_secs(40);
 /// When `k-big` ended.
 const BIG_ENDED_MS: i64 = 1_795_293_805_261;
 
-/// The session of `k-big`, whose root is told of eight agents.
+/// The session of `k-big`, with eight agents.
 fn big() -> (Recording, PathBuf) {
     let recording = recording("2.1.330", "k-big");
     let main = main_file(&recording);
     (recording, main)
 }
 
-/// A shell in which the program's way out is seen, and that goes on behind it.
+/// A shell that prints the program's exit code and continues after it.
 fn start<'e>(env: &'e TestEnv, shell: &'e TestEnv, size: (u16, u16), words: &str) -> Option<Terminal<'e>> {
     let variables = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"];
     let folders = ["home", "config", "data", "state", "run"];

@@ -1,4 +1,4 @@
-//! `watch` on files that change, and `demo` as plain text: what happens is shown, once, and nothing ends it but its end.
+//! `watch` on changing files, and `demo` as plain text: every event is printed once, until the end of the input.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
@@ -85,7 +85,7 @@ impl Watching {
         self.seen.iter().filter(|line| line.contains(words)).count()
     }
 
-    /// Ends it; returns what it said on stderr.
+    /// Ends it; returns its stderr.
     fn end(mut self) -> String {
         assert_eq!(self.child.try_wait().unwrap(), None, "it ended by itself");
         self.child.kill().unwrap();
@@ -137,7 +137,7 @@ fn begun(env: &TestEnv) -> PathBuf {
     )
 }
 
-/// How many agents are told to have completed: a line of time, mark and name.
+/// Number of agents reported as completed: lines of time, mark and name.
 fn ends(blocks: &str) -> usize {
     blocks.lines().filter(|line| line.split_whitespace().nth(1) == Some("✓")).count()
 }

@@ -1,9 +1,18 @@
 //! Minimal HTTP/1.1 client (RFC 9112): builds a request, parses a response head, decodes a body incrementally.
 
-use std::io;
+use std::io::{self, Read, Write};
 
 /// Longest response head, and longest chunk header line.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
+
+/// A complete response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpResponse {
+    /// Status code.
+    pub status: u16,
+    /// Decoded body.
+    pub body: Vec<u8>,
+}
 
 /// A response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +49,8 @@ pub(crate) enum ChunkState {
     Complete,
 }
 
-/// Serialises a request.
-pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
+/// Serialises a request; adds `content-length` if there is a body.
+pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\n");
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
@@ -53,6 +62,53 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
     let mut bytes = head.into_bytes();
     bytes.extend_from_slice(body.unwrap_or_default());
     bytes
+}
+
+/// Sends a serialised request and reads the complete response, without reusing the connection. Reads at most `max_bytes`,
+/// including the head.
+///
+/// # Errors
+/// If the connection fails, or the response is invalid, incomplete or too long.
+pub fn exchange(mut stream: impl Read + Write, request: &[u8], max_bytes: u64) -> io::Result<HttpResponse> {
+    stream.write_all(request)?;
+    let (mut stream, mut bytes) = (stream.take(max_bytes), Vec::new());
+    let mut head = loop {
+        match take_head(&mut bytes)? {
+            // Informational; the final response follows.
+            Some(ResponseHead { status: 100..=199, .. }) => {}
+            Some(head) => break head,
+            None if read_some(&mut stream, &mut bytes)? == 0 => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            None => {}
+        }
+    };
+    let mut body = Vec::new();
+    while !head.body.take(&mut bytes, &mut body)? {
+        if read_some(&mut stream, &mut bytes)? == 0 {
+            match head.body {
+                BodyFraming::UntilClose => break,
+                BodyFraming::Length(_) | BodyFraming::Chunked(_) => {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+        }
+    }
+    Ok(HttpResponse { status: head.status, body })
+}
+
+fn read_some(stream: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    let mut chunk = [0; 4 << 10];
+    loop {
+        match stream.read(&mut chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => {
+                let count = read?;
+                bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
+                return Ok(count);
+            }
+        }
+    }
 }
 
 /// Removes a response head from the front of `bytes`; `None` if it is incomplete.
@@ -245,6 +301,89 @@ mod tests {
         assert!(!is_reusable("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nConnection: close"));
         assert!(!is_reusable("HTTP/1.0 200 OK\r\ncontent-length: 2"));
         assert!(!is_reusable("HTTP/1.1 200 OK"));
+    }
+
+    /// A stream that returns a response in pieces of a size, and records what was written, at most 7 bytes a write.
+    struct ScriptedStream<'a> {
+        response: &'a [u8],
+        piece: usize,
+        written: Vec<u8>,
+    }
+
+    impl Read for ScriptedStream<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.piece.min(self.response.len()).min(buffer.len());
+            let (now, later) = self.response.split_at(count);
+            buffer[..count].copy_from_slice(now);
+            self.response = later;
+            Ok(count)
+        }
+    }
+
+    impl Write for ScriptedStream<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let part = &bytes[..bytes.len().min(7)];
+            self.written.extend_from_slice(part);
+            Ok(part.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn exchange_in(response: &str, piece: usize) -> Option<(u16, String)> {
+        let mut stream = ScriptedStream { response: response.as_bytes(), piece, written: Vec::new() };
+        let request = request("POST", "/path", &[("host", "localhost")], Some(b"{\"a\":1}"));
+        let response = exchange(&mut stream, &request, 64 << 10);
+        assert_eq!(
+            String::from_utf8(stream.written).unwrap(),
+            "POST /path HTTP/1.1\r\nhost: localhost\r\ncontent-length: 7\r\n\r\n{\"a\":1}"
+        );
+        response.ok().map(|response| (response.status, String::from_utf8(response.body).unwrap()))
+    }
+
+    #[test]
+    fn exchange_returns_a_complete_response_in_each_framing() {
+        for (text, status, body) in [
+            ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}and more", 200, "{}"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, ""),
+            ("HTTP/1.1 200\r\n\r\n{\"to\":\"the end\"}", 200, "{\"to\":\"the end\"}"),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 Oh\r\ncontent-length: 1\r\n\r\nx", 500, "x"),
+            (
+                "HTTP/1.1 200 OK\r\ncontent-length: 9\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\nA;x=y\r\n\"a\":12345}\r\n0\r\n\r\n",
+                200,
+                "{\"a\":12345}",
+            ),
+        ] {
+            for piece in [1, 2, 3, 1 << 20] {
+                assert_eq!(
+                    exchange_in(text, piece),
+                    Some((status, body.to_owned())),
+                    "{text} in pieces of {piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn exchange_fails_on_invalid_incomplete_and_endless_responses() {
+        for text in [
+            "",
+            "HTTP/1.1 200 OK",
+            "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n{}",
+            "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{}",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{}\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n{}",
+            "SSH-2.0 200\r\n\r\n",
+        ] {
+            for piece in [1, 3, 1 << 20] {
+                assert_eq!(exchange_in(text, piece), None, "{text} in pieces of {piece}");
+            }
+        }
+        let endless = format!("HTTP/1.1 200 OK\r\n{}\r\n{{}}", "a: b\r\n".repeat(20_000));
+        assert_eq!(exchange_in(&endless, 4096), None);
     }
 
     #[test]

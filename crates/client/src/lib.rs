@@ -3,6 +3,8 @@
 //! [`Client`] sends one request at a time over a keep-alive connection. [`LiveFeed`] is a [`subscope_model::Feed`] that survives
 //! a restart of the hub: it reconnects and resumes after the last position read. [`Fit`] checks version compatibility.
 //!
+//! [`http`] is the HTTP/1.1 client underneath: [`http::request`] and [`http::exchange`] suffice for a single post.
+//!
 //! [`publish`] lets an agent post its subagents' events to a listener on this machine.
 //!
 //! Made to be embedded: depends on the standard library, `rustix`, JSON and the model; no async runtime, no threads.
@@ -14,7 +16,7 @@ mod clock;
 mod connection;
 mod error;
 mod fit;
-mod http;
+pub mod http;
 mod ingest;
 mod live_feed;
 pub mod publish;

@@ -1,33 +1,33 @@
-//! How the actor of an observation is known.
+//! Evidence for the actor of an observation.
 
 use serde::{Deserialize, Serialize};
 
-/// How an actor is known. Ordered: a greater basis is a stronger one, and the strongest that any source
-/// gives wins, whatever arrived first.
+/// Evidence for an actor. Ordered: a greater basis is stronger; the strongest of all sources wins, regardless of the
+/// order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// Nothing tells.
+    /// Unknown.
     #[default]
     Unknown,
-    /// The agent started last is guessed (LIFO). Used only where the wire has no identity; wrong for
-    /// 62–98 % of the calls of parallel agents.
+    /// Guess: the agent started last (LIFO). Used only if the input has no identity; wrong for 62–98 % of the calls of
+    /// parallel agents.
     Stack,
-    /// Nobody else can have done it.
+    /// The only possible actor.
     Sole,
-    /// A link names the agent: the parent call, the transcript file it stands in, a run id.
+    /// A link identifies the agent: the parent call, the transcript file, a run id.
     Link,
     /// The event itself names its agent.
     Wire,
 }
 
 impl Basis {
-    /// Whether a face must mark what rests on this basis with `~`.
+    /// Whether a frontend must mark data with this basis by `~`.
     pub fn is_guess(self) -> bool {
         self <= Self::Stack
     }
 
-    /// The lower-case word used on every wire.
+    /// Returns the lower-case word used in every serialisation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",

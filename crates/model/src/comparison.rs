@@ -1,7 +1,7 @@
-//! Two sessions side by side: what `subscope diff --json` prints and every face draws.
+//! Comparison of two sessions: the JSON of `subscope diff --json`.
 //!
-//! Sessions share no ids. An agent of one is put beside one of the other by who started it, what it was asked for and its place
-//! among equals; how sure that is stands in [`Likeness`]. Nothing but that is concluded: figures are those of the trees.
+//! Sessions share no ids. Agents are paired by their parents, their task and their position among equals; [`Likeness`]
+//! says how. All other data is copied from the trees.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Agent, AgentId, AgentStatus, MicroUsd, Session, Summary, Text, ToolStatus, Tree, Usage};
 
-/// The version word of [`Comparison`]'s JSON. Changes within it are additive only.
+/// Schema version of [`Comparison`]. Changes within it are additive only.
 pub const DIFF_SCHEMA: &str = "subscope.diff/1";
 
-/// Two sessions side by side.
+/// A comparison of two sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Always [`DIFF_SCHEMA`].
@@ -21,40 +21,39 @@ pub struct Comparison {
     pub a: Side,
     /// The second session.
     pub b: Side,
-    /// All agents of both, in the first's pre-order; those of the second alone stand behind their siblings.
+    /// All agents of both, in the first's pre-order; those only in the second follow their siblings.
     pub agents: Vec<AgentPair>,
     /// All tools of both, the most called first.
     pub tools: Vec<ToolPair>,
 }
 
-/// One of the sessions.
+/// One of the compared sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// The session.
     pub session: Session,
-    /// How its root stands or ended; `None` where no source tells of it.
+    /// Status of its root; `None` if it has none.
     pub status: Option<AgentStatus>,
-    /// Figures over all of it.
+    /// Its statistics.
     pub summary: Summary,
 }
 
-/// Why two agents stand side by side.
+/// Why two agents are paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Likeness {
     /// Both are roots.
     Root,
-    /// Started by agents that stand side by side, of equal type and description, the n-th such with the n-th.
+    /// Paired parents, equal type and description; the n-th of several with the n-th.
     Task,
-    /// Started by agents that stand side by side and of equal type, in their order: asked for something else, or for the same in
-    /// other words. Faces mark it `~`.
+    /// Paired parents and equal type, in their order, but another description. Frontends mark it `~`.
     Type,
 }
 
-/// An agent of one session and the one of the other that stands beside it; at least one of them is there.
+/// A pair of agents, one of each session; at least one is present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentPair {
-    /// Why they stand side by side; `None` where there is only one.
+    /// Why they are paired; `None` if there is only one.
     pub likeness: Option<Likeness>,
     /// 0 for roots, 1 for their subagents and for orphans.
     pub depth: u32,
@@ -64,12 +63,12 @@ pub struct AgentPair {
     pub b: Option<Compared>,
 }
 
-/// What is compared of an agent; as in [`Agent`], its own figures.
+/// The compared fields of an [`Agent`], without its descendants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of `Agent`")]
 pub struct Compared {
     pub id: AgentId,
-    /// How people know it.
+    /// Display name.
     pub title: String,
     #[serde(rename = "type")]
     pub agent_type: Option<Text>,
@@ -89,7 +88,7 @@ pub struct Compared {
 /// Calls of one tool, by all agents of each session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolPair {
-    /// The tool, as the harness names it.
+    /// Name of the tool in the harness.
     pub name: Text,
     /// In the first session.
     pub a: Calls,
@@ -97,25 +96,25 @@ pub struct ToolPair {
     pub b: Calls,
 }
 
-/// How often something was called.
+/// Numbers of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
-    /// Calls, whatever became of them.
+    /// All calls, regardless of their outcome.
     pub calls: u32,
-    /// Those that ended in an error.
+    /// Failed calls.
     pub errors: u32,
-    /// Those that were refused.
+    /// Denied calls.
     pub denied: u32,
 }
 
 impl Comparison {
-    /// Puts two sessions side by side.
+    /// Compares two sessions.
     pub fn of(a: &Tree, b: &Tree) -> Self {
         Self {
             schema: DIFF_SCHEMA.into(),
             a: Side::of(a),
             b: Side::of(b),
-            agents: pairs(a, b),
+            agents: pair_agents(a, b),
             tools: tools(a, b),
         }
     }
@@ -153,30 +152,33 @@ impl Compared {
     }
 }
 
-/// Agents by who started them, in their order: roots below `None` with orphans.
-type Children<'t> = HashMap<Option<&'t AgentId>, Vec<&'t Agent>>;
+/// Agents by parent, in their order; roots and orphans under `None`.
+type ChildrenByParent<'t> = HashMap<Option<&'t AgentId>, Vec<&'t Agent>>;
 
-fn children(tree: &Tree) -> Children<'_> {
-    let mut children = Children::new();
+fn children_by_parent(tree: &Tree) -> ChildrenByParent<'_> {
+    let mut children_by_parent = ChildrenByParent::new();
     for agent in &tree.agents {
-        children.entry(agent.parent_id.as_ref()).or_default().push(agent);
+        children_by_parent.entry(agent.parent_id.as_ref()).or_default().push(agent);
     }
-    children
+    children_by_parent
 }
 
-/// Those that an agent has started; for `None`, those of whom nobody is known.
-fn below<'c, 't>(children: &'c Children<'t>, agent: Option<&'t AgentId>) -> &'c [&'t Agent] {
-    children.get(&agent).map(Vec::as_slice).unwrap_or_default()
+/// Returns the children of an agent; for `None`, roots and orphans.
+fn children_of<'c, 't>(
+    children_by_parent: &'c ChildrenByParent<'t>,
+    agent: Option<&'t AgentId>,
+) -> &'c [&'t Agent] {
+    children_by_parent.get(&agent).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Two agents that stand side by side, or one.
-type Pair<'t> = (Option<&'t Agent>, Option<&'t Agent>, Option<Likeness>);
+/// Two paired agents, or one.
+type AgentRefs<'t> = (Option<&'t Agent>, Option<&'t Agent>, Option<Likeness>);
 
-fn pairs(a: &Tree, b: &Tree) -> Vec<AgentPair> {
-    let (below_a, below_b) = (children(a), children(b));
+fn pair_agents(a: &Tree, b: &Tree) -> Vec<AgentPair> {
+    let (below_a, below_b) = (children_by_parent(a), children_by_parent(b));
     let mut found = Vec::new();
-    // Those that are still to be told, the next last: no recursion, whatever the depth.
-    let mut next = beside(below(&below_a, None), below(&below_b, None));
+    // Stack of pairs to visit, the next one last: no recursion, regardless of the depth.
+    let mut next = pair_siblings(children_of(&below_a, None), children_of(&below_b, None));
     next.reverse();
     while let Some((in_a, in_b, likeness)) = next.pop() {
         let Some(one) = in_a.or(in_b) else { continue };
@@ -186,28 +188,28 @@ fn pairs(a: &Tree, b: &Tree) -> Vec<AgentPair> {
             a: in_a.map(Compared::of),
             b: in_b.map(Compared::of),
         });
-        let started_a = in_a.map(|agent| below(&below_a, Some(&agent.id)));
-        let started_b = in_b.map(|agent| below(&below_b, Some(&agent.id)));
-        let children = beside(started_a.unwrap_or_default(), started_b.unwrap_or_default());
-        next.extend(children.into_iter().rev());
+        let started_a = in_a.map(|agent| children_of(&below_a, Some(&agent.id)));
+        let started_b = in_b.map(|agent| children_of(&below_b, Some(&agent.id)));
+        let children_by_parent = pair_siblings(started_a.unwrap_or_default(), started_b.unwrap_or_default());
+        next.extend(children_by_parent.into_iter().rev());
     }
     found
 }
 
-/// Puts siblings beside siblings.
-fn beside<'t>(a: &[&'t Agent], b: &[&'t Agent]) -> Vec<Pair<'t>> {
-    let mut pairs: Vec<Pair<'t>> = a.iter().map(|agent| (Some(*agent), None, None)).collect();
-    let mut rest: Vec<&Agent> = b.to_vec();
+/// Pairs two lists of siblings.
+fn pair_siblings<'t>(a: &[&'t Agent], b: &[&'t Agent]) -> Vec<AgentRefs<'t>> {
+    let mut pair_agents: Vec<AgentRefs<'t>> = a.iter().map(|agent| (Some(*agent), None, None)).collect();
+    let mut unpaired: Vec<&Agent> = b.to_vec();
     for likeness in [Likeness::Root, Likeness::Task, Likeness::Type] {
         let mut waiting: BTreeMap<Vec<&str>, VecDeque<&Agent>> = BTreeMap::new();
         let mut other = Vec::new();
-        for agent in rest {
+        for agent in unpaired {
             match likeness.key(agent) {
                 Some(key) => waiting.entry(key).or_default().push_back(agent),
                 None => other.push(agent),
             }
         }
-        for (in_a, in_b, basis) in &mut pairs {
+        for (in_a, in_b, basis) in &mut pair_agents {
             let key = in_a.filter(|_| in_b.is_none()).and_then(|agent| likeness.key(agent));
             if let Some(agent) = key.and_then(|key| waiting.get_mut(&key)?.pop_front()) {
                 (*in_b, *basis) = (Some(agent), Some(likeness));
@@ -215,14 +217,14 @@ fn beside<'t>(a: &[&'t Agent], b: &[&'t Agent]) -> Vec<Pair<'t>> {
         }
         let left: HashSet<&AgentId> =
             waiting.values().flatten().chain(&other).map(|agent| &agent.id).collect();
-        rest = b.iter().copied().filter(|agent| left.contains(&agent.id)).collect();
+        unpaired = b.iter().copied().filter(|agent| left.contains(&agent.id)).collect();
     }
-    pairs.extend(rest.into_iter().map(|agent| (None, Some(agent), None)));
-    pairs
+    pair_agents.extend(unpaired.into_iter().map(|agent| (None, Some(agent), None)));
+    pair_agents
 }
 
 impl Likeness {
-    /// What agents have in common that stand side by side for this; `None` for one that cannot.
+    /// Returns the key that is equal for paired agents; `None` if the agent cannot be paired this way.
     fn key(self, agent: &Agent) -> Option<Vec<&str>> {
         let kind = agent.agent_type.as_deref().or(agent.name.as_deref());
         match self {
@@ -236,7 +238,7 @@ impl Likeness {
 fn tools(a: &Tree, b: &Tree) -> Vec<ToolPair> {
     let mut by_name: BTreeMap<&Text, (Calls, Calls)> = BTreeMap::new();
     for (tree, is_first) in [(a, true), (b, false)] {
-        // A copy counts nowhere.
+        // Copies are not counted.
         let calls = tree.agents.iter().filter(|agent| !agent.is_copy()).flat_map(|agent| &agent.tools);
         for call in calls {
             let (first, second) = by_name.entry(&call.name).or_default();
@@ -251,7 +253,7 @@ fn tools(a: &Tree, b: &Tree) -> Vec<ToolPair> {
     }
     let pair = |(name, (a, b)): (&Text, (Calls, Calls))| ToolPair { name: name.clone(), a, b };
     let mut all: Vec<ToolPair> = by_name.into_iter().map(pair).collect();
-    // The sort is stable: equals stay in the order of their names.
+    // The sort is stable: equal counts stay in the order of names.
     all.sort_by_key(|tool| std::cmp::Reverse(tool.a.calls.max(tool.b.calls)));
     all
 }

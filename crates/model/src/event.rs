@@ -1,22 +1,22 @@
-//! An observation as shown: the one object of feed, `watch --json` and live streams.
+//! Events of the feed: the JSON objects of exports, `watch --json` and live streams.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Actor, Basis, Millis, SessionId, Text};
 
-/// What an event is about. Serialised as the words of `as_str`.
+/// Kind of an event. Serialised as the word of [`EventKind::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EventKind {
     /// A process of the harness opened the session.
     SessionStart,
-    /// A process of the harness left the session.
+    /// A process of the harness closed the session.
     SessionEnd,
     /// A prompt of the user started a run.
     RunStart,
     /// The root ended its turn.
     RunEnd,
-    /// What the user asked.
+    /// A prompt of the user.
     UserPrompt,
     /// A tool call began.
     ToolPre,
@@ -24,27 +24,27 @@ pub enum EventKind {
     ToolPost,
     /// A tool call ended in an error.
     ToolFailure,
-    /// A person is asked to allow a call.
+    /// The user is asked to allow a call.
     PermissionRequest,
     /// A call was denied.
     PermissionDenied,
     /// A subagent started, or was resumed.
     SubagentStart,
-    /// The harness told how far a subagent is.
+    /// The harness reported a subagent's progress.
     SubagentProgress,
     /// A subagent ended.
     SubagentStop,
-    /// An agent said something.
+    /// A message of an agent.
     AgentMessage,
-    /// An agent thought.
+    /// A thought of an agent.
     Reasoning,
-    /// Tokens of one API response.
+    /// Token usage of one API response.
     Usage,
-    /// An agent is silent for longer than its limit.
+    /// An agent has been silent for longer than its limit.
     Stall,
-    /// The harness said that it lives.
+    /// A sign of life of the harness.
     Heartbeat,
-    /// The API is asked again.
+    /// An API request is retried.
     Retry,
     /// The harness notified the user.
     Notification,
@@ -52,21 +52,21 @@ pub enum EventKind {
     CompactPre,
     /// The conversation was compacted.
     CompactPost,
-    /// A to-do item was made.
+    /// A to-do item was created.
     TodoCreated,
-    /// A to-do item was done.
+    /// A to-do item was completed.
     TodoCompleted,
-    /// A hook that this version does not know.
+    /// A hook unknown to this version.
     UnknownHook,
     /// An earlier event's actor was corrected.
     Attribution,
     /// An agent got its real id.
     AgentRenamed,
-    /// Something could not be understood.
+    /// Input could not be decoded.
     Problem,
 }
 
-/// Every kind with its word, in one place.
+/// Every kind with its word.
 const WORDS: [(EventKind, &str); 28] = [
     (EventKind::SessionStart, "session.start"),
     (EventKind::SessionEnd, "session.end"),
@@ -99,12 +99,12 @@ const WORDS: [(EventKind, &str); 28] = [
 ];
 
 impl EventKind {
-    /// The word used on every wire.
+    /// Returns the word used in every serialisation.
     pub fn as_str(self) -> &'static str {
         WORDS.iter().find(|(kind, _)| *kind == self).map_or("problem", |(_, word)| word)
     }
 
-    /// The kind with the given word.
+    /// Returns the kind of a word.
     pub fn parse(word: &str) -> Option<Self> {
         WORDS.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
     }
@@ -123,46 +123,46 @@ impl<'de> Deserialize<'de> for EventKind {
     }
 }
 
-/// One event of a session, as every face gets it.
+/// An event of a session, as sent to every frontend.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Always [`Event::SCHEMA`].
     pub schema: Text,
-    /// The event's identity: the same from every source and after every rebuild.
+    /// Id of the event: equal from every source and after every rebuild.
     pub id: Text,
-    /// A place in one log or file, from 1; says nothing about identity.
+    /// Position in one log or file (1-based); not part of the identity.
     pub seq: u64,
-    /// When it happened; `None` where no source tells.
+    /// Time of the event; `None` if unknown.
     pub at_ms: Option<Millis>,
     /// The session it belongs to.
     pub session_id: SessionId,
-    /// The run it belongs to, from 1; 0 before the first.
+    /// The run it belongs to (1-based); 0 before the first.
     pub run: u32,
-    /// Who did it.
+    /// The actor.
     pub actor_id: Actor,
-    /// How the actor is known.
+    /// Evidence for the actor.
     pub basis: Basis,
-    /// The dialect that told it.
+    /// Dialect of its source.
     pub source: Text,
-    /// What it is about.
+    /// The kind.
     pub kind: EventKind,
     /// Details by kind; an object.
     pub data: Value,
 }
 
 impl Event {
-    /// The version word of the event's JSON. Changes within it are additive only.
+    /// Schema version of the event's JSON. Changes within it are additive only.
     pub const SCHEMA: &'static str = "subscope.event/1";
 
-    /// Returns the text of `data[key]`, where it is text.
+    /// Returns `data[key]` if it is a string.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.data.get(key).and_then(Value::as_str)
     }
 }
 
-/// Returns the event as one line of JSON without its newline.
+/// Serialises an event as one JSON line, without the newline.
 pub fn feed_line(event: &Event) -> String {
-    // An event is made of strings, numbers and JSON values: serialising it has no way to fail.
+    // An event consists of strings, numbers and JSON values: serialising cannot fail.
     serde_json::to_string(event).unwrap_or_default()
 }
 

@@ -1,57 +1,57 @@
-//! What every face is fed with: a snapshot, then updates.
+//! The live feed of all frontends: a snapshot, then updates.
 
 use std::{fmt, time::Duration};
 
 use crate::{Agent, AgentId, Event, Session, SessionId, Tree};
 
-/// Rows that changed. A reader replaces its rows by key, so repeats are harmless.
+/// Changed rows of a session. A reader replaces its rows by key, so that repeats are harmless.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The session, as it now is.
+    /// The session's current row.
     pub session: Session,
-    /// Agents that are new or changed.
+    /// New or changed agents.
     pub agents: Vec<Agent>,
     /// Agents that no longer exist (merged into another, or refuted).
     pub removed: Vec<AgentId>,
 }
 
-/// What a subscriber gets. Closed: every face handles every kind.
+/// A message to a subscriber. Closed enum: every frontend handles every variant.
 ///
-/// Loss, by kind: `Snapshot` and `Change` are never lost silently (a later one carries the state); `Event`
-/// may be dropped for a reader that does not keep up, which then gets `Missed` with the count.
+/// Delivery: `Snapshot` and `Change` are never lost silently (a later one carries the state); an `Event` may be dropped
+/// for a slow reader, which then gets `Missed` with the count.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
-    /// A session as it stands, before any of its changes.
+    /// The current state of a session, before any of its changes.
     Snapshot(Box<Tree>),
-    /// Rows that changed.
+    /// Changed rows.
     Change(Box<Change>),
-    /// Something that happened.
+    /// An event.
     Event(Box<Event>),
-    /// This many events were dropped for this reader; 0 where nobody knows how many.
+    /// This many events were dropped for this reader; 0 if the number is unknown.
     Missed(u64),
-    /// Nothing more is to be read for now: what came before is what the sources held.
+    /// All existing content has been sent; updates from here on are live.
     CaughtUp,
 }
 
-/// What waiting for an update gave.
+/// Result of waiting for an update.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedItem {
     /// The next update.
     Update(Update),
-    /// None came within the time given.
+    /// No update arrived within the time limit.
     Idle,
-    /// None will come any more.
+    /// No more updates will arrive.
     Closed,
 }
 
-/// The seam between what knows and what shows: implemented by the hub's subscriptions and by replays.
+/// A source of updates for frontends: implemented by the hub's subscriptions and by replays.
 ///
-/// A new subscriber gets the snapshots and joins the list in one turn: no gap and no repeat.
+/// A new subscriber gets the snapshots and is registered atomically: no gap and no repeat.
 pub trait Feed: Send {
-    /// Returns the next update, waiting for it no longer than `wait`.
+    /// Returns the next update, waiting at most `wait`.
     fn next(&mut self, wait: Duration) -> FeedItem;
 
-    /// Returns a session's tree as it stands now; `None` where the session is unknown.
+    /// Returns the current tree of a session; `None` if the session is unknown.
     fn tree(&mut self, session: &SessionId) -> Option<Tree>;
 }
 

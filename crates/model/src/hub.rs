@@ -1,4 +1,4 @@
-//! What a hub and whoever asks it tell each other of themselves and of what it knows.
+//! Requests and responses of the hub's HTTP API.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,49 +6,48 @@ use crate::{
     Agent, AgentId, Flag, LivenessKind, MicroUsd, Millis, Session, SessionId, SessionRow, Text, Tree,
 };
 
-/// The version of what hub and clients say to each other. A change that an older side would misread raises it; fields and
-/// routes that are only added do not.
+/// Protocol version of hub and clients. Increased by incompatible changes; added fields and routes do not increase it.
 pub const PROTOCOL: u32 = 1;
 
-/// The oldest version that is still understood.
+/// Oldest protocol version that is still supported.
 pub const OLDEST_PROTOCOL: u32 = 1;
 
 /// How a hub runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HubMode {
-    /// Somebody started it and ends it.
+    /// Started by `subscope serve`; runs until stopped.
     #[default]
     Foreground,
-    /// A command started it; it leaves when nobody needs it.
+    /// Started by a command; exits when idle.
     Background,
-    /// It lives in a command, and as long.
+    /// Runs inside another command, as long as that.
     Command,
 }
 
-/// What a hub says of itself: `GET /healthz`.
+/// Health of a hub: `GET /healthz`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
-    /// Always `ok`: what is not well does not answer.
+    /// Always `ok`: an unhealthy hub does not answer.
     pub status: Text,
-    /// The last place in the change log.
+    /// Last sequence number of the change log.
     pub seq: u64,
-    /// Sessions that it read or was told of since it began.
+    /// Number of sessions read or ingested since the start.
     pub sessions: u64,
-    /// Whether something that stands in files is not read yet: answers do not know it.
+    /// Whether the initial scan of files is running: answers may be incomplete.
     pub is_reading: bool,
-    /// The program's version, `major.minor.patch`; empty from one that does not tell.
+    /// Program version, `major.minor.patch`; empty from hubs that do not report it.
     pub version: Text,
-    /// The newest protocol that it speaks; 0 from one that does not tell.
+    /// Newest supported protocol version; 0 from hubs that do not report it.
     pub protocol: u32,
-    /// The oldest one.
+    /// Oldest supported protocol version.
     pub oldest_protocol: u32,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
     /// How it runs.
     pub mode: HubMode,
-    /// Where it is reached over TCP.
+    /// URL of its HTTP server.
     pub url: Text,
 }
 
@@ -59,12 +58,12 @@ pub struct SessionPage {
     pub schema: Text,
     /// The newest first.
     pub sessions: Vec<SessionRow>,
-    /// Where the next page begins; `None` on the last one.
+    /// Cursor of the next page; `None` on the last one.
     pub next: Option<Text>,
 }
 
 impl SessionPage {
-    /// Returns the first `limit` of these rows as a page. Who asks for one row more than it shows knows whether more follow.
+    /// Returns the first `limit` rows as a page. Pass at least one row more than `limit` to detect a next page.
     pub fn of(mut sessions: Vec<SessionRow>, limit: usize) -> Self {
         let has_more = sessions.len() > limit;
         sessions.truncate(limit);
@@ -75,10 +74,10 @@ impl SessionPage {
     }
 }
 
-/// The version word of [`Ordered`]'s JSON.
+/// Schema version of [`Ordered`]'s JSON.
 pub const ORDERED_SCHEMA: &str = "subscope.stop-asked/1";
 
-/// What became of an order that a subagent stop: `POST /api/v1/agents/{id}/stop`.
+/// Response to a stop request for a subagent: `POST /api/v1/agents/{id}/stop`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ordered {
     /// Always [`ORDERED_SCHEMA`].
@@ -87,18 +86,18 @@ pub struct Ordered {
     pub session_id: SessionId,
     /// The agent.
     pub agent_id: AgentId,
-    /// What people call it.
+    /// Display name of the agent.
     pub title: Text,
-    /// Whether it was ordered before.
+    /// Whether a stop was requested before.
     pub repeat: bool,
-    /// Whether hooks of its session have named an agent: only then is it certain that it can be told.
+    /// Whether hooks of its session have named an agent: only then can the stop certainly be delivered.
     pub reached: bool,
 }
 
-/// The version word of [`Names`]' JSON.
+/// Schema version of [`Names`]' JSON.
 pub const NAMES_SCHEMA: &str = "subscope.names/1";
 
-/// What ids begin with some letters: `GET /api/v1/names`.
+/// Ids with a prefix: `GET /api/v1/names`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
     /// Always [`NAMES_SCHEMA`].
@@ -118,7 +117,7 @@ pub struct AgentName {
     pub agent_id: AgentId,
 }
 
-/// The version word of [`OneAgent`]'s JSON.
+/// Schema version of [`OneAgent`]'s JSON.
 pub const AGENT_SCHEMA: &str = "subscope.agent/1";
 
 /// An agent with its session: `GET /api/v1/agents/{id}`.
@@ -132,10 +131,10 @@ pub struct OneAgent {
     pub agent: Agent,
 }
 
-/// The version word of [`Hits`]' JSON.
+/// Schema version of [`Hits`]' JSON.
 pub const HITS_SCHEMA: &str = "subscope.hits/1";
 
-/// What a search found: `search --json`, `GET /api/v1/search`.
+/// Search results: `search --json`, `GET /api/v1/search`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hits {
     /// Always [`HITS_SCHEMA`].
@@ -144,61 +143,61 @@ pub struct Hits {
     pub hits: Vec<Found>,
 }
 
-/// A passage that was found.
+/// A found passage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Its session.
     pub session_id: SessionId,
-    /// Whose it is; empty where its wire does not tell.
+    /// The agent of the passage; empty if unknown.
     pub agent_id: Text,
-    /// What people call that agent: type and description.
+    /// Display name of that agent: type and description.
     pub agent: String,
-    /// What the passage is: `prompt`, `message`, `thought`, `tool input`, `tool result`.
+    /// Kind of passage: `prompt`, `message`, `thought`, `tool input`, `tool result`.
     pub kind: Text,
-    /// When, to the second.
+    /// Time, to the second.
     pub at_ms: Option<Millis>,
-    /// Some words around the first hit, in one line. The agents' own text: not safe for a terminal.
+    /// Context of the first matched word, in one line. Untrusted text: sanitise before printing.
     pub snippet: String,
-    /// The file that it stands in; `inbox/` and a number for what a program handed over.
+    /// Path of its file; `inbox/` and a number for ingested input.
     pub path: String,
-    /// The first byte of its JSON there.
+    /// Byte offset of its JSON in the file.
     pub offset: u64,
-    /// How many bytes that is.
+    /// Length of its JSON in bytes.
     pub bytes: u64,
 }
 
-/// The version word of [`Status`]' JSON.
+/// Schema version of [`Status`]' JSON.
 pub const STATUS_SCHEMA: &str = "subscope.status/1";
 
-/// How some sessions stand, in a few figures: `status --json`, `GET /api/v1/status`.
+/// Summary of sessions at work: `status --json`, `GET /api/v1/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Always [`STATUS_SCHEMA`].
     pub schema: Text,
-    /// How many sessions were looked at.
+    /// Number of sessions covered.
     pub sessions: u64,
-    /// Subagents at work.
+    /// Number of subagents at work.
     pub running: u64,
-    /// Agents that wait for a permission.
+    /// Number of agents waiting for a permission.
     pub waiting_for_permission: u64,
-    /// Since when the first of them waits.
+    /// Earliest start of such a wait.
     pub waiting_since_ms: Option<Millis>,
-    /// Agents that a person asked to stop and that have not yet.
+    /// Number of agents asked to stop that have not stopped yet.
     pub stopping: u64,
-    /// Agents that are stalled.
+    /// Number of stalled agents.
     pub stalled: u64,
-    /// Since when the first of them is silent.
+    /// Earliest last event of a stalled agent.
     pub stalled_since_ms: Option<Millis>,
-    /// What the sessions cost; `None` where no price is known.
+    /// Cost of the sessions; `None` if no price is known.
     pub cost_micro_usd: Option<MicroUsd>,
-    /// Whether that is a lower bound.
+    /// Whether the cost is a lower bound.
     pub cost_floor: bool,
-    /// The moment that this is of.
+    /// Time of this summary.
     pub at_ms: Millis,
 }
 
 impl Status {
-    /// Returns how these sessions stand at a moment.
+    /// Summarises sessions at a time.
     pub fn of(trees: &[Tree], at_ms: Millis) -> Self {
         let agents = || trees.iter().flat_map(|tree| &tree.agents).filter(|agent| agent.is_at_work());
         let asking = || {

@@ -1,10 +1,10 @@
-//! Identifiers: the harness's own strings as newtypes, and our derived event ids.
+//! Identifiers: newtypes of the harness's strings, and derived event ids.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// Shared immutable text; cloning it is a reference count.
+/// Shared immutable text; cloning increments a reference count.
 pub type Text = Arc<str>;
 
 macro_rules! text_id {
@@ -15,7 +15,7 @@ macro_rules! text_id {
         pub struct $name(pub Text);
 
         impl $name {
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -43,16 +43,16 @@ macro_rules! text_id {
 }
 
 text_id!(
-    /// One conversation of a harness, by the harness's own id. Unique within a harness.
+    /// Id of a conversation, assigned by the harness. Unique within a harness.
     SessionId
 );
 text_id!(
-    /// An agent within its session: `root`, the harness's own id of a subagent, or the spawn call's id
-    /// until a source with the real id arrives.
+    /// Id of an agent within its session: `root`, the harness's id of a subagent, or the spawn call's id until a source
+    /// with the real id arrives.
     AgentId
 );
 text_id!(
-    /// A tool call within its session, by the harness's own id.
+    /// Id of a tool call within its session, assigned by the harness.
     ToolUseId
 );
 
@@ -66,8 +66,8 @@ impl AgentId {
     }
 }
 
-/// Names a source (one file, or one stream of posts or hooks) within one fold. The number is local to
-/// that fold: no result may depend on it.
+/// Number of a source (a file, or a stream of posts or hooks) within one fold. Local to that fold: no result may depend
+/// on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 
@@ -95,8 +95,8 @@ impl<'de> Deserialize<'de> for Actor {
     }
 }
 
-/// Returns the identity of an event: a 128-bit FNV-1a hash of session and key as 32 hex digits. The same
-/// from every source and after every rebuild, because keys are (design, "Keys").
+/// Returns the id of an event: a 128-bit FNV-1a hash of session and key as 32 hex digits. Equal from every source and
+/// after every rebuild, because keys are (design, "Keys").
 pub fn event_id(session: &str, key: &str) -> Text {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -1,10 +1,9 @@
-//! The nouns of subscope and their one public JSON shape.
+//! Data model: the types that crates exchange, and their public JSON schema.
 //!
-//! Everything that two crates exchange is defined here: what a source said ([`Observation`]), what is
-//! concluded from it ([`Tree`], [`Agent`], [`ToolCall`]), how it is shown ([`Event`], [`Update`]) and
-//! exchanged ([`Trace`], [`ExecutionTrace`], [`Checkpoint`]).
+//! Decoded input ([`Observation`]), derived rows ([`Tree`], [`Agent`], [`ToolCall`]), the live feed ([`Event`],
+//! [`Update`]), and export formats ([`Trace`], [`ExecutionTrace`], [`Checkpoint`]).
 //!
-//! This crate knows no clock, no file, no runtime and no vendor. Times are inputs.
+//! This crate does no I/O, reads no clock, needs no runtime and knows no vendor.
 
 mod basis;
 mod comparison;

@@ -1,4 +1,4 @@
-//! Sessions as a list shows them, and figures over many of them.
+//! Rows of session lists, and statistics over sessions.
 
 use std::cmp::Reverse;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Agent, MicroUsd, Millis, SessionId, Text, Tree, Usage};
 
-/// The version word of a list of sessions as JSON.
+/// Schema version of session lists.
 pub const SESSIONS_SCHEMA: &str = "subscope.sessions/1";
 
-/// The version word of [`Stats`]' JSON.
+/// Schema version of [`Stats`].
 pub const STATS_SCHEMA: &str = "subscope.stats/1";
 
 /// Whether a session is at work.
@@ -18,11 +18,11 @@ pub const STATS_SCHEMA: &str = "subscope.stats/1";
 pub enum SessionStatus {
     /// The root or one of its subagents is at work.
     Live,
-    /// All have ended, or the root waits for a person's next prompt.
+    /// All have ended, or the root waits for the user's next prompt.
     Ended,
 }
 
-/// One line of a list of sessions.
+/// One row of a session list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRow {
     /// The harness's own id.
@@ -35,32 +35,31 @@ pub struct SessionRow {
     pub title: Option<Text>,
     /// Whether it is at work.
     pub status: SessionStatus,
-    /// When the first event happened.
+    /// Time of the first event.
     pub started_at_ms: Option<Millis>,
-    /// When the last event happened.
+    /// Time of the last event.
     pub last_event_at_ms: Option<Millis>,
-    /// How many prompts of the user started a run.
+    /// Number of runs: prompts of the user that started one.
     pub runs: u32,
-    /// How many subagents there are.
+    /// Number of subagents.
     pub agents: u32,
-    /// How many of them have not ended.
+    /// Number of subagents that have not ended.
     pub running: u32,
-    /// How many of them failed.
+    /// Number of failed subagents.
     pub failed: u32,
-    /// All tool calls, the root's too.
+    /// Number of tool calls, including the root's.
     pub tool_calls: u32,
-    /// All tokens; `None` where no source told any.
+    /// All tokens; `None` if unknown.
     pub usage: Option<Usage>,
-    /// What they cost; `None` where no price is known.
+    /// Their cost; `None` if no price is known.
     pub cost_micro_usd: Option<MicroUsd>,
-    /// When something new of it was last kept, by the clock of whoever keeps it; `None` where that is not known. Times of its
-    /// events do not count.
+    /// Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_at_ms: Option<Millis>,
 }
 
 impl SessionRow {
-    /// Returns a tree's line.
+    /// Returns the row of a tree.
     pub fn of(tree: &Tree) -> Self {
         let (session, summary) = (&tree.session, &tree.summary);
         let is_live = tree.agents.iter().any(Agent::is_at_work);
@@ -83,46 +82,46 @@ impl SessionRow {
         }
     }
 
-    /// Returns where it stands in a list: the newest first by the last event, then by id.
+    /// Returns the sort key of lists: newest last event first, then by id.
     pub fn place(&self) -> (Reverse<Millis>, SessionId) {
         (Reverse(self.last_event_at_ms.unwrap_or(0)), self.id.clone())
     }
 
-    /// Whether it stands behind the row with this last event and id.
+    /// Whether it sorts after the row with this last event and id.
     pub fn is_behind(&self, at: Millis, id: &SessionId) -> bool {
         self.place() > (Reverse(at), id.clone())
     }
 }
 
-/// Figures of everything that shares one name: a type of agents, a tool, a model, a day.
+/// Statistics of one group: an agent type, a tool, a model, a day.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatsRow {
-    /// What they share.
+    /// Name of the group.
     pub name: Text,
-    /// In how many sessions it occurs.
+    /// Number of sessions in which it occurs.
     pub sessions: u64,
-    /// How many agents, the root too; 0 for tools.
+    /// Number of agents, including roots; 0 for tools.
     pub agents: u64,
-    /// How many tool calls.
+    /// Number of tool calls.
     pub tool_calls: u64,
-    /// How many of them failed.
+    /// Number of failed tool calls.
     pub tool_errors: u64,
-    /// How many of them were denied.
+    /// Number of denied tool calls.
     pub tools_denied: u64,
-    /// Time at work: of agents, or of the tool's calls.
+    /// Active time of the agents, or of the tool's calls.
     pub busy_ms: u64,
-    /// Tokens; none for tools.
+    /// Tokens; 0 for tools.
     pub usage: Usage,
-    /// What they cost, as far as prices are known.
+    /// Their cost, as far as prices are known.
     pub cost_micro_usd: u64,
 }
 
-/// Figures over everything that is kept.
+/// Statistics over all stored sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     /// Always [`STATS_SCHEMA`].
     pub schema: Text,
-    /// Everything.
+    /// Totals.
     pub total: StatsRow,
     /// By type of agent, `main` for roots; most tokens first.
     pub by_type: Vec<StatsRow>,

@@ -1,7 +1,7 @@
-//! What one source says at one position: the words between decoders and tracker.
+//! Observations: the interface between decoders and the tracker. Each is one statement of a source at one position.
 //!
-//! An observation borrows from the bytes it was decoded from; whoever wants to keep a part of it copies that
-//! part. The words are the field's, not a vendor's: a decoder translates its dialect into them.
+//! An observation borrows from the decoded bytes; a consumer copies what it stores. The vocabulary is not
+//! vendor-specific: a decoder translates its dialect into it.
 
 use std::borrow::Cow;
 
@@ -10,48 +10,48 @@ use serde_json::value::RawValue;
 
 use crate::{AgentStatus, Basis, EventKind, MicroUsd, Millis, SourceId, StopStep, Text, Usage};
 
-/// The kind of a source, the most telling first. Where two kinds tell the same fact, the lesser kind's
-/// telling is taken (design, section 3 "Times").
+/// Kind of a source, the most detailed first. If two kinds have the same fact, the lesser (earlier) kind wins (design,
+/// section 3 "Times").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
-    /// A conversation kept on disk by the harness.
+    /// A conversation file written by the harness.
     Transcript,
-    /// What a run of the harness prints.
+    /// Printed output of a run of the harness.
     Stream,
-    /// Events posted by a program about its own subagents.
+    /// Events published by a program about its own subagents.
     Posted,
     /// Payloads of the harness's hooks.
     Hook,
 }
 
-/// Whose clock a time comes from, the best first.
+/// Clock of a timestamp, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Clock {
     /// The line of a transcript.
     Transcript,
     /// A timestamp in a stream, or an `end_time`.
     Stream,
-    /// When we received it.
+    /// Time of arrival at the hub.
     Receiver,
 }
 
-/// Where something stands.
+/// Position of a line in a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The source.
     pub source: SourceId,
-    /// The byte at which its line begins.
+    /// Byte offset of the line.
     pub offset: u64,
-    /// Its line, from 1.
+    /// Line number (1-based).
     pub line: u64,
 }
 
-/// A JSON value as it stands in a source: raw text, valid JSON.
+/// A JSON value of a source: raw, valid JSON text.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     /// The JSON text.
     pub json: &'a str,
-    /// The byte of the source at which it begins.
+    /// Its byte offset in the source.
     pub offset: u64,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Returns the text of the last content block that has one; of a string, the string.
+    /// Returns the text of the last content block that has one; for a string, the string.
     pub fn last_text(&self) -> Option<Cow<'a, str>> {
         match self.json.as_bytes().first() {
             Some(b'[') => self.block_texts().pop(),
@@ -78,24 +78,24 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// A content block of which only the text matters here.
+/// The text of a content block.
 #[derive(Deserialize)]
-struct Block<'a> {
+struct ContentBlockText<'a> {
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
 }
 
 impl<'a> Raw<'a> {
-    /// The texts of an array of content blocks, of plain strings too.
+    /// Returns the texts of an array of content blocks or plain strings.
     fn block_texts(&self) -> Vec<Cow<'a, str>> {
-        // An untagged enum cannot borrow raw values: each element is looked at by itself.
+        // An untagged enum cannot borrow raw values: inspect each element.
         let elements: Vec<&'a RawValue> = serde_json::from_str(self.json).unwrap_or_default();
         let text = |element: &'a RawValue| {
             let json = element.get();
             if json.starts_with('"') {
                 return Some(unescape(json));
             }
-            let text = serde_json::from_str::<Block<'a>>(json).ok()?.text?.get();
+            let text = serde_json::from_str::<ContentBlockText<'a>>(json).ok()?.text?.get();
             text.starts_with('"').then(|| unescape(text))
         };
         elements.into_iter().filter_map(text).collect()
@@ -111,159 +111,159 @@ fn unescape(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// Big foreign data: kept, or referred to where it stands.
+/// Large foreign data: inline, or a reference into its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Payload {
-    /// The JSON text itself, where its source cannot be read again.
+    /// The JSON text itself, if its source cannot be read again.
     Inline(Text),
-    /// Where the JSON text stands in a source that stays.
+    /// Location of the JSON text in a permanent source.
     At {
-        /// The source, within one fold.
+        /// Number of the source, within one fold.
         #[serde(skip)]
         source: SourceId,
-        /// The first byte.
+        /// Byte offset.
         offset: u64,
-        /// How many bytes.
+        /// Length in bytes.
         len: u32,
     },
 }
 
-/// Whom the wire names as the one who did it.
+/// Actor named by the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim<'a> {
-    /// The root, known by this basis.
+    /// The root, with this evidence.
     Root(Basis),
-    /// A subagent by its id, known by this basis.
+    /// A subagent by its id, with this evidence.
     Agent(&'a str, Basis),
     /// The agent that this spawn call started.
     SpawnedBy(&'a str),
-    /// The agent whose lines hang together with this one, by line id and the id of the line before it.
+    /// The agent whose lines are linked with this one, by line id and the previous line's id.
     Chain {
         /// This line.
         line: &'a str,
-        /// The line before it; `None` for an agent's first.
+        /// The previous line; `None` for an agent's first.
         parent: Option<&'a str>,
     },
-    /// Nobody: the root if the session's wire has identity, else a matter of `sole`, `stack` or `unknown`.
+    /// No actor: the root if the session's input has identity, else decided by `sole`, `stack` or `unknown`.
     Silent,
 }
 
-/// One thing that a source says at one position. Immutable.
+/// One statement of a source at one position. Immutable.
 #[derive(Clone, Debug)]
 pub struct Observation<'a> {
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
     /// The kind of its source.
     pub kind: SourceKind,
-    /// When it happened, where the source tells.
+    /// Time, if the source has it.
     pub time: Option<Millis>,
-    /// Whose clock `time` is from.
+    /// Clock of `time`.
     pub clock: Clock,
-    /// The harness's session.
+    /// The harness's session id.
     pub session: Option<&'a str>,
-    /// The id of its line, equal in every source that has the line.
+    /// Id of its line, equal in every source that has the line.
     pub line_id: Option<&'a str>,
-    /// Who did it.
+    /// Actor.
     pub claim: Claim<'a>,
-    /// What was said.
+    /// The statement.
     pub fact: Fact<'a>,
 }
 
-/// What a decoder hands over.
+/// Output of a decoder.
 #[derive(Debug)]
 pub enum Decoded<'o, 'a> {
-    /// Something that a source says.
+    /// A statement of the source.
     Observation(&'o Observation<'a>),
-    /// A line that could not be understood; kept as text.
+    /// A line that could not be decoded, as text.
     Problem {
-        /// Where it stands.
+        /// Its position.
         place: Place,
-        /// What was wrong.
+        /// The problem.
         what: Cow<'o, str>,
-        /// The line, cut to 4 KiB; empty where it was too long to hold.
+        /// The line, truncated to 4 KiB; empty if it was too long to buffer.
         text: &'o str,
     },
 }
 
-/// Takes what a decoder hands over, in order.
+/// Receives the output of a decoder, in order.
 pub type Sink<'s> = dyn for<'o, 'a> FnMut(Decoded<'o, 'a>) + 's;
 
-/// How a spawn call is run.
+/// Whether the caller of a spawn waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpawnMode {
     /// Its caller waits for it.
     Foreground,
-    /// Its caller goes on.
+    /// Its caller continues.
     Background,
 }
 
-/// Who started an agent, where the wire names it.
+/// Parent of an agent, if the input names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent<'a> {
     /// The root.
     Root,
-    /// This subagent.
+    /// The subagent with this id.
     Agent(&'a str),
 }
 
-/// What a source says of an agent's origin. Every field may be unknown.
+/// Description and origin of an agent. Every field may be unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Spawn<'a> {
     /// The agent's id, if the claim does not name it.
     pub agent: Option<&'a str>,
-    /// The call that started it or, where `resumes`, that woke it.
+    /// The call that started or resumed it.
     pub call: Option<&'a str>,
-    /// An alias of `call` on later lines.
+    /// Alias of `call` on later lines.
     pub run_id: Option<&'a str>,
-    /// Who started it.
+    /// Its parent.
     pub parent: Option<Parent<'a>>,
-    /// The harness's type.
+    /// The harness's agent type.
     pub agent_type: Option<Cow<'a, str>>,
-    /// A few words.
+    /// Short description of its task.
     pub description: Option<Cow<'a, str>>,
-    /// The name given to it.
+    /// Its name.
     pub name: Option<Cow<'a, str>>,
     /// The task.
     pub prompt: Option<Raw<'a>>,
     /// The model.
     pub model: Option<Cow<'a, str>>,
-    /// How it is run.
+    /// Whether its caller waits.
     pub mode: Option<SpawnMode>,
-    /// Whether this says that the agent began to work now, and not only what it is.
+    /// Whether the agent starts working now; otherwise this only describes it.
     pub starts: bool,
-    /// Whether `call` is known to be its spawn call even if others name the agent too.
+    /// Whether `call` is certainly its spawn call, even if other calls name the agent too.
     pub is_origin: bool,
-    /// Whether no call of its own started it, as a workflow's agents.
+    /// Whether no call of its own started it, as with a workflow's agents.
     pub detached: bool,
-    /// Whether this only describes the agent and does not prove that it exists: a note may be a copy from another session.
+    /// Whether this does not prove that the agent exists: metadata may be copied from another session.
     pub is_note: bool,
-    /// What started it together with others.
+    /// The batch of agents that were started together with it.
     pub batch: Option<Batch<'a>>,
 }
 
-/// What starts several agents at once, as a workflow does.
+/// Start of several agents at once, as by a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch<'a> {
-    /// The call.
+    /// By this call.
     Call(&'a str),
-    /// A run that the call's result names.
+    /// By a run that the call's result names.
     Run(&'a str),
 }
 
-/// What a spawn call's input says.
+/// Arguments of a spawn call.
 #[derive(Clone, Debug, Default)]
 pub struct SpawnInput<'a> {
-    /// The harness's type.
+    /// The harness's agent type.
     pub agent_type: Option<Cow<'a, str>>,
-    /// A few words.
+    /// Short description of its task.
     pub description: Option<Cow<'a, str>>,
-    /// The name given to it.
+    /// Its name.
     pub name: Option<Cow<'a, str>>,
     /// The task.
     pub prompt: Option<Raw<'a>>,
-    /// The model asked for.
+    /// The requested model.
     pub model: Option<Cow<'a, str>>,
-    /// Whether the caller waits; `None` where that is left to a harness whose default is not known.
+    /// Whether the caller waits; `None` if it depends on an unknown default of the harness.
     pub mode: Option<SpawnMode>,
 }
 
@@ -272,7 +272,7 @@ pub struct SpawnInput<'a> {
 pub enum ToolClass {
     /// Starts a subagent.
     Spawn,
-    /// Ends at once unless somebody must allow it.
+    /// Ends at once unless it needs a permission.
     Instant,
     /// Any other.
     Other,
@@ -281,7 +281,7 @@ pub enum ToolClass {
 /// A tool call began.
 #[derive(Clone, Debug)]
 pub struct CallBegin<'a> {
-    /// The harness's id; `None` on wires without one.
+    /// The harness's id; `None` if the source has none.
     pub id: Option<&'a str>,
     /// The tool.
     pub name: &'a str,
@@ -289,45 +289,45 @@ pub struct CallBegin<'a> {
     pub class: ToolClass,
     /// Its arguments.
     pub input: Option<Raw<'a>>,
-    /// Equal for calls with equal arguments, within a kind of source.
+    /// Hash of the arguments; comparable within one kind of source.
     pub digest: u64,
-    /// What it works on, short.
+    /// Short description of its target.
     pub detail: Option<Cow<'a, str>>,
     /// The file it writes.
     pub writes: Option<Cow<'a, str>>,
-    /// How long it may take, where its wire says so.
+    /// Timeout in seconds, if known.
     pub timeout_s: Option<u64>,
-    /// What it says of the agent to be started, for a spawn tool.
+    /// Arguments of a spawn tool.
     pub spawn: Option<SpawnInput<'a>>,
-    /// Whether the harness lists the call in hindsight only, and it may have begun long before.
+    /// Whether the call is reported after the fact and may have begun long before.
     pub hindsight: bool,
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Without error.
+    /// Success.
     Ok,
-    /// In an error.
+    /// Error.
     Error,
-    /// By an interrupt.
+    /// Interrupted.
     Interrupted,
-    /// Refused by a person, a rule or a hook.
+    /// Denied by the user, a rule or a hook.
     Denied,
-    /// It is over, but the source does not tell how.
+    /// Ended with an unknown outcome.
     Over,
 }
 
-/// What a spawn call's result says of the agent.
+/// Result of a spawn call.
 #[derive(Clone, Debug, Default)]
 pub struct SpawnResult<'a> {
     /// The agent's id.
     pub agent: Option<&'a str>,
-    /// Whether the agent is over (`true`), launched and still at work (`false`), or not told.
+    /// Whether the agent has ended (`true`), or was launched and is still at work (`false`); `None` if unknown.
     pub finished: Option<bool>,
-    /// The harness's type.
+    /// The harness's agent type.
     pub agent_type: Option<Cow<'a, str>>,
-    /// A few words.
+    /// Short description of its task.
     pub description: Option<Cow<'a, str>>,
     /// The model.
     pub model: Option<Cow<'a, str>>,
@@ -335,38 +335,38 @@ pub struct SpawnResult<'a> {
     pub prompt: Option<Raw<'a>>,
     /// Its report.
     pub report: Option<Raw<'a>>,
-    /// Whether the result proves that an agent was at work.
+    /// Whether the result proves that an agent ran.
     pub proves_agent: bool,
-    /// Whether the call started an agent though its tool is not one for that (a skill that runs as an agent).
+    /// Whether the call of another tool started an agent (a skill that runs as an agent).
     pub is_forked: bool,
 }
 
 /// A tool call ended.
 #[derive(Clone, Debug)]
 pub struct CallEnd<'a> {
-    /// The harness's id; `None` on wires without one.
+    /// The harness's id; `None` if the source has none.
     pub id: Option<&'a str>,
-    /// The tool, where the source repeats it.
+    /// The tool, if the source repeats it.
     pub name: Option<&'a str>,
-    /// Equal to that of the begin, where the source repeats the arguments.
+    /// The digest of the begin, if the source repeats the arguments.
     pub digest: u64,
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
     /// Its result.
     pub result: Option<Raw<'a>>,
-    /// How long the harness says it took.
+    /// Duration reported by the harness.
     pub duration_ms: Option<i64>,
-    /// What it says of the agent that it started.
+    /// Result of a spawn call.
     pub spawn: Option<SpawnResult<'a>>,
     /// Whether the harness refused to start an agent (unknown type, limit, depth).
     pub refused: bool,
     /// The agent that this call stopped.
     pub stopped: Option<&'a str>,
-    /// The agent that this call woke.
+    /// The agent that this call resumed.
     pub resumed: Option<&'a str>,
-    /// The run that it started, of which several agents are.
+    /// The run of several agents that it started.
     pub batch_run: Option<&'a str>,
-    /// Whether the command that it started goes on behind it.
+    /// Whether the command that it started continues in the background.
     pub left_running: bool,
 }
 
@@ -377,45 +377,45 @@ pub struct Response<'a> {
     pub message_id: &'a str,
     /// The model.
     pub model: Option<&'a str>,
-    /// Its tokens as this line tells them.
+    /// Its tokens as reported by this line.
     pub usage: Option<Usage>,
-    /// How many of the cache-write tokens are for an hour.
+    /// Number of cache-write tokens with a one-hour lifetime.
     pub cache_write_1h: u64,
-    /// Whether the line has a reason for the response's end.
+    /// Whether the line has a stop reason.
     pub has_stop_reason: bool,
-    /// Whether the reason is the end of the turn.
+    /// Whether the stop reason is the end of the turn.
     pub ends_turn: bool,
-    /// A hash of the line's content and its length in characters.
+    /// Hash of the line's content, and its length in characters.
     pub content: (u64, u32),
     /// Whether the line has a tool call.
     pub has_call: bool,
     /// Whether the line has text.
     pub has_text: bool,
-    /// Whether the harness made the line up: its usage counts nowhere.
+    /// Whether the harness synthesised the line: its usage is not counted.
     pub synthetic: bool,
-    /// Whether it reports a failure of the API.
+    /// Whether it reports an API error.
     pub api_error: bool,
 }
 
-/// What a text of the user's role is.
+/// Kind of a text with the user's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptKind {
-    /// Somebody asked the actor to do something: the user the root, or an agent its subagent.
+    /// A task for the actor: from the user to the root, or from an agent to its subagent.
     Asked,
-    /// The harness or another agent put a word in.
+    /// Text inserted by the harness or another agent.
     Meta,
-    /// A command that the user gave to the harness itself, or its output: no model answers it.
+    /// A command of the user to the harness itself, or its output: not sent to the model.
     Local,
-    /// The harness tells that the request was interrupted.
+    /// Notice that the request was interrupted.
     Interrupted,
 }
 
-/// What an ending rests on, strongest first (design, section 3).
+/// Evidence for an end, strongest first (design, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EndEvidence {
-    /// A hook's answer told it to stop, by our own record: the harness goes on to report it as completed.
+    /// Our record that a hook's answer stopped it; the harness reports it as completed.
     HookAnswer,
-    /// The harness told that the task ended.
+    /// A notification of the harness that the task ended.
     Notification,
     /// The result of the call that stopped it.
     StopCall,
@@ -423,16 +423,16 @@ pub enum EndEvidence {
     SpawnResult,
     /// Its own last line.
     LastLine,
-    /// The harness marked it as finished.
+    /// Marked as finished by the harness.
     Finished,
-    /// A hook that fires when it stops.
+    /// A stop hook.
     StopHook,
-    /// No ending.
+    /// No end was seen.
     Lost,
 }
 
 impl EndEvidence {
-    /// A few words for people.
+    /// Returns a description for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::HookAnswer => "hook answer",
@@ -447,30 +447,30 @@ impl EndEvidence {
     }
 }
 
-/// A source tells that an agent ended.
+/// End of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentEnd<'a> {
-    /// The agent's id; `None` for the one of the claim.
+    /// The agent's id; `None`: the agent of the claim.
     pub agent: Option<&'a str>,
-    /// The call whose stretch of activity ended.
+    /// The call whose interval of activity ended.
     pub call: Option<&'a str>,
     /// An alias of `call`.
     pub run_id: Option<&'a str>,
-    /// How it ended.
+    /// Outcome.
     pub status: AgentStatus,
-    /// What this rests on.
+    /// Evidence.
     pub evidence: EndEvidence,
-    /// When, by the harness.
+    /// Time, reported by the harness.
     pub time: Option<Millis>,
     /// Its report.
     pub report: Option<Raw<'a>>,
-    /// What went wrong.
+    /// The error.
     pub error: Option<Raw<'a>>,
-    /// The type that a stop hook names; empty for ghosts.
+    /// The agent type in a stop hook; empty for ghosts.
     pub agent_type: Option<Cow<'a, str>>,
 }
 
-/// The session's own sum over all its API responses.
+/// The session's own total over all its API responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
     /// Tokens.
@@ -479,10 +479,10 @@ pub struct Checksum {
     pub cost_micro_usd: Option<MicroUsd>,
 }
 
-/// What was said.
+/// The content of an observation.
 #[derive(Clone, Debug)]
 pub enum Fact<'a> {
-    /// About the session itself.
+    /// Properties of the session.
     Session {
         /// The harness's version.
         version: Option<&'a str>,
@@ -490,32 +490,32 @@ pub enum Fact<'a> {
         cwd: Option<Cow<'a, str>>,
         /// The root's model.
         model: Option<&'a str>,
-        /// Whether this wire tells at once when an agent starts: then an open spawn call proves none.
+        /// Whether this source reports agent starts at once: then an open spawn call proves no agent.
         tells_starts: bool,
     },
-    /// The actor was active; nothing else of interest.
+    /// The actor was active.
     Activity,
-    /// A text of the user's role.
+    /// A text with the user's role.
     Prompt {
         /// The harness's id of the prompt.
         prompt_id: Option<&'a str>,
-        /// What was said.
+        /// The text.
         text: Raw<'a>,
-        /// What it is.
+        /// Its kind.
         what: PromptKind,
     },
-    /// A text of the model's.
+    /// A text of the model.
     Message {
         /// The API's id of the message.
         message_id: Option<&'a str>,
-        /// What was said.
+        /// The text.
         text: Raw<'a>,
     },
-    /// A thought of the model's.
+    /// A thought of the model.
     Thought {
         /// The API's id of the message.
         message_id: Option<&'a str>,
-        /// What was thought; `None` where it is encrypted.
+        /// The thought; `None` if it is encrypted.
         text: Option<Raw<'a>>,
     },
     /// A line of an API response.
@@ -524,84 +524,84 @@ pub enum Fact<'a> {
     CallBegin(CallBegin<'a>),
     /// A tool call ended.
     CallEnd(CallEnd<'a>),
-    /// What an agent is and where it comes from.
+    /// Description and origin of an agent.
     Spawn(Spawn<'a>),
     /// An agent ended.
     AgentEnd(AgentEnd<'a>),
-    /// A person's order that the claimed agent stop.
+    /// A stop request for the claimed agent, or its delivery.
     Stop {
-        /// How far it is.
+        /// Request or delivery.
         step: StopStep,
-        /// The call that the agent was about to make, or had made, when it was told.
+        /// The call that the agent was about to make, or had made, at the delivery.
         call: Option<&'a str>,
-        /// Whether that call was refused with it.
+        /// Whether that call was denied with it.
         is_refused: bool,
     },
-    /// The root ended its turn, as told by the harness about the turn.
+    /// The root ended its turn, reported by the harness.
     TurnEnd {
-        /// How.
+        /// Outcome.
         status: AgentStatus,
-        /// What this rests on.
+        /// Evidence.
         evidence: EndEvidence,
-        /// Whether the turn was the answer to a prompt of the user.
+        /// Whether the turn answered a prompt of the user.
         counts_run: bool,
-        /// What went wrong, or the final text.
+        /// The error, or the final text.
         text: Option<Raw<'a>>,
     },
-    /// The harness told how far an agent is.
+    /// The harness reported an agent's progress.
     Progress {
         /// The agent's id.
         agent: Option<&'a str>,
-        /// What it does.
+        /// Current activity.
         message: Option<Cow<'a, str>>,
-        /// Calls so far.
+        /// Number of calls so far.
         tool_calls: Option<u64>,
-        /// The harness's token figure.
+        /// The harness's token count.
         total_tokens: Option<u64>,
     },
-    /// The API is asked again, or no more (`attempt` 0).
+    /// An API request is retried, or no longer (`attempt` 0).
     Retry {
         /// The agent's id.
         agent: Option<&'a str>,
-        /// Which attempt, from 1.
+        /// Number of the attempt (1-based).
         attempt: u32,
-        /// How many there will be.
+        /// Maximum number of attempts.
         limit: u32,
-        /// How long it waits before it.
+        /// Delay before the attempt.
         delay_ms: Option<u64>,
-        /// Why.
+        /// Reason.
         error: Cow<'a, str>,
     },
-    /// The harness said that it lives.
+    /// A sign of life of the harness.
     Heartbeat,
-    /// A person is asked to allow a call.
+    /// The user is asked to allow a call.
     Permission {
         /// The tool.
         name: &'a str,
-        /// Equal to that of the call's begin.
+        /// The digest of the call's begin.
         digest: u64,
         /// The arguments.
         input: Option<Raw<'a>>,
     },
     /// A process of the harness opened the session.
     SessionStart {
-        /// Why (`startup`, `resume`).
+        /// Reason (`startup`, `resume`).
         source: Option<Cow<'a, str>>,
     },
-    /// A process of the harness left the session.
+    /// A process of the harness closed the session.
     SessionEnd {
-        /// Why.
+        /// Reason.
         reason: Option<Cow<'a, str>>,
     },
     /// The harness waits for the user's next prompt.
     AwaitsPrompt,
-    /// The session's own sum.
+    /// The session's own total.
     Checksum(Checksum),
-    /// From this source on, whom a line does not name is the root.
+    /// From here on, the actor of a line that names none is the root.
     WireHasIdentity,
-    /// Something only shown in the feed.
+    /// An event that is only shown in the feed.
     Note {
-        /// As what.
+        /// Its kind.
         kind: EventKind,
         /// The details, an object.
         data: Raw<'a>,

@@ -1,4 +1,4 @@
-//! What a model's tokens cost.
+//! Token prices of models.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MicroUsd, Usage};
 
-/// Prices of one model in pico-US-dollars (10⁻¹² USD) a token, so that sums stay integer.
+/// Prices of one model in pico-US-dollars (10⁻¹² USD) per token, so that sums are integers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelPrice {
     /// A fresh input token.
@@ -24,9 +24,9 @@ pub struct ModelPrice {
 /// Prices by model name, with the source and date of the figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PriceTable {
-    /// Where the figures come from, for people.
+    /// Source of the prices, for people.
     pub source: String,
-    /// The day the figures were taken, `YYYY-MM-DD`.
+    /// Date of the prices, `YYYY-MM-DD`.
     pub date: String,
     /// Prices by the model name that the harness writes.
     pub models: BTreeMap<String, ModelPrice>,
@@ -45,8 +45,8 @@ impl PriceTable {
         [model, bare, undated].iter().find_map(|name| self.models.get(*name))
     }
 
-    /// Returns what `usage` costs at `model`'s price in picodollars; `cache_write_1h` of its cache-write
-    /// tokens are billed at the one-hour price. `None` where the model has no price.
+    /// Returns the cost of `usage` in picodollars; `cache_write_1h` of its cache-write tokens are billed at the
+    /// one-hour price. `None` if the model has no price.
     pub fn pico_usd(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> Option<u128> {
         let price = self.price(model)?;
         let long = cache_write_1h.min(usage.cache_write_tokens);

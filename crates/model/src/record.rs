@@ -1,4 +1,4 @@
-//! Records that other programs exchange: lifecycle trace, execution traces, checkpoints.
+//! Export formats: lifecycle trace, execution traces, checkpoints.
 
 use std::collections::BTreeMap;
 
@@ -17,40 +17,40 @@ pub struct Trace {
     pub events: Vec<Lifecycle>,
     /// The subagents in pre-order.
     pub hierarchy: Vec<TraceNode>,
-    /// Figures over all of them.
+    /// Statistics over all of them.
     pub stats: TraceStats,
 }
 
-/// What happened to a subagent.
+/// Type of a lifecycle event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LifecycleKind {
     /// It was started.
     Spawn,
-    /// It told how far it is, or called a tool.
+    /// It reported progress, or called a tool.
     Progress,
     /// It ended without an error.
     Complete,
-    /// It ended by an error, was stopped or lost.
+    /// It failed, was stopped or was lost.
     Error,
 }
 
-/// One step in the life of a subagent (requirement 1.2). Optional fields that have no value are omitted.
+/// A lifecycle event of a subagent (requirement 1.2). Optional fields without a value are omitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
     /// The subagent's id.
     pub id: String,
-    /// What happened.
+    /// The type of event.
     #[serde(rename = "type")]
     pub kind: LifecycleKind,
-    /// When it happened, ISO 8601 in UTC; `None` where no source tells.
+    /// Time of the event, ISO 8601 in UTC; `None` if unknown.
     pub timestamp: Option<String>,
-    /// The harness's type of agent.
+    /// The harness's agent type.
     pub agent_type: String,
-    /// What it was asked to do, in a few words.
+    /// Short description of its task.
     pub description: String,
-    /// Who started it, unless that is the root or unknown.
+    /// The subagent that started it; `None` if that is the root or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// Spawn: the task.
@@ -59,19 +59,19 @@ pub struct Lifecycle {
     /// Spawn: the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Progress: what it does.
+    /// Progress: current activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Complete: the status word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<String>,
-    /// Complete and error: how long it was active.
+    /// Complete and error: active time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
-    /// Complete: the report.
+    /// Complete: the final report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// Error: what went wrong.
+    /// Error: the error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// Error: the status word.
@@ -79,10 +79,10 @@ pub struct Lifecycle {
     pub error_code: Option<String>,
 }
 
-/// A subagent and its place in the hierarchy: those below it are the nodes that follow at greater levels.
+/// A subagent with its level in the hierarchy: its descendants are the following nodes of greater levels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceNode {
-    /// 0 for those below the root or below nobody known; never more than one above that of the node before.
+    /// 0 below the root or below an unknown parent; at most one more than that of the previous node.
     pub level: u32,
     /// The subagent.
     pub state: TraceState,
@@ -94,23 +94,23 @@ pub struct TraceNode {
 pub struct TraceState {
     /// The subagent's id.
     pub id: String,
-    /// The harness's type of agent.
+    /// The harness's agent type.
     pub agent_type: String,
-    /// What it was asked to do, in a few words.
+    /// Short description of its task.
     pub description: String,
     /// The tree's status word.
     pub status: String,
-    /// Who started it, unless that is the root or unknown.
+    /// The subagent that started it; `None` if that is the root or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
-    /// Those that it started, by start.
+    /// Subagents that it started, ordered by start.
     pub child_ids: Vec<String>,
-    /// When it started, ISO 8601 in UTC; `None` where no source tells.
+    /// Start time, ISO 8601 in UTC; `None` if unknown.
     pub spawned_at: Option<String>,
-    /// When it ended, ISO 8601 in UTC.
+    /// End time, ISO 8601 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
-    /// How long it was active.
+    /// Active time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<i64>,
     /// The task.
@@ -121,46 +121,46 @@ pub struct TraceState {
     pub result: Option<String>,
 }
 
-/// Figures of a [`Trace`].
+/// Statistics of a [`Trace`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceStats {
-    /// Subagents.
+    /// Number of subagents.
     pub total_subagents: u32,
-    /// Subagents by type.
+    /// Number of subagents by type.
     pub by_type: BTreeMap<String, u32>,
-    /// The sum of their active times.
+    /// Sum of their active times.
     pub total_duration_ms: i64,
-    /// The union of all intervals.
+    /// Length of the union of all intervals.
     pub wall_ms: i64,
-    /// Failed ones.
+    /// Number of failed subagents.
     pub failure_count: u32,
-    /// The greatest depth.
+    /// Greatest depth.
     pub max_depth: u32,
 }
 
-/// One ended subagent (requirement 5.1). Empty lists and unknown values are omitted.
+/// An ended subagent (requirement 5.1). Empty lists and unknown values are omitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionTrace {
     /// The subagent's id.
     pub subagent_id: String,
-    /// The harness's type of agent.
+    /// The harness's agent type.
     pub subagent_type: String,
-    /// The call that started it; empty where no source tells.
+    /// The call that started it; empty if unknown.
     pub parent_tool_call_id: String,
     /// The task.
     pub prompt: String,
-    /// When it started, epoch milliseconds.
+    /// Start time, epoch milliseconds.
     pub start_time: Millis,
-    /// When it ended, epoch milliseconds.
+    /// End time, epoch milliseconds.
     pub end_time: Millis,
     /// Whether it ended without an error.
     pub success: bool,
     /// The report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// What went wrong.
+    /// The error message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its calls in order.
@@ -194,12 +194,12 @@ pub struct ToolExecution {
     pub tool_call_id: Option<String>,
     /// Its arguments.
     pub arguments: Value,
-    /// Its result; null where it has none.
+    /// Its result; null if it has none.
     pub result: Value,
     /// Whether it ended in an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
-    /// Milliseconds from begin to end.
+    /// Milliseconds from start to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<i64>,
 }
@@ -216,10 +216,10 @@ pub struct ExecutionUsage {
     pub total_tokens: u64,
 }
 
-/// The version of checkpoints that this program writes and the only one it reads.
+/// Version of checkpoints: the one written, and the only one accepted.
 pub const CHECKPOINT_VERSION: &str = "1.0.0";
 
-/// The traces of a session at one moment (requirement 5.2): `checkpoint.json`.
+/// The traces of a session at one time (requirement 5.2): `checkpoint.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
@@ -230,7 +230,7 @@ pub struct Checkpoint {
     pub subagent_traces: Vec<ExecutionTrace>,
 }
 
-/// What a checkpoint is of: `metadata.json`.
+/// Metadata of a checkpoint: `metadata.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointMetadata {
@@ -238,10 +238,10 @@ pub struct CheckpointMetadata {
     pub session_id: String,
     /// The checkpoint's own id.
     pub checkpoint_id: String,
-    /// When it was taken, epoch milliseconds.
+    /// Time of the checkpoint, epoch milliseconds.
     pub timestamp: Millis,
-    /// How many steps (ended subagents) it holds.
+    /// Number of steps (ended subagents) in it.
     pub step: u64,
-    /// The agent whose state it is; `root`.
+    /// The agent whose state it is: always `root`.
     pub agent_id: String,
 }

@@ -1,25 +1,25 @@
-//! What tells a copy from its original. Harnesses copy a conversation's history into a new session (Claude Code up to 1.0.x
-//! on each `--resume`, later ones with `--fork-session`): the ids of responses and calls are the same in both.
+//! Keys that identify copied history. Harnesses copy a conversation's history into a new session (Claude Code up to
+//! 1.0.x on each `--resume`, later ones with `--fork-session`): the ids of responses and calls are equal in both.
 
 use crate::{Millis, SessionId};
 
-/// What a session holds that a copy of it would hold too: hashes of the ids of its responses and calls.
+/// Hashes of the ids of a session's responses and calls; a copy of the session has the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionKeys {
     /// The session.
     pub session: SessionId,
-    /// When its first event happened; `None` where no source tells.
+    /// Time of its first event; `None` if unknown.
     pub began_ms: Option<Millis>,
-    /// The first of its root's responses. A copy is the front of a main thread: whoever holds a copy of a session's
-    /// responses begins with one of them, or holds that session's first.
+    /// Keys of the first responses of its root. A copy is the beginning of a main thread: a session with copied
+    /// responses begins with one of these keys, or contains the first key of the other session.
     pub first_keys: Vec<u64>,
-    /// Everything that it holds, in no order. A key may stand there twice.
+    /// All keys, unordered, possibly with duplicates.
     pub keys: Vec<u64>,
 }
 
 impl SessionKeys {
-    /// What decides whose something is that several sessions hold: the session that began first, then the smaller id. One
-    /// that nobody knows the beginning of comes last.
+    /// Returns the sort key of ownership: of several sessions with a key, the one that began first owns it, then the
+    /// one with the smaller id. Sessions with an unknown start come last.
     pub fn precedence(&self) -> (Millis, &SessionId) {
         (self.began_ms.unwrap_or(Millis::MAX), &self.session)
     }

@@ -1,50 +1,50 @@
-//! That a person asked a subagent to stop, and that it was told: one line of our own dialect, `subscope.stop/1`.
+//! Stop requests for subagents and their delivery: lines of our own dialect, `subscope.stop/1`.
 //!
-//! Such orders are facts about a session like what its harness tells: they are kept with what was handed over, so that a
-//! rebuild concludes the same from them.
+//! They are facts about a session like the harness's own records: stored with the ingested input, so that a rebuild
+//! derives the same rows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{AgentId, Millis, SessionId, Text, ToolUseId};
 
-/// One line.
+/// A stop request, or its delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopOrder {
     /// Always [`StopOrder::SCHEMA`].
     pub schema: Text,
-    /// How far the order is.
+    /// Whether it is the request or the delivery.
     pub step: StopStep,
-    /// When.
+    /// Time.
     pub at_ms: Millis,
     /// The agent's session.
     pub session_id: SessionId,
-    /// The agent, by the id that it was known by.
+    /// The agent, by the id known at that time.
     pub agent_id: AgentId,
-    /// The call that the agent was about to make, or had made, when it was told.
+    /// The call that the agent was about to make, or had made, at the delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<ToolUseId>,
-    /// Whether that call was refused with it. Where it was not, it runs before the agent ends.
+    /// Whether that call was denied with it. If not, it runs before the agent ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_refused: bool,
 }
 
 impl StopOrder {
-    /// The version word.
+    /// Schema version.
     pub const SCHEMA: &'static str = "subscope.stop/1";
 }
 
-/// How far an order to stop is.
+/// Step of a stop request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StopStep {
-    /// A person asked for it.
+    /// The user requested the stop.
     Asked,
-    /// The agent was told, by an answer that it waited for.
+    /// The stop was delivered to the agent, in the answer to a hook.
     Given,
 }
 
 impl StopStep {
-    /// The lower-case word used on every wire.
+    /// Returns the lower-case word used in every serialisation.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Asked => "asked",

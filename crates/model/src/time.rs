@@ -3,9 +3,9 @@
 /// Milliseconds since the Unix epoch, UTC.
 pub type Millis = i64;
 
-/// Reads an RFC 3339 timestamp (`2026-11-21T20:45:06.647Z`, an offset instead of `Z`, any number of
-/// fraction digits) as milliseconds since the epoch, cutting finer digits off. Returns `None` for anything
-/// else, and for years outside 1970–9999.
+/// Parses an RFC 3339 timestamp (`2026-11-21T20:45:06.647Z`, an offset instead of `Z`, any number of fraction digits)
+/// to milliseconds since the epoch, truncating finer digits. Returns `None` for anything else, and for years outside
+/// 1970–9999.
 pub fn parse_rfc3339(text: &str) -> Option<Millis> {
     let bytes = text.as_bytes();
     if bytes.len() < 20 || bytes[4] != b'-' || bytes[7] != b'-' || bytes[13] != b':' || bytes[16] != b':' {
@@ -65,9 +65,9 @@ fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Returns a time as ISO 8601 in UTC with milliseconds (`2026-11-21T20:45:06.647Z`).
+/// Formats a time as ISO 8601 in UTC with milliseconds (`2026-11-21T20:45:06.647Z`).
 ///
-/// Every value has a text; years beyond 9999 take as many digits as they need.
+/// Never fails; years beyond 9999 take as many digits as they need.
 pub fn iso8601(at_ms: Millis) -> String {
     let (days, rest) = (at_ms.div_euclid(86_400_000), at_ms.rem_euclid(86_400_000));
     let (year, month, day) = civil(days);

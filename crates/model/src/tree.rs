@@ -1,6 +1,6 @@
-//! The tree of a session: what `subscope tree --json` prints and every face draws.
+//! The agent tree of a session: the JSON of `subscope tree --json`, and the rows that every frontend draws.
 //!
-//! Rows are derived; nothing here is ever fed back into the facts they rest on.
+//! Rows are derived from facts; nothing here is ever fed back into them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::{
     Actor, AgentId, Basis, EndEvidence, MicroUsd, Millis, Payload, Problem, SessionId, Text, ToolUseId, Usage,
 };
 
-/// The version word of [`Tree`]'s JSON. Changes within it are additive only.
+/// Schema version of [`Tree`]. Changes within it are additive only.
 pub const TREE_SCHEMA: &str = "subscope.tree/1";
 
 /// A session with all its agents.
@@ -22,14 +22,14 @@ pub struct Tree {
     pub session: Session,
     /// All agents in pre-order, the root first, siblings by start; orphans after the root's children.
     pub agents: Vec<Agent>,
-    /// Figures over the whole session.
+    /// Statistics over the whole session.
     pub summary: Summary,
-    /// What could not be understood, by place.
+    /// Problems, ordered by location.
     pub problems: Vec<Problem>,
 }
 
 impl Tree {
-    /// Gives all rows a rev.
+    /// Sets the revision of all rows.
     pub fn stamp(&mut self, rev: u64) {
         self.session.rev = Some(rev);
         for agent in &mut self.agents {
@@ -37,7 +37,7 @@ impl Tree {
         }
     }
 
-    /// Gives a rev to rows that are new or other than they were known; the others keep theirs.
+    /// Sets the revision of rows that are new or differ from `known`; others keep theirs.
     pub fn stamp_news(&mut self, known: &Self, rev: u64) {
         let rows: HashMap<&AgentId, &Agent> = known.agents.iter().map(|row| (&row.id, row)).collect();
         for agent in &mut self.agents {
@@ -54,46 +54,46 @@ impl Tree {
     }
 }
 
-/// One conversation of a harness.
+/// A conversation of a harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The harness's own id.
     pub id: SessionId,
-    /// The harness, as `claude-code`; `None` for events posted by unknown programs.
+    /// The harness, such as `claude-code`; `None` for events published by unknown programs.
     pub harness: Option<Text>,
-    /// The harness's version, as far as any source names it.
+    /// The harness's version, if any source has it.
     pub harness_version: Option<Text>,
     /// The working directory of the root.
     pub cwd: Option<Text>,
     /// The first prompt, one line, as a title.
     pub title: Option<Text>,
-    /// When the first event happened.
+    /// Time of the first event.
     pub started_at_ms: Option<Millis>,
-    /// When the last event happened.
+    /// Time of the last event.
     pub ended_at_ms: Option<Millis>,
-    /// How many prompts of the user started a run.
+    /// Number of runs: prompts of the user that started one.
     pub runs: u32,
-    /// Grows with each change that was kept: of two tellings of this row the one with the higher counts. `None` where nothing
-    /// keeps it.
+    /// Revision, increased with each stored change: of two versions of this row the higher one is current. `None` if it
+    /// is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<u64>,
 }
 
-/// How an agent stands or ended.
+/// Status of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentStatus {
-    /// Asked for, not yet seen at work.
+    /// Spawn requested, not yet seen at work.
     Pending,
     /// At work, or waiting for something.
     Running,
     /// Ended by itself with success.
     Completed,
-    /// Ended by an error.
+    /// Ended with an error.
     Failed,
-    /// Somebody stopped it.
+    /// Stopped on request.
     Stopped,
-    /// No ending was seen, and there is evidence that none will come.
+    /// No end was seen, and there is evidence that none will come.
     Lost,
 }
 
@@ -103,7 +103,7 @@ impl AgentStatus {
         matches!(self, Self::Pending | Self::Running)
     }
 
-    /// The lower-case word used on every wire and face.
+    /// Returns the lower-case word used in every serialisation and frontend.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -116,7 +116,7 @@ impl AgentStatus {
     }
 }
 
-/// What a running agent is busy with or waits for.
+/// Activity of a running agent, or what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LivenessKind {
@@ -124,58 +124,58 @@ pub enum LivenessKind {
     Model,
     /// A tool call; `name` is the tool's.
     Tool,
-    /// A person's permission; `name` is the tool's.
+    /// The user's permission; `name` is the tool's.
     Permission,
-    /// Its own subagents; `count` of them run.
+    /// Its own subagents; `count` are running.
     Children,
-    /// The API, again; `count` is the attempt, `name` the error.
+    /// A retry of an API request; `count` is the attempt, `name` the error.
     Retry,
-    /// A person's next prompt: nothing is at work. Of a root only, also of one whose last turn is over.
+    /// The user's next prompt: nothing is at work. Only for a root, also after its last turn.
     Idle,
 }
 
-/// What a running agent is busy with or waits for, and since when.
+/// Activity of a running agent, or what it waits for, and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Liveness {
-    /// What kind of activity or wait.
+    /// Kind of activity or wait.
     pub kind: LivenessKind,
     /// The tool's name or the error's text, by `kind`.
     pub name: Option<Text>,
-    /// How many children run, or which attempt it is, by `kind`.
+    /// Number of running children, or of the attempt, by `kind`.
     pub count: Option<u32>,
-    /// How many attempts there will be, for a retry.
+    /// Maximum number of attempts, for a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Since when, as far as a source with time tells.
+    /// Start time, if a source has it.
     pub since_ms: Option<Millis>,
-    /// Whether this is inferred from silence and not told by a source; faces mark it `~`.
+    /// Whether it is inferred from silence and not reported by a source; frontends mark it `~`.
     pub inferred: bool,
 }
 
-/// A mark beside the status.
+/// A flag in addition to the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flag {
-    /// A person asked it to stop, and it has not yet.
+    /// Asked to stop, and has not stopped yet.
     Stopping,
     /// Silent for longer than its limit.
     Stalled,
-    /// The same call at least three times in a row.
+    /// Repeated the same call at least three times in a row.
     Looping,
-    /// At least three tool errors in a row.
+    /// Had at least three tool errors in a row.
     Failing,
-    /// Another agent writes the same file in an overlapping span.
+    /// Another agent writes the same file in an overlapping time.
     Colliding,
-    /// No source says who started it.
+    /// Its parent is unknown.
     Orphan,
-    /// The harness's own warm-up, not asked for by anybody.
+    /// A warm-up of the harness, not requested by user or agent.
     Warmup,
-    /// All that is known of it is a copy of another session's.
+    /// All of its data is a copy from another session.
     Copied,
 }
 
 impl Flag {
-    /// The lower-case word used on every wire and face.
+    /// Returns the lower-case word used in every serialisation and frontend.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stopping => "stopping",
@@ -197,56 +197,56 @@ pub struct Agent {
     pub id: AgentId,
     /// The id as actor of events.
     pub actor_id: Actor,
-    /// Who started it; `None` for the root and where no source tells.
+    /// The agent that started it; `None` for the root and if unknown.
     pub parent_id: Option<AgentId>,
     /// The tool call that started it.
     pub spawned_by: Option<ToolUseId>,
     /// 0 for the root, 1 for its subagents and for orphans.
     pub depth: u32,
-    /// The harness's type of agent (`Explore`).
+    /// The harness's agent type (`Explore`).
     #[serde(rename = "type")]
     pub agent_type: Option<Text>,
-    /// The name given to it by who started it.
+    /// Name given by its parent.
     pub name: Option<Text>,
-    /// What it was asked to do, in a few words.
+    /// Short description of its task.
     pub description: Option<Text>,
     /// The model of its latest response.
     pub model: Option<Text>,
-    /// Whether its starter goes on without waiting for it.
+    /// Whether its parent continues without waiting for it.
     pub background: bool,
-    /// How it stands or ended.
+    /// Status.
     pub status: AgentStatus,
-    /// What `status` rests on, for people (`task notification`, `silent for 15m`).
+    /// Evidence for `status`, for people (`task notification`, `silent for 15m`).
     pub evidence: Option<Text>,
-    /// What it does or waits for; `None` unless it runs.
+    /// Current activity; `None` unless it runs.
     pub liveness: Option<Liveness>,
-    /// Marks beside the status, in a fixed order.
+    /// Flags, in a fixed order.
     pub flags: Vec<Flag>,
-    /// Its first own line.
+    /// Time of its first own line.
     pub started_at_ms: Option<Millis>,
-    /// Its last own line, else the time of its ending; `None` while it runs.
+    /// Time of its last own line, else of its end; `None` while it runs.
     pub ended_at_ms: Option<Millis>,
-    /// When it was last heard of.
+    /// Time of its last event.
     pub last_event_at_ms: Option<Millis>,
-    /// Its stretches of activity in order; the end of one that goes on is when it was last heard of.
+    /// Its intervals of activity in order; an open one ends at the last event.
     pub intervals: Vec<[Millis; 2]>,
-    /// The union of its intervals.
+    /// Length of the union of its intervals.
     pub wall_ms: Option<i64>,
-    /// Calls it made, whatever became of them.
+    /// Number of calls, regardless of their outcome.
     pub tool_calls: u32,
-    /// Calls that ended in an error, interrupted ones included.
+    /// Number of calls that failed or were interrupted.
     pub tool_errors: u32,
-    /// Calls that were denied; not counted as errors.
+    /// Number of denied calls; not counted as errors.
     pub tools_denied: u32,
-    /// Calls without an ending.
+    /// Number of calls that have not ended.
     pub open_tools: u32,
-    /// Its calls by start.
+    /// Its calls, ordered by start.
     pub tools: Vec<ToolCall>,
-    /// Distinct API responses.
+    /// Number of distinct API responses.
     pub messages: u32,
-    /// Its own tokens; `None` where no response of it was seen.
+    /// Its own tokens; `None` if no response was seen.
     pub usage: Option<Usage>,
-    /// Its own cost; `None` where a model's price is unknown or usage is.
+    /// Its own cost; `None` if usage or a model's price is unknown.
     pub cost_micro_usd: Option<MicroUsd>,
     /// Whether its own cost is a lower bound.
     #[serde(default)]
@@ -257,7 +257,7 @@ pub struct Agent {
     pub result: Option<Text>,
     /// Why it failed.
     pub error: Option<Text>,
-    /// Figures of the agent and everything below it.
+    /// Totals of the agent and its descendants.
     pub subtree: Subtree,
     /// As [`Session::rev`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -265,13 +265,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Whether the agent works or waits for something: a root that waits for a person's next prompt does not.
+    /// Whether the agent is at work: running, and not a root that waits for the user's next prompt.
     pub fn is_at_work(&self) -> bool {
         let is_idle = self.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Idle);
         self.status.is_live() && !is_idle
     }
 
-    /// Returns an agent of which nothing is known but its id, its depth and how it stands.
+    /// Returns an agent of which only id, depth and status are known.
     pub fn unknown(id: AgentId, depth: u32, status: AgentStatus) -> Self {
         Self {
             actor_id: Actor(id.clone()),
@@ -310,12 +310,12 @@ impl Agent {
         }
     }
 
-    /// Whether all that is known of it is a copy of another session's: it is shown, and counted nowhere.
+    /// Whether all of its data is a copy from another session: it is shown, but not counted.
     pub fn is_copy(&self) -> bool {
         self.flags.contains(&Flag::Copied)
     }
 
-    /// How people know it: `Type: description`, whichever there is, else its id.
+    /// Returns its display name: `Type: description`, whichever is known, else its id.
     pub fn title(&self) -> String {
         let kind = self.agent_type.as_deref().or(self.name.as_deref());
         match (kind, self.description.as_deref()) {
@@ -326,20 +326,20 @@ impl Agent {
         }
     }
 
-    /// Whether it is to be told to stop when it asks whether it may go on: somebody asked for it, or it was told and goes on
-    /// all the same.
+    /// Whether the answer to its next hook must stop it: a stop was requested, or was delivered and the agent still
+    /// runs.
     pub fn is_to_stop(&self) -> bool {
         let was_told = self.evidence.as_deref() == Some(EndEvidence::HookAnswer.as_str());
         self.has(Flag::Stopping) || (self.status == AgentStatus::Stopped && was_told)
     }
 
-    /// Whether the row has the given mark.
+    /// Whether the row has a flag.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
 }
 
-/// How a tool call stands or ended.
+/// Status of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStatus {
@@ -349,12 +349,12 @@ pub enum ToolStatus {
     Error,
     /// Not ended.
     Open,
-    /// Refused by a person, a rule or a hook.
+    /// Denied by the user, a rule or a hook.
     Denied,
 }
 
 impl ToolStatus {
-    /// The lower-case word used on every wire and face.
+    /// Returns the lower-case word used in every serialisation and frontend.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -365,67 +365,67 @@ impl ToolStatus {
     }
 }
 
-/// One call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The harness's id; `None` where the wire has none.
+    /// The harness's id; `None` if the source has none.
     pub id: Option<ToolUseId>,
-    /// The tool, as the harness names it.
+    /// Name of the tool in the harness.
     pub name: Text,
-    /// How it stands or ended.
+    /// Status.
     pub status: ToolStatus,
-    /// How its owner is known.
+    /// Evidence for its agent.
     pub basis: Basis,
-    /// When it began.
+    /// Start time.
     pub started_at_ms: Option<Millis>,
-    /// When it ended.
+    /// End time.
     pub ended_at_ms: Option<Millis>,
-    /// What it works on, short: a file's base name, a pattern, the first 40 characters of a command.
+    /// Short description of its target: a file's base name, a pattern, the first 40 characters of a command.
     pub detail: Option<Text>,
-    /// Its arguments as raw JSON, or where they stand.
+    /// Its arguments as raw JSON, or their location.
     #[serde(skip)]
     pub input: Option<Box<Payload>>,
-    /// Its result as raw JSON, or where it stands.
+    /// Its result as raw JSON, or its location.
     #[serde(skip)]
     pub result: Option<Box<Payload>>,
 }
 
-/// Figures of an agent and everything below it.
+/// Totals of an agent and its descendants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subtree {
-    /// Agents, the agent itself included.
+    /// Number of agents, including the agent itself.
     pub agents: u32,
-    /// Tool calls.
+    /// Number of tool calls.
     pub tool_calls: u32,
-    /// Tokens; `None` where none of them is known.
+    /// Tokens; `None` if all are unknown.
     pub usage: Option<Usage>,
-    /// Cost as far as it is known; `None` where none of it is.
+    /// Cost as far as known; `None` if all is unknown.
     pub cost_micro_usd: Option<MicroUsd>,
     /// Whether the cost is a lower bound.
     #[serde(default)]
     pub cost_floor: bool,
-    /// The union of all their intervals.
+    /// Length of the union of all their intervals.
     pub wall_ms: Option<i64>,
-    /// The sum of their intervals.
+    /// Sum of their intervals.
     pub agent_ms: Option<i64>,
 }
 
-/// Figures over the whole session. Subagents only, where agents are counted: the root is not one.
+/// Statistics over the whole session. Counts of agents do not include the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Subagents.
     pub agents: u32,
-    /// Subagents asked for but not yet seen at work.
+    /// Subagents requested but not yet seen at work.
     pub pending: u32,
     /// Subagents at work.
     pub running: u32,
     /// Subagents that ended with success.
     pub completed: u32,
-    /// Subagents that ended by an error.
+    /// Subagents that failed.
     pub failed: u32,
-    /// Subagents that somebody stopped.
+    /// Subagents stopped on request.
     pub stopped: u32,
-    /// Subagents without an ending.
+    /// Lost subagents.
     pub lost: u32,
     /// The greatest depth; 0 without subagents.
     pub max_depth: u32,
@@ -435,18 +435,18 @@ pub struct Summary {
     pub tool_errors: u32,
     /// Denied calls of all agents.
     pub tools_denied: u32,
-    /// The session's own check-sum where a source has it and it covers the agents' sum, else that sum.
+    /// The session's own total if a source has it and it covers the agents' sum, else that sum.
     pub usage: Option<Usage>,
-    /// Check-sum minus the agents' sum; `None` without a check-sum.
+    /// The session's own total minus the agents' sum; `None` without such a total.
     pub unattributed_usage: Option<Usage>,
-    /// The session's own cost where a source has it, else the agents' sum.
+    /// The session's own cost if a source has it, else the agents' sum.
     pub cost_micro_usd: Option<MicroUsd>,
     /// Whether the cost is a lower bound.
     #[serde(default)]
     pub cost_floor: bool,
-    /// The union of all intervals, the root's included.
+    /// Length of the union of all intervals, including the root's.
     pub wall_ms: Option<i64>,
-    /// The sum of the subagents' intervals.
+    /// Sum of the subagents' intervals.
     pub agent_ms: Option<i64>,
     /// Subagents by type; `unknown` for those without one.
     pub by_type: BTreeMap<String, u32>,

@@ -1,4 +1,4 @@
-//! Tokens and money.
+//! Token usage and money.
 
 use std::ops::{Add, AddAssign};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Money in integer micro-US-dollars.
 pub type MicroUsd = i64;
 
-/// Tokens of one or more API responses, each response counted once.
+/// Tokens of one or more API responses; each response counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -19,14 +19,14 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     /// Input tokens written to the prompt cache.
     pub cache_write_tokens: u64,
-    /// The sum of the four kinds; not a harness's last-context figure.
+    /// Sum of the four kinds; not a harness's count of the last context.
     pub total_tokens: u64,
-    /// Whether a number is a lower bound: a response of it is known by a placeholder only.
+    /// Whether a count is a lower bound: of some response only a placeholder is known.
     pub floor: bool,
 }
 
 impl Usage {
-    /// Returns a usage with the given kinds and their sum.
+    /// Returns a usage of the given counts with their sum.
     pub fn new(input: u64, output: u64, cache_read: u64, cache_write: u64) -> Self {
         Self {
             input_tokens: input,
@@ -38,17 +38,17 @@ impl Usage {
         }
     }
 
-    /// The four kinds in a fixed order.
+    /// Returns the four kinds in a fixed order.
     pub fn kinds(&self) -> [u64; 4] {
         [self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens]
     }
 
-    /// Whether no kind of `self` is less than that of `other`.
+    /// Whether every kind of `self` is at least that of `other`.
     pub fn covers(&self, other: &Self) -> bool {
         self.kinds().iter().zip(other.kinds()).all(|(mine, theirs)| *mine >= theirs)
     }
 
-    /// `self` minus `other` in each kind, at least 0; never a floor.
+    /// Subtracts `other` in each kind, saturating at 0; the result is never a floor.
     pub fn minus(&self, other: &Self) -> Self {
         let [input, output, read, write] = self.kinds();
         let [other_input, other_output, other_read, other_write] = other.kinds();

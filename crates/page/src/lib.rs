@@ -1,6 +1,6 @@
-//! The page as it was built from `web/`: its files, embedded, with what a server has to say of them.
+//! The web page built from `web/`: its files embedded in the binary, with the metadata that an HTTP server needs.
 //!
-//! Knows no HTTP and no rows. `web/dist` is committed, so that `cargo` alone builds the product.
+//! Independent of HTTP and of the data model. `web/dist` is committed, so that `cargo` alone builds the product.
 
 use std::borrow::Cow;
 
@@ -8,48 +8,48 @@ use rust_embed::RustEmbed;
 
 #[derive(RustEmbed)]
 #[folder = "../../web/dist"]
-struct Dist;
+struct EmbeddedFiles;
 
-/// One file.
+/// An embedded file.
 #[derive(Clone, Debug)]
-pub struct File {
+pub struct PageFile {
     /// Its bytes.
     pub bytes: Cow<'static, [u8]>,
     /// Its media type.
     pub media_type: &'static str,
-    /// The same as long as its bytes are, in hexadecimal digits.
+    /// Hash of its bytes as hexadecimal digits, for example for an ETag.
     pub digest: String,
-    /// Whether its name changes with its bytes, so that what was fetched once never has to be asked for again.
+    /// Whether its name changes with its bytes, so that clients may cache it for ever.
     pub is_immutable: bool,
 }
 
-/// Returns a file by its path, `index.html`; `None` where there is none.
-pub fn file(path: &str) -> Option<File> {
-    let found = Dist::get(path)?;
+/// Returns a file by its path, such as `index.html`; `None` if it does not exist.
+pub fn file(path: &str) -> Option<PageFile> {
+    let found = EmbeddedFiles::get(path)?;
     let hash = found.metadata.sha256_hash();
     let digest = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    // Only what stands there has a hash in its name.
+    // Only files in `assets` have a hash in their name.
     let is_immutable = path.starts_with("assets/") && media_type(path) != SVG;
-    Some(File { bytes: found.data, media_type: media_type(path), digest, is_immutable })
+    Some(PageFile { bytes: found.data, media_type: media_type(path), digest, is_immutable })
 }
 
 /// Returns the paths of all files.
 pub fn paths() -> impl Iterator<Item = Cow<'static, str>> {
-    Dist::iter()
+    EmbeddedFiles::iter()
 }
 
-/// The page as one file that needs no other: what stands before and behind the JSON of a session that it is to show.
+/// Returns the self-contained page as the text before and after the JSON of the session that it shows.
 ///
-/// The JSON stands in a script element that is data: `<` in it has to be written as `\u003c`.
+/// The JSON is placed in a data script element: `<` in it must be escaped as `\u003c`.
 pub fn saved() -> Option<(String, String)> {
     let page = String::from_utf8(file(SAVED)?.bytes.into_owned()).ok()?;
-    let (before, behind) = page.split_once(PLACE)?;
+    let (before, behind) = page.split_once(PLACEHOLDER)?;
     Some((before.to_owned(), behind.to_owned()))
 }
 
-/// The file of [`saved`], and where in it the data belongs.
+/// File of [`saved`], and the placeholder of the data in it.
 const SAVED: &str = "saved.html";
-const PLACE: &str = "@subscope-saved@";
+const PLACEHOLDER: &str = "@subscope-saved@";
 
 const SVG: &str = "image/svg+xml";
 

@@ -1,4 +1,4 @@
-//! A step as the message that the Messages API would give: its blocks, ids and tokens.
+//! Converts a step of the script to a response of the Messages API: blocks, ids and tokens.
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -9,12 +9,12 @@ use crate::{
     scenario::{Step, Tool},
 };
 
-/// What `{{re:REGEX}}` becomes where nothing matches, so that a wrong script is seen.
+/// Replacement of `{{re:REGEX}}` without a match, so that a wrong script is noticed.
 const MISSING: &str = "MISSING";
 
-/// An answer, whole.
+/// A complete answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ModelAnswer {
     pub(crate) id: String,
     pub(crate) model: String,
     pub(crate) blocks: Vec<Value>,
@@ -24,7 +24,7 @@ pub(crate) struct Answer {
     pub(crate) calls: Vec<Called>,
 }
 
-impl Answer {
+impl ModelAnswer {
     /// Makes the answer to a request; `name` and `number` make its ids, which are the same in no two answers.
     pub(crate) fn of(step: &Step, name: &str, number: usize, request: &Value, bytes: usize) -> Self {
         let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,10 +1,11 @@
-//! Who answers a request, and with which step.
+//! Chooses the actor and step that answer a request.
 
 use serde_json::Value;
 
 use crate::scenario::{Actor, Scenario};
 
-/// Returns the actor that answers these messages, and the number of its step; `None` where nobody's text stands in them.
+/// Returns the actor that answers these messages, and the number of its step; `None` if no actor's `match` occurs in
+/// them.
 pub(crate) fn choose<'s>(scenario: &'s Scenario, messages: &[Value]) -> Option<(&'s Actor, usize)> {
     for (at, message) in messages.iter().enumerate().rev() {
         // What the harness adds in the middle of a conversation has come as a message of the system too (2.1.330).
@@ -22,7 +23,7 @@ pub(crate) fn choose<'s>(scenario: &'s Scenario, messages: &[Value]) -> Option<(
     None
 }
 
-/// All that was said to an agent, results of tools included, in order.
+/// Returns all texts sent to an agent in order, including tool results.
 pub(crate) fn everything_read(messages: &[Value]) -> String {
     let mut all = Vec::new();
     for message in messages.iter().filter(|message| role(message) == "user") {

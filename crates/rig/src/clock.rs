@@ -1,10 +1,10 @@
-//! The one place of this crate that reads a clock.
+//! Clock of this crate; no other module reads a clock.
 
 use std::time::Instant;
 
-/// Returns a moment for measuring how long something took. Never steps.
+/// Returns the monotonic clock.
 ///
-/// The hub's clock would bring the store and the hub along, with which a stand-in for somebody else's server has nothing to do.
+/// The hub's clock is not used, because it would link the store and the hub.
 #[expect(clippy::disallowed_methods, reason = "what plays a script measures the machine's time")]
 pub fn tick() -> Instant {
     Instant::now()

@@ -1,11 +1,11 @@
-//! The real Claude Code without its model: a stand-in for the Messages API on the loopback that plays the model from a
-//! script, and a log of what it said to whom.
+//! Runs the real Claude Code without its model: a fake Messages API server on the loopback that answers from a script,
+//! and a log of its requests and answers.
 //!
-//! [`Scenario`] is the script, [`StandIn`] the server, [`Exchange`] one line of the log. The log is the independent truth of a
-//! run: which agents asked (by the headers of their requests), who started them, which calls they were told to make and how
-//! many tokens they were told to have used. Nothing of the product has a part in it.
+//! [`Scenario`] is the script, [`StandIn`] the server, [`Exchange`] one entry of the log. The log is the independent
+//! ground truth of a run: which agents sent requests (by their headers), their parents, the calls they were told to
+//! make, and the token counts they were given. It shares no code with the product.
 //!
-//! What is made up: the model's words, its choice of tools, its pauses and its token counts. All else is the real program's.
+//! Scripted: the model's texts, tool calls, pauses and token counts. Everything else is the real program.
 //!
 //! Dev-only: no production path depends on this crate. Of the product it uses what any program may use, the client.
 

@@ -1,4 +1,4 @@
-//! What was asked and answered, in order of the requests.
+//! Log of requests and answers, in order of the requests.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,24 +10,24 @@ use tokio::sync::watch;
 
 use crate::clock::tick;
 
-/// One request for an answer of the model, and what became of it.
+/// A request to the model with its outcome.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// Who answered; `None` where no actor was meant.
+    /// The answering actor; `None` if no actor matched.
     pub actor: Option<String>,
-    /// With which step.
+    /// The step of the answer.
     pub step: usize,
-    /// The session that asked, by its header; versions before 2.1.110 do not say.
+    /// The session, by its header; versions before 2.1.110 send none.
     pub session: Option<String>,
-    /// The subagent that asked, by its header; `None` for the main thread, and before 2.1.197.
+    /// The subagent, by its header; `None` for the main thread, and before 2.1.197.
     pub agent: Option<String>,
-    /// Who started that subagent, by its header; `None` where the main thread did, and before 2.1.330.
+    /// The parent of the subagent, by its header; `None` if it is the main thread, and before 2.1.330.
     pub parent: Option<String>,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: String,
-    /// When it asked.
+    /// Time of the request.
     pub asked_at: Instant,
-    /// What became of it.
+    /// Outcome of it.
     pub outcome: Outcome,
     /// The id of the answer; empty where there is none.
     pub message: String,
@@ -37,18 +37,18 @@ pub struct Exchange {
     pub spent: Spent,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is being answered.
+    /// The answer is being sent.
     Open,
-    /// It has its whole answer.
+    /// The answer was sent completely.
     Answered,
     /// It was refused with this status.
     Refused(u16),
     /// The stand-in ended the connection in the middle of the answer.
     Cut,
-    /// Whoever asked went before the answer was whole.
+    /// The client disconnected before the answer was complete.
     Left,
 }
 
@@ -108,7 +108,7 @@ impl Log {
         Self { exchanges: Mutex::default(), others: Mutex::default(), asked: watch::Sender::new(0) }
     }
 
-    /// Takes down a request, and returns its number.
+    /// Records a request; returns its number.
     pub(crate) fn open(&self, exchange: Exchange) -> usize {
         let mut exchanges = hold(&self.exchanges);
         exchanges.push(exchange);
@@ -117,7 +117,7 @@ impl Log {
         number - 1
     }
 
-    /// Changes what is said of a request.
+    /// Updates the entry of a request.
     pub(crate) fn amend(&self, number: usize, change: impl FnOnce(&mut Exchange)) {
         if let Some(exchange) = hold(&self.exchanges).get_mut(number) {
             change(exchange);
@@ -163,7 +163,7 @@ impl Log {
         }
     }
 
-    /// Takes down a request for something else.
+    /// Records a request for another route.
     pub(crate) fn other(&self, what: String) {
         hold(&self.others).push(what);
     }
@@ -177,12 +177,12 @@ impl Log {
     }
 }
 
-/// What a panic of another thread has left is still a log.
+/// Ignores poisoning: the log stays usable after a panic of another thread.
 fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An open request: where nobody says otherwise, whoever asked has left.
+/// An open request; when dropped without an outcome, the client has disconnected.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) log: std::sync::Arc<Log>,

@@ -1,4 +1,4 @@
-//! What the model says: a script in TOML.
+//! The script of the model, in TOML.
 //!
 //! ```toml
 //! name = "example"
@@ -35,7 +35,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A script that cannot be played.
+/// Error of reading a script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// It cannot be read.
@@ -46,7 +46,7 @@ pub enum ScenarioError {
         /// Why.
         source: std::io::Error,
     },
-    /// It is no script.
+    /// It has an invalid format.
     #[error("{path} is no scenario")]
     Malformed {
         /// The file.
@@ -54,7 +54,7 @@ pub enum ScenarioError {
         /// Why, and where.
         source: Box<toml::de::Error>,
     },
-    /// Its parts do not fit together.
+    /// It is inconsistent.
     #[error("{path}: {what}")]
     Wrong {
         /// The file.
@@ -64,15 +64,15 @@ pub enum ScenarioError {
     },
 }
 
-/// A script: what is asked, and what the model says to whom.
+/// A script: the prompt, and the model's answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What it shows, in a few words.
+    /// Short description.
     pub about: String,
-    /// What `claude -p` is asked.
+    /// Prompt of `claude -p`.
     pub prompt: String,
     /// The last words of the run.
     pub ends_with: String,
@@ -91,18 +91,18 @@ pub struct Scenario {
     /// Agents that stall under limits of a few seconds: what each waits for meanwhile, by the id of its actor.
     #[serde(default)]
     pub stalls: BTreeMap<String, String>,
-    /// Who answers.
+    /// The actors.
     #[serde(rename = "actor")]
     pub actors: Vec<Actor>,
 }
 
-/// One who answers: the main thread or an agent.
+/// An actor: answers for the main thread or an agent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Actor {
     /// Its name in the log.
     pub id: String,
-    /// What stands in the text that it answers.
+    /// Text that occurs in the messages it answers.
     #[serde(rename = "match")]
     pub matches: String,
     /// Its answers in order.
@@ -178,7 +178,7 @@ impl Scenario {
         }
     }
 
-    /// What in it does not fit together.
+    /// Returns the inconsistency of the script, if any.
     fn fault(&self) -> Option<String> {
         let has = |id: &str| self.actors.iter().find(|actor| actor.id == id);
         let awaited =

@@ -1,7 +1,8 @@
-//! The stand-in: a server on the loopback that answers as the Messages API does.
+//! Fake server of the Messages API on the loopback.
 //!
-//! `POST /v1/messages` streams or answers in one piece, `POST /v1/messages/count_tokens` counts, and `HEAD /` says that it is
-//! there. All else is not found and taken down, a `CONNECT` too: whoever is told to use it as a proxy can reach nothing.
+//! `POST /v1/messages` streams or answers in one piece, `POST /v1/messages/count_tokens` counts, and `HEAD /` says that
+//! it is there. Everything else is recorded and answered with 404, also `CONNECT`: a program that uses it as a proxy
+//! can reach nothing.
 
 use std::{
     convert::Infallible,
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime, time::sleep};
 
 use crate::{
-    answer::{Answer, id},
+    answer::{ModelAnswer, id},
     choice::choose,
     clock::tick,
     log::{Exchange, Log, Outcome, Spent, Ticket},
@@ -36,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// The largest request: a conversation with its tools is far smaller.
 const REQUEST_BYTES: usize = 64 << 20;
 
-/// Why there is no stand-in.
+/// Error of starting the server.
 #[derive(Debug, thiserror::Error)]
 pub enum StandInError {
     /// The system gives no port or no thread.
@@ -52,7 +53,7 @@ pub struct StandIn {
     runtime: Option<Runtime>,
 }
 
-/// What answers a request.
+/// Answers requests from the script.
 struct Player {
     scenario: Scenario,
     log: Arc<Log>,
@@ -76,17 +77,18 @@ impl StandIn {
         Ok(Self { address, log, runtime: Some(runtime) })
     }
 
-    /// Where it answers: `http://127.0.0.1:PORT`.
+    /// Returns its URL: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What was asked and answered so far, in order of the requests.
+    /// Returns the log so far, in order of the requests.
     pub fn log(&self) -> Vec<Exchange> {
         self.log.exchanges()
     }
 
-    /// What else was asked for: methods and targets. A target with a host is somebody who took it for a proxy.
+    /// Returns requests for other routes: methods and targets. A target with a host came from a program that uses it as
+    /// a proxy.
     pub fn others(&self) -> Vec<String> {
         self.log.others()
     }
@@ -167,7 +169,7 @@ impl Player {
         {
             return refuse(failure, &ticket, &request_id);
         }
-        let answer = Answer::of(step, &self.scenario.name, number, request, bytes);
+        let answer = ModelAnswer::of(step, &self.scenario.name, number, request, bytes);
         self.log.amend(number, |exchange| {
             exchange.message.clone_from(&answer.id);
             exchange.calls.clone_from(&answer.calls);

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::answer::ModelAnswer;
 
-/// How many characters of a text or of arguments come at once.
+/// Characters of a text or of arguments per event.
 const PIECE: usize = 48;
 
-/// One event, and what it completes.
+/// An event, with the call that it completes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) bytes: String,
@@ -16,7 +16,7 @@ pub(crate) struct Piece {
 }
 
 /// Returns the events of an answer in order; where it is to be cut, those up to the middle of its first block.
-pub(crate) fn pieces(answer: &Answer, is_cut: bool) -> Vec<Piece> {
+pub(crate) fn pieces(answer: &ModelAnswer, is_cut: bool) -> Vec<Piece> {
     let mut pieces =
         vec![event("message_start", json!({"message": answer.beginning()})), event("ping", json!({}))];
     for (index, block) in answer.blocks.iter().enumerate() {

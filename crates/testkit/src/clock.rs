@@ -1,4 +1,4 @@
-//! Time as an input: a clock that only moves when told.
+//! Fake clock: moves only when a test advances it.
 
 use std::sync::{
     Arc,
@@ -7,10 +7,10 @@ use std::sync::{
 
 use subscope_model::Millis;
 
-/// Where made-up time begins: 2026-11-01T08:00:00Z.
+/// Start of generated time: 2026-11-01T08:00:00Z.
 pub const START: Millis = 1_793_520_000_000;
 
-/// A clock that stands still until it is moved. Clones share the time.
+/// A clock that is advanced explicitly. Clones share the time.
 #[derive(Clone, Debug)]
 pub struct FakeClock(Arc<AtomicI64>);
 

@@ -1,4 +1,4 @@
-//! What benches print: figures as rows of one table, and what they are read from.
+//! Output of benches: figures as table rows, and measurements of processes.
 
 use std::{
     fs,
@@ -11,17 +11,17 @@ pub const HEAD: &str = "| question | figure | median | least – greatest |\n|--
 /// One figure with its spread.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was asked.
+    /// The question.
     pub question: String,
-    /// What of it the values are.
+    /// Name of the figure.
     pub figure: String,
     /// One a round.
     pub values: Vec<f64>,
-    /// Stands behind each value.
+    /// Unit, printed after each value.
     pub unit: &'static str,
-    /// The most that is asked for.
+    /// Budget.
     pub budget: Option<f64>,
-    /// Whether the budget is the least that is asked for, and not the most.
+    /// Whether the budget is a minimum instead of a maximum.
     pub is_floor: bool,
 }
 
@@ -63,12 +63,12 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// The most megabytes that a process has held so far; `None` where the system does not tell, or it has ended.
+/// Returns the peak memory of a process in megabytes; `None` if unknown or if it has ended.
 pub fn most_memory(process: u32) -> Option<f64> {
     megabytes(process, "VmHWM:")
 }
 
-/// The megabytes that a process holds; `None` as in [`most_memory`].
+/// Returns the resident memory of a process in megabytes; `None` as in [`most_memory`].
 pub fn memory(process: u32) -> Option<f64> {
     megabytes(process, "VmRSS:")
 }
@@ -80,7 +80,7 @@ fn megabytes(process: u32, word: &str) -> Option<f64> {
     Some(kilobytes / 1024.0)
 }
 
-/// What all threads of a process that lives have used so far, to the nanosecond.
+/// Returns the processor time of all live threads of a process.
 pub fn processor_time(process: u32) -> Duration {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let nanoseconds = |task: fs::DirEntry| {

@@ -1,7 +1,7 @@
-//! Told sources through the product's own fold: what a test starts from when it asks for a tree or its events.
+//! Runs sources through the product's own fold, for tests that need a tree or events.
 //!
-//! A [`Part`] is one source with its bytes; where parts come from (hand-made lines, a recording, a made-up session) is
-//! all the same to [`fold`]. [`sketch`] writes a tree so that an expected one can stand in a test as text.
+//! A [`Part`] is one source with its bytes, from hand-made lines, a recording or a generated session. [`sketch`]
+//! formats a tree as text for expected values in tests.
 
 use std::path::Path;
 
@@ -14,27 +14,27 @@ use crate::{
     lines::{Line, jsonl},
 };
 
-/// Long after every recording and every made-up session: whatever has no ending by then has none.
+/// A time long after every recording and generated session: agents without an end are lost by then.
 pub const LATER: i64 = 1_900_000_000_000;
 
-/// Bytes handed over at once where a test does not care.
+/// Default chunk size.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// One source and its bytes.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What its path would tell.
+    /// Properties that its path would give.
     pub spec: SourceSpec,
-    /// All that it holds.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// The dialects that a session is told in.
+/// Dialects of a session's sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
     /// Transcripts and meta files.
     Transcript,
-    /// What the processes printed.
+    /// Printed output of the processes.
     Stream,
     /// The hook log.
     Hooks,
@@ -46,7 +46,7 @@ impl Telling {
 }
 
 impl Part {
-    /// A source of that name; its content tells its dialect.
+    /// Returns a source with a name; its dialect is recognised by content.
     pub fn new(label: &str, bytes: impl Into<Vec<u8>>) -> Self {
         let spec = SourceSpec { label: label.to_owned(), can_reread: true, ..SourceSpec::default() };
         Self { spec, bytes: bytes.into() }
@@ -87,7 +87,7 @@ fn part(path: &Path, telling: Telling) -> Part {
     }
 }
 
-/// The session that the path of a transcript or a meta file names: `<session>.jsonl`, `<session>/subagents/agent-…`.
+/// Returns the session id in the path of a transcript or meta file: `<session>.jsonl`, `<session>/subagents/agent-…`.
 fn session_of(path: &Path) -> Option<String> {
     let named = path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "subagents"));
     let named = match named {
@@ -143,7 +143,7 @@ fn empty(source: &Source) -> Part {
     }
 }
 
-/// How folds of tests are done: rows, with events where they are asked for.
+/// Returns the fold options of tests: rows, with events if `events`.
 pub fn options(events: bool) -> FoldOptions {
     FoldOptions { keep: FactDetail::Rows, cutoff: None, events }
 }
@@ -161,12 +161,12 @@ pub fn fold(parts: &[Part], options: FoldOptions) -> Fold {
     fold
 }
 
-/// The moment `at`, with nothing else known.
+/// Returns the fold's view of time at `at`, with default limits.
 pub fn now(at: i64, prices: &PriceTable) -> Now<'_> {
     Now { at, has_ended: false, is_growing: false, prices, limits: Limits::default() }
 }
 
-/// Returns the one session that was told of; panics where there are more or none.
+/// Returns the only session of a fold; panics if there is not exactly one.
 pub fn only_session(fold: &Fold) -> SessionId {
     let sessions: Vec<&SessionId> = fold.sessions().collect();
     match sessions.as_slice() {
@@ -175,14 +175,14 @@ pub fn only_session(fold: &Fold) -> SessionId {
     }
 }
 
-/// Returns the tree of the one session of a fold, concluded at `at`.
+/// Returns the tree of the only session of a fold, derived at `at`.
 pub fn tree_at(fold: &Fold, at: i64) -> Tree {
     let session = only_session(fold);
     let prices = PriceTable::default();
     fold.tree(&session, &now(at, &prices)).unwrap_or_else(|| panic!("no tree of {session}"))
 }
 
-/// Returns the tree of sources of one session, concluded [`LATER`].
+/// Returns the tree of sources of one session, derived at [`LATER`].
 pub fn tree(parts: &[Part]) -> Tree {
     tree_at(&fold(parts, options(false)), LATER)
 }
@@ -202,7 +202,7 @@ pub fn events(parts: &[Part]) -> Vec<Event> {
 ///   a1 Explore completed: Bash ok, ~Read open
 /// ```
 ///
-/// A guessed owner is marked `~`; flags stand in brackets.
+/// A guessed owner is marked `~`; flags are in brackets.
 pub fn sketch(tree: &Tree) -> String {
     let mut text = String::new();
     for row in &tree.agents {

@@ -1,7 +1,7 @@
-//! Made-up secrets of many shapes, and texts that only look like them, for tests of redaction.
+//! Fake secrets of many shapes, and texts that only look like secrets, for tests of redaction.
 //!
-//! No secret stands here as a whole: each is put together from parts and from characters of a generator, so that no scanner
-//! of this repository takes one for real.
+//! No complete secret is in this source: each is generated from a pattern, so that scanners of this repository find
+//! none.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -14,19 +14,19 @@ pub struct Sample {
     pub name: &'static str,
     /// The whole text.
     pub text: String,
-    /// Where in the text the secret stands.
+    /// Byte range of the secret in the text.
     pub secret: Range<usize>,
 }
 
-/// How long a stretch of a secret has to be, in bytes, to be no chance.
-const STRETCH: usize = 10;
+/// Length in bytes from which a common substring is not a coincidence.
+const MIN_LEAK_BYTES: usize = 10;
 
-/// Returns the names of the samples of whose secrets a stretch stands in a text.
+/// Returns the names of the samples with a part of their secret in a text.
 pub fn left_in(samples: &[Sample], text: &str) -> Vec<&'static str> {
-    let stretches: HashSet<&[u8]> = text.as_bytes().windows(STRETCH).collect();
+    let stretches: HashSet<&[u8]> = text.as_bytes().windows(MIN_LEAK_BYTES).collect();
     let is_left = |sample: &&Sample| {
         sample.text.as_bytes()[sample.secret.clone()]
-            .windows(STRETCH)
+            .windows(MIN_LEAK_BYTES)
             .any(|stretch| stretches.contains(stretch))
     };
     samples.iter().filter(is_left).map(|sample| sample.name).collect()

@@ -1,4 +1,4 @@
-//! Says which tests did not run on this machine, and why: one that returns early looks like one that passed.
+//! Records skipped tests with their reasons, since a test that returns early looks like one that passed.
 
 use std::{
     fs::OpenOptions,
@@ -7,8 +7,8 @@ use std::{
     thread,
 };
 
-/// Names the file to which skipped tests are appended, one a line: kind, test and reason, with tabs between them.
-/// `cargo xtask` sets it and prints the file, since test runners show no output of tests that passed.
+/// Environment variable with the file to which skipped tests are appended, one per line: kind, test and reason,
+/// tab-separated. `cargo xtask` sets it and prints the file, since test runners show no output of passing tests.
 const LIST: &str = "SUBSCOPE_SKIPPED_TESTS";
 
 /// Records that the running test needs a program that is not installed. `cargo xtask ci` then fails.

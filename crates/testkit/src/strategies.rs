@@ -1,7 +1,7 @@
 //! Proptest strategies over bytes and lines: cuts, orders, repeats, damage.
 //!
-//! They say what may happen to a source on its way without changing what it tells (`chunkings`, `interleavings`,
-//! `duplicated`), and what may happen to it at all (`mutations`). All shrink towards the untouched input.
+//! Transformations that must not change the result (`chunkings`, `interleavings`, `duplicated`), and damage
+//! (`mutations`). All shrink towards the unchanged input.
 
 use std::fmt::Debug;
 
@@ -48,8 +48,8 @@ pub fn interleavings<T: Clone + Debug + 'static>(
     })
 }
 
-/// Returns `items` with some of them repeated, each repeat anywhere after its first: what a source gives that is read
-/// again from an earlier offset, or a sender that tries twice. The order of the firsts is kept.
+/// Returns `items` with some repeated, each repeat anywhere after its first occurrence: as from a source read again
+/// from an earlier offset, or a sender that retries. The order of first occurrences is kept.
 pub fn duplicated<T: Clone + Debug + 'static>(items: Vec<T>) -> impl Strategy<Value = Vec<T>> {
     let most = if items.is_empty() { 0 } else { MOST_REPEATS };
     vec((any::<Index>(), any::<Index>()), 0..=most).prop_map(move |repeats| {

@@ -1,11 +1,11 @@
-//! The right answer to a recording: a typed read of `truth.json` (`subscope.truth/1`).
+//! Ground truth of a recording: parses `truth.json` (`subscope.truth/1`).
 //!
-//! The truth was worked out from all sources of a recording by an oracle that shares no code with the product.
+//! It was derived from all sources of a recording by an oracle that shares no code with the product.
 
 use serde::Deserialize;
 use subscope_model::Usage;
 
-/// What is known to be right of one recording.
+/// Ground truth of one recording.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truth {
@@ -97,7 +97,7 @@ pub struct TruthSummary {
     pub tool_calls: u32,
     /// All tokens by the session's own check-sum.
     pub usage: Usage,
-    /// What of `usage` belongs to no agent.
+    /// Part of `usage` that belongs to no agent.
     pub unattributed_usage: Usage,
 }
 

@@ -1,4 +1,4 @@
-//! What a terminal shows, as SVG: a cell a glyph, so that nothing moves whatever the font.
+//! Converts a terminal capture with escapes to SVG: each cell is positioned by itself, independent of the font.
 
 use std::fmt::Write;
 
@@ -15,9 +15,9 @@ pub(super) struct Picture {
     pub(super) size: (u32, u32),
 }
 
-/// How a cell looks.
+/// Attributes of a cell.
 #[derive(Clone, Default, PartialEq)]
-struct Look {
+struct CellStyle {
     fore: Option<String>,
     ground: Option<String>,
     is_bold: bool,
@@ -37,7 +37,7 @@ pub(super) fn svg(capture: &str, (columns, rows): (u16, u16), is_dark: bool) -> 
         width - 1.0,
         height - 1.0
     );
-    let mut look = Look::default();
+    let mut look = CellStyle::default();
     for (row, line) in capture.lines().enumerate() {
         let y = MARGIN + row as f64 * CELL.1;
         let mut column = 0usize;
@@ -61,12 +61,12 @@ pub(super) fn svg(capture: &str, (columns, rows): (u16, u16), is_dark: bool) -> 
     Picture { text: out, size: (width.ceil() as u32, height.ceil() as u32) }
 }
 
-fn cell(out: &mut String, letter: char, (x, y): (f64, f64), look: &Look, (fore, ground): (&str, &str)) {
+fn cell(out: &mut String, letter: char, (x, y): (f64, f64), look: &CellStyle, (fore, ground): (&str, &str)) {
     let mut colors = [look.fore.as_deref().unwrap_or(fore), look.ground.as_deref().unwrap_or("")];
     if look.is_reversed {
         colors = [if colors[1].is_empty() { ground } else { colors[1] }, colors[0]];
     }
-    // Writing into a String has no way to fail.
+    // Writing to a String cannot fail.
     if !colors[1].is_empty() {
         let _ = write!(
             out,
@@ -107,7 +107,7 @@ fn cell(out: &mut String, letter: char, (x, y): (f64, f64), look: &Look, (fore, 
     );
 }
 
-/// Blocks are drawn: fonts leave gaps between them. Which part of the cell's columns they fill.
+/// Returns the filled part of a cell for block characters, which are drawn as rectangles because fonts leave gaps.
 fn block(letter: char) -> Option<(f64, f64)> {
     match letter {
         '█' => Some((0.0, 1.03)),
@@ -117,12 +117,12 @@ fn block(letter: char) -> Option<(f64, f64)> {
     }
 }
 
-/// Takes the numbers of one SGR sequence.
-fn apply(look: &mut Look, numbers: &str) {
+/// Applies the parameters of one SGR sequence.
+fn apply(look: &mut CellStyle, numbers: &str) {
     let mut numbers = numbers.split(';').map(|number| number.parse::<u8>().unwrap_or(0));
     while let Some(number) = numbers.next() {
         match number {
-            0 => *look = Look::default(),
+            0 => *look = CellStyle::default(),
             1 => look.is_bold = true,
             2 => look.is_dim = true,
             7 => look.is_reversed = true,
@@ -144,7 +144,7 @@ fn apply(look: &mut Look, numbers: &str) {
     }
 }
 
-/// A colour of the 256, as xterm has them.
+/// Returns a colour of xterm's 256-colour palette.
 fn indexed(number: u8) -> String {
     const FIRST: [&str; 16] = [
         "#1b1f24", "#cf222e", "#1a7f37", "#bf8700", "#0969da", "#8250df", "#1b9aa0", "#d0d7de", "#6e7781",

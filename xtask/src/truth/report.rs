@@ -2,18 +2,18 @@
 
 use super::score::{COLUMNS, Figure, Score};
 
-/// Everything that was found out.
+/// All scores.
 #[derive(Debug)]
 pub(super) struct Table {
     /// The recordings, in the order of each row's scores.
     recordings: Vec<String>,
     /// One row for each tool that was run.
     pub(super) rows: Vec<Row>,
-    /// Tools that were not run, and why.
+    /// Tools that were not run, with the reasons.
     pub(super) not_run: Vec<(String, String)>,
 }
 
-/// One tool.
+/// Scores of one tool.
 #[derive(Debug)]
 pub(super) struct Row {
     /// Its name.
@@ -22,7 +22,7 @@ pub(super) struct Row {
     pub(super) version: String,
     /// Its score on each recording.
     pub(super) scores: Vec<Score>,
-    /// The recordings on which it gave no answer, and what it said.
+    /// The recordings on which it gave no answer, with its message.
     pub(super) unanswered: Vec<(String, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! The other tools: where they come from, how they are asked, and why some are not.
+//! The other tools: how they are installed and run, and why some are not run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use crate::{
     step::{output, program, root},
 };
 
-/// A tool from PyPI that says something of the tree in a form that a program can read.
+/// A tool from PyPI with machine-readable output about the agent tree.
 #[derive(Debug)]
 pub(super) struct Rival {
     /// The name of its package and of its command.
     pub(super) name: &'static str,
-    /// The version that is scored; pinned, so that the table can be made again.
+    /// The scored version; pinned, so that the table is reproducible.
     pub(super) version: &'static str,
-    /// The least minor version of Python 3 that it runs on.
+    /// Lowest minor version of Python 3 that it supports.
     python_minor: u32,
 }
 
-/// The tools that are asked; `oracle/rivals.py` has a function for each.
+/// The scored tools; `oracle/rivals.py` has a function for each.
 pub(super) const RIVALS: &[Rival] = &[
     Rival { name: "agents-tree", version: "1.2.0", python_minor: 8 },
     Rival { name: "agentsview", version: "0.46.1", python_minor: 8 },
@@ -31,7 +31,7 @@ pub(super) const RIVALS: &[Rival] = &[
     Rival { name: "tracon", version: "0.3.0", python_minor: 12 },
 ];
 
-/// Tools that are not asked, and why.
+/// Tools that are not scored, with the reasons.
 pub(super) const NOT_RUN: &[(&str, &str)] = &[
     ("ccusage", "npm; counts tokens by session and day, has no row for a subagent"),
     ("agent-flow", "npm; draws a graph in a browser from live hooks, prints nothing that a program can read"),
@@ -51,7 +51,7 @@ pub(super) const NOT_RUN: &[(&str, &str)] = &[
     ("claude-esp, tail-claude", "on no registry: to be built with Go"),
 ];
 
-/// Installs a tool below the target folder, each in an environment of its own; returns the folder of its command.
+/// Installs a tool in its own environment below the target directory; returns the directory of its command.
 pub(super) fn install(rival: &Rival) -> Result<PathBuf> {
     let folder = root().join("target/truth").join(format!("{}-{}", rival.name, rival.version));
     let python = python(rival.python_minor)
@@ -73,7 +73,7 @@ fn python(minor: u32) -> Option<PathBuf> {
     candidates.into_iter().find(|python| crate::step::succeeds(Command::new(python).args(["-c", &test])))
 }
 
-/// Asks a tool about one recording.
+/// Runs a tool on one recording.
 pub(super) fn ask(rival: &Rival, commands: &Path, recording: &Path) -> Result<Answer> {
     let script = root().join("xtask/oracle/rivals.py");
     let json = output(program("python3").arg(script).arg(rival.name).arg(recording).arg(commands))?;

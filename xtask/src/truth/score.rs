@@ -1,55 +1,55 @@
-//! How far a tool's answer is from the oracle's, in four figures.
+//! Scores a tool's answer against the oracle's, in four figures.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// What is scored, in the order of the table.
+/// The scored figures, in the order of the table.
 pub(super) const COLUMNS: [&str; 4] = ["parents", "owners", "endings", "tokens"];
 
-/// What a tool, or the oracle, says of one recording.
+/// Answer of a tool, or of the oracle, for one recording.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Answer {
-    /// Those of [`COLUMNS`] that the tool says anything about; the oracle's has none.
+    /// The [`COLUMNS`] that the tool supports; empty for the oracle.
     #[serde(default)]
     pub(super) columns: Vec<String>,
-    /// What it says of each agent, by the harness's id; the root is `root`.
-    pub(super) agents: BTreeMap<String, Says>,
+    /// Each agent by the harness's id; the root is `root`.
+    pub(super) agents: BTreeMap<String, AgentAnswer>,
 }
 
-/// What is said of one agent.
+/// An agent of an answer.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Says {
-    /// Who started it.
+pub(super) struct AgentAnswer {
+    /// Its parent.
     #[serde(default)]
     pub(super) parent: Option<String>,
-    /// How it ended.
+    /// Its end.
     #[serde(default)]
     pub(super) status: Option<String>,
-    /// Tokens by kind; those kinds that it tells.
+    /// Tokens by kind; only the kinds that the tool reports.
     #[serde(default)]
     pub(super) usage: BTreeMap<String, u64>,
-    /// Its tool calls, id to tool; `None` where the tool tells only how many.
+    /// Its tool calls, id to tool; `None` if the tool reports only counts.
     #[serde(default)]
     pub(super) calls: Option<BTreeMap<String, String>>,
-    /// How many calls of each tool, where no ids are told.
+    /// Numbers of calls by tool, without ids.
     #[serde(default)]
     pub(super) tool_counts: BTreeMap<String, u64>,
-    /// One of the harness's own agents that nobody asked for: neither missed nor too many. Set by the oracle.
+    /// Whether it is one of the harness's own agents, which may be reported or missing. Set by the oracle.
     #[serde(default)]
     pub(super) warmup: bool,
 }
 
-/// One figure: how many are wrong of how many.
+/// One figure: the number of mistakes and the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Figure {
     /// Wrong, missing or invented.
     pub(super) wrong: u64,
-    /// How many there are by the oracle.
+    /// Total by the oracle.
     pub(super) all: u64,
 }
 
-/// The four figures; `None` where the tool has no notion of the matter.
+/// The four figures; `None` if the tool does not support one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Score(pub(super) [Option<Figure>; 4]);
 
@@ -75,18 +75,18 @@ impl Score {
         }
     }
 
-    /// Everything wrong together.
+    /// Returns the sum of all mistakes.
     pub(super) fn wrong(self) -> u64 {
         self.0.iter().flatten().map(|figure| figure.wrong).sum()
     }
 
-    /// The figures as one cell of a table.
+    /// Formats the figures as one table cell.
     pub(super) fn to_cell(self) -> String {
         self.0.map(|figure| figure.map_or("—".to_owned(), |f| f.wrong.to_string())).join(" · ")
     }
 }
 
-/// Subagents with another parent, missing or invented.
+/// Counts subagents with a wrong parent, missing or invented.
 fn parents(truth: &Answer, answer: &Answer) -> Figure {
     let wanted = || truth.agents.iter().filter(|(id, says)| *id != "root" && !says.warmup);
     let wrong =
@@ -95,8 +95,7 @@ fn parents(truth: &Answer, answer: &Answer) -> Figure {
     Figure { wrong: (wrong.count() + invented.count()) as u64, all: wanted().count() as u64 }
 }
 
-/// Calls that stand with another agent or with none. Where a tool tells only how many calls of each tool an
-/// agent made, those that lack.
+/// Counts calls assigned to a wrong agent or to none. If the tool reports only counts, the missing calls.
 fn owners(truth: &Answer, answer: &Answer) -> Figure {
     let mut figure = Figure::default();
     for (id, says) in &truth.agents {
@@ -119,7 +118,7 @@ fn owners(truth: &Answer, answer: &Answer) -> Figure {
     figure
 }
 
-/// Agents said to have ended otherwise, or not shown. The root counts only where the tool speaks of its ending.
+/// Counts agents with a wrong end, or missing. The root counts only if the tool reports its end.
 fn endings(truth: &Answer, answer: &Answer) -> Figure {
     let mut figure = Figure::default();
     for (id, says) in truth.agents.iter().filter(|(_, says)| !says.warmup) {
@@ -133,7 +132,7 @@ fn endings(truth: &Answer, answer: &Answer) -> Figure {
     figure
 }
 
-/// Agents with another number of tokens in any kind that the tool tells, or not shown.
+/// Counts agents with a wrong number of tokens in any reported kind, or missing.
 fn tokens(truth: &Answer, answer: &Answer) -> Figure {
     let mut figure = Figure::default();
     for (id, says) in truth.agents.iter().filter(|(_, says)| !says.warmup) {
@@ -183,7 +182,7 @@ mod tests {
     #[test]
     fn count_each_kind_of_mistake() {
         assert_eq!(answer(|a| a.agents.get_mut("b").unwrap().parent = Some("root".to_owned())), [1, 0, 0, 0]);
-        assert_eq!(answer(|a| drop(a.agents.insert("x".to_owned(), Says::default()))), [1, 0, 0, 0]);
+        assert_eq!(answer(|a| drop(a.agents.insert("x".to_owned(), AgentAnswer::default()))), [1, 0, 0, 0]);
         assert_eq!(
             answer(|a| a.agents.get_mut("b").unwrap().status = Some("completed".to_owned())),
             [0, 0, 1, 0]

@@ -19,7 +19,7 @@ pub(crate) struct Contender {
     data: tempfile::TempDir,
 }
 
-/// What a cold index took.
+/// Cost of a cold index.
 pub(crate) struct BatchRead {
     pub(crate) facts_ms: f64,
     pub(crate) total_ms: f64,
@@ -76,9 +76,9 @@ pub(crate) struct Peer {
     program: PathBuf,
     arguments: &'static [&'static str],
     home: PathBuf,
-    /// What it keeps, below the home.
+    /// Its data directory, below the home.
     keeps: Option<&'static str>,
-    /// What ends the process that it leaves behind.
+    /// Command that ends its background process.
     ends: Option<&'static [&'static str]>,
 }
 

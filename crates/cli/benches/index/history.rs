@@ -1,4 +1,4 @@
-//! A home with as many sessions as somebody has after some months.
+//! A home with the sessions of some months.
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
-//! What `index` costs over a machine's history, beside what others do with the same files: `ccusage`, which keeps nothing,
-//! and `agentsview`, which keeps all of it. Contenders take turns. A peer stands where `CCUSAGE` and `AGENTSVIEW` say
-//! (`cargo xtask bench` installs them); without it its rows are left out, and a line says so.
+//! Cost of `index` over a machine's history, compared with other tools on the same files: `ccusage`, which keeps
+//! nothing, and `agentsview`, which keeps all of it. Contenders take turns. A peer stands where `CCUSAGE` and
+//! `AGENTSVIEW` say (`cargo xtask bench` installs them); without it its rows are left out, and a line says so.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod contender;

@@ -22,7 +22,7 @@ pub(crate) const STAMP: &str = ",\"printed_ns\":";
 pub(crate) const LINES: usize = 1_000_000;
 pub(crate) const BYTES: usize = 2_000_000_000;
 
-/// What the child prints.
+/// Output of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     /// The session with [`LINES`] long results in its midst, as fast as they are taken.

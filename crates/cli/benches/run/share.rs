@@ -1,4 +1,4 @@
-//! What of the processor `run` takes from an agent at work. Budget: 1 % of the run's time (issue 4).
+//! Processor time that `run` takes from an agent at work. Budget: 1 % of the run's time (issue 4).
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::{
 
 const ROUNDS: usize = 3;
 const LOOK: Duration = Duration::from_millis(2);
-/// What the kernel counts processor time in (`getconf CLK_TCK`: 100 on every Linux since 2.4).
+/// Unit of the kernel's processor time (`getconf CLK_TCK`: 100 on every Linux since 2.4).
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Plays the session of eight agents and 147 calls at its own pace, 22 s, kept by a hub.
@@ -50,7 +50,7 @@ pub(crate) fn of_the_processor() -> Vec<Row> {
     vec![row("of `run`", run, Some(1.0)), row("of the hub that keeps it", hub, None)]
 }
 
-/// What all threads of a process have used, those that have ended included.
+/// Processor time of all threads of a process, including ended ones.
 fn processor_seconds(child: &Child) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
     // Behind the name, which may hold anything: field 14 and 15 of proc_pid_stat(5) are the 12th and 13th from there.

@@ -1,4 +1,4 @@
-//! What one hook costs the agent that waits for it, beside a process that does nothing.
+//! Cost of one hook for the agent that waits for it, compared with a process that does nothing.
 
 use std::{
     fs::{self, File},

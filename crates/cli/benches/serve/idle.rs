@@ -1,5 +1,4 @@
-//! What a hub that rests costs, which has just taken in everything for the first time. Budgets: 0.1 % of a processor and 40 MB
-//! over 5,000 files.
+//! Cost of an idle hub after its first complete scan. Budgets: 0.1 % of a processor and 40 MB over 5,000 files.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use subscope_testkit::{
 use crate::server::Server;
 
 const FILES: usize = 5_000;
-/// How long it has to take them in and to let go of what is at rest.
+/// Time for it to load all sessions and evict idle ones.
 const SETTLES: Duration = Duration::from_secs(100);
 const WINDOWS: usize = 3;
 const WINDOW: Duration = Duration::from_secs(5);

@@ -29,7 +29,7 @@ const SESSIONS: u64 = 10;
 const AGENTS: u64 = 5;
 /// How long the last event may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What stands before an event's number in its text.
+/// Prefix of an event's number in its text.
 const MARK: &str = "needle-";
 
 /// Nothing else happens.
@@ -50,7 +50,7 @@ pub(crate) fn fifty_readers_during_a_cold_index() -> Vec<Row> {
     measure(folder.path(), "while 300 MB are read for the first time")
 }
 
-/// When each event was handed over, in microseconds since the beginning.
+/// Time of each post, in microseconds since the start.
 struct Sent {
     began: Instant,
     at: Vec<AtomicU64>,
@@ -100,7 +100,7 @@ fn measure(home: &Path, condition: &str) -> Vec<Row> {
     ]
 }
 
-/// Hands over all events, evenly spaced.
+/// Posts all events, evenly spaced.
 fn send(address: &str, projects: &Path, sent: &Sent) {
     let mut connection = Connection::open(address);
     let mut files: Vec<File> = (0..SESSIONS)

@@ -1,6 +1,6 @@
-//! What `serve` bears, with everything kept on disk: posts that are acknowledged, and the way from a line or a post to the
-//! live feed. The real program; posters and readers take their share of the same cores, so the figures are lower bounds.
-//! `cargo bench --bench serve -- NAME` runs one section.
+//! Load of `serve`, with everything stored on disk: acknowledged posts, and the latency from a line or a post to the
+//! live feed. The real program; posters and readers take their share of the same cores, so the figures are lower
+//! bounds. `cargo bench --bench serve -- NAME` runs one section.
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up has nothing to go on with")]
 
 mod bare;

@@ -24,7 +24,7 @@ const BIG_POSTS: usize = 8000;
 /// Rounds of ours and the peer's in turns.
 const ROUNDS: usize = 7;
 
-/// Many sessions, on 64 connections that stay open, beside a bare server.
+/// Many sessions, on 64 open connections, compared with a bare server.
 pub(crate) fn many_sessions() -> Vec<Row> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // Not below what the product watches.
@@ -86,7 +86,7 @@ fn poster_posts(address: &str, round: usize, poster: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The last posts of many to one session, which is concluded anew again and again.
+/// The last of many posts to one session, which is derived repeatedly.
 pub(crate) fn one_session() -> Vec<Row> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Server::subscope(folder.path());

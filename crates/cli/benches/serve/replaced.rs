@@ -1,5 +1,5 @@
-//! What one rewritten file of 200 bytes costs among 115 MB that are followed: a harness rewrites one at each agent's end. Budgets: 5 ms
-//! of a processor, and no row of another session.
+//! Cost of one rewritten file of 200 bytes among 115 MB of followed files: a harness rewrites one at each agent's end.
+//! Budgets: 5 ms of a processor, and no row of another session.
 
 use std::{fs, io::Write, time::Duration};
 

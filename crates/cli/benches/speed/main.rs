@@ -1,4 +1,4 @@
-//! How fast the path from bytes to rows is, and what watching costs: one question a section, each answered as a ratio to
+//! Speed of the path from bytes to rows, and cost of watching: one question a section, each answered as a ratio to
 //! something measured in the same run.
 //!
 //! Contenders are interleaved, one round after the other, because the machine is noisy: what disturbs one round disturbs
@@ -110,7 +110,7 @@ fn tree_of_270_megabytes() -> Vec<Row> {
     )
 }
 
-/// What `watch` costs and how fast it shows a line. Budgets: 5 ms median, 0.1 % CPU with 5,000 idle files.
+/// Cost and latency of `watch`. Budgets: 5 ms median, 0.1 % CPU with 5,000 idle files.
 fn watching() -> Vec<Row> {
     let program = Path::new(env!("CARGO_BIN_EXE_subscope"));
     let mut rows = watch::latency(program, 300);

@@ -1,4 +1,4 @@
-//! `subscope config`.
+//! Arguments of `subscope config`.
 
 use clap::{Args, ValueEnum};
 
@@ -37,22 +37,22 @@ The layers, the later wins: built in, the user's file, the project's .subscope/c
   tree = \"auto\"                         # auto (from the first subagent on), shown, hidden
   alerts = \"line\"                       # line, bell, notify (a message through the terminal)";
 
-/// Shows settings and where they come from.
+/// Show settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConfigArgs {
     /// What to show.
     #[arg(value_enum, default_value_t = ConfigPart::Show)]
     pub(crate) part: ConfigPart,
-    /// Prints JSON (subscope.config/1) instead of text.
+    /// Print JSON (subscope.config/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What of the settings is shown.
+/// Output of `subscope config`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConfigPart {
-    /// Where files are looked for, and which are there.
+    /// Paths of settings files, and which exist.
     Path,
     /// Every setting with its value and the layer that set it.
     Show,

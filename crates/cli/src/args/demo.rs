@@ -1,9 +1,9 @@
-//! `subscope demo`.
+//! Arguments of `subscope demo`.
 
 use clap::Args;
 
 use super::value::Speed;
-use crate::config::Raw;
+use crate::config::RawSettings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -11,21 +11,21 @@ Examples:
   subscope demo --speed 10
   subscope demo --plain | less";
 
-/// Replays a real recording that is part of the program, at its own pace.
+/// Replay a real recording that is built into the program.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
-    /// Replays this many times as fast: 0.01 to 10000.
+    /// Replay this many times as fast: 0.01 to 10000.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) speed: Speed,
-    /// Prints blocks one after the other instead of redrawing a tree; automatic where stdout is no terminal.
+    /// Print blocks one after the other instead of redrawing a tree; automatic if stdout is no terminal.
     #[arg(long)]
     pub(crate) plain: bool,
 }
 
 impl DemoArgs {
-    /// Returns the settings that these options set: none yet, since plain output and speed are of this replay only.
-    pub(super) fn settings(self) -> Raw {
-        Raw::default()
+    /// Returns the settings set by these options: none, since they apply to this replay only.
+    pub(super) fn settings(self) -> RawSettings {
+        RawSettings::default()
     }
 }

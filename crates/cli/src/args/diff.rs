@@ -1,11 +1,11 @@
-//! `subscope diff`.
+//! Arguments of `subscope diff`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::value::Target;
-use crate::config::{Raw, Sourced};
+use super::value::TargetArg;
+use crate::config::{RawSettings, Sourced};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,31 +15,31 @@ Examples:
 
 Agents stand side by side whose task is the same (type and description, below agents that stand side by side), else those of one type in their order, marked ~.";
 
-/// Shows two sessions side by side: agents and their endings, tools, time, tokens, cost.
+/// Compare two sessions: agents and how they ended, tools, time, tokens, cost.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DiffArgs {
     /// The first session: a path, a session's id or prefix, `last`, the record of an iteration, or - for stdin.
     #[arg(value_name = "A")]
-    pub(crate) a: Target,
+    pub(crate) a: TargetArg,
     /// The second session.
     #[arg(value_name = "B")]
-    pub(crate) b: Target,
-    /// Prints JSON (subscope.diff/1) instead of text.
+    pub(crate) b: TargetArg,
+    /// Print JSON (subscope.diff/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Takes prices from this file instead of the bundled table.
+    /// Read prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
-    /// Draws in this many columns instead of the terminal's.
+    /// Draw in this many columns instead of the terminal's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=10_000))]
     pub(crate) width: Option<u16>,
 }
 
 impl DiffArgs {
-    /// Returns the settings that these options set.
-    pub(super) fn settings(&self) -> Raw {
-        let mut raw = Raw::default();
+    /// Returns the settings set by these options.
+    pub(super) fn settings(&self) -> RawSettings {
+        let mut raw = RawSettings::default();
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());
         raw
     }

@@ -1,4 +1,4 @@
-//! `subscope doctor`.
+//! Arguments of `subscope doctor`.
 
 use clap::Args;
 
@@ -9,11 +9,11 @@ Examples:
 
 Exit code 1 if something is broken (✗). What is marked ! works, but perhaps not as you expect.";
 
-/// Checks what subscope needs on this machine, and explains what is missing.
+/// Check what subscope needs on this machine, and explain what is missing.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
-    /// Prints JSON (subscope.doctor/1) instead of text.
+    /// Print JSON (subscope.doctor/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }

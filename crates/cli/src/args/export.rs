@@ -1,4 +1,4 @@
-//! `subscope export`.
+//! Arguments of `subscope export`.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use subscope_decode::Dialect;
 use subscope_export::{Mask, Shape};
 
-use super::value::{self, Target};
-use crate::config::{Raw, Sourced};
+use super::value::{self, TargetArg};
+use crate::config::{RawSettings, Sourced};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,52 +17,52 @@ Examples:
   subscope export last --as html -o session.html
   subscope export session.jsonl --as feed --shape uap --redact";
 
-/// Writes a session in a form that other programs read.
+/// Export a session in a format that other programs read.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExportArgs {
-    /// What to write: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
+    /// What to export: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
     #[arg(value_name = "TARGET", required = true)]
-    pub(crate) targets: Vec<Target>,
-    /// The form.
+    pub(crate) targets: Vec<TargetArg>,
+    /// Output format.
     #[arg(long = "as", value_name = "FORMAT", value_enum)]
     pub(crate) format: Format,
-    /// Writes to this file, or folder for a checkpoint, instead of stdout.
+    /// Write to this file (a folder for a checkpoint) instead of stdout.
     #[arg(long, short, value_name = "PATH", required_if_eq("format", "checkpoint"))]
     pub(crate) output: Option<PathBuf>,
     /// The shape of a feed's lines. [default: event]
     #[arg(long, value_enum)]
     pub(crate) shape: Option<ShapeChoice>,
-    /// Masks what looks like a secret; html does it by default.
+    /// Mask what looks like a secret; html does it by default.
     #[arg(long)]
     pub(crate) redact: bool,
-    /// Masks nothing.
+    /// Mask nothing.
     #[arg(long, conflicts_with = "redact")]
     pub(crate) no_redact: bool,
-    /// Reads the targets as this dialect instead of recognising it.
+    /// Read the targets as this dialect instead of recognising it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
-    /// Takes prices from this file instead of the bundled table.
+    /// Read prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 }
 
 impl ExportArgs {
-    /// Whether what looks like a secret is masked. A page is made to be passed on.
+    /// Returns whether secrets are masked: by default only in HTML, which is made to be shared.
     pub(crate) fn mask(&self) -> Mask {
         let is_asked = !self.no_redact && (self.redact || self.format == Format::Html);
         if is_asked { Mask::Secrets } else { Mask::Nothing }
     }
 
-    /// Returns the settings that these options set.
-    pub(super) fn settings(&self) -> Raw {
-        let mut raw = Raw::default();
+    /// Returns the settings set by these options.
+    pub(super) fn settings(&self) -> RawSettings {
+        let mut raw = RawSettings::default();
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());
         raw
     }
 }
 
-/// A form that a session is written in.
+/// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// One JSON object: the lifecycle of all subagents, their hierarchy and figures.
@@ -71,11 +71,11 @@ pub(crate) enum Format {
     Execution,
     /// A folder with checkpoint.json and metadata.json; needs --output.
     Checkpoint,
-    /// Events, one a line.
+    /// Events as JSON, one per line.
     Feed,
     /// A page in one file that shows the session in any browser.
     Html,
-    /// A table with a line for each agent, for spreadsheets.
+    /// A table with one line per agent, for spreadsheets.
     Csv,
 }
 

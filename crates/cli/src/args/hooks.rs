@@ -1,4 +1,4 @@
-//! `subscope hooks` and `subscope hook`.
+//! Arguments of `subscope hooks` and `subscope hook`.
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -13,7 +13,7 @@ A running hub takes each event over its private socket; without one, events wait
 
 Transcripts tell most of what hooks tell, so subscope works without them. Hooks add what no file has: an event at the moment it happens, and permission requests.";
 
-/// Installs, removes or shows Claude Code's hooks that report to subscope.
+/// Install, remove or show Claude Code's hooks that report to subscope.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, subcommand_required = true)]
 pub(crate) struct HooksArgs {
@@ -22,56 +22,58 @@ pub(crate) struct HooksArgs {
     pub(crate) action: HooksAction,
 }
 
-/// What to do with hooks.
+/// Actions of `subscope hooks`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum HooksAction {
-    /// Adds hooks to Claude Code's settings, beside everything that stands there.
+    /// Add hooks to Claude Code's settings; everything else in them is kept.
     ///
-    /// Subscribes to the 18 events that subscope makes something of, as far as your version of Claude Code knows them.
-    /// The other 15 that 2.1.330 has tell nothing about agents, and a hook for WorktreeCreate would have to make the
-    /// worktree itself. Installing again brings the hooks up to date, or changes nothing.
+    /// Subscribes to the 18 events that subscope uses, as far as your version of Claude Code knows them. The other 15
+    /// of 2.1.330 say nothing about agents, and a hook for WorktreeCreate would have to create the worktree itself.
+    /// Installing again updates the hooks, or changes nothing.
     Install(InstallArgs),
-    /// Takes the hooks out again; a file that nobody changed since becomes what it was, byte for byte.
+    /// Remove the hooks; a file that was not changed since is restored byte for byte.
     Remove(ScopeArgs),
-    /// Shows what is installed where, whether a hub answers, and how many events wait.
+    /// Show which hooks are installed, whether a hub answers, and how many events wait in the spool.
     Status(StatusArgs),
 }
 
-/// How to install.
+/// Arguments of `subscope hooks install`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InstallArgs {
-    /// Whose settings.
+    /// Settings file to use.
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
-    /// Runs `subscope hook` for each event; the default. Works without a hub: events wait.
+    /// Run `subscope hook` for each event (the default). Works without a hub: events wait in the spool.
     #[arg(long, conflicts_with = "http")]
     pub(crate) command: bool,
-    /// Lets Claude Code post events itself (SessionStart still runs the command: it is never sent over HTTP). An event without a running hub is lost, and whoever listens at the URL can answer for it.
+    /// Let Claude Code post events itself (SessionStart still runs the command: it is never sent over HTTP). Without a
+    /// running hub an event is lost, and any program that listens at the URL can answer in its place.
     #[arg(long)]
     pub(crate) http: bool,
-    /// Where a hub listens.
+    /// URL of the hub.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "http")]
     pub(crate) url: String,
-    /// Takes this for the version of Claude Code instead of asking `claude --version`. Versions before 2.1.101 ignore a whole settings file that names an event they do not know.
+    /// Assume this version of Claude Code instead of running `claude --version`. Versions before 2.1.101 ignore a whole
+    /// settings file that names an event they do not know.
     #[arg(long, value_name = "VERSION")]
     pub(crate) claude_version: Option<String>,
 }
 
-/// Whose settings are meant.
+/// Choice of a settings file.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ScopeArgs {
-    /// Whose settings.
+    /// Settings file to use.
     #[arg(long, value_name = "SCOPE", value_enum, default_value_t = ScopeChoice::User)]
     pub(crate) scope: ScopeChoice,
 }
 
-/// What of the hooks is shown.
+/// Arguments of `subscope hooks status`.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct StatusArgs {
-    /// Shows only these settings.
+    /// Show only this settings file.
     #[arg(long, value_name = "SCOPE", value_enum)]
     pub(crate) scope: Option<ScopeChoice>,
-    /// Prints JSON (subscope.hooks/1) instead of text.
+    /// Print JSON (subscope.hooks/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -87,8 +89,8 @@ pub(crate) enum ScopeChoice {
     Local,
 }
 
-/// Hands one event from stdin to the hub, or spools it: what installed hooks run.
+/// Send one event from stdin to the hub, or spool it: the command of installed hooks.
 ///
-/// Always ends with exit code 0 within 0.75 s, and prints nothing but a decision of the hub.
+/// Always exits with code 0 within 0.75 s, and prints nothing but a decision of the hub.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct HookArgs {}

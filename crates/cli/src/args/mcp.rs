@@ -1,4 +1,4 @@
-//! `subscope mcp`.
+//! Arguments of `subscope mcp`.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -7,26 +7,26 @@ use subscope_decode::Dialect;
 
 use super::{publish::FailureChoice, value};
 
-/// Serves MCP on stdin and stdout: an agent command as a tool, or what is known of sessions.
+/// Serve MCP on stdin and stdout: an agent command as a tool, or queries over sessions.
 #[derive(Args, Clone, Debug)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 pub(crate) struct McpArgs {
-    /// Which server.
+    /// The server to run.
     #[command(subcommand)]
     pub(crate) server: McpServer,
 }
 
-/// Which server.
+/// The server to run.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum McpServer {
     Agent(AgentArgs),
     Query(QueryArgs),
 }
 
-/// Makes an agent command a tool whose inside is visible.
+/// Serve an agent command as a tool, and publish what it does.
 ///
-/// One tool, NAME, with `prompt`, `inputs` and `runId`. A call runs CMD, reports what it does as events of that run id to
-/// CPE_SUBAGENT_LOGGING_ADDRESS (set by `subscope run`; `serve` takes them, too), and returns its final answer.
+/// One tool, NAME, with `prompt`, `inputs` and `runId`. A call runs CMD, publishes what it does as events of that run
+/// id to CPE_SUBAGENT_LOGGING_ADDRESS (set by `subscope run`; `serve` takes them, too), and returns its final answer.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
@@ -42,19 +42,19 @@ pub(crate) struct AgentArgs {
     /// The tool's name, and the subagent's: letters, digits, `_`, `-` and `.`.
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) name: String,
-    /// What the model is told of it.
+    /// Description of the tool for the model.
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// What CMD prints on stdout, if not what it looks like.
+    /// Format of CMD's stdout; recognised by default.
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = dialect())]
     pub(crate) dialect: DialectChoice,
-    /// How long a run may take.
+    /// Time limit of a run.
     #[arg(long, value_name = "SPAN", default_value = "30m", value_parser = value::parse_duration)]
     pub(crate) timeout: Duration,
-    /// Whether a run has failed that never calls the tool `final_answer`.
+    /// Whether a run that never calls the tool `final_answer` has failed.
     #[arg(long, value_name = "WHETHER", value_enum, default_value = "optional")]
     pub(crate) final_answer: FinalAnswerChoice,
-    /// What becomes of a run of which an event cannot be delivered: abort, or spool, which leaves its events for the next hub.
+    /// What to do if an event of a run cannot be delivered: abort the run, or spool its events for the next hub.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = FailureChoice::Abort)]
     pub(crate) on_publish_failure: FailureChoice,
     /// The agent's command.
@@ -62,16 +62,16 @@ pub(crate) struct AgentArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Lets agents ask what agents did: sessions, trees, agents, events, full text. Nothing can be changed through it.
+/// Serve queries of agents over sessions: trees, agents, events, full text. Read-only.
 ///
-/// Only sessions of the project are there, those that were started in the folder that this is started in, or below it.
+/// Only sessions of the project are visible: those started in the working folder or below it.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = "\
 Examples:
   claude mcp add subscope -- subscope mcp query
   claude mcp add --scope user subscope -- subscope mcp query")]
 pub(crate) struct QueryArgs {
-    /// Shows the sessions of all projects.
+    /// Show the sessions of all projects.
     #[arg(long)]
     pub(crate) all_projects: bool,
 }
@@ -81,11 +81,11 @@ pub(crate) struct QueryArgs {
 pub(crate) enum FinalAnswerChoice {
     /// A run without it has failed.
     Required,
-    /// Its last words are the answer where it does not.
+    /// Without it, the agent's last message is the answer.
     Optional,
 }
 
-/// A dialect, or whatever the content tells.
+/// A dialect; `None`: recognised by content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DialectChoice(pub(crate) Option<Dialect>);
 
@@ -94,11 +94,11 @@ fn dialect() -> impl TypedValueParser<Value = DialectChoice> {
     clap::builder::PossibleValuesParser::new(names).map(|name| DialectChoice(Dialect::parse(&name)))
 }
 
-/// The longest name that clients take, and the characters that all of them do.
+/// Parses a tool name: length and characters that all MCP clients accept.
 fn parse_name(name: &str) -> Result<String, String> {
-    let is_known =
+    let is_allowed =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
-    if name.is_empty() || name.len() > 64 || !name.chars().all(is_known) {
+    if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) {
         return Err("a tool's name has 1 to 64 letters, digits, _, - and .".to_owned());
     }
     Ok(name.to_owned())

@@ -1,4 +1,4 @@
-//! The command line, as clap reads it: what is global here, one file for each command.
+//! Command line definition for clap: global options here, one file per command.
 
 mod config;
 mod demo;
@@ -44,8 +44,8 @@ pub(crate) use self::{
     watch::WatchArgs,
 };
 use crate::{
-    config::{AsciiChoice, Raw, Sourced},
-    context::Chattiness,
+    config::{AsciiChoice, RawSettings, Sourced},
+    context::Verbosity,
 };
 
 const EXAMPLES: &str = "\
@@ -63,7 +63,7 @@ TARGET is a path (a transcript, a session's folder, a recorded stream or hook lo
 
 Exit codes: 0 done, also when damaged parts were skipped; 1 the thing asked for is not there, is empty or failed; 2 wrong usage or settings; 3 input from which nothing could be kept, or any problem under --strict. `run` returns the command's.";
 
-/// Shows what every subagent of a coding agent is doing: live, and afterwards.
+/// Show what every subagent of a coding agent is doing: live, and afterwards.
 #[derive(Debug, Parser)]
 #[command(
     name = "subscope",
@@ -77,63 +77,63 @@ pub(crate) struct Cli {
     /// Options of every command.
     #[command(flatten)]
     pub(crate) global: Global,
-    /// Without a command: prints changes as lines instead of the terminal UI, for screen readers and logs.
+    /// Without a command: print changes as lines instead of the terminal UI, for screen readers and logs.
     #[arg(long)]
     pub(crate) plain: bool,
     /// What to do; without one, the terminal UI over everything live on this machine.
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
 }
 
 /// Options of every command.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Uses colours always, never, or where stdout is a terminal and NO_COLOR is not set.
+    /// Use colours always, never, or if stdout is a terminal and NO_COLOR is not set.
     #[arg(long, global = true, value_name = "WHEN", value_enum)]
     pub(crate) color: Option<ColorChoice>,
-    /// Draws with ASCII only; automatic where TERM is dumb or the locale is not UTF-8.
+    /// Draw with ASCII only; automatic if TERM is dumb or the locale is not UTF-8.
     #[arg(long, global = true)]
     pub(crate) ascii: bool,
-    /// Reads the user's settings from this file (also SUBSCOPE_CONFIG).
+    /// Read the user's settings from this file (also SUBSCOPE_CONFIG).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// Names the folder for data (also SUBSCOPE_DATA_DIR).
+    /// Use this data folder (also SUBSCOPE_DATA_DIR).
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) store: Option<PathBuf>,
-    /// Takes any problem in the input for a failure: exit code 3.
+    /// Fail on any problem in the input: exit code 3.
     #[arg(long, global = true)]
     pub(crate) strict: bool,
-    /// Prints no warnings.
+    /// Print no warnings.
     #[arg(long, short, global = true, conflicts_with = "chatty")]
     pub(crate) quiet: bool,
-    /// Says on stderr what is done, and prints every problem.
+    /// Print progress and every problem on stderr.
     #[arg(short = 'v', id = "chatty", global = true, action = ArgAction::SetTrue)]
     pub(crate) chatty: bool,
 }
 
 impl Global {
-    /// Returns the settings that these options set.
-    pub(crate) fn settings(&self) -> Raw {
-        let mut raw = Raw::default();
+    /// Returns the settings set by these options.
+    pub(crate) fn settings(&self) -> RawSettings {
+        let mut raw = RawSettings::default();
         raw.display.color = Sourced::flag("--color", self.color);
         raw.display.ascii = Sourced::flag("--ascii", self.ascii.then_some(AsciiChoice::Always));
         raw
     }
 
-    /// Returns how much is said on stderr.
-    pub(crate) fn chattiness(&self) -> Chattiness {
+    /// Returns the verbosity of messages on stderr.
+    pub(crate) fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.chatty) {
-            (true, _) => Chattiness::Quiet,
-            (false, false) => Chattiness::Normal,
-            (false, true) => Chattiness::Verbose,
+            (true, _) => Verbosity::Quiet,
+            (false, false) => Verbosity::Normal,
+            (false, true) => Verbosity::Verbose,
         }
     }
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     Tree(TreeArgs),
     Diff(DiffArgs),
     Watch(WatchArgs),
@@ -161,14 +161,14 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-impl Command {
-    /// Whether what it shows goes to stderr, since stdout is another program's.
+impl CliCommand {
+    /// Whether output goes to stderr, since stdout belongs to the command that is run.
     pub(crate) fn prints_on_stderr(&self) -> bool {
         matches!(self, Self::Run(args) if !args.render)
     }
 
-    /// Returns the settings that the command's options set.
-    pub(crate) fn settings(&self) -> Raw {
+    /// Returns the settings set by the command's options.
+    pub(crate) fn settings(&self) -> RawSettings {
         match self {
             Self::Tree(args) => args.settings(),
             Self::Diff(args) => args.settings(),
@@ -186,7 +186,7 @@ impl Command {
             | Self::Ls(_)
             | Self::Search(_)
             | Self::Stats(_)
-            | Self::Forget(_) => Raw::default(),
+            | Self::Forget(_) => RawSettings::default(),
             Self::Publish(_)
             | Self::Hooks(_)
             | Self::Hook(_)
@@ -194,7 +194,7 @@ impl Command {
             | Self::Config(_)
             | Self::Doctor(_)
             | Self::Completions(_)
-            | Self::Man(_) => Raw::default(),
+            | Self::Man(_) => RawSettings::default(),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `subscope publish`.
+//! Arguments of `subscope publish`.
 
 use clap::{Args, ValueEnum};
 use subscope_client::publish::EventKind;
 use subscope_model::{Millis, parse_rfc3339};
 
-/// Posts events of an agent's own subagents to whoever shows them: lines of JSON from stdin, or one event from options.
+/// Publish events of an agent's own subagents: JSON lines from stdin, or one event from options.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "\
 Examples:
@@ -20,49 +20,49 @@ Where no address is set, nothing is posted, and that is no error. Where one is s
 
 A subagent that starts without a parent is a child of the run that SUBSCOPE_PARENT_RUN_ID names, where that is set.")]
 pub(crate) struct PublishArgs {
-    /// Posts one event of this type, made of the options below, and reads no stdin.
+    /// Publish one event of this type, made of the options below, without reading stdin.
     #[arg(long = "type", value_name = "TYPE", value_enum, requires_all = ["name", "run_id"])]
     pub(crate) kind: Option<KindChoice>,
-    /// What the subagent is called.
+    /// Name of the subagent.
     #[arg(long, value_name = "NAME", requires = "kind")]
     pub(crate) name: Option<String>,
-    /// The subagent's one run, from start to end.
+    /// Id of the subagent's run, from start to end.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) run_id: Option<String>,
-    /// The tool that is called or has answered.
+    /// Name of the tool that is called or has answered.
     #[arg(long, value_name = "NAME", requires = "kind")]
     pub(crate) tool: Option<String>,
-    /// Joins a call and its result.
+    /// Id that joins a call and its result.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) call_id: Option<String>,
     /// Prompt, arguments, result, thought or error: text or JSON.
     #[arg(long, value_name = "TEXT", requires = "kind", allow_hyphen_values = true)]
     pub(crate) payload: Option<String>,
-    /// The run that started this one.
+    /// Id of the run that started this one.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) parent_run_id: Option<String>,
-    /// The session in which the subagent is to stand.
+    /// Session of the subagent.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) session_id: Option<String>,
-    /// How deep the subagent stands: 1 below the root.
+    /// Depth of the subagent: 1 below the root.
     #[arg(long, value_name = "N", requires = "kind")]
     pub(crate) depth: Option<u32>,
-    /// When it happened: RFC 3339 or milliseconds since 1970; now where it is left out.
+    /// Time of the event: RFC 3339 or milliseconds since 1970; now by default.
     #[arg(long, value_name = "TIME", requires = "kind", value_parser = parse_time)]
     pub(crate) timestamp: Option<Millis>,
-    /// Says that the tool failed.
+    /// Mark the result as a failure of the tool.
     #[arg(long, requires = "kind")]
     pub(crate) is_error: bool,
-    /// Says of an ending that somebody brought it about.
+    /// Mark the end as caused by a stop request.
     #[arg(long, requires = "kind")]
     pub(crate) stopped: bool,
-    /// Names the event: what is posted again under the same id counts once.
+    /// Id of the event: events published again under the same id count once.
     #[arg(long, value_name = "ID", requires = "kind", value_parser = parse_id)]
     pub(crate) event_id: Option<String>,
-    /// Where to post, an address of this machine; else what CPE_SUBAGENT_LOGGING_ADDRESS names.
+    /// Address to publish to, on this machine; CPE_SUBAGENT_LOGGING_ADDRESS by default.
     #[arg(long, value_name = "URL")]
     pub(crate) address: Option<String>,
-    /// What becomes of a run of which an event cannot be delivered: abort, or spool, which leaves its events for the next hub.
+    /// What to do if an event of a run cannot be delivered: abort the run, or spool its events for the next hub.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = FailureChoice::Abort)]
     pub(crate) on_publish_failure: FailureChoice,
 }
@@ -95,13 +95,13 @@ impl From<KindChoice> for EventKind {
     }
 }
 
-/// What becomes of a run of which an event cannot be delivered.
+/// What to do with a run if one of its events cannot be delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailureChoice {
-    /// Nothing more of it is posted, and the command fails.
+    /// Publish no more of its events, and fail.
     #[default]
     Abort,
-    /// Its events wait in the folder for data until the next hub takes them.
+    /// Leave its events in the spool for the next hub.
     Spool,
 }
 

@@ -1,9 +1,9 @@
-//! `subscope replay`.
+//! Arguments of `subscope replay`.
 
 use clap::Args;
 
-use super::value::{Speed, Target};
-use crate::config::Raw;
+use super::value::{Speed, TargetArg};
+use crate::config::RawSettings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,27 +14,27 @@ Examples:
 
 In the terminal UI, space halts and goes on, [ and ] go event by event, { and } a tenth of the session, < and > change the speed; ? shows all keys.";
 
-/// Plays a past session back in the terminal UI.
+/// Replay a past session in the terminal UI.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplayArgs {
-    /// What to play: a path, a session's id or prefix, or `last`. Several of one session are merged.
+    /// What to replay: a path, a session's id or prefix, or `last`. Several of one session are merged.
     #[arg(value_name = "TARGET", required = true)]
-    pub(crate) targets: Vec<Target>,
-    /// Plays it this many times as fast: 0.01 to 10000.
+    pub(crate) targets: Vec<TargetArg>,
+    /// Replay this many times as fast: 0.01 to 10000.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) speed: Speed,
-    /// Begins halted, to be gone through event by event.
+    /// Start paused, to step event by event.
     #[arg(long)]
     pub(crate) step: bool,
-    /// Prints changes as lines instead; automatic where stdout is no terminal.
+    /// Print changes as lines instead; automatic if stdout is no terminal.
     #[arg(long)]
     pub(crate) plain: bool,
 }
 
 impl ReplayArgs {
-    /// Returns the settings that these options set: none, since speed and steps are of this playback only.
-    pub(super) fn settings(&self) -> Raw {
-        Raw::default()
+    /// Returns the settings set by these options: none, since they apply to this replay only.
+    pub(super) fn settings(&self) -> RawSettings {
+        RawSettings::default()
     }
 }

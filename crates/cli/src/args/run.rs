@@ -1,4 +1,4 @@
-//! `subscope run`.
+//! Arguments of `subscope run`.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -6,7 +6,7 @@ use clap::Args;
 use subscope_render::Detail;
 
 use super::{silence::SilenceArgs, value};
-use crate::config::{Raw, Sourced};
+use crate::config::{RawSettings, Sourced};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,46 +19,46 @@ What the command prints passes through unchanged, and its exit code is returned 
 
 The command finds an address in CPE_SUBAGENT_LOGGING_ADDRESS, to which whatever it starts can post events of subagents of its own.";
 
-/// Runs a command and shows what its agents do, without changing what it prints.
+/// Run a command and show what its agents do, without changing what it prints.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The command and its arguments.
     #[arg(value_name = "CMD", required = true, last = true)]
     pub(crate) command: Vec<OsString>,
-    /// Prints what happens on stdout, in place of what the command prints there.
+    /// Print what happens on stdout, in place of the command's own output.
     #[arg(long)]
     pub(crate) render: bool,
-    /// Prints arguments and results whole instead of one line an event, and says which options the command was given.
+    /// Print arguments and results in full instead of one line per event, and print the options added to the command.
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Does not cut results longer than 20 lines.
+    /// Do not cut results longer than 20 lines.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Prints events as JSON in place of blocks, one a line (subscope.event/1): on stderr, with --render on stdout.
+    /// Print events as JSON in place of blocks, one per line (subscope.event/1): on stderr, with --render on stdout.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Runs the command so often, one after another, and records each time.
+    /// Run the command this many times, one after another, and record each run.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: Option<u32>,
-    /// Runs the command until it ends with 0, at most --iterations times where that is given, and records each time.
+    /// Run the command until it exits with 0, at most --iterations times if given, and record each run.
     #[arg(long)]
     pub(crate) until_success: bool,
-    /// Records below this folder. [default: .subscope/iterations]
+    /// Record below this folder. [default: .subscope/iterations]
     #[arg(long, value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
-    /// Names the records; the command's name otherwise.
+    /// Name of the records; the command's name by default.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Prints the tree of agents on stderr when the command has ended, in this detail.
+    /// Print the agent tree on stderr when the command has ended, in this detail.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
     #[command(flatten)]
     pub(crate) silence: SilenceArgs,
-    /// Ends the command when an agent is stalled.
+    /// End the command when an agent is stalled.
     #[arg(long)]
     pub(crate) stall_kill: bool,
-    /// Keeps nothing: no hub is asked or started.
+    /// Store nothing: no hub is used or started.
     #[arg(long)]
     pub(crate) no_store: bool,
 }
@@ -69,9 +69,9 @@ impl RunArgs {
         self.iterations.is_some() || self.until_success || self.log_dir.is_some()
     }
 
-    /// Returns the settings that these options set.
-    pub(super) fn settings(&self) -> Raw {
-        let mut raw = Raw::default();
+    /// Returns the settings set by these options.
+    pub(super) fn settings(&self) -> RawSettings {
+        let mut raw = RawSettings::default();
         raw.watch.verbose = Sourced::flag("--verbose", self.verbose.then_some(true));
         self.silence.set(&mut raw);
         raw

@@ -1,4 +1,4 @@
-//! `subscope completions` and `subscope man`: what shells and readers of manuals are given.
+//! Arguments of `subscope completions` and `subscope man`.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ Examples:
   subscope man | man -l -
   subscope man --dir ~/.local/share/man/man1";
 
-/// Prints the completions for a shell.
+/// Print the completion script for a shell.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = COMPLETIONS)]
 pub(crate) struct CompletionsArgs {
@@ -25,11 +25,11 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: Shell,
 }
 
-/// Prints the manual page.
+/// Print the manual page.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = MAN)]
 pub(crate) struct ManArgs {
-    /// Writes the pages of all commands into this folder instead of printing the main one.
+    /// Write the pages of all commands into this folder instead of printing the main one.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What the command line accepts, and the help of each command as it is printed.
+//! Tests of accepted command lines, and snapshots of the help of each command.
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use subscope_decode::Dialect;
@@ -12,7 +12,7 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 
 fn tree(line: &str) -> TreeArgs {
     match parse(line).unwrap().command.unwrap() {
-        Command::Tree(args) => args,
+        CliCommand::Tree(args) => args,
         other => panic!("{other:?}"),
     }
 }
@@ -65,10 +65,10 @@ fn global_options_stand_before_or_after_the_command() {
     for line in ["--color never --strict -q tree x", "tree x --color never --strict -q"] {
         let global = parse(line).unwrap().global;
         assert_eq!((global.color, global.strict), (Some(ColorChoice::Never), true));
-        assert_eq!(global.chattiness(), Chattiness::Quiet);
+        assert_eq!(global.verbosity(), Verbosity::Quiet);
     }
-    assert_eq!(parse("-v watch --verbose").unwrap().global.chattiness(), Chattiness::Verbose);
-    assert_eq!(parse("watch --verbose").unwrap().global.chattiness(), Chattiness::Normal);
+    assert_eq!(parse("-v watch --verbose").unwrap().global.verbosity(), Verbosity::Verbose);
+    assert_eq!(parse("watch --verbose").unwrap().global.verbosity(), Verbosity::Normal);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn refuse_wrong_usage_with_code_two() {
 fn read_addresses() {
     for (word, listen) in [("127.0.0.1:0", "127.0.0.1:0"), (":0", "127.0.0.1:0"), ("[::1]:80", "[::1]:80")] {
         match parse(&format!("serve --listen {word}")).unwrap().command.unwrap() {
-            Command::Serve(args) => assert_eq!(args.listen.unwrap().to_string(), listen),
+            CliCommand::Serve(args) => assert_eq!(args.listen.unwrap().to_string(), listen),
             other => panic!("{other:?}"),
         }
     }
@@ -123,7 +123,8 @@ fn read_addresses() {
 fn flags_become_a_layer_of_settings() {
     let cli =
         parse("--ascii watch --verbose --heartbeat 5s --stall 1m --stall-subagents 2h --prices p").unwrap();
-    let settings = crate::config::Settings::from(cli.global.settings().over(cli.command.unwrap().settings()));
+    let settings =
+        crate::config::EffectiveSettings::from(cli.global.settings().over(cli.command.unwrap().settings()));
     let told: Vec<String> = settings
         .rows()
         .into_iter()

@@ -1,4 +1,4 @@
-//! `subscope tree`.
+//! Arguments of `subscope tree`.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use clap::Args;
 use subscope_decode::Dialect;
 use subscope_render::Detail;
 
-use super::value::{self, Moment, Target};
-use crate::config::{Raw, Sourced};
+use super::value::{self, Moment, TargetArg};
+use crate::config::{RawSettings, Sourced};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,45 +17,45 @@ Examples:
   subscope tree stream.jsonl hooks.jsonl --json
   claude -p --output-format stream-json --verbose … | subscope tree -
 
-What rests on a guess is marked ~, a lower bound ≥, what no source tells —.";
+Guesses are marked ~, lower bounds ≥, unknown values —.";
 
-/// Shows the agents of a session as a tree.
+/// Print the agent tree of a session.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TreeArgs {
     /// What to show: a path, a session's id or prefix, `last`, or - for stdin. Several of one session are merged.
     #[arg(value_name = "TARGET", required = true)]
-    pub(crate) targets: Vec<Target>,
-    /// Shows nothing, one line an agent, also its calls and results in a line, or everything.
+    pub(crate) targets: Vec<TargetArg>,
+    /// Show nothing, one line per agent, also one line per call and result, or everything.
     #[arg(long, value_name = "LEVEL", value_parser = value::detail())]
     pub(crate) detail: Option<Detail>,
-    /// Shows this agent and what is below it: the shortest unique prefix of its id.
+    /// Show this agent and those below it: a unique prefix of its id.
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
-    /// Shows how it stood at a time: RFC 3339, milliseconds since 1970, or a span ago as -5m.
+    /// Show the tree at a past time: RFC 3339, milliseconds since 1970, or a time ago as -5m.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) at: Option<Moment>,
-    /// Prints JSON (subscope.tree/1) instead of text.
+    /// Print JSON (subscope.tree/1) instead of text.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Reads the targets as this dialect instead of recognising it.
+    /// Read the targets as this dialect instead of recognising it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
-    /// Takes prices from this file instead of the bundled table.
+    /// Read prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
-    /// Draws in this many columns instead of the terminal's.
+    /// Draw in this many columns instead of the terminal's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=10_000))]
     pub(crate) width: Option<u16>,
-    /// Prints one agent a line without guides, for grep and cut.
+    /// Print one agent per line without guides, for grep and cut.
     #[arg(long)]
     pub(crate) flat: bool,
 }
 
 impl TreeArgs {
-    /// Returns the settings that these options set.
-    pub(super) fn settings(&self) -> Raw {
-        let mut raw = Raw::default();
+    /// Returns the settings set by these options.
+    pub(super) fn settings(&self) -> RawSettings {
+        let mut raw = RawSettings::default();
         raw.tracing.detail = Sourced::flag("--detail", self.detail);
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());
         raw

@@ -1,4 +1,4 @@
-//! Values that several options and settings take: spans of time, moments, names.
+//! Value types and parsers of options and settings: durations, times, names.
 
 use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
 
@@ -7,10 +7,10 @@ use subscope_decode::Dialect;
 use subscope_model::{Millis, parse_rfc3339};
 use subscope_render::Detail;
 
-/// The longest span that is taken. Longer ones are mistakes, and sums with them would overflow.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Longest accepted duration. Longer ones are mistakes, and sums with them would overflow.
+const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Reads a span of time: a whole number and one of `ms`, `s`, `m`, `h`, `d`.
+/// Parses a duration: an integer and one of `ms`, `s`, `m`, `h`, `d`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no span of time: write it as 500ms, 10s, 3m, 1h or 2d");
     let digits = text.find(|character: char| !character.is_ascii_digit()).ok_or_else(wrong)?;
@@ -25,28 +25,28 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     let span = Duration::from_millis(number.saturating_mul(unit_ms));
-    if span > LONGEST { Err(format!("{text:?} is longer than 366d")) } else { Ok(span) }
+    if span > MAX_DURATION { Err(format!("{text:?} is longer than 366d")) } else { Ok(span) }
 }
 
-/// Returns a span as [`parse_duration`] reads it, in the greatest unit that keeps it whole.
-pub(crate) fn show_duration(span: Duration) -> String {
+/// Formats a duration as [`parse_duration`] reads it, in the largest unit that divides it.
+pub(crate) fn format_duration(span: Duration) -> String {
     let ms = span.as_millis();
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"), (1, "ms")];
     let fitting = units.into_iter().find(|(unit, _)| ms >= *unit && ms.is_multiple_of(*unit));
     fitting.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", ms / unit))
 }
 
-/// A moment, as `--at` takes it.
+/// A point in time, absolute or relative, as `--at` takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Milliseconds since 1970.
     At(Millis),
-    /// That long before now.
+    /// This long before now.
     Ago(Duration),
 }
 
 impl Moment {
-    /// Returns the moment in milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     pub(crate) fn resolve(self, now_ms: Millis) -> Millis {
         match self {
             Self::At(at_ms) => at_ms,
@@ -73,18 +73,18 @@ impl FromStr for Moment {
     }
 }
 
-/// Returns the parser of `--detail`.
+/// Returns the value parser of `--detail`.
 pub(crate) fn detail() -> impl TypedValueParser<Value = Detail> {
     PossibleValuesParser::new(Detail::ALL.map(Detail::as_str)).try_map(|word| Detail::from_str(&word))
 }
 
-/// Returns the parser of `--dialect`.
+/// Returns the value parser of `--dialect`.
 pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
     PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str))
         .try_map(|name| Dialect::parse(&name).ok_or("an unknown dialect"))
 }
 
-/// How fast a replay runs: a finite number above 0.
+/// Speed factor of a replay: 0.01 to 10000.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Speed(pub(crate) f64);
 
@@ -104,8 +104,8 @@ impl fmt::Display for Speed {
     }
 }
 
-/// What a command works on: a path, a session's id or its shortest unique prefix, `last`, or `-` for stdin.
-pub(crate) type Target = OsString;
+/// A TARGET argument: a path, a session's id or a unique prefix of it, `last`, or `-` for stdin.
+pub(crate) type TargetArg = OsString;
 
 #[cfg(test)]
 mod tests {
@@ -117,10 +117,10 @@ mod tests {
             [("500ms", 500), ("10s", 10_000), ("3m", 180_000), ("1h", 3_600_000), ("2d", 172_800_000)]
         {
             let span = parse_duration(text).unwrap();
-            assert_eq!((span, show_duration(span).as_str()), (Duration::from_millis(ms), text));
+            assert_eq!((span, format_duration(span).as_str()), (Duration::from_millis(ms), text));
         }
-        assert_eq!(show_duration(Duration::ZERO), "0s");
-        assert_eq!(show_duration(Duration::from_millis(90_000)), "90s");
+        assert_eq!(format_duration(Duration::ZERO), "0s");
+        assert_eq!(format_duration(Duration::from_millis(90_000)), "90s");
     }
 
     #[test]

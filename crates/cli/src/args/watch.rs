@@ -1,4 +1,4 @@
-//! `subscope watch`.
+//! Arguments of `subscope watch`.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,9 @@ use subscope_decode::Dialect;
 
 use super::{
     silence::SilenceArgs,
-    value::{self, Target},
+    value::{self, TargetArg},
 };
-use crate::config::{Raw, Sourced};
+use crate::config::{RawSettings, Sourced};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,41 +19,41 @@ Examples:
   subscope watch --json | jq 'select(.kind == \"subagent.stop\")'
   claude -p --output-format stream-json --verbose … | subscope watch -
 
-Without a TARGET the hub tells, which concludes for everybody: with --stall, --stall-subagents or --prices the files are followed without it.";
+Without a TARGET the events come from the hub, which applies one set of limits and prices for all clients: with --stall, --stall-subagents or --prices the files are followed without it.";
 
-/// Follows sessions live and prints what happens, block by block.
+/// Follow sessions live and print what happens, block by block.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WatchArgs {
     /// What to follow: a path, a session's id or prefix, `last`, or - for stdin. None: every live session.
     #[arg(value_name = "TARGET")]
-    pub(crate) targets: Vec<Target>,
-    /// Prints arguments and results whole instead of one line an event.
+    pub(crate) targets: Vec<TargetArg>,
+    /// Print arguments and results in full instead of one line per event.
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Does not cut results longer than 20 lines.
+    /// Do not cut results longer than 20 lines.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Prints events as JSON, one a line (subscope.event/1).
+    /// Print events as JSON, one per line (subscope.event/1).
     #[arg(long)]
     pub(crate) json: bool,
-    /// Reads the targets as this dialect instead of recognising it.
+    /// Read the targets as this dialect instead of recognising it.
     #[arg(long, value_name = "NAME", value_parser = value::dialect())]
     pub(crate) dialect: Option<Dialect>,
     #[command(flatten)]
     pub(crate) silence: SilenceArgs,
-    /// Orders a subagent that is stalled to stop, as `subscope stop` does.
+    /// Ask a stalled subagent to stop, as `subscope stop` does.
     #[arg(long)]
     pub(crate) stall_kill: bool,
-    /// Takes prices from this file instead of the bundled table.
+    /// Read prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 }
 
 impl WatchArgs {
-    /// Returns the settings that these options set.
-    pub(super) fn settings(&self) -> Raw {
-        let mut raw = Raw::default();
+    /// Returns the settings set by these options.
+    pub(super) fn settings(&self) -> RawSettings {
+        let mut raw = RawSettings::default();
         raw.watch.verbose = Sourced::flag("--verbose", self.verbose.then_some(true));
         self.silence.set(&mut raw);
         raw.prices.file = Sourced::flag("--prices", self.prices.clone());

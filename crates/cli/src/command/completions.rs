@@ -1,4 +1,4 @@
-//! `subscope completions SHELL`: generated from the command line's definition.
+//! `subscope completions SHELL`: generates shell completions from the command line definition.
 
 use clap::CommandFactory;
 
@@ -10,7 +10,7 @@ use crate::{
 
 /// Prints the completions for a shell.
 pub(crate) fn run(args: CompletionsArgs) -> Result<(), CliError> {
-    // Through a buffer: the generator panics where its writer fails, as a closed pipe does.
+    // Buffered: the generator panics if its writer fails, for example on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "subscope", &mut script);
     output::to_stdout(|out| out.write_all(&script))

@@ -1,4 +1,4 @@
-//! `subscope config`: where settings are looked for, and what they are.
+//! `subscope config`: prints the paths of settings files, or every setting with its origin.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use subscope_render::{Charset, safe};
 
 use crate::{
     args::{ConfigArgs, ConfigPart},
-    config::{Loaded, Places},
+    config::{ConfigPaths, LoadedConfig},
     context::Context,
     error::CliError,
     output,
@@ -15,13 +15,13 @@ use crate::{
 
 const SCHEMA: &str = "subscope.config/1";
 
-/// Shows the places, or every setting. Wrong settings are told after what holds, and make the command fail.
+/// Runs the command. An invalid setting is reported after the effective ones, and makes the command fail.
 pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliError> {
     let charset = context.style(None).charset();
     if args.part == ConfigPart::Path {
         return match args.json {
-            true => output::print_json(&places_json(&context.config.places)),
-            false => output::print(&places_text(&context.config.places, charset)),
+            true => output::print_json(&paths_json(&context.config.paths)),
+            false => output::print(&paths_text(&context.config.paths, charset)),
         };
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
@@ -33,34 +33,34 @@ pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliErro
     context.config.take_error().map_or(Ok(()), Err)
 }
 
-fn places_text(places: &Places, charset: Charset) -> String {
+fn paths_text(paths: &ConfigPaths, charset: Charset) -> String {
     let mut out = String::new();
-    for place in places.all() {
-        let state = if place.exists() { "there" } else { "not there" };
-        let path = safe::line(&place.path.display().to_string(), charset);
-        let chosen = place.chosen_by.map(|by| format!(", chosen by {by}")).unwrap_or_default();
-        // Writing into a String has no way to fail.
-        let _ = writeln!(out, "{:<8} {path} ({state}{chosen})", place.owner.as_str());
+    for file in paths.all() {
+        let state = if file.exists() { "there" } else { "not there" };
+        let path = safe::line(&file.path.display().to_string(), charset);
+        let chosen = file.chosen_by.map(|by| format!(", chosen by {by}")).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{:<8} {path} ({state}{chosen})", file.owner.as_str());
     }
-    if !places.has_project() {
+    if !paths.has_project() {
         out.push_str("project  no .subscope/config.toml in this folder or above it\n");
     }
     out
 }
 
-fn places_json(places: &Places) -> Value {
-    let files = places.all().iter().map(|place| {
+fn paths_json(paths: &ConfigPaths) -> Value {
+    let files = paths.all().iter().map(|path| {
         json!({
-            "layer": place.owner.as_str(),
-            "path": place.path.to_string_lossy(),
-            "exists": place.exists(),
-            "chosen_by": place.chosen_by,
+            "layer": path.owner.as_str(),
+            "path": path.path.to_string_lossy(),
+            "exists": path.exists(),
+            "chosen_by": path.chosen_by,
         })
     });
     json!({ "schema": SCHEMA, "files": files.collect::<Vec<_>>() })
 }
 
-fn settings_text(config: &Loaded, charset: Charset) -> String {
+fn settings_text(config: &LoadedConfig, charset: Charset) -> String {
     let rows = config.settings.rows();
     let lines: Vec<(String, String)> = rows
         .iter()
@@ -75,7 +75,7 @@ fn settings_text(config: &Loaded, charset: Charset) -> String {
     lines.iter().map(|(setting, origin)| format!("{setting:<width$}  # {origin}\n")).collect()
 }
 
-fn settings_json(config: &Loaded) -> Value {
+fn settings_json(config: &LoadedConfig) -> Value {
     let rows = config.settings.rows();
     let settings = rows.into_iter().map(|row| {
         json!({ "key": row.key, "value": row.value, "layer": row.origin.layer(), "place": row.origin.place() })
@@ -89,17 +89,17 @@ mod tests {
 
     use super::*;
     use crate::{
-        config::{Raw, load},
+        config::{RawSettings, load},
         environment::Environment,
     };
 
-    fn loaded(folder: &Path) -> Loaded {
+    fn loaded(folder: &Path) -> LoadedConfig {
         fs::create_dir_all(folder.join("p/.subscope")).unwrap();
         fs::write(folder.join("p/.subscope/config.toml"), "\ncode_tools = [\"a\\u001b\"]\n").unwrap();
         let home = folder.to_str().unwrap();
         let environment =
             Environment::of(&folder.join("p"), &[("HOME", home), ("SUBSCOPE_WATCH_STALL", "1m")]);
-        load(Places::find(None, &environment), &environment, Raw::default())
+        load(ConfigPaths::find(None, &environment), &environment, RawSettings::default())
     }
 
     #[test]
@@ -132,12 +132,12 @@ mod tests {
     fn path_names_each_place_and_whether_it_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let config = loaded(folder.path());
-        let text = places_text(&config.places, Charset::Unicode);
+        let text = paths_text(&config.paths, Charset::Unicode);
         insta::assert_snapshot!(text.replace(folder.path().to_str().unwrap(), ""), @r"
         user     /.config/subscope/config.toml (not there)
         project  /p/.subscope/config.toml (there)
         ");
-        let exists = places_json(&config.places)["files"][1]["exists"].clone();
+        let exists = paths_json(&config.paths)["files"][1]["exists"].clone();
         assert_eq!(exists, true);
     }
 }

@@ -1,4 +1,4 @@
-//! `subscope demo`: a real recording that is part of the program, replayed through the whole path.
+//! `subscope demo`: replays a bundled recording through decoder, hub and renderer.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use super::target::limits;
 use crate::{
     args::DemoArgs,
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     output,
 };
 
-/// A file of the recording: its agent, its transcript, and what the harness noted of the agent.
-struct Recorded {
+/// Files of one recorded agent: transcript and metadata.
+struct RecordedAgent {
     agent: &'static str,
     transcript: &'static [u8],
     meta: &'static [u8],
@@ -27,7 +27,7 @@ struct Recorded {
 
 macro_rules! recorded {
     ($($agent:literal),* $(,)?) => {
-        [$(Recorded {
+        [$(RecordedAgent {
             agent: $agent,
             transcript: include_bytes!(concat!(
                 "../../data/demo/aa151f21-dc72-4b46-a219-81097bbb7400/subagents/agent-", $agent, ".jsonl"
@@ -39,12 +39,12 @@ macro_rules! recorded {
     };
 }
 
-/// The recording's session.
+/// Session id of the recording.
 const SESSION: &str = "aa151f21-dc72-4b46-a219-81097bbb7400";
 
 /// Claude Code 2.1.330, fixture `k-big`: eight agents, one nested, one in the background, 147 calls.
 const MAIN: &[u8] = include_bytes!("../../data/demo/aa151f21-dc72-4b46-a219-81097bbb7400.jsonl");
-const AGENTS: [Recorded; 8] = recorded![
+const AGENTS: [RecordedAgent; 8] = recorded![
     "a1415f031f8724817",
     "a1b6675338c90d259",
     "a2c8cef8cf5cc2bb5",
@@ -55,7 +55,7 @@ const AGENTS: [Recorded; 8] = recorded![
     "aeb82c63d9a64aa10",
 ];
 
-/// The last line of the demo, before [`NEXT`].
+/// Text after the replay, before [`NEXT`].
 const ENDED: &str = "That was a recording of Claude Code. With your own sessions:";
 
 /// Commands to try next, each with what it does.
@@ -65,32 +65,32 @@ const NEXT: [(&str, &str); 3] = [
     ("subscope doctor", "what subscope finds on this machine"),
 ];
 
-/// Columns in front of what a command does, where it stands beside the command.
-const BESIDE: usize = 22;
-/// Columns from which on it does; below, it follows on lines of its own.
-const WIDE: usize = 60;
+/// Column of the descriptions of commands, on wide terminals.
+const DESCRIPTION_COLUMN: usize = 22;
+/// Columns from which a description is printed next to its command; below, on lines of its own.
+const TWO_COLUMNS_FROM: usize = 60;
 
-/// How often a terminal is redrawn at most.
-const FRAME: Duration = Duration::from_millis(100);
+/// Shortest interval between redraws.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
-    let replay = Replay::new(recordings(), args.speed.0);
+    let replay = Replay::new(load_recordings(), args.speed.0);
     let options = HubOptions {
         prices: context.prices()?.table.clone(),
         limits: limits(context),
         ..HubOptions::default()
     };
     let hub = Hub::start(Box::new(replay), Box::new(MemoryStore::new()), options)
-        .map_err(|error| CliError::caused(Kind::Failed, error))?;
+        .map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
     let mut feed = hub.subscribe();
     let tree = if context.terminal.is_terminal && !args.plain {
-        in_place(&mut feed, args.speed.0, context)?
+        redraw_in_place(&mut feed, args.speed.0, context)?
     } else {
-        plainly(&mut feed, context)?
+        print_blocks(&mut feed, context)?
     };
-    let Some(tree) = tree else { return Err(CliError::new(Kind::Failed, "the recording is empty")) };
-    let width = screen(context).0;
+    let Some(tree) = tree else { return Err(CliError::new(ErrorKind::Failed, "the recording is empty")) };
+    let width = screen_size(context).0;
     let summary = if context.terminal.is_terminal && !args.plain {
         String::new()
     } else {
@@ -99,13 +99,13 @@ pub(crate) fn run(args: &DemoArgs, context: &Context) -> Result<(), CliError> {
     output::print(&format!("{summary}\n{}", next_steps(width)))
 }
 
-/// Returns what to do after the demo, wrapped between words.
+/// Returns the closing text with next commands, word-wrapped.
 fn next_steps(width: usize) -> String {
     let mut lines = text::wrap(ENDED, width);
     for (command, does) in NEXT {
         let mut front = format!("  {command}");
-        let indent = if width < WIDE { 4 } else { BESIDE };
-        if width < WIDE {
+        let indent = if width < TWO_COLUMNS_FROM { 4 } else { DESCRIPTION_COLUMN };
+        if width < TWO_COLUMNS_FROM {
             lines.push(std::mem::take(&mut front));
         }
         for piece in text::wrap(does, width.saturating_sub(indent)) {
@@ -116,14 +116,14 @@ fn next_steps(width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Returns the columns and rows of the terminal as it is now.
-fn screen(context: &Context) -> (usize, usize) {
+/// Returns the current columns and rows of the terminal.
+fn screen_size(context: &Context) -> (usize, usize) {
     terminal_size::terminal_size().map_or((context.style(None).width, 24), |(width, height)| {
         (usize::from(width.0), usize::from(height.0))
     })
 }
 
-fn recordings() -> Vec<Recording> {
+fn load_recordings() -> Vec<Recording> {
     let spec = |label: String, dialect, agent: Option<&str>| SourceSpec {
         label,
         dialect: Some(dialect),
@@ -138,7 +138,7 @@ fn recordings() -> Vec<Recording> {
         let transcript = spec(format!("{label}.jsonl"), Dialect::ClaudeTranscript, Some(recorded.agent));
         let at = all.len();
         all.push(Recording { spec: transcript, bytes: recorded.transcript.to_vec(), appears_with: None });
-        // The note was written when the agent started; that it has finished was added at its end.
+        // The harness writes the metadata when the agent starts and adds `finished` at its end.
         let meta = String::from_utf8_lossy(recorded.meta).replace(",\"finished\":true", "");
         let spec = spec(format!("{label}.meta.json"), Dialect::ClaudeMeta, Some(recorded.agent));
         all.push(Recording { spec, bytes: meta.into_bytes(), appears_with: Some(at) });
@@ -146,17 +146,17 @@ fn recordings() -> Vec<Recording> {
     all
 }
 
-/// The rows of the one session, kept up to date.
+/// The current tree of the demo's session.
 #[derive(Default)]
-struct Rows {
+struct SessionRows {
     tree: Option<Tree>,
 }
 
-impl Rows {
-    fn take(&mut self, update: Update, feed: &mut dyn Feed) {
+impl SessionRows {
+    fn apply(&mut self, update: Update, feed: &mut dyn Feed) {
         match update {
             Update::Snapshot(tree) => self.tree = Some(*tree),
-            // Sums and order are the whole tree's: it is asked for, not patched.
+            // Totals and order depend on the whole tree: fetch it instead of patching rows.
             Update::Change(change) => {
                 let Session { id, .. } = change.session;
                 if let Some(tree) = feed.tree(&id) {
@@ -169,7 +169,7 @@ impl Rows {
 }
 
 /// Prints blocks as they happen.
-fn plainly(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, CliError> {
+fn print_blocks(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, CliError> {
     let mut blocks = Blocks::new(BlockOptions {
         verbose: false,
         full: false,
@@ -177,7 +177,7 @@ fn plainly(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, CliEr
         code_tools: Vec::new(),
         offset_minutes: 0,
     });
-    let mut rows = Rows::default();
+    let mut rows = SessionRows::default();
     let mut names: BTreeMap<AgentId, String> = BTreeMap::new();
     loop {
         match feed.next(Duration::from_secs(1)) {
@@ -187,7 +187,7 @@ fn plainly(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, CliEr
                 }
             }
             FeedItem::Update(update) => {
-                rows.take(update, feed);
+                rows.apply(update, feed);
                 let agents = rows.tree.iter().flat_map(|tree| &tree.agents);
                 names = agents.map(|row: &Agent| (row.id.clone(), row.title())).collect();
             }
@@ -202,46 +202,46 @@ fn plainly(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, CliEr
 }
 
 /// Redraws the tree in place until the recording ends.
-fn in_place(feed: &mut dyn Feed, speed: f64, context: &Context) -> Result<Option<Tree>, CliError> {
+fn redraw_in_place(feed: &mut dyn Feed, speed: f64, context: &Context) -> Result<Option<Tree>, CliError> {
     let began = clock::tick();
-    let mut rows = Rows::default();
-    let mut frame = Frame { lines: 0, drawn: None };
+    let mut rows = SessionRows::default();
+    let mut frame = DemoFrame { lines: 0, drawn: None };
     loop {
-        match feed.next(FRAME) {
-            FeedItem::Update(update) => rows.take(update, feed),
+        match feed.next(REDRAW_INTERVAL) {
+            FeedItem::Update(update) => rows.apply(update, feed),
             FeedItem::Idle => {}
             FeedItem::Closed => break,
         }
         if frame.is_due() {
-            frame.draw(&rows, position(&rows, began, speed), context)?;
+            frame.draw(&rows, replay_time(&rows, began, speed), context)?;
         }
     }
     frame.draw(&rows, None, context)?;
     Ok(rows.tree)
 }
 
-/// Where the recording's clock stands, for timers.
-fn position(rows: &Rows, began: Instant, speed: f64) -> Option<Millis> {
+/// Returns the current time within the recording; `None` before its first event.
+fn replay_time(rows: &SessionRows, began: Instant, speed: f64) -> Option<Millis> {
     let start = rows.tree.as_ref()?.session.started_at_ms?;
     // `as` saturates; a demo takes some seconds.
     let past = (began.elapsed().as_secs_f64() * speed * 1000.0) as i64;
     Some(start + past)
 }
 
-/// What stands on the terminal.
-struct Frame {
+/// State of the redrawn area of the terminal.
+struct DemoFrame {
     lines: usize,
     drawn: Option<Instant>,
 }
 
-impl Frame {
+impl DemoFrame {
     fn is_due(&self) -> bool {
-        self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME)
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_INTERVAL)
     }
 
-    fn draw(&mut self, rows: &Rows, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
+    fn draw(&mut self, rows: &SessionRows, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
         let Some(tree) = &rows.tree else { return Ok(()) };
-        let (columns, height) = screen(context);
+        let (columns, height) = screen_size(context);
         let is_last = now.is_none();
         let options = TreeOptions {
             detail: Detail::Moderate,
@@ -261,7 +261,7 @@ impl Frame {
             lines.truncate(room - 1);
             lines.push(&more);
         }
-        // One write for a frame, between marks that let a terminal show it at once: nothing flickers.
+        // One write per frame, between the marks of synchronized output (mode 2026), against flicker.
         let mut out = String::from("\u{1b}[?2026h");
         if self.lines > 0 {
             out += &format!("\u{1b}[{}A\r", self.lines);

@@ -1,4 +1,4 @@
-//! `subscope diff`: two sessions side by side.
+//! `subscope diff`: compares two sessions.
 
 use std::slice;
 
@@ -6,21 +6,21 @@ use subscope_fold::FactDetail;
 use subscope_model::{Comparison, Problem, Tree};
 use subscope_render::render_comparison;
 
-use super::target::{Reading, load};
+use super::target::{ReadOptions, load};
 use crate::{
-    args::{DiffArgs, value::Target},
+    args::{DiffArgs, value::TargetArg},
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     output,
 };
 
 /// Runs the command.
 pub(crate) fn run(args: &DiffArgs, context: &Context) -> Result<(), CliError> {
     if args.a == "-" && args.b == "-" {
-        return Err(CliError::new(Kind::Usage, "stdin is one session").hint("name a file for the other"));
+        return Err(CliError::new(ErrorKind::Usage, "stdin is one session").hint("name a file for the other"));
     }
-    let (a, mut problems) = tree(&args.a, context)?;
-    let (b, more) = tree(&args.b, context)?;
+    let (a, mut problems) = read_tree(&args.a, context)?;
+    let (b, more) = read_tree(&args.b, context)?;
     problems.extend(more);
     let comparison = Comparison::of(&a, &b);
     if args.json {
@@ -31,9 +31,9 @@ pub(crate) fn run(args: &DiffArgs, context: &Context) -> Result<(), CliError> {
     context.report(&problems)
 }
 
-/// Returns the tree of one session.
-fn tree(target: &Target, context: &Context) -> Result<(Tree, Vec<Problem>), CliError> {
-    let reading = Reading { keep: FactDetail::Rows, events: false, at: None, dialect: None };
+/// Reads the tree of one session, with its problems.
+fn read_tree(target: &TargetArg, context: &Context) -> Result<(Tree, Vec<Problem>), CliError> {
+    let reading = ReadOptions { keep: FactDetail::Rows, events: false, at: None, dialect: None };
     let loaded = load(slice::from_ref(target), &reading, context)?;
     let problems = loaded.problems();
     Ok((loaded.tree, problems))

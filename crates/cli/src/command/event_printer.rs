@@ -1,4 +1,4 @@
-//! What a feed tells, printed block by block: by `watch` on stdout, by `run` beside what its command prints.
+//! Prints a feed as blocks or JSON lines: for `watch` on stdout, for `run` next to the output of its command.
 
 use std::{
     collections::BTreeMap,
@@ -11,33 +11,33 @@ use subscope_render::{BlockOptions, Blocks, activity, safe, text};
 
 use super::run::printer::{Printer, Weight};
 use crate::{
-    context::{Chattiness, Context},
+    context::{Context, Verbosity},
     error::CliError,
     output,
 };
 
-/// In which form, and from when on.
+/// Output format and starting point.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
+pub(crate) struct EventFormat {
     /// Events as JSON instead of blocks.
     pub(crate) is_json: bool,
-    /// Results to their end.
+    /// Results without a length limit.
     pub(crate) full: bool,
-    /// Whether what happened before counts.
+    /// Whether events from before the subscription are printed.
     pub(crate) shows_past: bool,
 }
 
-/// Where it is printed.
+/// Output of an [`EventPrinter`].
 #[derive(Debug)]
-pub(crate) enum Out {
-    /// On stdout, and whoever reads it is waited for.
+pub(crate) enum EventOutput {
+    /// Stdout; writes block on a slow reader.
     Stdout,
-    /// By a printer that makes nobody wait.
+    /// A [`Printer`] with a queue; never blocks.
     Printer(Printer),
 }
 
-impl Out {
-    fn text(&self, block: String, weight: Weight) -> Result<(), CliError> {
+impl EventOutput {
+    fn print_text(&self, block: String, weight: Weight) -> Result<(), CliError> {
         match self {
             Self::Stdout => output::print(&block),
             Self::Printer(printer) => {
@@ -47,7 +47,7 @@ impl Out {
         }
     }
 
-    fn json(&self, lines: &str, weight: Weight) -> Result<(), CliError> {
+    fn print_json(&self, lines: &str, weight: Weight) -> Result<(), CliError> {
         match self {
             Self::Stdout => output::print_lines(lines),
             Self::Printer(printer) => {
@@ -58,7 +58,7 @@ impl Out {
     }
 }
 
-/// What may be left out where the reader is too slow: never how agents stand.
+/// Returns whether an event may be dropped for a slow reader: changes of agents' state may not.
 fn weight(event: &Event) -> Weight {
     match event.kind {
         EventKind::SessionStart
@@ -92,26 +92,26 @@ fn weight(event: &Event) -> Weight {
     }
 }
 
-/// Shows updates as they come.
-pub(crate) struct Showing<'c> {
+/// Prints the updates of a feed.
+pub(crate) struct EventPrinter<'c> {
     context: &'c Context,
     blocks: Blocks,
-    form: Form,
-    out: Out,
+    format: EventFormat,
+    out: EventOutput,
     is_caught_up: bool,
     agents: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
     heartbeat: Duration,
-    last_beat: Instant,
-    beats: u64,
+    last_heartbeat: Instant,
+    heartbeats: u64,
 }
 
-impl<'c> Showing<'c> {
-    /// Shows nothing yet.
-    pub(crate) fn new(form: Form, out: Out, context: &'c Context) -> Self {
+impl<'c> EventPrinter<'c> {
+    /// Returns a printer that has printed nothing yet.
+    pub(crate) fn new(format: EventFormat, out: EventOutput, context: &'c Context) -> Self {
         let settings = context.settings();
         let options = BlockOptions {
             verbose: settings.watch.verbose.value,
-            full: form.full,
+            full: format.full,
             style: context.style(None),
             code_tools: settings.tracing.code_tools.value.clone(),
             offset_minutes: context.offset_minutes(),
@@ -119,18 +119,18 @@ impl<'c> Showing<'c> {
         Self {
             context,
             blocks: Blocks::new(options),
-            form,
+            format,
             out,
             is_caught_up: false,
             agents: BTreeMap::new(),
             heartbeat: settings.watch.heartbeat.value,
-            last_beat: clock::tick(),
-            beats: 0,
+            last_heartbeat: clock::tick(),
+            heartbeats: 0,
         }
     }
 
-    /// Takes one update and prints what it tells.
-    pub(crate) fn take(&mut self, update: Update) -> Result<(), CliError> {
+    /// Applies an update and prints its event, if any.
+    pub(crate) fn apply(&mut self, update: Update) -> Result<(), CliError> {
         match update {
             Update::Snapshot(tree) => {
                 let Tree { session, agents, .. } = *tree;
@@ -142,7 +142,7 @@ impl<'c> Showing<'c> {
                 rows.retain(|id, _| !removed.contains(id));
                 rows.extend(agents.into_iter().map(|row| (row.id.clone(), row)));
             }
-            Update::Event(event) => self.show(&event)?,
+            Update::Event(event) => self.print_event(&event)?,
             Update::Missed(count) => {
                 self.context.warn(&match count {
                     0 => "some events were not shown: the hub's log does not reach back to the last one"
@@ -152,39 +152,39 @@ impl<'c> Showing<'c> {
             }
             Update::CaughtUp => {
                 self.is_caught_up = true;
-                if !self.form.shows_past {
-                    self.introduce()?;
+                if !self.format.shows_past {
+                    self.print_summary()?;
                 }
             }
         }
         Ok(())
     }
 
-    fn show(&mut self, event: &Event) -> Result<(), CliError> {
-        if !self.form.shows_past && !self.is_caught_up {
+    fn print_event(&mut self, event: &Event) -> Result<(), CliError> {
+        if !self.format.shows_past && !self.is_caught_up {
             return Ok(());
         }
-        if self.form.is_json && event.kind == EventKind::Problem {
+        if self.format.is_json && event.kind == EventKind::Problem {
             let (at, what) = (event.text("at").unwrap_or_default(), event.text("what").unwrap_or_default());
             self.context.warn(&format!("{at}: {what}"));
         }
-        if self.form.is_json {
-            return self.out.json(&format!("{}\n", feed_line(event)), weight(event));
+        if self.format.is_json {
+            return self.out.print_json(&format!("{}\n", feed_line(event)), weight(event));
         }
         let rows = self.agents.get(&event.session_id);
         let name = |id: &AgentId| rows.and_then(|rows| rows.get(id)).map(Agent::title);
         match self.blocks.block(event, &name) {
-            Some(block) => self.out.text(block, weight(event)),
+            Some(block) => self.out.print_text(block, weight(event)),
             None => Ok(()),
         }
     }
 
-    /// Says which agents are at work when watching begins.
-    fn introduce(&mut self) -> Result<(), CliError> {
+    /// Prints how many sessions and agents are at work when watching begins.
+    fn print_summary(&mut self) -> Result<(), CliError> {
         let sessions = self.agents.len();
         let running = self.running().len();
-        self.context.say(&format!("{sessions} live sessions, {running} subagents at work"));
-        if running > 0 { self.tell_running() } else { Ok(()) }
+        self.context.info(&format!("{sessions} live sessions, {running} subagents at work"));
+        if running > 0 { self.print_running() } else { Ok(()) }
     }
 
     fn running(&self) -> Vec<(&SessionId, &Agent)> {
@@ -192,22 +192,22 @@ impl<'c> Showing<'c> {
         all.filter(|(_, row)| !row.id.is_root() && row.status.is_live()).collect()
     }
 
-    /// Says how the active agents stand, as often as the settings ask for it.
-    pub(crate) fn beat(&mut self) -> Result<(), CliError> {
-        if !self.is_caught_up || self.last_beat.elapsed() < self.heartbeat {
+    /// Prints a heartbeat of the running agents if the configured interval has passed.
+    pub(crate) fn print_heartbeat_if_due(&mut self) -> Result<(), CliError> {
+        if !self.is_caught_up || self.last_heartbeat.elapsed() < self.heartbeat {
             return Ok(());
         }
-        self.last_beat = clock::tick();
+        self.last_heartbeat = clock::tick();
         if self.running().is_empty() {
             return Ok(());
         }
-        self.tell_running()
+        self.print_running()
     }
 
-    fn tell_running(&mut self) -> Result<(), CliError> {
+    fn print_running(&mut self) -> Result<(), CliError> {
         let now = self.context.now_ms();
-        self.beats += 1;
-        if !self.form.is_json {
+        self.heartbeats += 1;
+        if !self.format.is_json {
             let style = self.context.style(None);
             let mut lines = String::new();
             for (_, row) in self.running() {
@@ -225,7 +225,7 @@ impl<'c> Showing<'c> {
                 );
                 lines.push('\n');
             }
-            return self.out.text(lines, Weight::Activity);
+            return self.out.print_text(lines, Weight::Activity);
         }
         let mut sessions: BTreeMap<&SessionId, Vec<&Agent>> = BTreeMap::new();
         for (session, row) in self.running() {
@@ -233,36 +233,37 @@ impl<'c> Showing<'c> {
         }
         let mut lines = String::new();
         for (session, rows) in sessions {
-            lines += &feed_line(&heartbeat(session, &rows, now, self.beats));
+            lines += &feed_line(&heartbeat(session, &rows, now, self.heartbeats));
             lines.push('\n');
         }
-        self.out.json(&lines, Weight::Activity)
+        self.out.print_json(&lines, Weight::Activity)
     }
 
-    /// Prints what was held back, once nothing more will come.
+    /// Prints the pending block at the end of the feed.
     pub(crate) fn finish(&mut self) -> Result<(), CliError> {
         match self.blocks.finish() {
-            Some(block) if !self.form.is_json => self.out.text(block, Weight::Activity),
+            Some(block) if !self.format.is_json => self.out.print_text(block, Weight::Activity),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Prints a line of our own, made safe, unless all is to be quiet.
-    pub(crate) fn say(&self, text: &str, weight: Weight) {
-        if self.context.chattiness >= Chattiness::Normal {
-            // A reader that has left is nobody to tell.
-            let _ =
-                self.out.text(format!("{}\n", safe::line(text, self.context.style(None).charset())), weight);
+    /// Prints a sanitised message of our own, unless quiet.
+    pub(crate) fn print_message(&self, text: &str, weight: Weight) {
+        if self.context.verbosity >= Verbosity::Normal {
+            // A closed output is ignored.
+            let _ = self
+                .out
+                .print_text(format!("{}\n", safe::line(text, self.context.style(None).charset())), weight);
         }
     }
 
-    /// Prints a text that is safe already.
+    /// Prints a text that is already sanitised.
     pub(crate) fn print(&self, text: String) {
-        let _ = self.out.text(text, Weight::State);
+        let _ = self.out.print_text(text, Weight::State);
     }
 
-    /// Gives the printer back, where there is one.
-    pub(crate) fn into_out(self) -> Out {
+    /// Returns the output.
+    pub(crate) fn into_out(self) -> EventOutput {
         self.out
     }
 }

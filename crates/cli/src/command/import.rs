@@ -1,4 +1,4 @@
-//! `subscope import FILE`: a checkpoint as a tree; feeds and recorded streams take the way of `tree`.
+//! `subscope import FILE`: prints a checkpoint as a tree; feeds and recorded streams are passed to `tree`.
 
 use std::{
     fs::File,
@@ -19,10 +19,10 @@ use crate::{
     output,
 };
 
-/// How much of a file is looked at to recognise what it is.
+/// Bytes at the start of a file that are used to recognise its format.
 const HEAD_BYTES: u64 = 64 << 10;
 
-/// Shows the tree of a checkpoint, a feed or a recorded stream.
+/// Runs the command.
 pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> {
     let path = Path::new(&args.file);
     if !is_checkpoint(path) {
@@ -39,16 +39,16 @@ pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> 
     if args.json {
         output::print_json(&tree)?;
     } else {
-        output::print(&drawn(&tree, context))?;
+        output::print(&render(&tree, context))?;
     }
     context.report(&tree.problems)
 }
 
-fn drawn(tree: &Tree, context: &Context) -> String {
+fn render(tree: &Tree, context: &Context) -> String {
     let options = TreeOptions {
         detail: context.settings().tracing.detail.value,
         style: context.style(None),
-        // What a checkpoint holds has ended.
+        // Agents of a checkpoint have ended: no running timers.
         now: None,
         agent: None,
         offset_minutes: context.offset_minutes(),
@@ -58,17 +58,17 @@ fn drawn(tree: &Tree, context: &Context) -> String {
     render_tree(tree, &options)
 }
 
-/// The fields at the top that tell a checkpoint from a line of a recording.
+/// Top-level fields that distinguish a checkpoint from a line of a recording.
 #[derive(Deserialize)]
-struct Marks {
+struct TopLevelFields {
     version: Option<IgnoredAny>,
     #[serde(rename = "type")]
     kind: Option<IgnoredAny>,
     schema: Option<IgnoredAny>,
 }
 
-/// Whether the path is a checkpoint's folder or file. A file that neither is JSON nor begins like a recording is taken
-/// for a damaged checkpoint: reading it as one names the place of the damage.
+/// Whether the path is a checkpoint's directory or file. A file that starts an object but is neither valid JSON nor a
+/// recording counts as a damaged checkpoint: reading it as one reports where it is damaged.
 fn is_checkpoint(path: &Path) -> bool {
     if path.is_dir() {
         return path.join(CHECKPOINT_FILE).exists();
@@ -76,28 +76,31 @@ fn is_checkpoint(path: &Path) -> bool {
     if path.file_name().is_some_and(|name| name == CHECKPOINT_FILE) {
         return true;
     }
-    // Only files: a pipe that is looked at would lack what was read.
+    // Regular files only: peeking at a pipe would consume its data.
     if !path.is_file() {
         return false;
     }
     let Ok(file) = File::open(path) else { return false };
-    // The first value only, without keeping it: a recording's first line can be as long as it likes.
-    let first = Marks::deserialize(&mut serde_json::Deserializer::from_reader(BufReader::new(file)));
+    // Only the first value, without keeping it: a recording's first line can be very long.
+    let first = TopLevelFields::deserialize(&mut serde_json::Deserializer::from_reader(BufReader::new(file)));
     match first {
-        Ok(Marks { version, kind, schema }) => version.is_some() && kind.is_none() && schema.is_none(),
-        Err(_) => head(path)
-            .is_some_and(|head| begins_an_object(&head) && subscope_decode::recognise(&head).is_none()),
+        Ok(TopLevelFields { version, kind, schema }) => {
+            version.is_some() && kind.is_none() && schema.is_none()
+        }
+        Err(_) => read_head(path).is_some_and(|read_head| {
+            begins_an_object(&read_head) && subscope_decode::recognise(&read_head).is_none()
+        }),
     }
 }
 
-fn begins_an_object(head: &[u8]) -> bool {
-    head.trim_ascii_start().first() == Some(&b'{')
+fn begins_an_object(read_head: &[u8]) -> bool {
+    read_head.trim_ascii_start().first() == Some(&b'{')
 }
 
-fn head(path: &Path) -> Option<Vec<u8>> {
-    let mut head = Vec::new();
-    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-    Some(head)
+fn read_head(path: &Path) -> Option<Vec<u8>> {
+    let mut read_head = Vec::new();
+    File::open(path).ok()?.take(HEAD_BYTES).read_to_end(&mut read_head).ok()?;
+    Some(read_head)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `subscope man`: pages generated from the command line's definition.
+//! `subscope man`: generates manual pages from the command line definition.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use crate::{
     output,
 };
 
-/// Prints the main page, or writes all pages into a folder.
+/// Runs the command: prints the main page, or writes all pages into a directory.
 pub(crate) fn run(args: &ManArgs) -> Result<(), CliError> {
     let Some(folder) = &args.dir else {
         let page = Man::new(Cli::command());

@@ -1,4 +1,4 @@
-//! One file for each command, and what is common to all: settings must be right before they are relied upon.
+//! The commands, one module each; [`run()`] dispatches, after checking settings for the commands that rely on them.
 
 mod completions;
 mod config;
@@ -24,7 +24,7 @@ mod ui;
 mod watch;
 
 use crate::{
-    args::{Command, HookArgs, McpServer},
+    args::{CliCommand, HookArgs, McpServer},
     context::Context,
     error::CliError,
 };
@@ -32,44 +32,44 @@ use crate::{
 /// Runs the command.
 ///
 /// # Errors
-/// What stopped it; for the commands that rely on settings, first of all what is wrong with these.
-pub(crate) fn run(command: &Command, context: &mut Context) -> Result<(), CliError> {
+/// The command's error; before it runs, an invalid setting if the command relies on settings.
+pub(crate) fn run(command: &CliCommand, context: &mut Context) -> Result<(), CliError> {
     if relies_on_settings(command) {
         check_settings(context)?;
     }
     match command {
-        Command::Tree(args) => tree::run(args, context),
-        Command::Diff(args) => diff::run(args, context),
-        Command::Watch(args) => watch::run(args, context),
-        Command::Run(args) => run::run(args, context),
-        Command::Ls(args) => history::ls::run(args, context),
-        Command::Search(args) => history::search::run(args, context),
-        Command::Show(args) => history::show::run(args, context),
-        Command::Stats(args) => history::stats::run(args, context),
-        Command::Status(args) => history::status::run(args, context),
-        Command::Stop(args) => stop::run(args, context),
-        Command::Index(args) => history::index::run(args, context),
-        Command::Forget(args) => history::forget::run(args, context),
-        Command::Serve(args) => serve::run(args, context),
-        Command::Export(args) => export::run(args, context),
-        Command::Import(args) => import::run(args, context),
-        Command::Demo(args) => demo::run(args, context),
-        Command::Replay(args) => ui::replay(args, context),
-        Command::Publish(args) => publish::run(args, context),
-        Command::Hooks(args) => hooks::run(args, context),
-        Command::Hook(HookArgs {}) => {
+        CliCommand::Tree(args) => tree::run(args, context),
+        CliCommand::Diff(args) => diff::run(args, context),
+        CliCommand::Watch(args) => watch::run(args, context),
+        CliCommand::Run(args) => run::run(args, context),
+        CliCommand::Ls(args) => history::ls::run(args, context),
+        CliCommand::Search(args) => history::search::run(args, context),
+        CliCommand::Show(args) => history::show::run(args, context),
+        CliCommand::Stats(args) => history::stats::run(args, context),
+        CliCommand::Status(args) => history::status::run(args, context),
+        CliCommand::Stop(args) => stop::run(args, context),
+        CliCommand::Index(args) => history::index::run(args, context),
+        CliCommand::Forget(args) => history::forget::run(args, context),
+        CliCommand::Serve(args) => serve::run(args, context),
+        CliCommand::Export(args) => export::run(args, context),
+        CliCommand::Import(args) => import::run(args, context),
+        CliCommand::Demo(args) => demo::run(args, context),
+        CliCommand::Replay(args) => ui::replay(args, context),
+        CliCommand::Publish(args) => publish::run(args, context),
+        CliCommand::Hooks(args) => hooks::run(args, context),
+        CliCommand::Hook(HookArgs {}) => {
             hook::run(context.store_option.as_deref(), &context.environment);
             Ok(())
         }
-        Command::Mcp(args) => mcp::run(args, context),
-        Command::Config(args) => config::run(*args, context),
-        Command::Doctor(args) => doctor::run(*args, context),
-        Command::Completions(args) => completions::run(*args),
-        Command::Man(args) => man::run(args),
+        CliCommand::Mcp(args) => mcp::run(args, context),
+        CliCommand::Config(args) => config::run(*args, context),
+        CliCommand::Doctor(args) => doctor::run(*args, context),
+        CliCommand::Completions(args) => completions::run(*args),
+        CliCommand::Man(args) => man::run(args),
     }
 }
 
-/// Runs the terminal UI, which no command stands for.
+/// Runs the terminal UI: `subscope` without a command.
 ///
 /// # Errors
 /// As [`run()`].
@@ -78,36 +78,40 @@ pub(crate) fn run_ui(plain: bool, context: &mut Context) -> Result<(), CliError>
     ui::run(plain, context)
 }
 
-/// Whether a command must not run with wrong settings. The others help to mend them.
-fn relies_on_settings(command: &Command) -> bool {
+/// Whether a command must not run with invalid settings. The others help to repair them.
+fn relies_on_settings(command: &CliCommand) -> bool {
     match command {
-        Command::Tree(_) | Command::Diff(_) | Command::Watch(_) | Command::Demo(_) => true,
-        Command::Export(_) | Command::Import(_) | Command::Replay(_) => true,
-        Command::Ls(_) | Command::Search(_) | Command::Show(_) | Command::Stats(_) | Command::Index(_) => {
-            true
-        }
-        Command::Run(_) | Command::Forget(_) | Command::Serve(_) | Command::Status(_) | Command::Stop(_) => {
-            true
-        }
-        Command::Mcp(args) => match args.server {
+        CliCommand::Tree(_) | CliCommand::Diff(_) | CliCommand::Watch(_) | CliCommand::Demo(_) => true,
+        CliCommand::Export(_) | CliCommand::Import(_) | CliCommand::Replay(_) => true,
+        CliCommand::Ls(_)
+        | CliCommand::Search(_)
+        | CliCommand::Show(_)
+        | CliCommand::Stats(_)
+        | CliCommand::Index(_) => true,
+        CliCommand::Run(_)
+        | CliCommand::Forget(_)
+        | CliCommand::Serve(_)
+        | CliCommand::Status(_)
+        | CliCommand::Stop(_) => true,
+        CliCommand::Mcp(args) => match args.server {
             McpServer::Query(_) => true,
             McpServer::Agent(_) => false,
         },
-        // An agent waits for it: what its user's settings say is nothing to it.
-        Command::Publish(_)
-        | Command::Hooks(_)
-        | Command::Hook(_)
-        | Command::Config(_)
-        | Command::Doctor(_)
-        | Command::Completions(_)
-        | Command::Man(_) => false,
+        // An agent waits for `mcp agent`, `publish` and `hook`, which use no settings; the others help to repair them.
+        CliCommand::Publish(_)
+        | CliCommand::Hooks(_)
+        | CliCommand::Hook(_)
+        | CliCommand::Config(_)
+        | CliCommand::Doctor(_)
+        | CliCommand::Completions(_)
+        | CliCommand::Man(_) => false,
     }
 }
 
-/// Fails where a setting is wrong, and warns of those that are not known.
+/// Fails if a setting is invalid; warns about unknown ones.
 fn check_settings(context: &mut Context) -> Result<(), CliError> {
-    for place in context.config.places.all().iter().filter(|place| place.exists()) {
-        context.note(&format!("settings of the {} from {}", place.owner.as_str(), place.path.display()));
+    for file in context.config.paths.all().iter().filter(|file| file.exists()) {
+        context.debug(&format!("settings of the {} from {}", file.owner.as_str(), file.path.display()));
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
     match context.config.take_error() {

@@ -1,4 +1,4 @@
-//! `subscope publish`: posts what an agent's subagents do, for programs that do not embed the client.
+//! `subscope publish`: publishes events of an agent's subagents, for programs that do not embed the client library.
 
 mod lines;
 mod runs;
@@ -12,43 +12,43 @@ use subscope_collect::spool;
 use subscope_hub::Spooler;
 
 use self::{
-    lines::{Line, Lines},
-    runs::Runs,
+    lines::{LineReader, PublishLine},
+    runs::RunTracker,
 };
 use crate::{
     args::{FailureChoice, PublishArgs},
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     output,
 };
 
-/// Says whose child a subagent is that is started without a parent: `mcp agent` sets it for its command.
+/// Environment variable with the parent of subagents that name none; `mcp agent` sets it for its command.
 const PARENT_VARIABLE: &str = "SUBSCOPE_PARENT_RUN_ID";
 
-/// Runs the command.
+/// RunTracker the command.
 pub(crate) fn run(args: &PublishArgs, context: &Context) -> Result<(), CliError> {
     let address = args.address.clone().or_else(|| context.environment.text(ADDRESS_VARIABLE));
     let Some(address) = address else {
-        // Whoever writes to us must not be ended by a closed pipe because nobody watches.
+        // Drain stdin: the writer must not get a closed pipe because no address is set.
         if args.kind.is_none() {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         }
         return Ok(());
     };
-    let publisher = Publisher::to(&address).map_err(|error| CliError::caused(Kind::Usage, error))?;
+    let publisher = Publisher::to(&address).map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
     let on_failure = on_failure(args.on_publish_failure, context)?;
-    let desk = Desk {
+    let publisher = EventPublisher {
         publisher: publisher.with_on_failure(on_failure),
         parent: context.environment.text(PARENT_VARIABLE),
         context,
     };
-    match event(args) {
-        Some(event) => desk.publish(event),
-        None => desk.publish_all(&mut Lines::new(io::stdin().lock())),
+    match event_from_args(args) {
+        Some(event) => publisher.publish(event),
+        None => publisher.publish_all(&mut LineReader::new(io::stdin().lock())),
     }
 }
 
-/// Returns what is done with events that cannot be delivered, here and in other commands that publish.
+/// Returns the policy for undeliverable events; shared with `mcp agent`.
 pub(crate) fn on_failure(choice: FailureChoice, context: &Context) -> Result<OnFailure, CliError> {
     match choice {
         FailureChoice::Abort => Ok(OnFailure::Abort),
@@ -60,13 +60,13 @@ pub(crate) fn on_failure(choice: FailureChoice, context: &Context) -> Result<OnF
     }
 }
 
-/// Returns the event that options describe.
-fn event(args: &PublishArgs) -> Option<Event> {
+/// Builds the event that the options describe; `None` without `--type`.
+fn event_from_args(args: &PublishArgs) -> Option<Event> {
     let (kind, name, run_id) = (args.kind?, args.name.as_deref()?, args.run_id.as_deref()?);
     let mut event = Event::new(name, run_id, kind.into()).with_is_error(args.is_error);
     event.tool_name.clone_from(&args.tool);
     event.tool_call_id.clone_from(&args.call_id);
-    event.payload = args.payload.as_deref().map(written);
+    event.payload = args.payload.as_deref().map(encode_payload);
     event.parent_run_id.clone_from(&args.parent_run_id);
     event.session_id.clone_from(&args.session_id);
     event.depth = args.depth;
@@ -75,8 +75,8 @@ fn event(args: &PublishArgs) -> Option<Event> {
     Some(if args.stopped { event.with_stopped() } else { event })
 }
 
-/// Returns a payload as it goes on the wire: an object or a list in compact form, any other text as it is.
-fn written(payload: &str) -> String {
+/// Encodes a payload for the wire: JSON objects and arrays in compact form, any other text unchanged.
+fn encode_payload(payload: &str) -> String {
     let is_composed = payload.trim_start().starts_with(['{', '[']);
     if is_composed && serde_json::from_str::<serde::de::IgnoredAny>(payload).is_ok() {
         return compact(payload);
@@ -84,20 +84,20 @@ fn written(payload: &str) -> String {
     payload.to_owned()
 }
 
-/// The folder in which this process works, and so who called it; `None` where it cannot be written down.
+/// Returns the working directory of this process and so of its caller; `None` if it is not absolute UTF-8.
 pub(crate) fn working_folder(context: &Context) -> Option<String> {
     let folder = context.environment.working_folder();
     folder.to_str().filter(|_| folder.is_absolute()).map(str::to_owned)
 }
 
-/// Publishes, and says what went wrong.
-struct Desk<'a> {
+/// Publishes events, with parent and working directory added, and reports failures.
+struct EventPublisher<'a> {
     publisher: Publisher,
     parent: Option<String>,
     context: &'a Context,
 }
 
-impl Desk<'_> {
+impl EventPublisher<'_> {
     fn publish(&self, mut event: Event) -> Result<(), CliError> {
         let parent = self.parent.as_ref().filter(|parent| **parent != event.subagent_run_id);
         if event.kind == EventKind::SubagentStart && event.parent_run_id.is_none() {
@@ -107,7 +107,7 @@ impl Desk<'_> {
             event.cwd = working_folder(self.context);
         }
         let published = self.publisher.publish(&event);
-        let published = published.map_err(|error| CliError::caused(Kind::Failed, error))?;
+        let published = published.map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
         if let Some(warning) = published.warning() {
             let then = match published {
                 Published::Spooled(_) => "; it is spooled with all that follows of its run, for the next hub",
@@ -118,28 +118,28 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Publishes line after line, until they end or no run is left that could go on.
-    fn publish_all(&self, lines: &mut Lines<impl io::BufRead>) -> Result<(), CliError> {
-        let mut runs = Runs::default();
+    /// Publishes lines until the end of the input, or until every run has ended or been aborted.
+    fn publish_all(&self, lines: &mut LineReader<impl io::BufRead>) -> Result<(), CliError> {
+        let mut runs = RunTracker::default();
         while let Some(line) = lines.next()? {
             let (run, failed) = match line {
-                Line::Event(event) => {
+                PublishLine::Event(event) => {
                     let (run, kind) = (event.subagent_run_id.clone(), event.kind);
-                    if !runs.goes_on(&run, kind) {
+                    if !runs.accept(&run, kind) {
                         continue;
                     }
                     (Some(run), self.publish(*event).err())
                 }
-                Line::Bad { number, run, what } => {
+                PublishLine::Bad { number, run, what } => {
                     if run.as_ref().is_some_and(|run| runs.is_aborted(run)) {
                         continue;
                     }
-                    (run, Some(CliError::new(Kind::Usage, format!("line {number}: {what}"))))
+                    (run, Some(CliError::new(ErrorKind::Usage, format!("line {number}: {what}"))))
                 }
             };
             let Some(error) = failed else { continue };
             runs.abort(run, error.kind());
-            if runs.is_last_gone() {
+            if runs.has_no_active_run() {
                 return Err(error);
             }
             output::complain(&error.render(self.context.style(None).charset()));

@@ -1,5 +1,5 @@
-//! `subscope serve`: a hub and its HTTP server. In the foreground until a signal ends it, in the background until nobody needs
-//! it, in another command as long as that runs; each also until somebody asks it to leave.
+//! `subscope serve`: runs a hub and its HTTP server. In the foreground until a signal, in the background until idle, in
+//! another command as long as that runs; each also until a client asks it to exit.
 
 mod background;
 mod history_service;
@@ -32,153 +32,159 @@ use tokio::{
     sync::oneshot,
 };
 
-use self::background::Idle;
+use self::background::IdleDetector;
 use super::{
     history,
     hook::Breaker,
     target::{limits, projects_folder},
 };
 use crate::{
-    allocator::begin_frugal,
+    allocator::restart_with_immediate_purge,
     args::ServeArgs,
     browser,
     config::KEEP_DAYS,
     context::Context,
-    error::{CliError, Kind},
-    hub_connection, logging, output,
+    error::{CliError, ErrorKind},
+    hub_connection, output,
 };
 
-/// Threads that serve: the hub has its own, and answers are short.
+/// Threads of the HTTP server: the hub has its own, and requests are short.
 const WORKERS: usize = 2;
 
-/// How long tasks may take to end once the server has.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Time limit for tasks to finish after the server has stopped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a store that somebody else writes is waited for.
-const LOCKED: Duration = Duration::from_secs(1);
+/// Time to wait for a store that another process writes.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often the spool is looked into: hooks leave something there only where no hub answered in time.
-const SPOOL_EVERY: Duration = Duration::from_secs(1);
+/// Interval of draining the spool: hooks write to it only if no hub answered in time.
+const SPOOL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the full text is brought up to date while something happens: a search finds what is that old. With thousands
-/// of files a look at all of them takes some 60 ms.
-const TEXTS_EVERY: Duration = Duration::from_secs(10);
+/// Interval of full text updates while events arrive: searches lag by at most this much. Checking thousands of files
+/// takes about 60 ms.
+const TEXTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How much reading of the past gives way, of 19: it still goes on beside something that takes all it can get.
+/// Nice value (0–19) of background indexing threads: low priority, but never starved.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 10;
+const NICE_VALUE: i32 = 10;
 
-/// The token in the folder for data, where the system does not tell whose a caller is.
-const TOKEN: &str = "token";
+/// File of the token in the data directory, on systems that cannot identify a caller's user.
+const TOKEN_FILE: &str = "token";
 
 /// Runs the command.
 pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     if args.stop {
         hub_connection::stop(&context.data_folder()?)?;
-        context.say("the hub has left");
+        context.info("the hub has left");
         return Ok(());
     }
-    begin_frugal();
+    restart_with_immediate_purge();
     if args.background {
-        logging::start(tracing::Level::INFO, context);
-        return in_background(context);
+        return run_in_background(context);
     }
-    logging::start(tracing::Level::WARN, context);
-    let mut hosting = match Hosting::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
-        Ok(hosting) => hosting,
+    let mut prepared = match PreparedHub::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
+        Ok(prepared) => prepared,
         Err(error @ OpenError::Locked(_)) => {
             if args.open
-                && let Some(page) = running(context)?
+                && let Some(page) = running_page_url(context)?
             {
-                return show_running(&page, context);
+                return open_running_page(&page, context);
             }
             let hint = "another hub runs: `subscope serve --stop` ends it; --store names another folder";
             return Err(history::failed(error).hint(hint));
         }
         Err(error) => return Err(history::failed(error)),
     };
-    hosting.options.stops_stalled = args.stall_kill;
-    context.say(&format!("following live sessions below {} (Ctrl-C ends)", hosting.root.display()));
-    if !hosting.server.listen.ip().is_loopback() {
-        context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
+    prepared.options.stops_stalled = args.stall_kill;
+    context.info(&format!("following live sessions below {} (Ctrl-C ends)", prepared.root.display()));
+    if !prepared.server.listen.ip().is_loopback() {
+        context.info("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
-    hosting.run(End::Signal, |server| {
+    prepared.run(StopCondition::Signal, |server| {
         let (url, page) = (server.url(), server.page().map_err(history::failed)?);
         output::print(&format!("{url}\n"))?;
         if page != url {
-            context.say(&format!("in one browser, once: {page}"));
+            context.info(&format!("in one browser, once: {page}"));
         }
         if args.open {
-            show(&page, context);
+            open_page(&page, context);
         }
         Ok(())
     })
 }
 
-/// Shows the page of the hub that runs, whoever started it.
-fn show_running(page: &str, context: &Context) -> Result<(), CliError> {
-    context.say("a hub runs already: its page is shown");
-    show(page, context);
+/// Opens the page of the running hub, however it was started.
+fn open_running_page(page: &str, context: &Context) -> Result<(), CliError> {
+    context.info("a hub runs already: its page is shown");
+    open_page(page, context);
     output::print(&format!("{page}\n"))
 }
 
-/// That there is no browser is no failure: the address stands on stdout.
-fn show(url: &str, context: &Context) {
-    if let Err(error) = browser::show(url) {
+/// Opens a page. A missing browser is only a warning: the URL was printed on stdout.
+fn open_page(url: &str, context: &Context) {
+    if let Err(error) = browser::open(url) {
         context.warn(&format!("no browser can be started ({error}): open the address in one"));
     }
 }
 
-/// Where the page of the hub that runs is; `None` where none answers.
-fn running(context: &Context) -> Result<Option<String>, CliError> {
+/// Returns the URL of the running hub's page; `None` if no hub answers.
+fn running_page_url(context: &Context) -> Result<Option<String>, CliError> {
     let Ok((mut hub, health)) = hub_connection::greet(&context.data_folder()?) else { return Ok(None) };
-    // An older hub knows its address alone.
+    // An older hub has no page URL with a code.
     Ok(Some(hub.page().unwrap_or_else(|_| health.url.to_string())))
 }
 
-/// Runs as commands start it. That somebody else is the hub is no failure: whoever started this one asks that one.
-fn in_background(context: &Context) -> Result<(), CliError> {
+/// Runs a background hub. If another process holds the store this one exits with success: the command that started it
+/// connects to the other.
+fn run_in_background(context: &Context) -> Result<(), CliError> {
     background::detach();
-    let hosting = match Hosting::prepare(HubMode::Background, None, context)? {
-        Ok(hosting) => hosting,
+    let prepared = match PreparedHub::prepare(HubMode::Background, None, context)? {
+        Ok(prepared) => prepared,
         Err(OpenError::Locked(_)) => return Ok(()),
         Err(error) => return Err(history::failed(error)),
     };
-    let (pid, data) = (std::process::id(), hosting.data.clone());
-    let outcome = hosting.run(End::Signal, |server| {
+    let (pid, data) = (std::process::id(), prepared.data.clone());
+    let outcome = prepared.run(StopCondition::Signal, |server| {
         let (url, data) = (server.url(), data.display());
-        tracing::info!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
+        let text = format!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
+        log_line(&text);
         Ok(())
     });
-    tracing::info!("hub {pid} leaves");
+    log_line(&format!("hub {pid} leaves"));
     outcome
 }
 
-/// What ends a hub, besides being asked to leave.
-pub(crate) enum End {
+/// Writes a line with a timestamp to the background hub's log (stderr).
+fn log_line(text: &str) {
+    output::complain(&format!("{} {text}\n", crate::clock::stamp(clock::now_ms())));
+}
+
+/// What stops a hub, besides a client's request.
+pub(crate) enum StopCondition {
     /// SIGINT or SIGTERM.
     Signal,
-    /// That the other end is dropped; also a signal, whose number is then left here.
+    /// The sender is dropped, or a signal arrives: its number is stored.
     Command(oneshot::Receiver<()>, Arc<AtomicI32>),
 }
 
-/// A hub that is about to begin. It holds the store.
-pub(crate) struct Hosting {
+/// A hub that is ready to start and holds the store's lock.
+pub(crate) struct PreparedHub {
     mode: HubMode,
     root: PathBuf,
     data: PathBuf,
     store: SqliteStore,
     rules: String,
-    past: IndexOptions,
+    index_options: IndexOptions,
     options: HubOptions,
     server: ServerOptions,
-    /// How long it stays when nobody needs it; `None` where its owner ends it.
+    /// Idle timeout; `None`: never.
     idle: Option<Duration>,
     log: PathBuf,
 }
 
-impl Hosting {
-    /// Takes the store. `token_file` is whose token callers by TCP have to show.
+impl PreparedHub {
+    /// Opens the store for writing and prepares all options. `token_file` has the token that TCP clients must send. The
+    /// inner error is that of opening the store.
     pub(crate) fn prepare(
         mode: HubMode,
         token_file: Option<&Path>,
@@ -190,108 +196,113 @@ impl Hosting {
         let mut store = loop {
             match history::open_rows(Access::Write, context)? {
                 Ok(store) => break store,
-                // Commands that write it themselves are soon done.
-                Err(OpenError::Locked(_)) if mode != HubMode::Background && began.elapsed() < LOCKED => {
-                    std::thread::sleep(LOCKED / 20);
+                // Commands that write the store themselves finish soon.
+                Err(OpenError::Locked(_))
+                    if mode != HubMode::Background && began.elapsed() < LOCK_TIMEOUT =>
+                {
+                    std::thread::sleep(LOCK_TIMEOUT / 20);
                 }
                 Err(error) => return Ok(Err(error)),
             }
         };
-        let past = history::index_options(vec![root.clone()], context)?;
-        let past = IndexOptions { workers: Some(readers()), ..past };
-        let forgotten = history::index::retired(&mut store, None, &past, context)?;
+        let index_options = history::index_options(vec![root.clone()], context)?;
+        let index_options = IndexOptions { workers: Some(indexing_threads()), ..index_options };
+        let forgotten = history::index::remove_expired(&mut store, None, &index_options, context)?;
         if forgotten > 0 {
             context
-                .note(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
+                .debug(&format!("{forgotten} sessions were older than {KEEP_DAYS} says, and are forgotten"));
         }
         let (hub, watch) = (&context.settings().hub, &context.settings().watch);
         Ok(Ok(Self {
             mode,
             store,
-            rules: history::rules(context)?,
+            rules: history::rows_fingerprint(context)?,
             options: HubOptions {
-                prices: past.prices.clone(),
+                prices: index_options.prices.clone(),
                 limits: limits(context),
-                texts: Some(TextsAt { folder: data.clone(), archive: past.archive.clone() }),
+                texts: Some(TextsAt { folder: data.clone(), archive: index_options.archive.clone() }),
                 ..HubOptions::default()
             },
-            past,
+            index_options,
             server: ServerOptions {
                 listen: hub.listen.value,
                 socket: data.join(hub_connection::SOCKET),
                 heartbeat: watch.heartbeat.value,
                 timeouts: Timeouts::default(),
-                token: token(token_file, hub.listen.value, &data)?,
+                token: load_token(token_file, hub.listen.value, &data)?,
                 identity: HubIdentity { version: hub_connection::VERSION, mode },
                 session_reader: None,
             },
             idle: (mode == HubMode::Background).then_some(hub.idle.value),
-            log: hub_connection::log_file(&data, context),
+            log: hub_connection::log_path(&data, context),
             root,
             data,
         }))
     }
 
-    /// Serves until the end; `ready` is told where once it answers.
+    /// Serves until stopped; calls `ready` once it answers.
     pub(crate) fn run(
         self,
-        end: End,
+        end: StopCondition,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { mode, root, data, store, rules, past, options, mut server, idle, log } = self;
-        let place = store.location().clone();
-        let (asks, asked) = sync_channel(history_service::QUEUE);
-        server.session_reader = Some(history_service::teller(asks.clone()));
-        let sources = history_service::Sources {
+        let Self { mode, root, data, store, rules, index_options, options, mut server, idle, log } = self;
+        let location = store.location().clone();
+        let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
+        server.session_reader = Some(history_service::session_reader(requests.clone()));
+        let sources = history_service::HistoryService {
             root: root.clone(),
             data: data.clone(),
             rules: rules.clone(),
-            options: past.clone(),
+            options: index_options.clone(),
         };
-        // Only a hub has a runtime; every other command is done without.
+        // Only a hub needs an async runtime; other commands run without.
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
         let runtime = runtime.map_err(history::failed)?;
         let hub = Hub::start(Box::new(FileTailDriver::projects(root)?), Box::new(store), options);
         let hub = hub.map_err(history::failed)?;
-        // Whoever asks before that is read knows that there is more.
+        // Clients that query before the history is indexed learn that it is incomplete.
         hub.handle().reads_past(true);
-        let end = runtime.block_on(armed(end))?;
+        let end = runtime.block_on(stop_requested(end))?;
         let server = runtime.block_on(bind(server, mode, &hub))?;
         ready(&server)?;
         let (ending, ended) = sync_channel::<()>(1);
-        let (past_ending, past_ended) = sync_channel::<()>(1);
+        let (indexer_ending, indexer_ended) = sync_channel::<()>(1);
         let (leave, left) = oneshot::channel::<()>();
         std::thread::scope(|scope| {
-            let (handle, guests, data, place) = (hub.handle(), server.connections(), data.as_path(), &place);
-            let mut idle = idle.map(|limit| (Idle::new(limit), log));
+            let (handle, connections, data, location) =
+                (hub.handle(), server.connections(), data.as_path(), &location);
+            let mut idle = idle.map(|limit| (IdleDetector::new(limit), log));
             scope.spawn(move || {
-                take_in(&handle, data, place, &ended, |hub| {
+                drain_spool_periodically(&handle, data, location, &ended, |hub| {
                     let Some((idle, log)) = &mut idle else { return false };
-                    hub_connection::bound_log(log);
-                    idle.is_over(hub, &guests)
+                    hub_connection::rotate_log(log);
+                    idle.is_idle(hub, &connections)
                 });
                 drop(leave);
             });
             scope.spawn(move || {
-                give_way();
-                sources.answer(&asked);
+                lower_priority();
+                sources.answer(&queue);
             });
             let reading = hub.handle();
-            scope.spawn(move || BackgroundIndexer { hub: reading, place, options: past }.tend(&past_ended));
+            scope.spawn(move || {
+                BackgroundIndexer { hub: reading, location, options: index_options }.run(&indexer_ended)
+            });
             runtime.block_on(server.run(async {
                 tokio::select! {
                     () = end => {}
                     _ = left => {}
                 }
             }));
-            drop((ending, past_ending));
-            // Connections that are still open may hold what asks: it ends all the same.
-            let _ = asks.send(None);
+            drop((ending, indexer_ending));
+            // Open connections may still hold senders: stop the service all the same.
+            let _ = requests.send(None);
         });
-        runtime.shutdown_timeout(FAREWELL);
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         drop(hub);
-        if place.is_in_place() {
+        if location.is_in_place() {
             return Ok(());
         }
         let gone = StoreError::Gone(data);
@@ -299,20 +310,20 @@ impl Hosting {
     }
 }
 
-/// Listens. A hub that nobody waits for at a certain port takes a free one where its own is taken.
+/// Binds the server. Except in the foreground, a taken port is replaced by a free one.
 async fn bind(options: ServerOptions, mode: HubMode, hub: &Hub) -> Result<Server, CliError> {
     let mut elsewhere = options.clone();
     elsewhere.listen.set_port(0);
     match Server::bind(options, hub.handle()).await {
         Err(ListenError::Address { .. }) if mode != HubMode::Foreground => {
-            Server::bind(elsewhere, hub.handle()).await.map_err(refused)
+            Server::bind(elsewhere, hub.handle()).await.map_err(server_error)
         }
-        bound => bound.map_err(refused),
+        bound => bound.map_err(server_error),
     }
 }
 
-/// Begins to wait for the end: from here on a signal ends a hub in order.
-async fn armed(end: End) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> {
+/// Installs the signal handlers; returns a future that completes when the hub is to stop.
+async fn stop_requested(end: StopCondition) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(history::failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(history::failed)?;
     let signalled = async move {
@@ -322,10 +333,10 @@ async fn armed(end: End) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> 
         }
     };
     match end {
-        End::Signal => Ok(Box::pin(async move {
+        StopCondition::Signal => Ok(Box::pin(async move {
             signalled.await;
         })),
-        End::Command(ended, number) => Ok(Box::pin(async move {
+        StopCondition::Command(ended, number) => Ok(Box::pin(async move {
             tokio::select! {
                 signal = signalled => number.store(signal.as_raw_value(), Ordering::Release),
                 _ = ended => {}
@@ -334,88 +345,85 @@ async fn armed(end: End) -> Result<Pin<Box<dyn Future<Output = ()>>>, CliError> 
     }
 }
 
-/// The token of callers by TCP: that of the file that was named, else none where the system tells whose a caller is.
-fn token(file: Option<&Path>, listen: SocketAddr, data: &Path) -> Result<Option<Token>, CliError> {
-    let wrong = |error: TokenError| CliError::caused(Kind::Failed, error);
+/// Returns the token of TCP clients: from `file`; else none if the system identifies the user of a peer, else from the
+/// data directory.
+fn load_token(file: Option<&Path>, listen: SocketAddr, data: &Path) -> Result<Option<Token>, CliError> {
+    let wrong = |error: TokenError| CliError::caused(ErrorKind::Failed, error);
     if let Some(path) = file {
         return Token::of_file(path).map(Some).map_err(wrong);
     }
     if !listen.ip().is_loopback() {
-        return Err(refused(ListenError::NeedsToken(listen)));
+        return Err(server_error(ListenError::NeedsToken(listen)));
     }
     if IDENTIFIES_TCP_PEERS {
         return Ok(None);
     }
-    let unable = |error: std::io::Error| CliError::caused(Kind::Failed, error);
+    let unable = |error: std::io::Error| CliError::caused(ErrorKind::Failed, error);
     std::fs::create_dir_all(data).map_err(unable)?;
-    Token::of_file(&data.join(TOKEN)).map(Some).map_err(wrong)
+    Token::of_file(&data.join(TOKEN_FILE)).map(Some).map_err(wrong)
 }
 
-/// How many threads read what stood on disk before: half of the cores, since agents work on the same machine.
-fn readers() -> usize {
+/// Threads of background indexing: half of the cores, since agents work on the same machine.
+fn indexing_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }
 
-/// Lets other threads and processes go first, from this thread on and those that it starts.
-fn give_way() {
-    // Elsewhere than on Linux this would be the whole process: then half of the cores is all that is given way.
+/// Lowers the priority of this thread and the threads it starts.
+fn lower_priority() {
+    // Outside Linux it would apply to the whole process; there the limit of threads must do.
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, NICE);
+    let _ = rustix::process::setpriority_process(None, NICE_VALUE);
 }
 
-/// Waits for the given time. Returns whether the server has ended meanwhile.
+/// Waits for `wait`. Returns whether the server has stopped meanwhile.
 fn has_ended(ended: &Receiver<()>, wait: Duration) -> bool {
     !matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Timeout))
 }
 
-/// Takes the spool in as it fills, until the server ends or the hub is to leave: also where its store is gone, so that the
-/// next hub can take the spool in.
-fn take_in(
+/// Drains the spool periodically until the server stops, `should_exit` returns true, or the store has been removed (the
+/// next hub then drains it).
+fn drain_spool_periodically(
     hub: &HubHandle,
     data: &Path,
-    place: &Location,
+    location: &Location,
     ended: &Receiver<()>,
-    mut is_to_leave: impl FnMut(&HubHandle) -> bool,
+    mut should_exit: impl FnMut(&HubHandle) -> bool,
 ) {
     let (spool, breaker) = (spool::folder(data), Breaker::of(data));
-    while place.is_in_place() {
-        // Asked first: a hook spools before it trips the breaker, so that its payload is among those that are taken now.
+    while location.is_in_place() {
+        // Read first: a hook spools before it trips the breaker, so its payload is drained below.
         let is_tripped = breaker.is_tripped();
         if let Ok(waiting) = Spool::open(&spool) {
             waiting.sweep(clock::now_ms());
-            let taken = drain_spool(&waiting, hub, &mut |problem| tracing::warn!("spool: {problem}"));
-            match &taken {
-                Ok(0) => {}
-                Ok(count) => tracing::info!(count, "spool drained"),
-                Err(error) => tracing::warn!("the spool waits: {error}"),
-            }
-            // What waits on is taken in the next round.
-            if is_tripped && taken.is_ok() && background::figures(hub).is_some() {
+            let taken =
+                drain_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
+            // Anything left is drained in the next round.
+            if is_tripped && taken.is_ok() && background::hub_figures(hub).is_some() {
                 breaker.reset();
             }
         }
-        if is_to_leave(hub) || has_ended(ended, SPOOL_EVERY) {
+        if should_exit(hub) || has_ended(ended, SPOOL_INTERVAL) {
             return;
         }
     }
 }
 
-/// What stands on disk beside what is live.
+/// Indexes history and full text in the background.
 struct BackgroundIndexer<'a> {
     hub: HubHandle,
-    place: &'a Location,
+    location: &'a Location,
     options: IndexOptions,
 }
 
 impl BackgroundIndexer<'_> {
-    /// Takes in what was written while nobody followed it, then keeps the full text up to date while something happens, until
-    /// the server ends.
-    fn tend(mut self, ended: &Receiver<()>) {
-        give_way();
+    /// Indexes what was written while no hub ran, then updates the full text while events arrive, until the server
+    /// stops.
+    fn run(mut self, ended: &Receiver<()>) {
+        lower_priority();
         let (mut indexed, mut is_behind) = (None, true);
         loop {
-            // Where the hub does not answer nothing has happened.
-            let seq = background::figures(&self.hub).map_or(0, |figures| figures.seq);
+            // No answer of the hub counts as no new events.
+            let seq = background::hub_figures(&self.hub).map_or(0, |figures| figures.seq);
             if is_behind || indexed != Some(seq) {
                 self.options.now_ms = clock::now_ms();
                 let mut told = |_| match has_ended(ended, Duration::ZERO) {
@@ -425,25 +433,25 @@ impl BackgroundIndexer<'_> {
                 match self.read(is_behind, &mut told) {
                     Ok(()) => (indexed, is_behind) = (Some(seq), false),
                     Err(error) if matches!(error.downcast_ref(), Some(IndexError::Stopped)) => return,
-                    // What could not be read or kept is tried again in the next round; nothing waits for it.
+                    // A failure is retried in the next round; nothing waits for it.
                     Err(error) => {
                         tracing::warn!("past sessions are not up to date: {error:#}");
                     }
                 }
             }
-            if has_ended(ended, TEXTS_EVERY) {
+            if has_ended(ended, TEXTS_INTERVAL) {
                 return;
             }
         }
     }
 
     fn read(&self, is_behind: bool, told: ProgressCallback<'_>) -> anyhow::Result<()> {
-        if !self.place.is_in_place() {
-            // Another hub's, or nobody's.
+        if !self.location.is_in_place() {
+            // The store was removed or replaced.
             return Ok(());
         }
-        let store = self.place.open()?;
-        let mut texts = TextIndex::open(self.place.folder(), Access::Write)?;
+        let store = self.location.open()?;
+        let mut texts = TextIndex::open(self.location.folder(), Access::Write)?;
         if is_behind {
             index_beside(&self.hub, &store, &mut texts, &self.options, told)?;
             self.hub.reads_past(false);
@@ -453,7 +461,7 @@ impl BackgroundIndexer<'_> {
     }
 }
 
-fn refused(error: ListenError) -> CliError {
+fn server_error(error: ListenError) -> CliError {
     let hint = match &error {
         ListenError::NeedsToken(_) => "name a file with --token-file, or use 127.0.0.1",
         ListenError::Address { .. } => "--listen 127.0.0.1:0 takes a free port",
@@ -462,6 +470,6 @@ fn refused(error: ListenError) -> CliError {
         }
         ListenError::Taken { .. } => "end it, or name another folder with --store",
     };
-    let kind = if matches!(error, ListenError::NeedsToken(_)) { Kind::Usage } else { Kind::Failed };
+    let kind = if matches!(error, ListenError::NeedsToken(_)) { ErrorKind::Usage } else { ErrorKind::Failed };
     CliError::caused(kind, error).hint(hint)
 }

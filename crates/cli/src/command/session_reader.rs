@@ -1,39 +1,43 @@
-//! What happened in a session, read again from all that it is made of.
+//! Reads a session again from all of its sources: files, archive, stored input.
 
 use subscope_fold::FactDetail;
 use subscope_model::{Event, Millis, SessionId, Tree};
 
-use super::target::{Loaded, Reading, load, load_session};
-use crate::{args::value::Target, context::Context, error::CliError};
+use super::target::{LoadedSession, ReadOptions, load, load_session};
+use crate::{args::value::TargetArg, context::Context, error::CliError};
 
-/// How feeds are read.
-const FEED: Reading = Reading { keep: FactDetail::Payloads, events: true, at: None, dialect: None };
+/// Options for reading a feed.
+const FEED: ReadOptions = ReadOptions { keep: FactDetail::Payloads, events: true, at: None, dialect: None };
 
-/// Reads a session's feed, as exports do.
-pub(crate) fn events(session: &SessionId, context: &Context) -> Result<Vec<Event>, CliError> {
+/// Reads the events of a session, as exports do.
+pub(crate) fn read_events(session: &SessionId, context: &Context) -> Result<Vec<Event>, CliError> {
     load_session(session, &FEED, context)?.events(context)
 }
 
-/// Reads a session's rows and feed.
-pub(crate) fn session(session: &SessionId, context: &Context) -> Result<Loaded, CliError> {
+/// Reads the rows and events of a session.
+pub(crate) fn read_session(session: &SessionId, context: &Context) -> Result<LoadedSession, CliError> {
     load_session(session, &FEED, context)
 }
 
-/// Reads the feed of the one session that TARGETs are of.
-pub(crate) fn events_of(targets: &[Target], context: &Context) -> Result<Vec<Event>, CliError> {
+/// Reads the events of the one session that the TARGETs belong to.
+pub(crate) fn read_target_events(targets: &[TargetArg], context: &Context) -> Result<Vec<Event>, CliError> {
     load(targets, &FEED, context)?.events(context)
 }
 
-/// Returns a session's rows as they stood at a moment.
-pub(crate) fn tree_at(session: &SessionId, at: Millis, context: &Context) -> Result<Tree, CliError> {
+/// Reads the rows of a session at a past time.
+pub(crate) fn read_tree_at(session: &SessionId, at: Millis, context: &Context) -> Result<Tree, CliError> {
     Ok(load_session(session, &rows_at(at), context)?.tree)
 }
 
-/// Returns the rows of the one session that TARGETs are of, as they stood at a moment.
-pub(crate) fn tree_of(targets: &[Target], at: Millis, context: &Context) -> Result<Tree, CliError> {
+/// Reads the rows, at a past time, of the one session that the TARGETs belong to.
+pub(crate) fn read_target_tree_at(
+    targets: &[TargetArg],
+    at: Millis,
+    context: &Context,
+) -> Result<Tree, CliError> {
     Ok(load(targets, &rows_at(at), context)?.tree)
 }
 
-fn rows_at(at: Millis) -> Reading {
-    Reading { keep: FactDetail::Rows, events: false, at: Some(at), dialect: None }
+fn rows_at(at: Millis) -> ReadOptions {
+    ReadOptions { keep: FactDetail::Rows, events: false, at: Some(at), dialect: None }
 }

@@ -1,4 +1,5 @@
-//! `subscope stop`: hands a person's order to the hub, which keeps it until the agent is told or has ended.
+//! `subscope stop`: sends a stop request to the hub, which keeps it until it was delivered to the agent or the agent
+//! has ended.
 
 use subscope_client::ClientError;
 use subscope_model::Ordered;
@@ -7,8 +8,8 @@ use subscope_render::safe;
 use crate::{
     args::StopArgs,
     context::Context,
-    error::{CliError, Kind},
-    hub_connection::{HubConnection, NoHub, Start},
+    error::{CliError, ErrorKind},
+    hub_connection::{HubConnection, NoHub, StartPolicy},
     output,
 };
 
@@ -19,36 +20,40 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
         None => (None, args.agent.as_str()),
     };
     if agent.is_empty() || session.is_some_and(str::is_empty) {
-        let error = CliError::new(Kind::Usage, "the agent's id is empty");
+        let error = CliError::new(ErrorKind::Usage, "the agent's id is empty");
         return Err(error.hint("give the beginning of its id, or SESSION/AGENT"));
     }
-    let told = order(session, agent, context)?;
-    if !told.reached {
+    let ordered = request_stop(session, agent, context)?;
+    if !ordered.reached {
         context.warn("no hook of its session has named an agent yet: before Claude Code 2.1.64 they never do, and it cannot be told");
     }
     if args.json {
-        return output::print_json(&told);
+        return output::print_json(&ordered);
     }
-    let was = if told.repeat { "was already asked" } else { "is asked" };
+    let was = if ordered.repeat { "was already asked" } else { "is asked" };
     let line = format!(
         "{} ({}) {was} to stop, and ends after its running tool call or before its next",
-        told.agent_id, told.title
+        ordered.agent_id, ordered.title
     );
     output::print(&format!("{}\n", safe::line(&line, context.style(None).charset())))
 }
 
-/// Orders that a subagent stop, of the hub that runs.
-pub(crate) fn order(session: Option<&str>, agent: &str, context: &Context) -> Result<Ordered, CliError> {
+/// Sends a stop request for a subagent to the running hub.
+pub(crate) fn request_stop(
+    session: Option<&str>,
+    agent: &str,
+    context: &Context,
+) -> Result<Ordered, CliError> {
     let hint = "an order needs a hub that tells the agent: start `subscope serve`";
-    let mut hub = HubConnection::new(Start::Never, context)?.hub().map_err(|nobody| match nobody {
-        NoHub::Unresponsive(why) => CliError::new(Kind::Failed, why),
-        NoHub::Failed(why) => CliError::new(Kind::Failed, why).hint(hint),
-        NoHub::NotWanted | NoHub::Locked => CliError::new(Kind::Failed, "no hub runs").hint(hint),
+    let mut hub = HubConnection::new(StartPolicy::Never, context)?.hub().map_err(|no_hub| match no_hub {
+        NoHub::Unresponsive(why) => CliError::new(ErrorKind::Failed, why),
+        NoHub::Failed(why) => CliError::new(ErrorKind::Failed, why).hint(hint),
+        NoHub::NotWanted | NoHub::Locked => CliError::new(ErrorKind::Failed, "no hub runs").hint(hint),
     })?;
     hub.stop(session, agent).map_err(|error| match error {
         ClientError::Refused { message, .. } if !message.is_empty() => {
-            CliError::new(Kind::Failed, message).hint("`subscope tree last` shows who is at work")
+            CliError::new(ErrorKind::Failed, message).hint("`subscope tree last` shows who is at work")
         }
-        error => CliError::caused(Kind::Failed, error),
+        error => CliError::caused(ErrorKind::Failed, error),
     })
 }

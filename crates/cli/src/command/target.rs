@@ -1,4 +1,5 @@
-//! TARGETs: a path, a session's id or its shortest unique prefix, `last`, or `-`; and what reading them gives.
+//! Resolves TARGET arguments (a path, a session's id or unique prefix, `last`, or `-`) and reads the sessions they
+//! name.
 
 use std::{
     collections::BTreeMap,
@@ -17,112 +18,117 @@ use subscope_store::{Access, History, SqliteStore};
 
 use super::history::{self, failed};
 use crate::{
-    args::value::Target,
-    config::{Origin, Sourced},
+    args::value::TargetArg,
+    config::{SettingOrigin, Sourced},
     context::Context,
-    error::{CliError, Kind},
-    hub_connection::{Backend, LAST, NAMESAKES, Needs, one_of},
+    error::{CliError, ErrorKind},
+    hub_connection::{Backend, LAST, MAX_PREFIX_MATCHES, Needs, one_of},
 };
 
-/// How much of a file tells what it is written in.
+/// Bytes at the start of a file that are used to recognise its dialect.
 const HEAD_BYTES: u64 = 64 << 10;
 
-/// How many events of the change log stand for a session of which the texts are gone.
-const LOGGED: usize = 50_000;
+/// Most events taken from the change log, for a session whose transcript is gone.
+const MAX_LOGGED_EVENTS: usize = 50_000;
 
-/// What a TARGET names.
-pub(crate) enum Named {
-    /// Something on disk.
+/// A resolved TARGET.
+pub(crate) enum ResolvedTarget {
+    /// A file or directory.
     Path(PathBuf),
-    /// Something on disk that was written until whoever wrote it had ended.
-    Printed(PathBuf),
-    /// A session that `ls` lists, or of which a transcript stands below the harness's folder.
+    /// A complete output file: its writer has exited.
+    FinishedFile(PathBuf),
+    /// A session that is in the store or has a transcript below the harness's directory.
     Session(SessionId),
     /// Standard input.
     Stdin,
 }
 
-/// Returns the folder of Claude Code's transcripts.
+/// Returns the directory of Claude Code's transcripts.
 pub(crate) fn projects_folder(context: &Context) -> PathBuf {
     layout::projects_folder(&|name| context.environment.get(name))
 }
 
-/// Finds what TARGETs name.
-pub(crate) fn resolve(targets: &[Target], context: &Context) -> Result<Vec<Named>, CliError> {
-    let mut named = Vec::new();
+/// Resolves TARGETs.
+pub(crate) fn resolve(targets: &[TargetArg], context: &Context) -> Result<Vec<ResolvedTarget>, CliError> {
+    let mut resolved = Vec::new();
     for target in targets {
-        match recorded(Path::new(target), context) {
-            Some(files) => named.extend(files),
-            None => named.push(resolve_one(target, context)?),
+        match recorded_iteration(Path::new(target), context) {
+            Some(files) => resolved.extend(files),
+            None => resolved.push(resolve_one(target, context)?),
         }
     }
-    Ok(named)
+    Ok(resolved)
 }
 
-/// The files of an iteration that `run` has recorded; `None` where it is something else.
-fn recorded(folder: &Path, context: &Context) -> Option<Vec<Named>> {
+/// Returns the files of an iteration recorded by `run`; `None` for another directory.
+fn recorded_iteration(folder: &Path, context: &Context) -> Option<Vec<ResolvedTarget>> {
     let meta = IterationMeta::read(folder)?;
-    let is_told = |path: &PathBuf| {
+    let is_recognised = |path: &PathBuf| {
         let mut head = Vec::new();
         let read = fs::File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
         read.is_ok() && recognise(&head).is_some()
     };
     let files = [record::STDOUT, record::POSTED].map(|name| folder.join(name));
-    let told: Vec<PathBuf> = files.iter().filter(|path| is_told(path)).cloned().collect();
-    if told.is_empty()
+    let recognised: Vec<PathBuf> = files.iter().filter(|path| is_recognised(path)).cloned().collect();
+    if recognised.is_empty()
         && let Some(session) = meta.session_id.as_deref().map(SessionId::from)
         && !transcripts_of(&projects_folder(context), &session).is_empty()
     {
-        // Its transcript told of it, and still does where it is there.
-        return Some(vec![Named::Session(session)]);
+        // The iteration was observed by its transcript, which still exists.
+        return Some(vec![ResolvedTarget::Session(session)]);
     }
-    let files = if told.is_empty() { files.into_iter().take(1).collect() } else { told };
-    let of =
-        |path| if meta.status == IterationStatus::Running { Named::Path(path) } else { Named::Printed(path) };
+    let files = if recognised.is_empty() { files.into_iter().take(1).collect() } else { recognised };
+    let of = |path| {
+        if meta.status == IterationStatus::Running {
+            ResolvedTarget::Path(path)
+        } else {
+            ResolvedTarget::FinishedFile(path)
+        }
+    };
     Some(files.into_iter().map(of).collect())
 }
 
-fn resolve_one(target: &Target, context: &Context) -> Result<Named, CliError> {
+fn resolve_one(target: &TargetArg, context: &Context) -> Result<ResolvedTarget, CliError> {
     if target == "-" {
-        return Ok(Named::Stdin);
+        return Ok(ResolvedTarget::Stdin);
     }
     let path = Path::new(target);
     if path.exists() || path.components().count() > 1 || path.extension().is_some() {
-        return Ok(Named::Path(path.to_owned()));
+        return Ok(ResolvedTarget::Path(path.to_owned()));
     }
-    session_named(&target.to_string_lossy(), context).map(Named::Session)
+    resolve_session(&target.to_string_lossy(), context).map(ResolvedTarget::Session)
 }
 
-/// Finds the one session that a word names: its id, the beginning of it, or `last`, the first that `ls` lists.
-fn session_named(word: &str, context: &Context) -> Result<SessionId, CliError> {
+/// Returns the one session that a word names: an id, a unique prefix, or `last`, the first that `ls` lists.
+fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError> {
     if word == LAST {
         return Backend::open(Needs::Rows, context)?.session(word);
     }
     let folder = projects_folder(context);
-    let on_disk = transcripts(&folder).filter_map(|path| id_of(&path));
+    let on_disk = transcripts(&folder).filter_map(|path| session_id_of(&path));
     let mut found: Vec<SessionId> = on_disk.filter(|id| id.starts_with(word)).collect();
-    // Without a store there are files all the same.
-    if let Ok(mut backend) = Backend::open(Needs::Kept, context) {
-        found.extend(backend.names(word, NAMESAKES)?.sessions);
+    // Files can be found without a store.
+    if let Ok(mut backend) = Backend::open(Needs::Committed, context) {
+        found.extend(backend.names(word, MAX_PREFIX_MATCHES)?.sessions);
     }
     if found.is_empty() {
-        // What waits to be taken in is listed too.
-        found = Backend::open(Needs::Rows, context)?.names(word, NAMESAKES)?.sessions;
+        // Ingest what is new, as `ls` does, and look again.
+        found = Backend::open(Needs::Rows, context)?.names(word, MAX_PREFIX_MATCHES)?.sessions;
     }
     one_of(word, found)?.ok_or_else(|| {
         let message = format!("{word:?} is neither a file nor the beginning of a session's id");
-        CliError::new(Kind::Failed, message).hint(
+        CliError::new(ErrorKind::Failed, message).hint(
             "`subscope ls` lists the sessions; a TARGET may also be a transcript, `last`, or - for stdin",
         )
     })
 }
 
-/// The session's id that the name of a main transcript is.
-fn id_of(path: &Path) -> Option<SessionId> {
+/// Returns the session id in the name of a main transcript.
+fn session_id_of(path: &Path) -> Option<SessionId> {
     path.file_stem().map(|stem| SessionId::from(&*stem.to_string_lossy()))
 }
 
-/// Returns the main transcripts below a `projects` folder.
+/// Lists the main transcripts below a `projects` directory.
 fn transcripts(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = list(folder).filter(|path| path.is_dir()).flat_map(move |project| list(&project));
@@ -132,12 +138,13 @@ fn transcripts(folder: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Returns the main transcripts of a session below a `projects` folder: one, unless it was gone on with elsewhere.
+/// Returns the main transcripts of a session below a `projects` directory: one, unless it was resumed in another
+/// project.
 pub(crate) fn transcripts_of(folder: &Path, session: &SessionId) -> Vec<PathBuf> {
-    transcripts(folder).filter(|path| id_of(path).as_ref() == Some(session)).collect()
+    transcripts(folder).filter(|path| session_id_of(path).as_ref() == Some(session)).collect()
 }
 
-/// Finds everything that a session is made of.
+/// Returns all sources of a session.
 pub(crate) fn sources_of(
     session: &SessionId,
     store: Option<&SqliteStore>,
@@ -147,94 +154,96 @@ pub(crate) fn sources_of(
     SessionSources::find(session, transcripts, store, &history::archive(context)?).map_err(failed)
 }
 
-/// Opens the store to ask what is kept of sessions; `None` where there is none, which is said.
-pub(crate) fn kept_rows(context: &Context) -> Result<Option<SqliteStore>, CliError> {
+/// Opens the store read-only; `None`, with a debug message, if it cannot be opened.
+pub(crate) fn open_store_for_reading(context: &Context) -> Result<Option<SqliteStore>, CliError> {
     let opened = history::open_rows(Access::Read, context)?;
     if let Err(error) = &opened {
-        context.note(&format!("only files are read: {error}"));
+        context.debug(&format!("only files are read: {error}"));
     }
     Ok(opened.ok())
 }
 
-/// How TARGETs are read.
-pub(crate) struct Reading {
-    /// What is kept of payloads.
+/// Options for reading TARGETs.
+pub(crate) struct ReadOptions {
+    /// Which payloads are retained.
     pub(crate) keep: FactDetail,
-    /// Whether events are wanted.
+    /// Whether events are derived.
     pub(crate) events: bool,
-    /// The moment to show; now where none is given.
+    /// The time to show; `None`: now.
     pub(crate) at: Option<Millis>,
-    /// The dialect, where it is not to be recognised.
+    /// The dialect; `None`: recognised.
     pub(crate) dialect: Option<Dialect>,
 }
 
-/// TARGETs that were read.
-pub(crate) struct Loaded {
-    /// Its one session.
+/// A session read from TARGETs.
+pub(crate) struct LoadedSession {
+    /// The session's id.
     pub(crate) session: SessionId,
     /// The session's rows.
     pub(crate) tree: Tree,
-    /// The moment they are of.
+    /// The time of the rows.
     pub(crate) at: Millis,
-    cold: BatchRead,
+    batch: BatchRead,
     has_ended: bool,
-    /// Whether its texts are gone: the rows are kept ones.
+    /// Whether the transcript is gone and the rows come from the store.
     has_rows_only: bool,
 }
 
-impl Loaded {
-    /// Everything that could not be read or understood.
+impl LoadedSession {
+    /// Returns all problems of reading and decoding.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        self.cold.problems.iter().chain(&self.tree.problems).cloned().collect()
+        self.batch.problems.iter().chain(&self.tree.problems).cloned().collect()
     }
 
-    /// What happened, in order. Where the texts are gone, what the change log still has of it.
+    /// Returns all events in order; from the change log if the transcript is gone.
     pub(crate) fn events(&mut self, context: &Context) -> Result<Vec<Event>, CliError> {
         if self.has_rows_only
-            && let Some(store) = kept_rows(context)?
-            && let Some(events) = store.events_after(0, Some(&self.session), LOGGED).map_err(failed)?
+            && let Some(store) = open_store_for_reading(context)?
+            && let Some(events) =
+                store.events_after(0, Some(&self.session), MAX_LOGGED_EVENTS).map_err(failed)?
             && !events.is_empty()
         {
             return Ok(events);
         }
-        let now = now(context, self.at, self.has_ended)?;
-        Ok(FeedBuilder::all(&mut self.cold.fold, &self.session, &now))
+        let now = now_at(context, self.at, self.has_ended)?;
+        Ok(FeedBuilder::all(&mut self.batch.fold, &self.session, &now))
     }
 
-    /// Returns the JSON text of a payload, read again where it stands; `None` where it is gone.
+    /// Reads the JSON text of a payload from its source; `None` if it is gone.
     pub(crate) fn payload(&self, payload: &Payload) -> Option<String> {
-        // Rows that are kept name sources by numbers that mean nothing any more.
-        if self.has_rows_only { None } else { self.cold.payload(payload) }
+        // Source numbers in stored rows are not valid in this process.
+        if self.has_rows_only { None } else { self.batch.payload(payload) }
     }
 
-    /// Whether its texts are gone, so that only rows can be shown.
+    /// Whether the transcript is gone, so that only rows can be shown.
     pub(crate) fn has_rows_only(&self) -> bool {
         self.has_rows_only
     }
 }
 
-/// Why a session can be shown in part only.
+/// Warning for a session of which only rows can be shown.
 pub(crate) const TEXTS_ARE_GONE: &str = "the session's transcript was deleted and is not in the archive: its texts are gone, only its rows are kept";
 
-/// The failure of what needs the texts of a session that are gone.
+/// Error of a command that needs a transcript that is gone.
 pub(crate) fn texts_are_gone() -> CliError {
-    CliError::new(Kind::Failed, TEXTS_ARE_GONE)
+    CliError::new(ErrorKind::Failed, TEXTS_ARE_GONE)
         .hint("`subscope tree` and `export --as csv` show the rows; `index --archive` keeps transcripts from then on")
 }
 
-fn now(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliError> {
+fn now_at(context: &Context, at: Millis, has_ended: bool) -> Result<Now<'_>, CliError> {
     Ok(Now { at, has_ended, is_growing: false, prices: &context.prices()?.table, limits: limits(context) })
 }
 
-/// The limits of silence that the settings name.
+/// Returns the stall limits of the settings.
 pub(crate) fn limits(context: &Context) -> Limits {
     let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     let watch = &context.settings().watch;
-    // An option holds for everybody.
-    let is_open = |sourced: &Sourced<std::time::Duration>| !matches!(sourced.origin, Origin::Flag(_));
+    // A limit given as an option overrides the rules for harnesses and models.
+    let is_overridable =
+        |sourced: &Sourced<std::time::Duration>| !matches!(sourced.origin, SettingOrigin::Flag(_));
     let rules = watch.limits.value.iter().map(|rule| LimitRule {
-        stall_ms: rule.limits.stall_ms.filter(|_| is_open(&watch.stall)),
-        stall_subagents_ms: rule.limits.stall_subagents_ms.filter(|_| is_open(&watch.stall_subagents)),
+        stall_ms: rule.limits.stall_ms.filter(|_| is_overridable(&watch.stall)),
+        stall_subagents_ms: rule.limits.stall_subagents_ms.filter(|_| is_overridable(&watch.stall_subagents)),
         ..rule.limits.clone()
     });
     Limits {
@@ -246,42 +255,53 @@ pub(crate) fn limits(context: &Context) -> Limits {
     }
 }
 
-/// Reads TARGETs, which must be of one session.
-pub(crate) fn load(targets: &[Target], reading: &Reading, context: &Context) -> Result<Loaded, CliError> {
-    load_named(resolve(targets, context)?, reading, context)
+/// Reads TARGETs that must belong to one session.
+pub(crate) fn load(
+    targets: &[TargetArg],
+    reading: &ReadOptions,
+    context: &Context,
+) -> Result<LoadedSession, CliError> {
+    load_resolved(resolve(targets, context)?, reading, context)
 }
 
-/// Reads a session, whatever it is made of.
+/// Reads a session from all of its sources.
 pub(crate) fn load_session(
     session: &SessionId,
-    reading: &Reading,
+    reading: &ReadOptions,
     context: &Context,
-) -> Result<Loaded, CliError> {
-    load_named(vec![Named::Session(session.clone())], reading, context)
+) -> Result<LoadedSession, CliError> {
+    load_resolved(vec![ResolvedTarget::Session(session.clone())], reading, context)
 }
 
-fn load_named(named: Vec<Named>, reading: &Reading, context: &Context) -> Result<Loaded, CliError> {
-    let Read { cold, at, has_ended, sessions, kept } = read(named, reading, context)?;
-    // What was received may tell of other sessions too.
+fn load_resolved(
+    resolved: Vec<ResolvedTarget>,
+    reading: &ReadOptions,
+    context: &Context,
+) -> Result<LoadedSession, CliError> {
+    let ReadTargets { batch, at, has_ended, sessions, stored } = read(resolved, reading, context)?;
+    // Ingested input may contain other sessions as well.
     let session = match sessions.as_slice() {
-        [only] if cold.fold.sessions().any(|known| known == only) || kept.contains_key(only) => only.clone(),
-        _ => only_session(&cold, context)?,
+        [only] if batch.fold.sessions().any(|known| known == only) || stored.contains_key(only) => {
+            only.clone()
+        }
+        _ => only_session(&batch, context)?,
     };
-    let read = cold.fold.tree(&session, &now(context, at, has_ended)?);
-    let (tree, has_rows_only) = match kept.get(&session).filter(|kept| kept.is_better(read.as_ref(), reading))
-    {
-        Some(_) if reading.at.is_some() => return Err(texts_are_gone()),
-        Some(kept) => (Some(kept.tree.clone()), true),
-        None => (read, false),
-    };
-    let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is empty"))?;
-    Ok(Loaded { cold, session, tree, at, has_ended, has_rows_only })
+    let read = batch.fold.tree(&session, &now_at(context, at, has_ended)?);
+    let (tree, has_rows_only) =
+        match stored.get(&session).filter(|stored| stored.has_more(read.as_ref(), reading)) {
+            Some(_) if reading.at.is_some() => return Err(texts_are_gone()),
+            Some(stored) => (Some(stored.tree.clone()), true),
+            None => (read, false),
+        };
+    let tree = tree.ok_or_else(|| CliError::new(ErrorKind::Failed, "the session is empty"))?;
+    Ok(LoadedSession { batch, session, tree, at, has_ended, has_rows_only })
 }
 
-/// Reads TARGETs, which may be of several sessions if they are several. Gives a tree for each, those that began first first.
+/// Reads TARGETs; several may belong to several sessions. Returns one tree per session, ordered by start, with all
+/// problems and the time of the rows.
 pub(crate) fn load_each(
-    targets: &[Target],
-    reading: &Reading,
+    targets: &[TargetArg],
+    reading: &ReadOptions,
     context: &Context,
 ) -> Result<(Vec<Tree>, Vec<Problem>, Millis), CliError> {
     if targets.len() < 2 {
@@ -289,127 +309,132 @@ pub(crate) fn load_each(
         let problems = loaded.problems();
         return Ok((vec![loaded.tree], problems, loaded.at));
     }
-    let named = resolve(targets, context)?;
-    let are_words = named.iter().all(|target| matches!(target, Named::Session(_)));
-    let Read { cold, at, has_ended, sessions, kept } = read(named, reading, context)?;
-    let now = now(context, at, has_ended)?;
-    let mut sessions = if are_words { sessions } else { told_sessions(&cold) };
+    let resolved = resolve(targets, context)?;
+    let are_ids = resolved.iter().all(|target| matches!(target, ResolvedTarget::Session(_)));
+    let ReadTargets { batch, at, has_ended, sessions, stored } = read(resolved, reading, context)?;
+    let now = now_at(context, at, has_ended)?;
+    let mut sessions = if are_ids { sessions } else { sessions_in(&batch) };
     if sessions.is_empty() {
-        sessions.push(only_session(&cold, context)?);
+        sessions.push(only_session(&batch, context)?);
     }
     let tree = |session: &SessionId| {
-        let read = cold.fold.tree(session, &now);
-        let better = kept.get(session).filter(|kept| kept.is_better(read.as_ref(), reading));
-        better.map(|kept| kept.tree.clone()).or(read)
+        let read = batch.fold.tree(session, &now);
+        let better = stored.get(session).filter(|stored| stored.has_more(read.as_ref(), reading));
+        better.map(|stored| stored.tree.clone()).or(read)
     };
     let mut trees: Vec<Tree> = sessions.iter().filter_map(tree).collect();
     trees.sort_by_key(|tree| (tree.session.started_at_ms, tree.session.id.clone()));
     let own = trees.iter().flat_map(|tree| &tree.problems);
-    let mut problems: Vec<Problem> = cold.problems.iter().chain(own).cloned().collect();
+    let mut problems: Vec<Problem> = batch.problems.iter().chain(own).cloned().collect();
     problems.dedup();
     Ok((trees, problems, at))
 }
 
-/// What TARGETs hold.
-struct Read {
-    cold: BatchRead,
+/// Data read from TARGETs.
+struct ReadTargets {
+    batch: BatchRead,
     at: Millis,
     has_ended: bool,
-    /// The sessions that were named by their ids, each once.
+    /// Sessions that were named by id, without duplicates.
     sessions: Vec<SessionId>,
-    /// The rows of those of which more may be kept than can be read again.
-    kept: BTreeMap<SessionId, KeptRows>,
+    /// Stored rows of those sessions whose store may hold more than their sources.
+    stored: BTreeMap<SessionId, StoredRows>,
 }
 
-/// Rows as they are kept, of a session of which a file is gone or may be.
-struct KeptRows {
+/// Stored rows of a session whose sources are, or may be, incomplete.
+struct StoredRows {
     tree: Tree,
     is_gone: bool,
 }
 
-impl KeptRows {
-    /// Whether they tell more than what was read again.
-    fn is_better(&self, read: Option<&Tree>, reading: &Reading) -> bool {
+impl StoredRows {
+    /// Whether the stored rows hold more than what was read from the sources.
+    fn has_more(&self, read: Option<&Tree>, reading: &ReadOptions) -> bool {
         let knows_more = |read: &Tree| reading.at.is_none() && knows_more(&self.tree, read);
         self.is_gone || read.is_none_or(knows_more)
     }
 }
 
-fn read(named: Vec<Named>, reading: &Reading, context: &Context) -> Result<Read, CliError> {
-    let has_stdin = named.iter().any(|target| matches!(target, Named::Stdin));
-    // The end of a pipe is the end of what it told of; a file may go on.
-    let ends = |target: &Named| matches!(target, Named::Stdin | Named::Printed(_));
-    let has_ended = named.iter().all(ends) && reading.at.is_none();
+fn read(
+    resolved: Vec<ResolvedTarget>,
+    reading: &ReadOptions,
+    context: &Context,
+) -> Result<ReadTargets, CliError> {
+    let has_stdin = resolved.iter().any(|target| matches!(target, ResolvedTarget::Stdin));
+    // The end of a pipe ends its sessions; a file may still grow.
+    let ends =
+        |target: &ResolvedTarget| matches!(target, ResolvedTarget::Stdin | ResolvedTarget::FinishedFile(_));
+    let has_ended = resolved.iter().all(ends) && reading.at.is_none();
     let (mut paths, mut sessions) = (Vec::new(), Vec::new());
-    for target in named {
+    for target in resolved {
         match target {
-            Named::Path(path) | Named::Printed(path) => paths.push(path),
-            Named::Session(session) if !sessions.contains(&session) => sessions.push(session),
-            Named::Session(_) | Named::Stdin => {}
+            ResolvedTarget::Path(path) | ResolvedTarget::FinishedFile(path) => paths.push(path),
+            ResolvedTarget::Session(session) if !sessions.contains(&session) => sessions.push(session),
+            ResolvedTarget::Session(_) | ResolvedTarget::Stdin => {}
         }
     }
-    let store = if sessions.is_empty() { None } else { kept_rows(context)? };
-    let (mut expanded, mut sources, mut kept) = (BatchRead::expand(&paths)?, Vec::new(), BTreeMap::new());
+    let store = if sessions.is_empty() { None } else { open_store_for_reading(context)? };
+    let (mut expanded, mut sources, mut stored) = (BatchRead::expand(&paths)?, Vec::new(), BTreeMap::new());
     for session in &sessions {
         let mut found = sources_of(session, store.as_ref(), context)?;
         if let Some(store) = &store
             && (!found.is_whole() || found.has_no_files())
             && let Some(tree) = store.tree(session).map_err(failed)?
         {
-            kept.insert(session.clone(), KeptRows { tree, is_gone: !found.is_whole() });
+            stored.insert(session.clone(), StoredRows { tree, is_gone: !found.is_whole() });
         }
         expanded = expanded.merge(found.take_files());
         sources.push(found);
     }
     let options = FoldOptions { keep: reading.keep, cutoff: reading.at, events: reading.events };
-    let mut cold = BatchRead::read(expanded, options, reading.dialect);
+    let mut batch = BatchRead::read(expanded, options, reading.dialect);
     if has_stdin {
-        let read = cold.read_stream(io::stdin().lock(), reading.dialect);
+        let read = batch.read_stream(io::stdin().lock(), reading.dialect);
         read.map_err(|error| {
-            CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot read stdin"))
+            CliError::caused(ErrorKind::Failed, anyhow::Error::new(error).context("cannot read stdin"))
         })?;
     }
-    context.note(&format!("{} files read", cold.files));
+    context.debug(&format!("{} files read", batch.files));
     for found in &sources {
-        found.join_to(&mut cold, store.as_ref()).map_err(failed)?;
+        found.join_to(&mut batch, store.as_ref()).map_err(failed)?;
     }
     let at = reading.at.unwrap_or_else(|| context.now_ms());
-    Ok(Read { cold, at, has_ended, sessions, kept })
+    Ok(ReadTargets { batch, at, has_ended, sessions, stored })
 }
 
-/// Returns the sessions that were read.
-fn told_sessions(cold: &BatchRead) -> Vec<SessionId> {
-    let mut sessions: Vec<&SessionId> = cold.fold.sessions().collect();
+/// Returns the sessions in the batch.
+fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
+    let mut sessions: Vec<&SessionId> = batch.fold.sessions().collect();
     if sessions.len() > 1 {
-        // Lines in front of the first that names the session are of no session of their own.
+        // Lines before the first that names a session are no session of their own.
         sessions.retain(|session| &***session != "unnamed");
     }
-    if sessions.len() > 1 && sessions.iter().any(|session| cold.fold.has_root(session)) {
-        // A resume of 2.1.1 writes the first line of each warm-up under an id that it never uses again.
-        sessions.retain(|session| cold.fold.has_root(session));
+    if sessions.len() > 1 && sessions.iter().any(|session| batch.fold.has_root(session)) {
+        // Claude Code 2.1.1 writes the first line of each warm-up, on resume, under an id that it never uses again.
+        sessions.retain(|session| batch.fold.has_root(session));
     }
     sessions.into_iter().cloned().collect()
 }
 
-/// Returns the one session that was read.
-fn only_session(cold: &BatchRead, context: &Context) -> Result<SessionId, CliError> {
-    match told_sessions(cold).as_slice() {
+/// Returns the one session in the batch.
+fn only_session(batch: &BatchRead, context: &Context) -> Result<SessionId, CliError> {
+    match sessions_in(batch).as_slice() {
         [only] => Ok(only.clone()),
         [] => {
             let problems: Vec<Problem> =
-                cold.problems.iter().chain(cold.fold.unassigned_problems()).cloned().collect();
+                batch.problems.iter().chain(batch.fold.unassigned_problems()).cloned().collect();
             if problems.is_empty() {
-                return Err(CliError::new(Kind::Failed, "there is nothing in it"));
+                return Err(CliError::new(ErrorKind::Failed, "there is nothing in it"));
             }
-            // Under --strict this is the failure; otherwise that nothing could be kept is.
+            // Under --strict the problems are the error; otherwise that nothing could be read.
             context.report(&problems)?;
-            Err(CliError::new(Kind::Input, "nothing in it could be understood"))
+            Err(CliError::new(ErrorKind::Input, "nothing in it could be understood"))
         }
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();
             let more = if several.len() > names.len() { ", …" } else { "" };
             let message = format!("{} sessions in it: {}{more}", several.len(), names.join(", "));
-            Err(CliError::new(Kind::Usage, message).hint("name one session's transcript or folder"))
+            Err(CliError::new(ErrorKind::Usage, message).hint("name one session's transcript or folder"))
         }
     }
 }

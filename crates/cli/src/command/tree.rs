@@ -1,36 +1,36 @@
-//! `subscope tree`: the agents of a session as a tree.
+//! `subscope tree`: prints the agent tree of a session.
 
 use subscope_fold::FactDetail;
 use subscope_model::{Agent, AgentId, Millis, Tree};
 use subscope_render::{Detail, TreeOptions, render_tree};
 
-use super::target::{Reading, load_each};
+use super::target::{ReadOptions, load_each};
 use crate::{
     args::TreeArgs,
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     output,
 };
 
 /// Runs the command.
 pub(crate) fn run(args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let at = args.at.map(|moment| moment.resolve(context.now_ms()));
-    let reading = Reading { keep: FactDetail::Rows, events: false, at, dialect: args.dialect };
+    let reading = ReadOptions { keep: FactDetail::Rows, events: false, at, dialect: args.dialect };
     let (trees, problems, now) = load_each(&args.targets, &reading, context)?;
     if trees.len() > 1 && args.agent.is_some() {
         let message = format!("the targets are {} sessions, and --agent is of one", trees.len());
-        return Err(CliError::new(Kind::Usage, message).hint("name one session's transcript or folder"));
+        return Err(CliError::new(ErrorKind::Usage, message).hint("name one session's transcript or folder"));
     }
     for (number, tree) in trees.into_iter().enumerate() {
         if number > 0 && !args.json {
             output::print("\n")?;
         }
-        print(tree, now, args, context)?;
+        print_tree(tree, now, args, context)?;
     }
     context.report(&problems)
 }
 
-fn print(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -> Result<(), CliError> {
+fn print_tree(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -> Result<(), CliError> {
     let agent = args.agent.as_deref().map(|prefix| find_agent(&tree, prefix)).transpose()?;
     if args.json {
         if let Some(agent) = &agent {
@@ -56,7 +56,7 @@ fn print(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -> Res
     Ok(())
 }
 
-/// Finds the agent whose id begins with a prefix.
+/// Returns the one agent with an id prefix; an exact id wins.
 pub(crate) fn find_agent(tree: &Tree, prefix: &str) -> Result<AgentId, CliError> {
     let exact = tree.agents.iter().find(|row| row.id.as_str() == prefix);
     let mut begin = tree.agents.iter().filter(|row| row.id.starts_with(prefix));
@@ -64,13 +64,15 @@ pub(crate) fn find_agent(tree: &Tree, prefix: &str) -> Result<AgentId, CliError>
         (Some(row), ..) | (None, Some(row), None) => Ok(row.id.clone()),
         (None, Some(_), Some(_)) => {
             let message = format!("{prefix:?} is the beginning of several agents' ids");
-            Err(CliError::new(Kind::Usage, message).hint("give more of the id"))
+            Err(CliError::new(ErrorKind::Usage, message).hint("give more of the id"))
         }
-        (None, None, _) => Err(CliError::new(Kind::Failed, format!("no agent's id begins with {prefix:?}"))),
+        (None, None, _) => {
+            Err(CliError::new(ErrorKind::Failed, format!("no agent's id begins with {prefix:?}")))
+        }
     }
 }
 
-/// Keeps an agent and those below it: in pre-order they stand together.
+/// Retains an agent and its descendants, which are contiguous in pre-order.
 fn keep_subtree(tree: &mut Tree, agent: &AgentId) {
     let Some(start) = tree.agents.iter().position(|row| row.id == *agent) else { return };
     let depth = tree.agents.get(start).map_or(0, |row| row.depth);
@@ -79,7 +81,7 @@ fn keep_subtree(tree: &mut Tree, agent: &AgentId) {
     tree.agents = tree.agents.drain(start..=start + below).collect();
 }
 
-/// Makes every subagent a child of the root, in the order they stand in.
+/// Makes every subagent a child of the root, keeping the order.
 fn flatten(tree: &mut Tree) {
     for row in tree.agents.iter_mut().filter(|row| !row.id.is_root()) {
         row.depth = 1;

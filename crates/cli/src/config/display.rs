@@ -1,24 +1,24 @@
-//! How output looks: `color`, `ascii`.
+//! Output settings: `color`, `ascii`.
 
 use clap::{ColorChoice, ValueEnum};
 
-use super::{Origin, Shown, Sourced, given::Given};
+use super::{SettingOrigin, SettingRow, Sourced, given::GivenValue};
 
-/// The section's settings; they stand at the top of the file.
+/// Keys of this section, at the top level of the file.
 pub(super) const KEYS: [&str; 2] = ["color", "ascii"];
 
-/// Which characters are drawn.
+/// Character set of drawings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AsciiChoice {
-    /// What the terminal and the locale can show.
+    /// Unicode if terminal and locale support it.
     Auto,
     /// Only ASCII.
     Always,
-    /// Also box drawing and symbols.
+    /// Unicode.
     Never,
 }
 
-/// One layer.
+/// One layer of this section.
 #[derive(Debug, Default)]
 pub(crate) struct RawDisplay {
     /// `color`, `--color`.
@@ -28,8 +28,13 @@ pub(crate) struct RawDisplay {
 }
 
 impl RawDisplay {
-    /// Sets one setting; gives whether it is one of this section's.
-    pub(super) fn set(&mut self, key: &str, given: Given<'_>, origin: &Origin) -> Result<bool, String> {
+    /// Sets one setting. Returns false if it is not of this section.
+    pub(super) fn set(
+        &mut self,
+        key: &str,
+        given: GivenValue<'_>,
+        origin: &SettingOrigin,
+    ) -> Result<bool, String> {
         match key {
             "color" => {
                 let word = given.text()?;
@@ -50,37 +55,37 @@ impl RawDisplay {
         Ok(true)
     }
 
-    /// Returns this layer over a lower one.
+    /// Merges this layer over a lower one.
     pub(super) fn over(self, lower: Self) -> Self {
         Self { color: self.color.or(lower.color), ascii: self.ascii.or(lower.ascii) }
     }
 }
 
-/// What holds.
+/// Effective settings of this section.
 #[derive(Debug)]
-pub(crate) struct Display {
+pub(crate) struct DisplaySettings {
     /// Whether colours are used.
     pub(crate) color: Sourced<ColorChoice>,
-    /// Which characters are drawn.
+    /// Character set of drawings.
     pub(crate) ascii: Sourced<AsciiChoice>,
 }
 
-impl Display {
-    /// Returns the settings for people.
-    pub(super) fn rows(&self) -> [Shown; 2] {
+impl DisplaySettings {
+    /// Returns the settings as rows for display.
+    pub(super) fn rows(&self) -> [SettingRow; 2] {
         let ascii = match self.ascii.value {
             AsciiChoice::Auto => serde_json::Value::from("auto"),
             AsciiChoice::Always => true.into(),
             AsciiChoice::Never => false.into(),
         };
         [
-            Shown::new("color", self.color.value.to_string(), &self.color.origin),
-            Shown::new("ascii", ascii, &self.ascii.origin),
+            SettingRow::new("color", self.color.value.to_string(), &self.color.origin),
+            SettingRow::new("ascii", ascii, &self.ascii.origin),
         ]
     }
 }
 
-impl From<RawDisplay> for Display {
+impl From<RawDisplay> for DisplaySettings {
     fn from(raw: RawDisplay) -> Self {
         Self {
             color: raw.color.unwrap_or(Sourced::built_in(ColorChoice::Auto)),

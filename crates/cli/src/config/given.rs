@@ -1,4 +1,4 @@
-//! A setting's value as a file or a variable gives it, before its meaning is known.
+//! Untyped value of a setting, from a file or an environment variable.
 
 use std::time::Duration;
 
@@ -6,17 +6,20 @@ use toml::de::DeValue;
 
 use crate::args::value::parse_duration;
 
-/// A value as it was given.
+/// An untyped value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Given<'a> {
-    /// In a file.
+pub(crate) enum GivenValue<'a> {
+    /// From a file.
     Toml(&'a DeValue<'a>),
-    /// In a variable.
+    /// From an environment variable.
     Text(&'a str),
 }
 
-impl<'a> Given<'a> {
-    /// Returns the text; the error says what it must be instead.
+impl<'a> GivenValue<'a> {
+    /// Returns the value as text.
+    ///
+    /// # Errors
+    /// Here and below: the expected type, as a fragment of a sentence that follows the key.
     pub(crate) fn text(self) -> Result<&'a str, String> {
         match self {
             Self::Text(text) => Ok(text),
@@ -25,7 +28,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Returns true or false.
+    /// Returns the value as a boolean.
     pub(crate) fn switch(self) -> Result<bool, String> {
         match self {
             Self::Toml(DeValue::Boolean(value)) => Ok(*value),
@@ -36,7 +39,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Returns a whole number as its digits.
+    /// Returns the digits of an integer.
     pub(crate) fn number(self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text.to_owned()),
@@ -45,14 +48,14 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Returns a span of time.
+    /// Returns the value as a duration.
     pub(crate) fn span(self) -> Result<Duration, String> {
         parse_duration(
             self.text().map_err(|_| "must be a span of time in quotes, such as \"10s\"".to_owned())?,
         )
     }
 
-    /// Returns a list of texts; in a variable they stand between commas.
+    /// Returns a list of strings; comma-separated in a variable.
     pub(crate) fn list(self) -> Result<Vec<String>, String> {
         let wrong = || "must be a list of texts, such as [\"run_code\"]".to_owned();
         match self {
@@ -71,7 +74,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// What a value is, in words.
+/// Returns the type of a value in words.
 fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",

@@ -1,4 +1,4 @@
-//! Limits of silence for one harness or model: an entry of `watch.limits`.
+//! An entry of `watch.limits`: stall limits of one harness or model.
 
 use subscope_decode::{Dialect, harness::CLAUDE_CODE};
 use subscope_fold::{LimitRule, LimitScope};
@@ -7,15 +7,15 @@ use super::watch::parse_limit;
 
 const EXAMPLE: &str = "\"claude-opus stall=5m stall_subagents=20m stall_open=1h\"";
 
-/// An entry, and its words.
+/// An entry with its source text.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Rule {
+pub(crate) struct SilenceLimit {
     text: String,
     pub(crate) limits: LimitRule,
 }
 
-impl Rule {
-    /// Reads the name of a harness or of a model, and the limits that hold for it.
+impl SilenceLimit {
+    /// Parses `NAME KEY=DURATION…`; NAME is a harness or a model.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no limit: write it as {EXAMPLE}");
         let mut words = text.split_whitespace();
@@ -43,7 +43,7 @@ impl Rule {
         if has_any { Ok(Self { text: text.to_owned(), limits }) } else { Err(wrong()) }
     }
 
-    /// The words that it was given in.
+    /// Returns the source text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
@@ -55,18 +55,18 @@ mod tests {
 
     #[test]
     fn entry_names_a_harness_or_a_model_and_its_limits() {
-        let rule = Rule::parse("claude-code  stall=5m stall_open=2h").unwrap().limits;
+        let rule = SilenceLimit::parse("claude-code  stall=5m stall_open=2h").unwrap().limits;
         assert_eq!(rule.scope, LimitScope::Harness("claude-code".into()));
         assert_eq!((rule.stall_ms, rule.stall_subagents_ms), (Some(300_000), None));
         assert_eq!(rule.stall_open_ms, Some(7_200_000));
-        let rule = Rule::parse("claude-opus stall_subagents=20m").unwrap().limits;
+        let rule = SilenceLimit::parse("claude-opus stall_subagents=20m").unwrap().limits;
         assert_eq!(rule.scope, LimitScope::Model("claude-opus".into()));
         for wrong in ["", "claude-opus", "stall=5m", "claude-opus stal=5m", "claude-opus stall"] {
-            let told = Rule::parse(wrong).unwrap_err();
+            let told = SilenceLimit::parse(wrong).unwrap_err();
             assert!(told.contains("is no limit: write it as"), "{told}");
         }
         assert_eq!(
-            Rule::parse("x stall=soon").unwrap_err().split(':').next(),
+            SilenceLimit::parse("x stall=soon").unwrap_err().split(':').next(),
             Some("\"soon\" is no span of time")
         );
     }

@@ -1,7 +1,7 @@
-//! Settings in layers: built in, the user's file, the project's file, the environment, flags; the later wins.
+//! Configuration in layers: built-in defaults, user file, project file, environment, flags; later ones win.
 //!
-//! Flow: [`Places::find`] says where files are looked for, [`load`] reads them and the environment into [`Raw`] layers
-//! and lays the flags over them; [`Settings`] is what comes out, every value with its [`Origin`].
+//! Flow: [`ConfigPaths::find`] locates the files; [`load`] reads them and the environment into [`RawSettings`] layers
+//! and merges the flags over them into [`EffectiveSettings`], in which every value has its [`SettingOrigin`].
 //!
 //! To add a setting: a key in its section's `KEYS`, a line in its `set`, `over` and `rows`. Environment, `config show`
 //! and warnings follow from these.
@@ -12,7 +12,7 @@ mod given;
 mod hub;
 mod limits;
 mod origin;
-mod places;
+mod paths;
 mod prices;
 mod raw;
 mod settings;
@@ -21,47 +21,47 @@ mod tracing;
 mod ui;
 mod watch;
 
-pub(crate) use display::{AsciiChoice, Display};
+pub(crate) use display::{AsciiChoice, DisplaySettings};
 pub(crate) use file::{read_text, syntax_error};
 pub(crate) use hub::parse_listen;
-pub(crate) use origin::{Origin, Sourced};
-pub(crate) use places::Places;
-pub(crate) use raw::Raw;
-pub(crate) use settings::{Settings, Shown};
+pub(crate) use origin::{SettingOrigin, Sourced};
+pub(crate) use paths::ConfigPaths;
+pub(crate) use raw::RawSettings;
+pub(crate) use settings::{EffectiveSettings, SettingRow};
 pub(crate) use store::{KEEP_DAYS, parse_days};
 pub(crate) use watch::{parse_heartbeat, parse_limit};
 
 use crate::{
     environment::Environment,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
 };
 
-/// What reading all layers gave.
+/// Result of loading all layers.
 #[derive(Debug)]
-pub(crate) struct Loaded {
-    /// Every setting; a wrong value is left out, so that a lower layer or the built-in one stands.
-    pub(crate) settings: Settings,
-    /// Where files were looked for.
-    pub(crate) places: Places,
-    /// Settings that are not known, each with its place.
+pub(crate) struct LoadedConfig {
+    /// Every setting; where a layer's value is invalid, the lower layer's.
+    pub(crate) settings: EffectiveSettings,
+    /// Paths at which files were looked for.
+    pub(crate) paths: ConfigPaths,
+    /// Unknown settings, each with file and line.
     pub(crate) warnings: Vec<String>,
-    /// What makes a layer wrong, each with its place. Commands that rely on settings must not run with any.
+    /// Errors, each with file and line or variable. Commands that rely on settings must not run if there are any.
     pub(crate) errors: Vec<CliError>,
 }
 
-impl Loaded {
-    /// Gives the first thing that is wrong; the others show when that is mended.
+impl LoadedConfig {
+    /// Removes and returns the first error; only one is reported at a time.
     pub(crate) fn take_error(&mut self) -> Option<CliError> {
         (!self.errors.is_empty()).then(|| self.errors.remove(0))
     }
 }
 
-/// Reads the files and the environment, and lays `flags` over them.
-pub(crate) fn load(places: Places, environment: &Environment, flags: Raw) -> Loaded {
-    let mut raw = Raw::default();
+/// Loads the files and the environment, and merges `flags` over them.
+pub(crate) fn load(paths: ConfigPaths, environment: &Environment, flags: RawSettings) -> LoadedConfig {
+    let mut raw = RawSettings::default();
     let (mut warnings, mut errors) = (Vec::new(), Vec::new());
-    for place in places.existing() {
-        match file::read(&place) {
+    for path in paths.existing() {
+        match file::read(&path) {
             Ok(read) => {
                 warnings.extend(read.warnings);
                 errors.extend(read.errors);
@@ -70,11 +70,11 @@ pub(crate) fn load(places: Places, environment: &Environment, flags: Raw) -> Loa
             Err(error) => errors.push(error),
         }
     }
-    errors.extend(places.missing());
-    let (variables, wrong) = Raw::from_environment(environment);
-    errors.extend(wrong.into_iter().map(|message| CliError::new(Kind::Usage, message)));
-    let settings = Settings::from(flags.over(variables.over(raw)));
-    Loaded { settings, places, warnings, errors }
+    errors.extend(paths.missing());
+    let (variables, wrong) = RawSettings::from_environment(environment);
+    errors.extend(wrong.into_iter().map(|message| CliError::new(ErrorKind::Usage, message)));
+    let settings = EffectiveSettings::from(flags.over(variables.over(raw)));
+    LoadedConfig { settings, paths, warnings, errors }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which layer a value comes from.
+//! Origin of a setting's value: its layer and the place within it.
 
 use std::{
     fmt,
@@ -6,15 +6,15 @@ use std::{
     sync::Arc,
 };
 
-/// Where a value was set, weakest first.
+/// Origin of a value; the weakest layer first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// NoHub set it.
+pub(crate) enum SettingOrigin {
+    /// Built-in default.
     BuiltIn,
-    /// A file of settings, and the line.
+    /// A settings file.
     File {
-        /// Whose file it is.
-        owner: Owner,
+        /// Owner of the file.
+        owner: FileOwner,
         /// The file.
         path: Arc<Path>,
         /// The line, from 1.
@@ -26,17 +26,17 @@ pub(crate) enum Origin {
     Flag(&'static str),
 }
 
-/// Whose file of settings it is.
+/// Owner of a settings file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// The user's, for all projects.
+pub(crate) enum FileOwner {
+    /// The user: it applies to all projects.
     User,
-    /// The project's.
+    /// The project.
     Project,
 }
 
-impl Owner {
-    /// The word for people and JSON.
+impl FileOwner {
+    /// Name for people and JSON.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -45,8 +45,8 @@ impl Owner {
     }
 }
 
-impl Origin {
-    /// The layer's word in JSON.
+impl SettingOrigin {
+    /// Name of the layer in JSON.
     pub(crate) fn layer(&self) -> &'static str {
         match self {
             Self::BuiltIn => "default",
@@ -56,7 +56,7 @@ impl Origin {
         }
     }
 
-    /// Returns the place within the layer: `file:line`, a variable, an option; `None` for what nobody set.
+    /// Returns the place within the layer: `file:line`, a variable, an option; `None` for a default.
     pub(crate) fn place(&self) -> Option<String> {
         match self {
             Self::BuiltIn => None,
@@ -66,7 +66,7 @@ impl Origin {
         }
     }
 
-    /// Returns the path as it is meant at this origin: in a file, relative paths start at the file's folder.
+    /// Resolves a path set at this origin: in a file, relative paths start at the file's directory.
     pub(crate) fn resolve(&self, path: &str) -> PathBuf {
         match self {
             Self::File { path: file, .. } => file.parent().unwrap_or(Path::new("")).join(path),
@@ -75,7 +75,7 @@ impl Origin {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place() {
             Some(place) => write!(f, "{} ({place})", self.layer()),
@@ -84,28 +84,28 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value and where it was set.
+/// A value with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sourced<T> {
     /// The value.
     pub(crate) value: T,
-    /// Where it was set.
-    pub(crate) origin: Origin,
+    /// Its origin.
+    pub(crate) origin: SettingOrigin,
 }
 
 impl<T> Sourced<T> {
-    /// Returns a value that was set there.
-    pub(crate) fn new(value: T, origin: &Origin) -> Self {
+    /// Returns a value with its origin.
+    pub(crate) fn new(value: T, origin: &SettingOrigin) -> Self {
         Self { value, origin: origin.clone() }
     }
 
-    /// Returns a value that an option gives, where it is given.
+    /// Returns the value of an option, if given.
     pub(crate) fn flag(name: &'static str, value: Option<T>) -> Option<Self> {
-        value.map(|value| Self { value, origin: Origin::Flag(name) })
+        value.map(|value| Self { value, origin: SettingOrigin::Flag(name) })
     }
 
-    /// Returns a value that nobody set.
+    /// Returns a default value.
     pub(crate) fn built_in(value: T) -> Self {
-        Self { value, origin: Origin::BuiltIn }
+        Self { value, origin: SettingOrigin::BuiltIn }
     }
 }

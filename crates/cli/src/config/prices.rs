@@ -1,13 +1,13 @@
-//! What tokens cost: `prices`, a file in the form of the bundled one.
+//! Setting `prices`: a price file in the format of the bundled one.
 
 use std::path::PathBuf;
 
-use super::{Origin, Shown, Sourced, given::Given};
+use super::{SettingOrigin, SettingRow, Sourced, given::GivenValue};
 
-/// The section's settings; they stand at the top of the file.
+/// Keys of this section, at the top level of the file.
 pub(super) const KEYS: [&str; 1] = ["prices"];
 
-/// One layer.
+/// One layer of this section.
 #[derive(Debug, Default)]
 pub(crate) struct RawPrices {
     /// `prices`, `--prices`.
@@ -15,8 +15,13 @@ pub(crate) struct RawPrices {
 }
 
 impl RawPrices {
-    /// Sets one setting; gives whether it is one of this section's.
-    pub(super) fn set(&mut self, key: &str, given: Given<'_>, origin: &Origin) -> Result<bool, String> {
+    /// Sets one setting. Returns false if it is not of this section.
+    pub(super) fn set(
+        &mut self,
+        key: &str,
+        given: GivenValue<'_>,
+        origin: &SettingOrigin,
+    ) -> Result<bool, String> {
         if key != "prices" {
             return Ok(false);
         }
@@ -28,30 +33,30 @@ impl RawPrices {
         Ok(true)
     }
 
-    /// Returns this layer over a lower one.
+    /// Merges this layer over a lower one.
     pub(super) fn over(self, lower: Self) -> Self {
         Self { file: self.file.or(lower.file) }
     }
 }
 
-/// What holds.
+/// Effective settings of this section.
 #[derive(Debug)]
-pub(crate) struct Prices {
+pub(crate) struct PriceSettings {
     /// The file; `None` for the bundled table.
     pub(crate) file: Option<Sourced<PathBuf>>,
 }
 
-impl Prices {
-    /// Returns the settings for people.
-    pub(super) fn rows(&self) -> [Shown; 1] {
+impl PriceSettings {
+    /// Returns the settings as rows for display.
+    pub(super) fn rows(&self) -> [SettingRow; 1] {
         [match &self.file {
-            Some(file) => Shown::new("prices", file.value.to_string_lossy(), &file.origin),
-            None => Shown::new("prices", "bundled", &Origin::BuiltIn),
+            Some(file) => SettingRow::new("prices", file.value.to_string_lossy(), &file.origin),
+            None => SettingRow::new("prices", "bundled", &SettingOrigin::BuiltIn),
         }]
     }
 }
 
-impl From<RawPrices> for Prices {
+impl From<RawPrices> for PriceSettings {
     fn from(raw: RawPrices) -> Self {
         Self { file: raw.file }
     }

@@ -1,19 +1,20 @@
-//! One layer of settings: what one file, the environment or the flags set, and nothing else.
+//! One layer of settings: only what one file, the environment or the flags set.
 
 use super::{
-    Origin, display, display::RawDisplay, given::Given, hub, hub::RawHub, prices, prices::RawPrices, store,
-    store::RawStore, tracing, tracing::RawTracing, ui, ui::RawUi, watch, watch::RawWatch,
+    SettingOrigin, display, display::RawDisplay, given::GivenValue, hub, hub::RawHub, prices,
+    prices::RawPrices, store, store::RawStore, tracing, tracing::RawTracing, ui, ui::RawUi, watch,
+    watch::RawWatch,
 };
 use crate::environment::Environment;
 
-/// One layer.
+/// One layer of settings.
 #[derive(Debug, Default)]
-pub(crate) struct Raw {
-    /// What is shown of subagents.
+pub(crate) struct RawSettings {
+    /// Detail of the tracing output.
     pub(crate) tracing: RawTracing,
-    /// How output looks.
+    /// Colours and character set.
     pub(crate) display: RawDisplay,
-    /// What tokens cost.
+    /// Token prices.
     pub(crate) prices: RawPrices,
     /// `[watch]`.
     pub(crate) watch: RawWatch,
@@ -25,20 +26,11 @@ pub(crate) struct Raw {
     pub(crate) ui: RawUi,
 }
 
-/// Whether a name is one of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
-    /// It is.
-    Known,
-    /// It is not.
-    Unknown,
-}
-
-impl Raw {
-    /// Sections that have a table of their own in the file.
+impl RawSettings {
+    /// Sections that are TOML tables.
     pub(super) const TABLES: [&str; 4] = ["watch", "store", "hub", "ui"];
 
-    /// Returns the names of all settings; those of a table as `table.name`.
+    /// Returns the keys of all settings; those of a table as `table.name`.
     pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
         tracing::KEYS
             .into_iter()
@@ -50,19 +42,26 @@ impl Raw {
             .chain(ui::KEYS)
     }
 
-    /// Sets one setting. The error says what is wrong with the value, as a fragment that follows the name.
-    pub(crate) fn set(&mut self, key: &str, given: Given<'_>, origin: &Origin) -> Result<Name, String> {
-        let is_known = self.tracing.set(key, given, origin)?
+    /// Sets one setting. Returns false if the key is unknown.
+    ///
+    /// # Errors
+    /// If the value is invalid: a fragment of a sentence that follows the key.
+    pub(crate) fn set(
+        &mut self,
+        key: &str,
+        given: GivenValue<'_>,
+        origin: &SettingOrigin,
+    ) -> Result<bool, String> {
+        Ok(self.tracing.set(key, given, origin)?
             || self.display.set(key, given, origin)?
             || self.prices.set(key, given, origin)?
             || self.watch.set(key, given, origin)?
             || self.store.set(key, given, origin)?
             || self.hub.set(key, given, origin)?
-            || self.ui.set(key, given, origin)?;
-        Ok(if is_known { Name::Known } else { Name::Unknown })
+            || self.ui.set(key, given, origin)?)
     }
 
-    /// Returns this layer over a lower one.
+    /// Merges this layer over a lower one.
     pub(crate) fn over(self, lower: Self) -> Self {
         Self {
             tracing: self.tracing.over(lower.tracing),
@@ -75,13 +74,13 @@ impl Raw {
         }
     }
 
-    /// Returns what the environment sets, and what is wrong there. Empty variables count as not set.
+    /// Reads all settings from environment variables; also returns the errors. Empty variables count as unset.
     pub(crate) fn from_environment(environment: &Environment) -> (Self, Vec<String>) {
         let (mut raw, mut wrong) = (Self::default(), Vec::new());
         for key in Self::keys() {
             let name = variable(key);
             let Some(text) = environment.text(&name) else { continue };
-            if let Err(what) = raw.set(key, Given::Text(&text), &Origin::Variable(name.clone())) {
+            if let Err(what) = raw.set(key, GivenValue::Text(&text), &SettingOrigin::Variable(name.clone())) {
                 wrong.push(format!("{name}: {what}"));
             }
         }
@@ -89,7 +88,7 @@ impl Raw {
     }
 }
 
-/// Returns the variable that sets a setting: `SUBSCOPE_WATCH_STALL` for `watch.stall`.
+/// Returns the environment variable of a setting: `SUBSCOPE_WATCH_STALL` for `watch.stall`.
 pub(crate) fn variable(key: &str) -> String {
     format!("SUBSCOPE_{}", key.replace('.', "_").to_uppercase())
 }

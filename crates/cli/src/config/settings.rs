@@ -1,32 +1,33 @@
-//! The settings that hold, each with the layer that set it.
+//! The effective settings, each with the layer that set it.
 
 use serde_json::Value;
 
 use super::{
-    Display, Origin, Raw, hub::Hub, prices::Prices, store::Store, tracing::Tracing, ui::Ui, watch::Watch,
+    DisplaySettings, RawSettings, SettingOrigin, hub::HubSettings, prices::PriceSettings,
+    store::StoreSettings, tracing::TracingSettings, ui::UiSettings, watch::WatchSettings,
 };
 
-/// All settings.
+/// All effective settings.
 #[derive(Debug)]
-pub(crate) struct Settings {
-    /// What is shown of subagents.
-    pub(crate) tracing: Tracing,
-    /// How output looks.
-    pub(crate) display: Display,
-    /// What tokens cost.
-    pub(crate) prices: Prices,
-    /// How `watch` prints and when it warns.
-    pub(crate) watch: Watch,
-    /// What of the store stays, and for how long.
-    pub(crate) store: Store,
-    /// How the hub is reached and when it leaves.
-    pub(crate) hub: Hub,
-    /// How the terminal UI looks.
-    pub(crate) ui: Ui,
+pub(crate) struct EffectiveSettings {
+    /// Detail of the tracing output.
+    pub(crate) tracing: TracingSettings,
+    /// Colours and character set.
+    pub(crate) display: DisplaySettings,
+    /// Token prices.
+    pub(crate) prices: PriceSettings,
+    /// Output and stall limits of `watch`.
+    pub(crate) watch: WatchSettings,
+    /// Archive and retention.
+    pub(crate) store: StoreSettings,
+    /// Address and idle timeout of the hub.
+    pub(crate) hub: HubSettings,
+    /// Appearance of the terminal UI.
+    pub(crate) ui: UiSettings,
 }
 
-impl From<Raw> for Settings {
-    fn from(raw: Raw) -> Self {
+impl From<RawSettings> for EffectiveSettings {
+    fn from(raw: RawSettings) -> Self {
         Self {
             tracing: raw.tracing.into(),
             display: raw.display.into(),
@@ -39,9 +40,9 @@ impl From<Raw> for Settings {
     }
 }
 
-impl Settings {
-    /// Returns every setting for people and JSON, in a fixed order.
-    pub(crate) fn rows(&self) -> Vec<Shown> {
+impl EffectiveSettings {
+    /// Returns every setting as a row for display and JSON, in a fixed order.
+    pub(crate) fn rows(&self) -> Vec<SettingRow> {
         let Self { tracing, display, prices, watch, store, hub, ui } = self;
         let looks = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows());
         looks.chain(watch.rows()).chain(store.rows()).chain(hub.rows()).chain(ui.rows()).collect()
@@ -50,18 +51,18 @@ impl Settings {
 
 /// One setting as `config show` prints it.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct SettingRow {
     /// Its name.
     pub(crate) key: &'static str,
     /// Its value.
     pub(crate) value: Value,
-    /// Where it was set.
-    pub(crate) origin: Origin,
+    /// Its origin.
+    pub(crate) origin: SettingOrigin,
 }
 
-impl Shown {
-    /// Returns a setting to show.
-    pub(super) fn new(key: &'static str, value: impl Into<Value>, origin: &Origin) -> Self {
+impl SettingRow {
+    /// Returns a row.
+    pub(super) fn new(key: &'static str, value: impl Into<Value>, origin: &SettingOrigin) -> Self {
         Self { key, value: value.into(), origin: origin.clone() }
     }
 }

@@ -23,14 +23,14 @@ fn folders(user: Option<&str>, project: Option<&str>) -> TempDir {
     folder
 }
 
-fn load_in(folder: &Path, variables: &[(&str, &str)], flags: Raw) -> Loaded {
+fn load_in(folder: &Path, variables: &[(&str, &str)], flags: RawSettings) -> LoadedConfig {
     let home = folder.to_str().unwrap().to_owned();
     let all: Vec<(&str, &str)> = variables.iter().copied().chain([("HOME", home.as_str())]).collect();
     let environment = Environment::of(&folder.join("project/deep/down"), &all);
-    load(Places::find(None, &environment), &environment, flags)
+    load(ConfigPaths::find(None, &environment), &environment, flags)
 }
 
-fn messages(loaded: &Loaded, folder: &Path) -> Vec<String> {
+fn messages(loaded: &LoadedConfig, folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();
     loaded.errors.iter().map(|error| error.to_string().replace(folder, "")).collect()
 }
@@ -40,7 +40,7 @@ fn accept_each_level_of_detail() {
     for detail in Detail::ALL {
         let text = format!("subagent_tracing_detail = \"{}\"", detail.as_str());
         let folder = folders(Some(&text), None);
-        let loaded = load_in(folder.path(), &[], Raw::default());
+        let loaded = load_in(folder.path(), &[], RawSettings::default());
         assert_eq!((loaded.settings.tracing.detail.value, loaded.errors.len()), (detail, 0));
     }
 }
@@ -54,12 +54,12 @@ fn refuse_other_levels_of_detail_with_file_line_and_the_allowed_words() {
         ("\"Full\"", "\"Full\" is no level of detail"),
     ] {
         let folder = folders(Some(&format!("# comment\nsubagent_tracing_detail = {value}\n")), None);
-        let loaded = load_in(folder.path(), &[], Raw::default());
+        let loaded = load_in(folder.path(), &[], RawSettings::default());
         let expected = format!(
             "/.config/subscope/config.toml:2: subagent_tracing_detail: {told}: allowed are off, minimal, moderate, full"
         );
         assert_eq!(messages(&loaded, folder.path()), [expected]);
-        assert_eq!(loaded.errors.first().map(CliError::kind), Some(Kind::Usage));
+        assert_eq!(loaded.errors.first().map(CliError::kind), Some(ErrorKind::Usage));
     }
 }
 
@@ -69,7 +69,7 @@ fn project_wins_over_user() {
         Some("subagent_tracing_detail = 'off'\nascii = true"),
         Some("subagent_tracing_detail = 'full'"),
     );
-    let settings = load_in(folder.path(), &[], Raw::default()).settings;
+    let settings = load_in(folder.path(), &[], RawSettings::default()).settings;
     assert_eq!(settings.tracing.detail.value, Detail::Full);
     assert_eq!(settings.tracing.detail.origin.layer(), "project");
     assert_eq!(
@@ -82,10 +82,13 @@ fn project_wins_over_user() {
 fn flag_wins_over_variable_wins_over_files() {
     let folder = folders(None, Some("subagent_tracing_detail = 'off'\n[watch]\nstall = '1m'"));
     let variables = [("SUBSCOPE_SUBAGENT_TRACING_DETAIL", "minimal"), ("SUBSCOPE_WATCH_STALL", "2m")];
-    let mut flags = Raw::default();
+    let mut flags = RawSettings::default();
     flags.tracing.detail = Sourced::flag("--detail", Some(Detail::Full));
     let settings = load_in(folder.path(), &variables, flags).settings;
-    assert_eq!(settings.tracing.detail, Sourced { value: Detail::Full, origin: Origin::Flag("--detail") });
+    assert_eq!(
+        settings.tracing.detail,
+        Sourced { value: Detail::Full, origin: SettingOrigin::Flag("--detail") }
+    );
     let stall = &settings.watch.stall;
     assert_eq!(
         (stall.value, stall.origin.to_string().as_str()),
@@ -102,7 +105,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
                 [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n";
     let folder = folders(Some(text), None);
-    let settings = load_in(folder.path(), &[], Raw::default()).settings;
+    let settings = load_in(folder.path(), &[], RawSettings::default()).settings;
     let variables: Vec<(String, String)> = settings
         .rows()
         .iter()
@@ -120,14 +123,15 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
         .collect();
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let again = load_in(folder.path(), &variables, Raw::default());
+    let again = load_in(folder.path(), &variables, RawSettings::default());
     assert_eq!(again.errors.len(), 0);
-    let values =
-        |settings: &Settings| settings.rows().into_iter().map(|row| (row.key, row.value)).collect::<Vec<_>>();
+    let values = |settings: &EffectiveSettings| {
+        settings.rows().into_iter().map(|row| (row.key, row.value)).collect::<Vec<_>>()
+    };
     assert_eq!(values(&again.settings), values(&settings));
     assert!(again.settings.rows().iter().all(|row| row.origin.layer() == "environment"));
     assert_eq!(
-        Raw::keys().collect::<Vec<_>>(),
+        RawSettings::keys().collect::<Vec<_>>(),
         settings.rows().iter().map(|row| row.key).collect::<Vec<_>>()
     );
     let prices = settings.prices.file.unwrap().value;
@@ -138,7 +142,7 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
 fn unknown_names_are_warned_of_and_the_rest_holds() {
     let folder =
         folders(Some("colour = 'never'\n[watch]\nverbose = true\nstal = '1m'\n[other]\nx = 1\n"), None);
-    let loaded = load_in(folder.path(), &[], Raw::default());
+    let loaded = load_in(folder.path(), &[], RawSettings::default());
     let warnings: Vec<String> =
         loaded.warnings.iter().map(|warning| warning.replace(folder.path().to_str().unwrap(), "")).collect();
     assert_eq!(
@@ -156,7 +160,7 @@ fn unknown_names_are_warned_of_and_the_rest_holds() {
 fn wrong_values_name_their_line_and_leave_the_lower_layer() {
     let project = "color = 'blue'\nascii = 'yes'\ncode_tools = [1]\n[watch]\nheartbeat = '2m'\nstall = 180\n";
     let folder = folders(Some("color = 'always'"), Some(project));
-    let loaded = load_in(folder.path(), &[("SUBSCOPE_ASCII", "maybe")], Raw::default());
+    let loaded = load_in(folder.path(), &[("SUBSCOPE_ASCII", "maybe")], RawSettings::default());
     assert_eq!(
         messages(&loaded, folder.path()),
         [
@@ -174,12 +178,12 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
 #[test]
 fn what_is_no_toml_is_an_error_with_its_line() {
     let folder = folders(Some("ascii = true\ncolor = \n"), None);
-    let loaded = load_in(folder.path(), &[], Raw::default());
+    let loaded = load_in(folder.path(), &[], RawSettings::default());
     let messages = messages(&loaded, folder.path());
     assert_eq!(messages.len(), 1);
     assert!(messages[0].starts_with("/.config/subscope/config.toml:2: "), "{messages:?}");
     fs::write(folder.path().join(".config/subscope/config.toml"), b"color = '\xff'").unwrap();
-    assert_eq!(load_in(folder.path(), &[], Raw::default()).errors[0].kind(), Kind::Usage);
+    assert_eq!(load_in(folder.path(), &[], RawSettings::default()).errors[0].kind(), ErrorKind::Usage);
 }
 
 #[test]
@@ -187,10 +191,10 @@ fn a_chosen_file_has_to_be_there_and_replaces_the_users() {
     let folder = folders(Some("ascii = true"), None);
     let other = folder.path().join("other.toml");
     let variables = [("SUBSCOPE_CONFIG", other.to_str().unwrap())];
-    let loaded = load_in(folder.path(), &variables, Raw::default());
+    let loaded = load_in(folder.path(), &variables, RawSettings::default());
     assert_eq!(messages(&loaded, folder.path()), ["the settings file /other.toml does not exist"]);
     fs::write(&other, "color = 'never'").unwrap();
-    let loaded = load_in(folder.path(), &variables, Raw::default());
+    let loaded = load_in(folder.path(), &variables, RawSettings::default());
     assert_eq!(loaded.errors.len(), 0);
     assert_eq!(loaded.settings.display.ascii.value, AsciiChoice::Auto);
     assert_eq!(loaded.settings.display.color.value, clap::ColorChoice::Never);
@@ -200,7 +204,7 @@ fn a_chosen_file_has_to_be_there_and_replaces_the_users() {
 fn xdg_folder_counts_unless_it_is_relative() {
     let find = |xdg: &str| {
         let environment = Environment::of(Path::new("/nowhere"), &[("HOME", "/h"), ("XDG_CONFIG_HOME", xdg)]);
-        Places::find(None, &environment).all().iter().map(|place| place.path.clone()).collect::<Vec<_>>()
+        ConfigPaths::find(None, &environment).all().iter().map(|place| place.path.clone()).collect::<Vec<_>>()
     };
     assert_eq!(find("/x"), [Path::new("/x/subscope/config.toml")]);
     assert_eq!(find("x"), [Path::new("/h/.config/subscope/config.toml")]);

@@ -1,16 +1,16 @@
-//! The terminal UI: the section `[ui]`.
+//! Section `[ui]`: the terminal UI.
 
 use subscope_tui::{Alerts, Palette, TreePanel};
 
-use super::{Origin, Shown, Sourced, given::Given};
+use super::{SettingOrigin, SettingRow, Sourced, given::GivenValue};
 
-/// The section's settings.
+/// Keys of this section.
 pub(super) const KEYS: [&str; 3] = ["ui.theme", "ui.tree", "ui.alerts"];
 
-/// The theme that follows the terminal.
+/// Name of the theme that follows the terminal.
 const AUTO: &str = "auto";
 
-/// One layer.
+/// One layer of this section.
 #[derive(Debug, Default)]
 pub(crate) struct RawUi {
     /// `theme`.
@@ -22,8 +22,13 @@ pub(crate) struct RawUi {
 }
 
 impl RawUi {
-    /// Sets one setting; gives whether it is one of this section's.
-    pub(super) fn set(&mut self, key: &str, given: Given<'_>, origin: &Origin) -> Result<bool, String> {
+    /// Sets one setting. Returns false if it is not of this section.
+    pub(super) fn set(
+        &mut self,
+        key: &str,
+        given: GivenValue<'_>,
+        origin: &SettingOrigin,
+    ) -> Result<bool, String> {
         match key {
             "ui.theme" => {
                 let theme = match given.text()? {
@@ -45,7 +50,7 @@ impl RawUi {
         Ok(true)
     }
 
-    /// Returns this layer over a lower one.
+    /// Merges this layer over a lower one.
     pub(super) fn over(self, lower: Self) -> Self {
         Self {
             theme: self.theme.or(lower.theme),
@@ -55,30 +60,30 @@ impl RawUi {
     }
 }
 
-/// What holds.
+/// Effective settings of this section.
 #[derive(Debug)]
-pub(crate) struct Ui {
-    /// The colours; `None` follows the terminal.
+pub(crate) struct UiSettings {
+    /// Colour palette; `None` follows the terminal.
     pub(crate) theme: Sourced<Option<Palette>>,
-    /// Whether the panel with the tree is there.
+    /// Visibility of the tree panel.
     pub(crate) tree: Sourced<TreePanel>,
-    /// What tells a person that looks elsewhere.
+    /// Notification of someone who is looking elsewhere.
     pub(crate) alerts: Sourced<Alerts>,
 }
 
-impl Ui {
-    /// Returns the settings for people.
-    pub(super) fn rows(&self) -> [Shown; 3] {
+impl UiSettings {
+    /// Returns the settings as rows for display.
+    pub(super) fn rows(&self) -> [SettingRow; 3] {
         let Self { theme, tree, alerts } = self;
         [
-            Shown::new("ui.theme", theme.value.map_or(AUTO, Palette::as_str), &theme.origin),
-            Shown::new("ui.tree", tree.value.as_str(), &tree.origin),
-            Shown::new("ui.alerts", alerts.value.as_str(), &alerts.origin),
+            SettingRow::new("ui.theme", theme.value.map_or(AUTO, Palette::as_str), &theme.origin),
+            SettingRow::new("ui.tree", tree.value.as_str(), &tree.origin),
+            SettingRow::new("ui.alerts", alerts.value.as_str(), &alerts.origin),
         ]
     }
 }
 
-impl From<RawUi> for Ui {
+impl From<RawUi> for UiSettings {
     fn from(raw: RawUi) -> Self {
         Self {
             theme: raw.theme.unwrap_or(Sourced::built_in(None)),

@@ -1,11 +1,11 @@
-//! How `watch` prints and when it warns: the section `[watch]`.
+//! Section `[watch]`: output, heartbeats and stall limits.
 
 use std::time::Duration;
 
-use super::{Origin, Shown, Sourced, given::Given, limits::Rule};
-use crate::args::value::{parse_duration, show_duration};
+use super::{SettingOrigin, SettingRow, Sourced, given::GivenValue, limits::SilenceLimit};
+use crate::args::value::{format_duration, parse_duration};
 
-/// The section's settings.
+/// Keys of this section.
 pub(super) const KEYS: [&str; 6] = [
     "watch.verbose",
     "watch.heartbeat",
@@ -15,38 +15,38 @@ pub(super) const KEYS: [&str; 6] = [
     "watch.limits",
 ];
 
-/// Time between two signs of life (requirement 2.1).
+/// Heartbeat interval (requirement 2.1).
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// What a heartbeat may be set to (requirement 2.1).
+/// Allowed heartbeat intervals (requirement 2.1).
 const HEARTBEAT_RANGE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
-/// Silence that is a stall (requirement 2.2).
+/// Silence after which an agent is stalled (requirement 2.2).
 const STALL: Duration = Duration::from_secs(180);
-/// Silence that is a stall while a subagent is active (requirement 2.2).
+/// The same while a subagent is active (requirement 2.2).
 const STALL_SUBAGENTS: Duration = Duration::from_secs(600);
 /// The same while a tool call or a question for permission is open (requirement 2.2).
 const STALL_OPEN: Duration = Duration::from_secs(30 * 60);
 
-/// Reads the time between two signs of life: 1 s to 60 s.
+/// Parses a heartbeat interval: 1 s to 60 s.
 pub(crate) fn parse_heartbeat(text: &str) -> Result<Duration, String> {
     heartbeat(parse_duration(text)?)
 }
 
-/// Reads a limit of silence: at least 1 s.
+/// Parses a stall limit: at least 1 s.
 pub(crate) fn parse_limit(text: &str) -> Result<Duration, String> {
     limit(parse_duration(text)?)
 }
 
 fn heartbeat(span: Duration) -> Result<Duration, String> {
     let fits = HEARTBEAT_RANGE.contains(&span);
-    if fits { Ok(span) } else { Err(format!("{} is not between 1s and 60s", show_duration(span))) }
+    if fits { Ok(span) } else { Err(format!("{} is not between 1s and 60s", format_duration(span))) }
 }
 
 fn limit(span: Duration) -> Result<Duration, String> {
     let fits = span >= Duration::from_secs(1);
-    if fits { Ok(span) } else { Err(format!("{} is less than 1s", show_duration(span))) }
+    if fits { Ok(span) } else { Err(format!("{} is less than 1s", format_duration(span))) }
 }
 
-/// One layer.
+/// One layer of this section.
 #[derive(Debug, Default)]
 pub(crate) struct RawWatch {
     /// `verbose`, `--verbose`.
@@ -60,12 +60,17 @@ pub(crate) struct RawWatch {
     /// `stall_open`.
     pub(crate) stall_open: Option<Sourced<Duration>>,
     /// `limits`.
-    pub(crate) limits: Option<Sourced<Vec<Rule>>>,
+    pub(crate) limits: Option<Sourced<Vec<SilenceLimit>>>,
 }
 
 impl RawWatch {
-    /// Sets one setting; gives whether it is one of this section's.
-    pub(super) fn set(&mut self, key: &str, given: Given<'_>, origin: &Origin) -> Result<bool, String> {
+    /// Sets one setting. Returns false if it is not of this section.
+    pub(super) fn set(
+        &mut self,
+        key: &str,
+        given: GivenValue<'_>,
+        origin: &SettingOrigin,
+    ) -> Result<bool, String> {
         match key {
             "watch.verbose" => self.verbose = Some(Sourced::new(given.switch()?, origin)),
             "watch.heartbeat" => self.heartbeat = Some(Sourced::new(heartbeat(given.span()?)?, origin)),
@@ -75,8 +80,8 @@ impl RawWatch {
             }
             "watch.stall_open" => self.stall_open = Some(Sourced::new(limit(given.span()?)?, origin)),
             "watch.limits" => {
-                let rules: Result<Vec<Rule>, String> =
-                    given.list()?.iter().map(|text| Rule::parse(text)).collect();
+                let rules: Result<Vec<SilenceLimit>, String> =
+                    given.list()?.iter().map(|text| SilenceLimit::parse(text)).collect();
                 self.limits = Some(Sourced::new(rules?, origin));
             }
             _ => return Ok(false),
@@ -84,7 +89,7 @@ impl RawWatch {
         Ok(true)
     }
 
-    /// Returns this layer over a lower one.
+    /// Merges this layer over a lower one.
     pub(super) fn over(self, lower: Self) -> Self {
         Self {
             verbose: self.verbose.or(lower.verbose),
@@ -97,40 +102,41 @@ impl RawWatch {
     }
 }
 
-/// What holds.
+/// Effective settings of this section.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    /// Whether payloads are printed whole.
+pub(crate) struct WatchSettings {
+    /// Whether payloads are printed in full.
     pub(crate) verbose: Sourced<bool>,
-    /// Time between two signs of life.
+    /// Heartbeat interval.
     pub(crate) heartbeat: Sourced<Duration>,
-    /// Silence of a session that is a stall.
+    /// Silence after which an agent is stalled.
     pub(crate) stall: Sourced<Duration>,
     /// The same while a subagent is active.
     pub(crate) stall_subagents: Sourced<Duration>,
     /// The same while a tool call or a question for permission is open.
     pub(crate) stall_open: Sourced<Duration>,
-    /// Other limits for some harnesses and models.
-    pub(crate) limits: Sourced<Vec<Rule>>,
+    /// Different limits for some harnesses and models.
+    pub(crate) limits: Sourced<Vec<SilenceLimit>>,
 }
 
-impl Watch {
-    /// Returns the settings for people.
-    pub(super) fn rows(&self) -> [Shown; 6] {
-        let rules: Vec<&str> = self.limits.value.iter().map(Rule::text).collect();
-        let span = |key, span: &Sourced<Duration>| Shown::new(key, show_duration(span.value), &span.origin);
+impl WatchSettings {
+    /// Returns the settings as rows for display.
+    pub(super) fn rows(&self) -> [SettingRow; 6] {
+        let rules: Vec<&str> = self.limits.value.iter().map(SilenceLimit::text).collect();
+        let span =
+            |key, span: &Sourced<Duration>| SettingRow::new(key, format_duration(span.value), &span.origin);
         [
-            Shown::new("watch.verbose", self.verbose.value, &self.verbose.origin),
+            SettingRow::new("watch.verbose", self.verbose.value, &self.verbose.origin),
             span("watch.heartbeat", &self.heartbeat),
             span("watch.stall", &self.stall),
             span("watch.stall_subagents", &self.stall_subagents),
             span("watch.stall_open", &self.stall_open),
-            Shown::new("watch.limits", rules, &self.limits.origin),
+            SettingRow::new("watch.limits", rules, &self.limits.origin),
         ]
     }
 }
 
-impl From<RawWatch> for Watch {
+impl From<RawWatch> for WatchSettings {
     fn from(raw: RawWatch) -> Self {
         Self {
             verbose: raw.verbose.unwrap_or(Sourced::built_in(false)),

@@ -1,4 +1,4 @@
-//! The one way in which commands ask: a hub over its socket; where there is none the store, in this process.
+//! Query interface of the commands: served by the hub over its socket, or by the store in this process if no hub runs.
 
 use std::time::Duration;
 
@@ -11,63 +11,63 @@ use subscope_model::{
 };
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
 
-use super::{HubConnection, NoHub, Start};
+use super::{HubConnection, NoHub, StartPolicy};
 use crate::{
     command::{
         history::{self, failed},
         target::limits,
     },
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
 };
 
-/// How many sessions at work figures are made of.
-const MOST_LIVE: usize = 200;
-/// How long an answer waits for what is not read yet: so that the first sessions of years are seen within a second.
-const CATCH_UP: Duration = Duration::from_millis(700);
+/// Most live sessions that a status is made of.
+const MAX_LIVE: usize = 200;
+/// Time that a command waits for a hub's initial scan: over years of sessions the newest are listed within a second.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_millis(700);
 const POLL: Duration = Duration::from_millis(10);
-/// The greatest page that a hub gives.
-const PAGE: usize = 1_000;
+/// Largest page that a hub returns.
+const MAX_PAGE: usize = 1_000;
 
-/// The word for the first session that `ls` lists.
+/// TARGET word for the newest session, the first that `ls` lists.
 pub(crate) const LAST: &str = "last";
 
-/// How many sessions whose ids begin alike are looked at, and counted, where one is to be named.
-pub(crate) const NAMESAKES: usize = 100;
+/// Most sessions looked up for an id prefix, to report how many match an ambiguous one.
+pub(crate) const MAX_PREFIX_MATCHES: usize = 100;
 
-/// What a command needs to be up to date, and whether a hub is started for it.
+/// Data that a command needs to be up to date, and whether a hub is started for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// What was kept is enough; no hub is started.
-    Kept,
-    /// Rows, now and then as often as several times a second; no hub is started.
-    Glance,
-    /// Rows.
+    /// Stored rows as they are; no hub is started.
+    Committed,
+    /// Up-to-date rows, for callers that may ask several times a second; no hub is started.
+    RowsNoStart,
+    /// Up-to-date rows.
     Rows,
-    /// Rows and the full text.
+    /// Up-to-date rows and full text.
     Texts,
 }
 
-/// Answers.
+/// Source of answers.
 pub(crate) enum Backend {
     /// A hub.
     Hub(Client),
-    /// The store, which nobody else writes, or which is read beside whoever does.
+    /// The store, opened by this process alone or read while another process writes it; with the full text if needed.
     Store(Box<SqliteStore>, Option<(TextIndex, Archive)>),
 }
 
 impl Backend {
-    /// Finds who answers. Where that is the store, what is new is taken in first, so that nothing has to be kept running
-    /// for an answer to be true; where another process writes it, what that one has committed is told.
+    /// Connects to the hub, or opens the store. The store is indexed first, so that answers are up to date without a
+    /// running hub; if another process writes it, answers are what that process has committed.
     pub(crate) fn open(needs: Needs, context: &Context) -> Result<Self, CliError> {
         let start = match needs {
-            Needs::Kept | Needs::Glance => Start::Never,
-            Needs::Rows | Needs::Texts => Start::IfNone,
+            Needs::Committed | Needs::RowsNoStart => StartPolicy::Never,
+            Needs::Rows | Needs::Texts => StartPolicy::IfNone,
         };
         match HubConnection::new(start, context)?.hub() {
             Ok(mut client) => {
-                if start == Start::IfNone && !is_caught_up(&mut client) {
-                    context.say("sessions of before are still being read; this is what is there by now");
+                if start == StartPolicy::IfNone && !wait_until_caught_up(&mut client) {
+                    context.info("sessions of before are still being read; this is what is there by now");
                 }
                 return Ok(Self::Hub(client));
             }
@@ -78,35 +78,35 @@ impl Backend {
             }
             Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without a hub")),
         }
-        if needs == Needs::Kept {
+        if needs == Needs::Committed {
             return Self::committed(needs, context);
         }
         match history::open_rows(Access::Write, context)? {
             Ok(mut store) => {
                 let mut texts = texts(needs, Access::Write, context)?;
                 let words = texts.as_mut().map(|(texts, _)| texts);
-                history::take_in_new(&mut store, words, context)?;
+                history::index_new(&mut store, words, context)?;
                 Ok(Self::Store(Box::new(store), texts))
             }
             Err(OpenError::Locked(_)) => {
-                context.say("another process writes the store; this is what it has committed");
+                context.info("another process writes the store; this is what it has committed");
                 Self::committed(needs, context)
             }
             Err(error) => Err(failed(error)),
         }
     }
 
-    /// Reads the store as it stands, beside whoever writes it.
+    /// Opens the store read-only: answers are what its writer has committed.
     fn committed(needs: Needs, context: &Context) -> Result<Self, CliError> {
         let texts = texts(needs, Access::Read, context)?;
         let store = history::open_rows(Access::Read, context)?.map_err(failed)?;
         Ok(Self::Store(Box::new(store), texts))
     }
 
-    /// Sessions, the newest first, at most `limit`.
+    /// Returns the newest sessions first, at most `limit`.
     pub(crate) fn sessions(&mut self, limit: usize, only_live: bool) -> Result<SessionPage, CliError> {
         match self {
-            Self::Hub(client) => pages(client, limit, only_live),
+            Self::Hub(client) => fetch_pages(client, limit, only_live),
             Self::Store(store, _) => {
                 let query = ListQuery { only_live, ..ListQuery::first(limit.saturating_add(1)) };
                 Ok(SessionPage::of(store.list(&query).map_err(failed)?, limit))
@@ -114,18 +114,18 @@ impl Backend {
         }
     }
 
-    /// A session's tree; `None` where it is not known.
+    /// Returns a session's tree; `None` if it is unknown.
     pub(crate) fn tree(&mut self, session: &SessionId) -> Result<Option<Tree>, CliError> {
         match self {
-            Self::Hub(client) => client.tree(session).map_err(told),
+            Self::Hub(client) => client.tree(session).map_err(client_error),
             Self::Store(store, _) => store.tree(session).map_err(failed),
         }
     }
 
-    /// The ids that begin so, at most `limit` of each kind.
+    /// Returns session and agent ids with a prefix, at most `limit` of each.
     pub(crate) fn names(&mut self, prefix: &str, limit: usize) -> Result<Names, CliError> {
         match self {
-            Self::Hub(client) => client.names(prefix, limit).map_err(told),
+            Self::Hub(client) => client.names(prefix, limit).map_err(client_error),
             Self::Store(store, _) => {
                 let name = |(session_id, agent_id): (SessionId, AgentId)| AgentName { session_id, agent_id };
                 let agents = store.agents_with_prefix(prefix, limit).map_err(failed)?;
@@ -138,25 +138,25 @@ impl Backend {
         }
     }
 
-    /// Figures over everything.
+    /// Returns statistics over all sessions.
     pub(crate) fn stats(&mut self) -> Result<Stats, CliError> {
         match self {
-            Self::Hub(client) => client.stats().map_err(told),
+            Self::Hub(client) => client.stats().map_err(client_error),
             Self::Store(store, _) => store.stats().map_err(failed),
         }
     }
 
-    /// The newest passages that have all these terms.
+    /// Returns the newest passages that contain all terms.
     pub(crate) fn search(
         &mut self,
         terms: &[String],
         session: Option<SessionId>,
         limit: usize,
     ) -> Result<Hits, CliError> {
-        let none = || CliError::new(Kind::Failed, "there is no full text");
+        let none = || CliError::new(ErrorKind::Failed, "there is no full text");
         match self {
             Self::Hub(client) => {
-                client.search(terms, session.as_ref(), limit).map_err(told)?.ok_or_else(none)
+                client.search(terms, session.as_ref(), limit).map_err(client_error)?.ok_or_else(none)
             }
             Self::Store(store, texts) => {
                 let (texts, archive) = texts.as_ref().ok_or_else(none)?;
@@ -166,21 +166,22 @@ impl Backend {
         }
     }
 
-    /// How everything at work stands, or one session.
+    /// Returns the status of all live sessions, or of one session.
     pub(crate) fn status(
         &mut self,
         session: Option<&SessionId>,
         context: &Context,
     ) -> Result<Status, CliError> {
         let store = match self {
-            Self::Hub(client) => return client.status(session).map_err(told),
+            Self::Hub(client) => return client.status(session).map_err(client_error),
             Self::Store(store, _) => store,
         };
         let ids: Vec<SessionId> = match session {
             Some(session) => vec![session.clone()],
             None => {
-                let query = ListQuery::live(MOST_LIVE);
-                // NoHub is there who concludes by the time: a row says what stood when it was last written.
+                let query = ListQuery::live(MAX_LIVE);
+                // Rows in the store are as they were when last written: no hub has marked silent sessions as lost. Skip
+                // those beyond the limit.
                 let since = context.now_ms() - limits(context).longest_ms();
                 let rows = store.list(&query).map_err(failed)?.into_iter();
                 rows.filter(|row| row.last_event_at_ms >= Some(since)).map(|row| row.id).collect()
@@ -193,7 +194,7 @@ impl Backend {
         Ok(Status::of(&trees, context.now_ms()))
     }
 
-    /// What the hub says of itself; `None` where there is none.
+    /// Returns the hub's health; `None` without a hub.
     pub(crate) fn health(&mut self) -> Option<Health> {
         match self {
             Self::Hub(client) => client.health().ok(),
@@ -201,7 +202,7 @@ impl Backend {
         }
     }
 
-    /// An address at which one browser is shown the page; `None` where no hub serves it.
+    /// Returns a URL at which one browser is let in to the page; `None` if no hub serves it.
     pub(crate) fn page(&mut self) -> Option<String> {
         match self {
             Self::Hub(client) => client.page().ok(),
@@ -209,20 +210,20 @@ impl Backend {
         }
     }
 
-    /// Finds the one session whose id begins so; `last` is the newest.
+    /// Returns the one session with an id prefix; `last` names the newest.
     pub(crate) fn session(&mut self, word: &str) -> Result<SessionId, CliError> {
         if word == LAST {
-            return newest(self.sessions(1, false)?);
+            return first_session(self.sessions(1, false)?);
         }
-        let found = self.names(word, NAMESAKES)?.sessions;
-        one_of(word, found)?.ok_or_else(|| unknown(word))
+        let found = self.names(word, MAX_PREFIX_MATCHES)?.sessions;
+        one_of(word, found)?.ok_or_else(|| unknown_session(word))
     }
 }
 
-/// Opens the full text where it is needed, with the archive that its passages may stand in.
+/// Opens the full text index, if needed, with the archive that may hold its passages.
 fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(TextIndex, Archive)>, CliError> {
     match needs {
-        Needs::Kept | Needs::Glance | Needs::Rows => Ok(None),
+        Needs::Committed | Needs::RowsNoStart | Needs::Rows => Ok(None),
         Needs::Texts => {
             let texts = TextIndex::open(&context.data_folder()?, access).map_err(failed)?;
             Ok(Some((texts, history::archive(context)?)))
@@ -230,27 +231,28 @@ fn texts(needs: Needs, access: Access, context: &Context) -> Result<Option<(Text
     }
 }
 
-/// Finds the one session of a store whose id begins so; `last` is the newest.
+/// Returns the one session of a store with an id prefix; `last` names the newest.
 pub(crate) fn session_in(store: &SqliteStore, word: &str) -> Result<SessionId, CliError> {
     if word == LAST {
-        return newest(SessionPage::of(store.list(&ListQuery::first(1)).map_err(failed)?, 1));
+        return first_session(SessionPage::of(store.list(&ListQuery::first(1)).map_err(failed)?, 1));
     }
-    one_of(word, store.sessions_with_prefix(word, NAMESAKES).map_err(failed)?)?.ok_or_else(|| unknown(word))
+    one_of(word, store.sessions_with_prefix(word, MAX_PREFIX_MATCHES).map_err(failed)?)?
+        .ok_or_else(|| unknown_session(word))
 }
 
-/// The first that is listed.
-fn newest(page: SessionPage) -> Result<SessionId, CliError> {
+/// Returns the first session of a page.
+fn first_session(page: SessionPage) -> Result<SessionId, CliError> {
     let row = page.sessions.into_iter().next();
-    row.map(|row| row.id).ok_or_else(|| CliError::new(Kind::Failed, "no sessions yet"))
+    row.map(|row| row.id).ok_or_else(|| CliError::new(ErrorKind::Failed, "no sessions yet"))
 }
 
-/// The failure where no session is called so.
-fn unknown(word: &str) -> CliError {
-    CliError::new(Kind::Failed, format!("no session's id begins with {word:?}"))
+/// Error for an id prefix that no session has.
+fn unknown_session(word: &str) -> CliError {
+    CliError::new(ErrorKind::Failed, format!("no session's id begins with {word:?}"))
         .hint("`subscope ls` lists them")
 }
 
-/// Finds the one session that a word names among those whose ids begin so: a whole id is better than the beginning of another.
+/// Returns the one session that a prefix names among those that match it; an exact id wins over longer ones.
 pub(crate) fn one_of(prefix: &str, mut found: Vec<SessionId>) -> Result<Option<SessionId>, CliError> {
     found.sort();
     found.dedup();
@@ -259,44 +261,44 @@ pub(crate) fn one_of(prefix: &str, mut found: Vec<SessionId>) -> Result<Option<S
     }
     if found.len() > 1 {
         let message = format!("{prefix:?} is the beginning of {} sessions' ids", found.len());
-        return Err(CliError::new(Kind::Usage, message).hint("give more of the id"));
+        return Err(CliError::new(ErrorKind::Usage, message).hint("give more of the id"));
     }
     Ok(found.pop())
 }
 
-/// Waits until a hub that has just begun has read what stands in files. Returns whether that is so; what is there first are
-/// the newest sessions.
-fn is_caught_up(client: &mut Client) -> bool {
+/// Waits for a just started hub to finish its initial scan, at most [`CATCH_UP_TIMEOUT`]. Returns whether it has
+/// finished; the scan reads the newest sessions first.
+fn wait_until_caught_up(client: &mut Client) -> bool {
     let began = clock::tick();
     loop {
-        // One that breaks off is met again with the next question.
+        // A broken connection is an error of the next query.
         let is_reading = client.health().is_ok_and(|health| health.is_reading);
-        if !is_reading || began.elapsed() > CATCH_UP {
+        if !is_reading || began.elapsed() > CATCH_UP_TIMEOUT {
             return !is_reading;
         }
         std::thread::sleep(POLL);
     }
 }
 
-/// Pages until there are so many sessions.
-fn pages(client: &mut Client, limit: usize, only_live: bool) -> Result<SessionPage, CliError> {
+/// Requests pages until there are `limit` sessions.
+fn fetch_pages(client: &mut Client, limit: usize, only_live: bool) -> Result<SessionPage, CliError> {
     let mut all = SessionPage { schema: SESSIONS_SCHEMA.into(), ..SessionPage::default() };
     loop {
-        let wanted = limit.saturating_sub(all.sessions.len()).min(PAGE);
+        let wanted = limit.saturating_sub(all.sessions.len()).min(MAX_PAGE);
         let after = all.next.take().map(|next| next.to_string());
         let query = SessionQuery { limit: Some(wanted), after, only_live };
-        let page = client.sessions(&query).map_err(told)?;
+        let page = client.sessions(&query).map_err(client_error)?;
         all.sessions.extend(page.sessions);
         all.next = page.next;
         if all.next.is_none() || all.sessions.len() >= limit {
-            // NoHub can be asked for none.
+            // The hub returns at least one session, even for a limit of 0.
             all.sessions.truncate(limit);
             return Ok(all);
         }
     }
 }
 
-/// A hub that breaks off or refuses, as an error of a command.
-fn told(error: ClientError) -> CliError {
-    CliError::caused(Kind::Failed, error)
+/// Converts a client error to an error of the command.
+fn client_error(error: ClientError) -> CliError {
+    CliError::caused(ErrorKind::Failed, error)
 }

@@ -1,4 +1,4 @@
-//! The log of hubs that commands start: what they say of themselves and of what went wrong.
+//! Log file of background hubs.
 
 use std::{
     fs, io,
@@ -8,17 +8,17 @@ use std::{
 
 use crate::context::Context;
 
-/// The log in the state folder.
+/// File name of the log.
 const FILE: &str = "hub.log";
-/// The greatest log: what is older is kept once more under another name, and then gone.
+/// Size limit of the log. A longer log is copied to `hub.log.old` (replacing the last one) and truncated.
 const LIMIT_BYTES: u64 = 1 << 20;
 
-/// Returns the log's path: in the state folder, where nothing names one in the folder for data.
-pub(crate) fn file(data: &Path, context: &Context) -> PathBuf {
+/// Returns the log's path: in the state directory, or in the data directory if there is none.
+pub(crate) fn path(data: &Path, context: &Context) -> PathBuf {
     context.environment.state_folder().unwrap_or_else(|| data.to_owned()).join(FILE)
 }
 
-/// Opens the log for writing at its end; only its owner can read it.
+/// Opens the log for appending; creates it readable by its owner only.
 pub(super) fn open(path: &Path) -> io::Result<fs::File> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -26,10 +26,11 @@ pub(super) fn open(path: &Path) -> io::Result<fs::File> {
     fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// Puts a log aside that has grown too long. Whoever writes goes on at the beginning of the same file.
-pub(crate) fn bound(path: &Path) {
+/// Rotates a log that has grown too long by copy and truncate: open handles in append mode go on writing to the same
+/// file.
+pub(crate) fn rotate(path: &Path) {
     if fs::metadata(path).is_ok_and(|found| found.len() > LIMIT_BYTES) {
-        // A full disk keeps no old log; the new one must be bounded all the same.
+        // On a full disk the copy fails; the log must be truncated all the same.
         let _ = fs::copy(path, path.with_extension("log.old"));
         let _ = fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(0));
     }
@@ -47,10 +48,10 @@ mod tests {
         let path = folder.path().join("state/hub.log");
         let mut file = open(&path).unwrap();
         file.write_all(b"short\n").unwrap();
-        bound(&path);
+        rotate(&path);
         assert_eq!(fs::read(&path).unwrap(), b"short\n");
         file.write_all(&vec![b'x'; LIMIT_BYTES as usize]).unwrap();
-        bound(&path);
+        rotate(&path);
         file.write_all(b"more\n").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"more\n");
         assert_eq!(fs::metadata(path.with_extension("log.old")).unwrap().len(), LIMIT_BYTES + 6);

@@ -1,8 +1,9 @@
-//! The hub, as commands reach it: over its socket, started if need be; and the one way in which they ask.
+//! Connects commands to the hub over its socket, starting one if needed; [`Backend`] answers queries with or without a
+//! hub.
 //!
-//! A hub is looked for where the folder for data says. Who finds none starts one, detached, and waits until it answers;
-//! of several that are started at once the store's lock lets one live, and everybody connects to that. A hub of an older
-//! version that runs in the background is asked to leave first. With `SUBSCOPE_NO_AUTOSTART` none is started.
+//! The socket is in the data directory. A command that finds no hub starts a detached one and waits until it answers.
+//! If several are started at once, the store's lock lets one live and all commands connect to it. An older hub in the
+//! background is asked to exit first. With `SUBSCOPE_NO_AUTOSTART` no hub is started.
 
 mod backend;
 mod log;
@@ -19,93 +20,93 @@ use subscope_hub::clock;
 use subscope_model::{Health, HubMode};
 use subscope_store::SqliteStore;
 
-use self::start::{Ended, Starter};
+use self::start::{HubExit, HubStarter};
 pub(crate) use self::{
-    backend::{Backend, LAST, NAMESAKES, Needs, one_of, session_in},
-    log::{bound as bound_log, file as log_file},
+    backend::{Backend, LAST, MAX_PREFIX_MATCHES, Needs, one_of, session_in},
+    log::{path as log_path, rotate as rotate_log},
 };
 use crate::{
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
 };
 
-/// The hub's socket in the folder for data.
+/// File name of the hub's socket in the data directory.
 pub(crate) const SOCKET: &str = "hub.sock";
-/// The version that handshakes compare.
+/// Version compared in handshakes.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The variable that keeps commands from starting a hub.
+/// Environment variable that keeps commands from starting a hub.
 const NO_AUTOSTART: &str = "SUBSCOPE_NO_AUTOSTART";
 
-/// How long the first sign of life of a hub may take. Both its server and the thread that owns its sessions answer within some
-/// milliseconds, whatever they do meanwhile; answers themselves may take longer.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// How long a hub that was started may take until it answers.
-const START_LIMIT: Duration = Duration::from_secs(10);
-/// How long an answer is waited for where somebody else holds the store: a hub that begins answers within that, and an
-/// index never does.
-const LOCKED_LIMIT: Duration = Duration::from_millis(500);
-/// How long a hub that was asked to leave may take: its open requests have some seconds to end.
-const LEAVE_LIMIT: Duration = Duration::from_secs(20);
-/// How often is looked again meanwhile. A hub is there within some 20 ms.
+/// Time limit of the health request that opens a connection. The server and the event loop answer it within
+/// milliseconds, even under load; other answers may take longer.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for a started hub to answer.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for an answer if another process holds the store: a starting hub answers within it, `subscope index`
+/// never does.
+const LOCKED_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time limit for a hub to exit after it was asked to: open requests get some seconds to finish.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Polling interval while waiting. A hub starts within about 20 ms.
 const POLL: Duration = Duration::from_millis(3);
-/// How long after one that found the store taken another hub is started: the other may have been about to leave.
-const AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// Delay before another hub is started after one that found the store locked: the lock's holder may have been exiting.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Why there is no hub to ask.
+/// Why no hub can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoHub {
-    /// None runs, and none was to be started.
+    /// None runs, and none may be started.
     NotWanted,
-    /// Somebody else writes the store, and answers nothing.
+    /// Another process holds the store and does not answer.
     Locked,
-    /// One accepts connections and does not answer, in words for people. It holds the store.
+    /// A hub accepts connections but does not answer, and holds the store. With a message for people.
     Unresponsive(String),
-    /// One cannot be started or talked to, in words for people.
+    /// A hub cannot be started or is incompatible. With a message for people.
     Failed(String),
 }
 
-/// Whether a hub may be started.
+/// Whether a command may start a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// If there is none, unless the environment forbids it.
+pub(crate) enum StartPolicy {
+    /// If none runs, unless the environment forbids it.
     IfNone,
     /// Never.
     Never,
 }
 
-/// Reaches the hub of a folder for data.
+/// Connects to the hub of a data directory.
 pub(crate) struct HubConnection {
     data: PathBuf,
-    starter: Option<Starter>,
+    starter: Option<HubStarter>,
 }
 
 impl HubConnection {
-    pub(crate) fn new(start: Start, context: &Context) -> Result<Self, CliError> {
+    pub(crate) fn new(start: StartPolicy, context: &Context) -> Result<Self, CliError> {
         let data = context.data_folder()?;
-        let may_start = start == Start::IfNone && context.environment.get(NO_AUTOSTART).is_none();
-        let starter = if may_start { Some(Starter::new(&data, context)) } else { None };
+        let may_start = start == StartPolicy::IfNone && context.environment.get(NO_AUTOSTART).is_none();
+        let starter = if may_start { Some(HubStarter::new(&data, context)) } else { None };
         Ok(Self { data, starter })
     }
 
-    /// Whether it starts one where there is none.
+    /// Whether it starts a hub if none runs.
     pub(crate) fn may_start(&self) -> bool {
         self.starter.is_some()
     }
 
-    /// Whether somebody listens on the hub's socket; not, whether it answers. Never waits.
+    /// Whether a process listens on the hub's socket, even one that does not answer. Never blocks.
     pub(crate) fn is_listened_to(&self) -> bool {
-        // Where there is no room for another connection somebody listens, too.
+        // A full accept queue also means that a process listens.
         let connected = connect_socket(&self.data.join(SOCKET), Duration::ZERO);
         connected.map_or_else(|error| error.kind() == io::ErrorKind::TimedOut, |_| true)
     }
 
-    /// Connects to the hub, after starting one if need be.
+    /// Connects to the hub; starts one first if needed. A background hub of an older version is replaced.
     pub(crate) fn hub(&mut self) -> Result<Client, NoHub> {
         let Some((client, health)) = self.greet()? else { return self.start() };
         let fit = Fit::of(Own::of(VERSION), &health);
         if fit.is_older && health.mode == HubMode::Background && self.starter.is_some() {
-            // One that leaves by itself meanwhile is as good.
-            let _ = drain(client, &self.data);
+            // An error is ignored: the hub may be exiting by itself.
+            let _ = stop_and_wait(client, &self.data);
             return self.start();
         }
         if fit.can_talk {
@@ -119,13 +120,15 @@ impl HubConnection {
         )))
     }
 
-    /// Asks who answers on the socket; `None` where nobody does.
+    /// Requests the health of the hub; `None` if no hub answers.
     fn greet(&self) -> Result<Option<(Client, Health)>, NoHub> {
         match greet(&self.data) {
             Ok(greeted) => Ok(Some(greeted)),
-            // One that breaks off is about to leave, or full to the brim: it is as good as none.
+            // A closed connection means that the hub is exiting, or has no room: treated as no hub.
             Err(ClientError::Unreachable { .. } | ClientError::Broken(_)) => Ok(None),
-            Err(error @ ClientError::Unresponsive { .. }) => Err(NoHub::Unresponsive(unresponsive(&error))),
+            Err(error @ ClientError::Unresponsive { .. }) => {
+                Err(NoHub::Unresponsive(unresponsive_message(&error)))
+            }
             Err(error) => Err(NoHub::Failed(error.to_string())),
         }
     }
@@ -137,51 +140,54 @@ impl HubConnection {
         let mut is_locked = false;
         loop {
             let greeted = match self.greet() {
-                // One that has just begun is busy with that.
-                Err(NoHub::Unresponsive(_)) if began.elapsed() < START_LIMIT => None,
+                // A hub that has just started may be too busy to answer in time.
+                Err(NoHub::Unresponsive(_)) if began.elapsed() < START_TIMEOUT => None,
                 greeted => greeted?,
             };
             if let Some((client, health)) = greeted {
-                // Whoever was faster has started it: of its version nothing is known either.
+                // It may have been started by another command, of another version.
                 if Fit::of(Own::of(VERSION), &health).can_talk {
                     return Ok(client);
                 }
                 return Err(NoHub::Failed(format!("the hub that began is of version {}", health.version)));
             }
             let Some(starter) = &mut self.starter else { return Err(NoHub::NotWanted) };
-            match starter.ended() {
-                Some(Ended::Locked) => is_locked = true,
-                Some(Ended::Failed) => {
+            match starter.exit() {
+                Some(HubExit::Locked) => is_locked = true,
+                Some(HubExit::Failed) => {
                     return Err(NoHub::Failed(format!(
                         "the hub that was started has ended: {}",
-                        starter.why()
+                        starter.see_log()
                     )));
                 }
                 None => {}
             }
-            if is_locked && began.elapsed() > LOCKED_LIMIT {
+            if is_locked && began.elapsed() > LOCKED_TIMEOUT {
                 return Err(NoHub::Locked);
             }
-            if is_locked && started.elapsed() > AGAIN_AFTER {
+            if is_locked && started.elapsed() > RETRY_AFTER {
                 starter.start()?;
                 started = clock::tick();
             }
-            if began.elapsed() > START_LIMIT {
-                return Err(NoHub::Failed(format!("the hub does not answer: {}", starter.why())));
+            if began.elapsed() > START_TIMEOUT {
+                return Err(NoHub::Failed(format!("the hub does not answer: {}", starter.see_log())));
             }
             std::thread::sleep(POLL);
         }
     }
 }
 
-/// Asks the hub of a folder for data how it is, and waits no longer than [`SIGN_OF_LIFE`] for that.
+/// Connects to the hub of a data directory and requests its health, within [`HEALTH_TIMEOUT`].
+///
+/// # Errors
+/// If no hub answers in time.
 pub(crate) fn greet(data: &Path) -> Result<(Client, Health), ClientError> {
-    Client::greet(Address::Socket(data.join(SOCKET)), SIGN_OF_LIFE)
+    Client::greet(Address::Socket(data.join(SOCKET)), HEALTH_TIMEOUT)
 }
 
-/// Says of a hub that does not answer what can be done about it.
-fn unresponsive(error: &ClientError) -> String {
-    let cure = match error {
+/// Formats the error of a hub that does not answer, with a remedy.
+fn unresponsive_message(error: &ClientError) -> String {
+    let remedy = match error {
         ClientError::Unresponsive { pid: Some(pid), .. } => {
             format!(
                 "`kill -CONT {pid}` continues it where it was stopped, `kill -9 {pid}` ends it where it hangs"
@@ -189,45 +195,45 @@ fn unresponsive(error: &ClientError) -> String {
         }
         _ => "end its process where it hangs".to_owned(),
     };
-    format!("{error} within {} s; {cure}", SIGN_OF_LIFE.as_secs())
+    format!("{error} within {} s; {remedy}", HEALTH_TIMEOUT.as_secs())
 }
 
-/// Ends the hub that runs; whoever started it.
+/// Stops the running hub, however it was started.
 ///
 /// # Errors
-/// Where none runs, it does not answer, or it does not end.
+/// If none runs, it does not answer, or it does not exit.
 pub(crate) fn stop(data: &Path) -> Result<(), CliError> {
     let (client, _) = greet(data).map_err(|error| match error {
-        ClientError::Unreachable { .. } => CliError::new(Kind::Failed, "no hub runs"),
-        ClientError::Unresponsive { .. } => CliError::new(Kind::Failed, unresponsive(&error)),
-        error => CliError::caused(Kind::Failed, error),
+        ClientError::Unreachable { .. } => CliError::new(ErrorKind::Failed, "no hub runs"),
+        ClientError::Unresponsive { .. } => CliError::new(ErrorKind::Failed, unresponsive_message(&error)),
+        error => CliError::caused(ErrorKind::Failed, error),
     })?;
-    drain(client, data)
+    stop_and_wait(client, data)
 }
 
-/// Asks a hub to leave, and waits until it has: until nobody answers and the store can be written.
-fn drain(mut client: Client, data: &Path) -> Result<(), CliError> {
-    client.drain().map_err(|error| CliError::caused(Kind::Failed, error))?;
+/// Asks a hub to exit and waits until nothing listens on its socket and its store is unlocked.
+fn stop_and_wait(mut client: Client, data: &Path) -> Result<(), CliError> {
+    client.drain().map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
     drop(client);
     let began = clock::tick();
     while Client::connect(Address::Socket(data.join(SOCKET))).is_ok() || SqliteStore::is_written(data) {
-        if began.elapsed() > LEAVE_LIMIT {
-            return Err(CliError::new(Kind::Failed, "the hub was asked to leave and has not"));
+        if began.elapsed() > EXIT_TIMEOUT {
+            return Err(CliError::new(ErrorKind::Failed, "the hub was asked to leave and has not"));
         }
         std::thread::sleep(POLL);
     }
     Ok(())
 }
 
-/// Lets a hub that a command started leave, so that its store can be written by this process. Others stay.
+/// Stops a hub that was started in the background, so that this process can write its store. Other hubs stay.
 ///
 /// # Errors
-/// Where it does not answer, or does not leave.
-pub(crate) fn make_room(data: &Path) -> Result<(), CliError> {
+/// If it does not answer or does not exit.
+pub(crate) fn stop_background_hub(data: &Path) -> Result<(), CliError> {
     match greet(data) {
-        Ok((client, Health { mode: HubMode::Background, .. })) => drain(client, data),
+        Ok((client, Health { mode: HubMode::Background, .. })) => stop_and_wait(client, data),
         Err(error @ ClientError::Unresponsive { .. }) => {
-            Err(CliError::new(Kind::Failed, unresponsive(&error)))
+            Err(CliError::new(ErrorKind::Failed, unresponsive_message(&error)))
         }
         Ok(_) | Err(_) => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! Starting a hub in the background.
+//! Starts a hub in the background.
 
 use std::{
     ffi::OsString,
@@ -11,34 +11,34 @@ use std::{
 use super::{NoHub, log};
 use crate::context::Context;
 
-/// How a hub that was started has ended.
+/// How a started hub has exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// Somebody else has the store.
+pub(super) enum HubExit {
+    /// Another process holds the store.
     Locked,
-    /// Something is wrong: the log says what.
+    /// It failed; the log says why.
     Failed,
 }
 
-/// Starts hubs and looks after them.
-pub(super) struct Starter {
+/// Starts background hubs and reaps them.
+pub(super) struct HubStarter {
     arguments: Vec<OsString>,
     log: PathBuf,
-    /// Those that were started and are not known to have ended: a process that nobody waits for stays in the system's
-    /// list as long as this one lives.
+    /// Started hubs that have not been reaped: without `wait` they would stay zombies while this process lives.
     started: Vec<Child>,
 }
 
-impl Starter {
+impl HubStarter {
     pub(super) fn new(data: &Path, context: &Context) -> Self {
-        // It works in another folder, where no project's settings are: it is for all of this user's sessions.
+        // The hub runs in `/`, outside any project's settings, since it serves all sessions of the user: paths must be
+        // absolute.
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut arguments: Vec<OsString> = vec!["serve".into(), "--background".into()];
         arguments.extend(["--store".into(), absolute(data).into()]);
-        if let Some(chosen) = context.config.places.chosen() {
+        if let Some(chosen) = context.config.paths.chosen() {
             arguments.extend(["--config".into(), absolute(chosen).into()]);
         }
-        Self { arguments, log: log::file(data, context), started: Vec::new() }
+        Self { arguments, log: log::path(data, context), started: Vec::new() }
     }
 
     pub(super) fn start(&mut self) -> Result<(), NoHub> {
@@ -63,14 +63,14 @@ impl Starter {
         }
     }
 
-    /// How the last one has ended; `None` while it runs.
-    pub(super) fn ended(&mut self) -> Option<Ended> {
+    /// How the last started hub exited; `None` while it runs.
+    pub(super) fn exit(&mut self) -> Option<HubExit> {
         let status = self.started.last_mut()?.try_wait().ok()??;
-        Some(if status.success() { Ended::Locked } else { Ended::Failed })
+        Some(if status.success() { HubExit::Locked } else { HubExit::Failed })
     }
 
-    /// Where people find what went wrong.
-    pub(super) fn why(&self) -> String {
+    /// Tells people where to find the reason of a failure.
+    pub(super) fn see_log(&self) -> String {
         format!("see {}", self.log.display())
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of the real program share.
+//! Helpers shared by tests of the real program.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "each test program uses its own part of this module")]
 

@@ -1,4 +1,4 @@
-//! A running `serve`, a client that writes bytes, and the sources of a recorded session to hand over.
+//! A running `serve`, a client that writes raw bytes, and the sources of a recorded session to ingest.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -45,7 +45,7 @@ impl Serving {
         Self { child, address, errors: Some(errors) }
     }
 
-    /// Waits until what stood in files when it began is read.
+    /// Waits for the end of the initial scan.
     pub(crate) fn has_read(&self) {
         let began = clock::tick();
         while self.json("/healthz")["is_reading"] == true {
@@ -111,7 +111,7 @@ impl Serving {
         })
     }
 
-    /// Ends it by a signal; returns what it said on stderr.
+    /// Ends it by a signal; returns its stderr.
     pub(crate) fn end(mut self, signal: &str) -> String {
         let killed = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
         assert!(killed.success());
@@ -155,7 +155,7 @@ pub(crate) fn exchange(mut stream: impl Read + Write, request: &[u8]) -> (u16, S
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// A session's own sources, as pieces to hand over in any order between them.
+/// A session's sources, as pieces that can be ingested in any order between sources.
 pub(crate) struct Sources {
     pub(crate) recording: Recording,
     pub(crate) session: String,

@@ -35,7 +35,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None`, with the reason on stdout, where the system lets nobody mount anything.
+    /// `None`, with the reason on stdout, if the system does not allow mounts.
     fn mount(env: &TestEnv, size: &str) -> Option<Self> {
         let folder = data(env);
         fs::create_dir_all(&folder).unwrap();
@@ -98,7 +98,7 @@ impl SmallDisk {
         run(command, stdin)
     }
 
-    /// Fills it, but for so many bytes.
+    /// Fills it except for some bytes.
     fn fill(&self, env: &TestEnv, but_for: u64) {
         let path = self.ballast(env);
         let mut file = fs::File::create(&path).unwrap();

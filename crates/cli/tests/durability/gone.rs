@@ -41,7 +41,8 @@ fn calls(serving: &Serving) -> Vec<String> {
     names
 }
 
-/// Breaks the store of a hub that runs; whether it leaves and the next one has all that was spooled, beside `kept`.
+/// Removes the store of a running hub; checks that it exits and that the next one has everything that was spooled, in
+/// addition to `kept`.
 fn hub_leaves(env: &TestEnv, break_it: impl FnOnce(&Path), kept: &[&str]) {
     let mut serving = Serving::start(env, "");
     assert!(post(&serving.address, "before"));

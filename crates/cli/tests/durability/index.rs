@@ -1,4 +1,4 @@
-//! An index that is killed, of new files and of files that have grown, gives in the end what an undisturbed one gives.
+//! A killed and repeated index, of new and of grown files, equals an undisturbed one.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use crate::{
     kill_within, random, rounds,
 };
 
-/// What is looked for in the full text: words of the recordings.
+/// Search terms: words of the recordings.
 const WORDS: [&str; 5] = ["the", "pricing", "read", "error", "test*"];
 
 const PROJECTS: &str = ".claude/projects";
@@ -75,7 +75,7 @@ fn copy_some(from: &Path, to: &Path, random: &mut Random) {
     }
 }
 
-/// Brings all files to their full length, the way a harness does: by writing behind what is there.
+/// Appends to all files until they are complete, as a harness does.
 fn copy_rest(from: &Path, to: &Path) {
     for file in files(from) {
         let bytes = fs::read(from.join(&file)).unwrap();

@@ -1,4 +1,4 @@
-//! Programs that hand over by every way at once, and a server that is killed meanwhile, again and again.
+//! Concurrent ingestion by every route while the server is killed repeatedly.
 
 use std::{
     collections::BTreeMap,
@@ -25,7 +25,7 @@ use crate::{
     kill_within, random, rounds,
 };
 
-/// How something is handed over.
+/// Route of ingestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// A hook's payload by TCP.
@@ -36,11 +36,11 @@ enum Way {
     Lines,
     /// An event about a program's own subagent.
     Event,
-    /// A process of `subscope hook`, whose payload is taken or spooled.
+    /// A process of `subscope hook`, with its payload ingested or spooled.
     Hook,
 }
 
-/// Who hands over at the same time.
+/// Concurrent clients.
 const POSTERS: [Way; 12] = [
     Way::Tcp,
     Way::Tcp,
@@ -59,7 +59,7 @@ const POSTERS: [Way; 12] = [
 /// How many lines one [`Way::Lines`] has.
 const LINES: usize = 5;
 
-/// Something that was handed over.
+/// An ingested item.
 #[derive(Clone, Debug)]
 struct Sent {
     way: Way,
@@ -99,7 +99,7 @@ impl Sent {
     }
 }
 
-/// Where to hand over.
+/// Addresses for ingestion.
 struct Doors<'a> {
     env: &'a TestEnv,
     address: String,
@@ -136,7 +136,7 @@ pub(crate) fn is_taken(mut stream: impl Read + Write, request: &[u8]) -> bool {
     answer.starts_with("HTTP/1.1 200") && answer.contains("\r\n\r\n")
 }
 
-/// Hands over by all ways until the server is killed, which is some time after it began.
+/// Ingests by all routes until the server is killed, some time after its start.
 fn round(number: u64, doors: &Doors<'_>, kill: impl FnOnce()) -> Vec<Sent> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -196,7 +196,7 @@ fn logged(serving: &Serving, round: u64) -> BTreeMap<String, usize> {
     }
 }
 
-/// What was acknowledged is there once, and nothing is there twice.
+/// Every acknowledged item is stored exactly once.
 fn is_there_once(serving: &Serving, sent: &[Sent], round: u64) {
     let expected: Vec<String> = sent
         .iter()

@@ -1,4 +1,4 @@
-//! What a store holds, read beside whoever writes it.
+//! Content of a store, read while another process writes it.
 
 use std::{
     collections::BTreeMap,
@@ -38,8 +38,8 @@ pub(crate) fn is_whole(folder: &Path) {
     }
 }
 
-/// Everything that an index makes: rows, figures, the files they were made from, and what words find. Independent of
-/// where the environment stands.
+/// Everything that an index produces: rows, statistics, indexed files, and search results. Independent of the path of
+/// the environment.
 pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
     let store = SqliteStore::open(&data(env), Access::Read, "", 0).unwrap();
     let mut rows = store.list(&ListQuery::first(10_000)).unwrap();

@@ -1,4 +1,4 @@
-//! What was acknowledged is there exactly once, whatever ends the process, and a disk that is full breaks nothing.
+//! Acknowledged input is stored exactly once, however the process ends, also on a full disk.
 //!
 //! A fair number of rounds runs with the other tests; `cargo xtask kills` runs a hundred.
 

@@ -24,14 +24,14 @@ fn line(number: usize) -> String {
     ) + "\n"
 }
 
-/// The most memory that a process has had, where the system tells.
+/// Peak memory of a process, if known.
 fn peak_kb(serving: &Serving) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", serving.child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
-/// Kills the hub, and waits until the next one has taken up all of so many sessions.
+/// Kills the hub, and waits until the next one has loaded a number of sessions.
 fn is_taken_up_again(env: &subscope_testkit::env::TestEnv, mut serving: Serving, count: usize) {
     serving.child.kill().unwrap();
     serving.child.wait().unwrap();

@@ -30,7 +30,7 @@ fn breaker(env: &TestEnv) -> PathBuf {
     env.path("data/subscope/hub.unresponsive")
 }
 
-/// A program on the hub's socket that counts who connects, and answers what it is given, if anything.
+/// A program on the hub's socket that counts connections, and sends a given answer, if any.
 fn listen(env: &TestEnv, answer: Option<&'static str>) -> Arc<AtomicUsize> {
     let socket = env.path("data/subscope/hub.sock");
     fs::create_dir_all(socket.parent().unwrap()).unwrap();
@@ -119,7 +119,7 @@ impl Drop for Stopped {
     }
 }
 
-/// What every command says of it, in one line.
+/// The message of every command about it, in one line.
 fn is_told(errors: &str, pid: u64) -> bool {
     let words = format!("the hub (process {pid}) accepts connections on ");
     let told: Vec<&str> = errors.lines().filter(|line| line.contains(&words)).collect();

@@ -18,7 +18,7 @@ use serde_json::Value;
 use subscope_testkit::env::TestEnv;
 use tokio::process::{Child, Command};
 
-/// Remembers what it is told of progress.
+/// Records progress notifications.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listens(Arc<Mutex<Vec<(f64, String)>>>);
 
@@ -91,7 +91,7 @@ impl Mcp {
         self.service.send_cancellable_request(request, PeerRequestOptions::no_options()).await.unwrap()
     }
 
-    /// What was told of progress so far.
+    /// Returns the progress notifications so far.
     pub(crate) fn progress(&self) -> Vec<(f64, String)> {
         self.listens.0.lock().unwrap().clone()
     }

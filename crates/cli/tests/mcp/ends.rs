@@ -38,7 +38,7 @@ async fn started(env: &TestEnv, names: &[&str]) -> Vec<u32> {
     pids
 }
 
-/// Whether a process lives. The dead that nobody has waited for do not.
+/// Whether a process is alive. Zombies are not.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let is_dead = state.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'));

@@ -1,4 +1,4 @@
-//! Whoever takes published events: it keeps them, and answers as a test wants.
+//! A fake listener of published events: records them, and answers as a test needs.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -18,12 +18,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// One that takes everything.
+    /// A listener that accepts everything.
     pub(crate) fn start() -> Self {
         Self::answering(|_| 200)
     }
 
-    /// One that answers each event with a status.
+    /// A listener that answers each event with a status.
     pub(crate) fn answering(answer: impl Fn(&Value) -> u16 + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -43,7 +43,7 @@ impl Listener {
         self.events.lock().unwrap().clone()
     }
 
-    /// What came of one run, each as `type` or `type tool`.
+    /// Events of one run, each as `type` or `type tool`.
     pub(crate) fn of(&self, run: &str) -> Vec<String> {
         let word = |event: &Value| {
             let tool = event["toolName"].as_str().map(|tool| format!(" {tool}")).unwrap_or_default();

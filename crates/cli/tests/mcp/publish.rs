@@ -1,4 +1,4 @@
-//! Fail fast: what cannot be published ends its run, and no other.
+//! Fail fast: an event that cannot be published aborts its run, and no other.
 
 use serde_json::{Value, json};
 

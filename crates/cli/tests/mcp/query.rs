@@ -1,4 +1,4 @@
-//! What is known of sessions, as an agent of a project asks for it.
+//! Queries of an agent over the sessions of its project.
 
 use std::{fs, path::Path};
 

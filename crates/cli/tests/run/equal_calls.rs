@@ -64,12 +64,12 @@ fn calls_by_agent(trees: &[Value]) -> BTreeMap<String, usize> {
     calls
 }
 
-/// What [`calls_by_agent`] is to say.
+/// Expected result of [`calls_by_agent`].
 fn expected() -> BTreeMap<String, usize> {
     (0..WRITERS).map(|who| (format!("r{who}"), CALLS)).collect()
 }
 
-/// Waits until so many subagents have ended: what is kept is concluded a moment later.
+/// Waits until a number of subagents have ended: rows are derived shortly after ingestion.
 fn whole(mut trees: impl FnMut() -> Vec<Value>, agents: usize) -> Vec<Value> {
     let began = clock::tick();
     loop {

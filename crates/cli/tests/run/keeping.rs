@@ -1,4 +1,4 @@
-//! What is kept where the hub is too slow or gone.
+//! Forwarding of events if the hub is slow or gone.
 
 use subscope_collect::spool::{self, Spool};
 
@@ -27,7 +27,7 @@ fn waiting(env: &TestEnv) -> usize {
     Spool::open(&spool::folder(&env.path("data/subscope"))).unwrap().len()
 }
 
-/// Waits until the hub has taken what was spooled.
+/// Waits until the hub has drained the spool.
 fn taken(env: &TestEnv) {
     let began = clock::tick();
     while waiting(env) > 0 {

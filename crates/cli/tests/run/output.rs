@@ -4,7 +4,7 @@ use std::{io::BufRead, process::Child};
 
 use super::*;
 
-/// What takes no byte: each write fails with "No space left on device" (Linux, `full(4)`).
+/// A file of which each write fails with "No space left on device" (Linux, `full(4)`).
 #[cfg(target_os = "linux")]
 fn full() -> Stdio {
     Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
@@ -17,7 +17,7 @@ fn left() -> Stdio {
     Stdio::from(writer)
 }
 
-/// Runs it with this stdout; gives the exit code and what was said on stderr.
+/// Runs it with this stdout; returns exit code and stderr.
 fn run_into(env: &TestEnv, stdout: Stdio, words: &[&str]) -> (Option<i32>, String) {
     let mut command = env.command();
     command.arg("run").args(words).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());

@@ -52,7 +52,7 @@ impl Posting {
         self.request(&posting(&self.address, "/subagent-events", "", event.to_string().as_bytes()))
     }
 
-    /// Lets the command end; returns what was printed on stderr.
+    /// Lets the command end; returns its stderr.
     pub(super) fn end(mut self) -> String {
         fs::write(&self.go, "").unwrap();
         let mut errors = String::new();
@@ -173,7 +173,7 @@ fn an_outer_run_that_is_gone_is_told_to_who_posts() {
 const WRITERS: usize = 50;
 const BLOCKS: usize = 100;
 
-/// What one of them posts, each time something else.
+/// A unique event of one of them.
 fn payload(who: usize, number: usize) -> String {
     (0..30).map(|line| format!("{who} {number} {line}\n")).collect()
 }
@@ -222,7 +222,7 @@ fn read_slowly(mut from: impl Read) -> String {
     }
 }
 
-/// Sees to it that each block is whole and those of one writer stand in order; returns how many there are.
+/// Checks that each block is complete and those of one writer are in order; returns their number.
 fn blocks(text: &str) -> usize {
     let mut next = [0; WRITERS];
     let mut seen = 0;

@@ -1,4 +1,4 @@
-//! Commands whose output no machine reads: what their sessions' transcripts tell.
+//! Commands without machine-readable output, observed by their sessions' transcripts.
 
 use super::*;
 

@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use subscope_page::{File, file};
+use subscope_page::{PageFile, file};
 
 use crate::{api_error::ApiError, state::App};
 
@@ -58,7 +58,7 @@ fn serve_file(path: &str, request_headers: &HeaderMap) -> Response {
     response
 }
 
-fn file_headers(found: &File) -> [(HeaderName, &'static str); 4] {
+fn file_headers(found: &PageFile) -> [(HeaderName, &'static str); 4] {
     [
         (header::CONTENT_TYPE, found.media_type),
         (header::CACHE_CONTROL, if found.is_immutable { CACHE_FOREVER } else { CACHE_REVALIDATE }),

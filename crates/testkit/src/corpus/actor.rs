@@ -1,4 +1,4 @@
-//! The actors of a made-up session: what each is, what it will do, and what its lines say of it.
+//! Actors of a generated session: identity, plan, and fields of their lines.
 
 use subscope_model::{Millis, Usage};
 
@@ -113,13 +113,13 @@ impl Actor {
     }
 }
 
-/// What an agent gives back to its caller.
+/// Result of an agent for its caller.
 pub(super) struct HandBack {
     pub(super) call: String,
     pub(super) input: String,
-    /// What the model sees.
+    /// Text for the model.
     pub(super) content: String,
-    /// What the harness keeps.
+    /// Result stored by the harness.
     pub(super) response: String,
 }
 

@@ -1,10 +1,10 @@
-//! What a made-up session holds, in exact numbers.
+//! Exact numbers of a generated session.
 
 use std::path::{Path, PathBuf};
 
 use subscope_model::{Millis, Usage};
 
-/// What was made.
+/// Content of a generated session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     /// The session's id.

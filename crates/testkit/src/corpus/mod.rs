@@ -1,11 +1,11 @@
-//! Made-up Claude Code sessions of any size and shape, with exact numbers of what was made.
+//! Generator of Claude Code sessions of any size and shape, with exact numbers of their content.
 //!
-//! A session is played, not composed: agents are actors with their own time, and the next line is always that of the
-//! actor whose time comes first. So agents of one batch really overlap, and the three dialects tell the same story in
-//! the same order: transcripts (the on-disk layout of 2.1.330), stream-json lines and hook payloads, with the same
-//! call ids, message ids and line ids.
+//! A session is simulated: agents are actors with their own time, and the actor with the earliest time writes the next
+//! line. So agents of one batch really overlap, and the three dialects describe the same events in the same order:
+//! transcripts (the on-disk layout of 2.1.330), stream-json lines and hook payloads, with the same call ids, message
+//! ids and line ids.
 //!
-//! What is not made: background agents, failures of agents, forks, resumes, compaction. Recordings have those.
+//! Not generated: background agents, failures of agents, forks, resumes, compaction. Recordings have those.
 
 mod actor;
 mod made;
@@ -31,7 +31,7 @@ use crate::clock::START;
 /// The version that made-up sessions name.
 pub const VERSION: &str = "2.1.330";
 
-/// Which dialects a session is told in.
+/// Dialects in which a session is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialects {
     /// Transcripts and meta files.
@@ -123,19 +123,19 @@ pub fn session_of(megabytes: u64) -> Options {
     }
 }
 
-/// Plays a session into `out` and returns what was made.
+/// Generates a session into `out`; returns its content.
 pub fn generate(options: &Options, out: &mut dyn Outlet) -> io::Result<Made> {
     play::Play::new(options, out).run()
 }
 
-/// Plays a session into memory.
+/// Generates a session in memory.
 pub fn in_memory(options: &Options) -> (Made, Memory) {
     let mut memory = Memory::default();
     let made = generate(options, &mut memory).unwrap_or_else(|error| panic!("a session in memory: {error}"));
     (made, memory)
 }
 
-/// Plays a session into a folder and returns what was made; see [`Disk`] for the layout.
+/// Generates a session in a directory and returns its content; see [`Disk`] for the layout.
 pub fn on_disk(options: &Options, folder: &Path) -> io::Result<Made> {
     let mut disk = Disk::new(folder);
     let made = generate(options, &mut disk)?;

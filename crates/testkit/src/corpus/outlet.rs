@@ -1,4 +1,4 @@
-//! Where the lines of a made-up session go: memory or a folder.
+//! Destinations of a generated session's lines: memory or a directory.
 
 use std::{
     collections::HashMap,
@@ -16,9 +16,9 @@ pub enum Source {
     Main,
     /// The transcript of the subagent of that id.
     Agent(Text),
-    /// What the harness notes about that subagent: a later line replaces the earlier.
+    /// The harness's metadata of that subagent: a later line replaces the earlier.
     Meta(Text),
-    /// What the process prints.
+    /// The printed stream.
     Stream,
     /// The hook payloads.
     Hooks,
@@ -26,20 +26,20 @@ pub enum Source {
 
 /// Takes the lines of a session, in order of time.
 pub trait Outlet {
-    /// Is told the session's id and folder before the first line.
+    /// Receives the session's id and directory before the first line.
     fn begin(&mut self, session: &str, cwd: &str) -> io::Result<()>;
 
     /// Takes one line, without its line end, and the time when it was written or received.
     fn line(&mut self, source: &Source, at: Millis, line: &str) -> io::Result<()>;
 
-    /// Is told that no line of this source will follow.
+    /// Receives the end of a source.
     fn end(&mut self, source: &Source) -> io::Result<()>;
 }
 
 /// One line of a session in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedLine {
-    /// Where it stands.
+    /// Its source.
     pub source: Source,
     /// When it was written or received; stream lines and hook payloads do not all say it themselves.
     pub at: Millis,
@@ -81,7 +81,7 @@ impl Memory {
         self.lines.iter().filter(move |line| line.source == *source).map(|line| line.line.as_str())
     }
 
-    /// What the file of that source holds in the end.
+    /// Returns the final content of a source's file.
     pub fn bytes(&self, source: &Source) -> Vec<u8> {
         if matches!(source, Source::Meta(_)) {
             return self.lines_of(source).last().unwrap_or_default().as_bytes().to_vec();
@@ -124,7 +124,7 @@ impl Disk {
         }
     }
 
-    /// Writes what is still in buffers.
+    /// Flushes all buffers.
     pub fn finish(self) -> io::Result<()> {
         for mut file in self.open.into_values() {
             file.flush()?;

@@ -1,8 +1,8 @@
-//! Plays a session: agents as actors in one order of time.
+//! Simulates a session: agents are actors, ordered by time.
 //!
-//! Flow: `run` takes the actor whose time comes first → `step` does what its phase says (open, think, take a result),
-//! writes the lines of all dialects for it and names the actor's next time. A message that starts agents makes its
-//! actor wait; the last of them to end wakes it.
+//! Flow: `run` takes the actor with the earliest time → `step` runs its phase (open, think, take a result), writes the
+//! lines of all dialects and schedules the actor's next time. A message that starts agents makes its actor wait; the
+//! last of them to end wakes it.
 //!
 //! Pitfalls: every step writes lines of one time only, so that every source is in order of time; numbers are counted
 //! where lines are written, never from the options.

@@ -1,4 +1,4 @@
-//! The JSON of made-up lines: transcript entries, stream lines, hook payloads, as Claude Code 2.1.330 writes them.
+//! JSON of generated lines: transcript entries, stream lines, hook payloads, as Claude Code 2.1.330 writes them.
 //!
 //! Everything appends to a buffer that is used again for every line. Texts that come in are JSON-escaped already.
 //! Field names, their order and their nesting are those of the recordings of 2.1.330.
@@ -7,7 +7,7 @@ use subscope_model::{Millis, Usage, iso8601};
 
 use super::VERSION;
 
-/// What all lines of a session share.
+/// Fields common to all lines of a session.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) session: String,

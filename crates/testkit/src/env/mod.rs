@@ -36,7 +36,7 @@ pub struct TestEnv {
     binary: PathBuf,
 }
 
-/// How a run ended and what it wrote.
+/// Exit and output of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// The exit code; `None` where a signal ended it.
@@ -163,7 +163,7 @@ impl TestEnv {
     }
 }
 
-/// Runs a command to its end; panics with what it wrote so far where it takes longer than a minute.
+/// Runs a command to its end; panics with its output so far if it takes longer than a minute.
 pub fn run(mut command: Command, stdin: &[u8]) -> Ran {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));

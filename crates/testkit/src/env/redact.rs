@@ -1,4 +1,4 @@
-//! Takes out of output what differs from run to run.
+//! Redacts output that differs between runs.
 
 /// Returns `text` with every duration as `[TIME]`: `12ms`, `7.9s`, `1m 02s`, `2h05m`, `3d`. A unit counts only where
 /// the number stands before it and no word goes on after it; a row of durations becomes one.

@@ -5,11 +5,11 @@ use std::{fs, path::PathBuf, process::Command, thread, time::Duration};
 use super::{TestEnv, run};
 use crate::skip;
 
-/// How often a screen is looked at while waiting for something on it.
-const LOOK: Duration = Duration::from_millis(20);
+/// Polling interval while waiting for a screen.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs the program, notes its exit code and keeps the pane with its last screen. tmux's own `remain-on-exit` writes
-/// over that screen, and now and then never tells the exit code (observed: tmux 3.3a). An interrupt is the program's.
+/// Runs the program, records its exit code and keeps the pane with its last screen. tmux's own `remain-on-exit`
+/// overwrites that screen, and sometimes loses the exit code (observed: tmux 3.3a). Interrupts go to the program.
 const KEEPER: &str = r#"trap : INT; note=$1; shift; "$@"; echo $? >"$note"; while :; do sleep 60; done"#;
 
 /// A terminal that runs the binary; its server ends when this is dropped. The screen stays when the program has ended.
@@ -73,13 +73,13 @@ impl<'e> Terminal<'e> {
 
     /// Waits until the screen fulfils `ready` and returns it; panics with the last screen after about `limit`.
     pub fn wait_for(&self, limit: Duration, ready: impl Fn(&str) -> bool) -> String {
-        let looks = limit.as_millis() / LOOK.as_millis();
+        let looks = limit.as_millis() / POLL_INTERVAL.as_millis();
         for _ in 0..looks {
             let screen = self.capture();
             if ready(&screen) {
                 return screen;
             }
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
         panic!("not in {limit:?}; the screen:\n{}", self.capture());
     }

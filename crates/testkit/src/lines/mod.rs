@@ -8,9 +8,9 @@
 //! assert!(pre.contains("\"agent_id\":\"a1\"") && text.contains("\"stop_reason\":\"end_turn\""));
 //! ```
 //!
-//! A line has every field that its real sister needs to be understood, with defaults: session `session-1`, folder
-//! `/home/user/shop`, the time [`START`], ids that follow from the line's content. So two equal lines are the same
-//! line told twice; where they must be two, give them a time, an id or another text.
+//! A line has every field that a real line needs to be decoded, with defaults: session `session-1`, folder
+//! `/home/user/shop`, the time [`START`], ids that follow from the line's content. So two equal lines are duplicates;
+//! to make them different, give them a time, an id or another text.
 
 pub mod events;
 mod hook;
@@ -89,7 +89,7 @@ impl Line {
         }
     }
 
-    /// Sets the type of the subagent that the line is of or tells of.
+    /// Sets the type of the line's subagent.
     pub fn agent_type(self, kind: &str) -> Self {
         let key = match self.dialect {
             Dialect::Transcript => "attributionAgent",
@@ -101,7 +101,7 @@ impl Line {
         self.set(key, kind)
     }
 
-    /// Sets the time to so many milliseconds after [`START`].
+    /// Sets the time to some milliseconds after [`START`].
     ///
     /// Hook payloads, meta files and the stream's `system` lines have no time: they take the field, but no real one
     /// has it.
@@ -152,7 +152,7 @@ impl Line {
         self
     }
 
-    /// Sets what the harness itself keeps of a result.
+    /// Sets the result stored by the harness.
     pub fn harness_result(self, result: impl Into<Value>) -> Self {
         let key = match self.dialect {
             Dialect::Transcript | Dialect::Meta | Dialect::Events => "toolUseResult",
@@ -272,7 +272,7 @@ pub fn spawn_input(agent_type: &str, description: &str, prompt: &str) -> Value {
     json!({"description": description, "prompt": prompt, "subagent_type": agent_type, "run_in_background": false})
 }
 
-/// What the harness keeps of a spawn call whose agent has completed.
+/// Returns the harness's result of a spawn call whose agent has completed.
 pub fn spawn_result(agent: &str, report: &str) -> Value {
     json!({
         "status": "completed", "prompt": "", "agentId": agent,
@@ -280,12 +280,12 @@ pub fn spawn_result(agent: &str, report: &str) -> Value {
     })
 }
 
-/// What the harness keeps of a spawn call that only launched its agent in the background.
+/// Returns the harness's result of a spawn call that launched its agent in the background.
 pub fn launch_result(agent: &str) -> Value {
     json!({"isAsync": true, "status": "async_launched", "agentId": agent, "outputFile": "", "canReadOutputFile": true})
 }
 
-/// The text by which the harness tells a conversation that a background task ended: a prompt that is none.
+/// Returns the text, in a user message, by which the harness reports the end of a background task.
 pub fn task_notification(agent: &str, call: &str, status: &str) -> String {
     format!(
         "<task-notification>\n<task-id>{agent}</task-id>\n<tool-use-id>{call}</tool-use-id>\n<status>{status}</status>\n\

@@ -1,4 +1,4 @@
-//! The waits: for each cause a script of what happens before, meanwhile and after, and what it means.
+//! Scripts of waits by cause: events before, during and after the wait, and the expected result.
 
 use subscope_model::{LivenessKind, Millis};
 
@@ -41,7 +41,7 @@ fn case(number: usize, seed: u64) -> Case {
         Cause::Hung => scene.hung(),
         Cause::Asleep => scene.asleep(),
     };
-    let Told { probe, expected, stalls, end, sleep } = told;
+    let ScriptOutcome { probe, expected, stalls, end, sleep } = told;
     let agent = [scene.stage.id(scene.looked_at).to_owned(), scene.call_of(scene.looked_at)];
     let shape = format!("{:?}{}", scene.shape, if scene.notes.is_empty() { "" } else { ", " }) + &scene.notes;
     let lines = scene.stage.lines();
@@ -62,8 +62,8 @@ enum Shape {
     Sibling,
 }
 
-/// What a script means.
-struct Told {
+/// Expected result of a script.
+struct ScriptOutcome {
     probe: Millis,
     expected: Expected,
     stalls: Vec<Stall>,
@@ -123,7 +123,7 @@ impl Scene {
         self.random.below(100) < percent
     }
 
-    /// The id that an agent has before its own is told.
+    /// Id of an agent before its own is known.
     fn call_of(&self, player: Player) -> String {
         self.calls.get(player).cloned().unwrap_or_default()
     }
@@ -134,7 +134,7 @@ impl Scene {
         child
     }
 
-    /// Some turns with ordinary pauses; returns when the last line stands.
+    /// Some turns with ordinary pauses; returns the time of the last line.
     fn work(&mut self, player: Player, from: Millis, turns: u64) -> Millis {
         let mut at = from;
         for _ in 0..turns {
@@ -228,7 +228,7 @@ impl Scene {
         if self.is_subagent() { AMONG } else { ALONE }
     }
 
-    /// What the siblings do until then: some end early, some in the middle, some work on.
+    /// The siblings' work until then: some end early, some in the middle, some continue.
     fn siblings_until(&mut self, end: Millis) {
         for sibling in self.siblings.clone() {
             let stop = match self.random.below(3) {
@@ -244,8 +244,8 @@ impl Scene {
         }
     }
 
-    /// The target goes on at that moment, and it and whoever waits for it end. Nothing is told of that but endings.
-    fn go_on(&mut self, at: Millis, probe: Millis, expected: Expected) -> Told {
+    /// The target continues at that time; it and the agents waiting for it end. Only their ends are reported.
+    fn go_on(&mut self, at: Millis, probe: Millis, expected: Expected) -> ScriptOutcome {
         self.siblings_until(at);
         // A call first: hooks do not tell of words.
         let call = self.stage.call(self.target, at + 50, "Bash");
@@ -258,25 +258,31 @@ impl Scene {
                 self.stage.end(above, at);
             }
         }
-        Told { probe, expected, stalls: Vec::new(), end: at + SECOND, sleep: None }
+        ScriptOutcome { probe, expected, stalls: Vec::new(), end: at + SECOND, sleep: None }
     }
 
     /// Nothing more comes of the target, and its silence reaches its limit.
-    fn stays(&mut self, stalled_at: Millis, waits_for: String, probe: Millis, expected: Expected) -> Told {
+    fn stays(
+        &mut self,
+        stalled_at: Millis,
+        waits_for: String,
+        probe: Millis,
+        expected: Expected,
+    ) -> ScriptOutcome {
         let end = stalled_at + 20 * SECOND;
         self.siblings_until(end);
         let stall = Stall { agent: self.stage.id(self.target).to_owned(), waits_for, at: stalled_at };
-        Told { probe, expected, stalls: vec![stall], end, sleep: None }
+        ScriptOutcome { probe, expected, stalls: vec![stall], end, sleep: None }
     }
 
-    fn slow_model(&mut self) -> Told {
+    fn slow_model(&mut self) -> ScriptOutcome {
         let limit = self.limit();
         let wait = self.between(20 * SECOND, limit * 95 / 100);
         let at = self.now + wait;
         self.go_on(at, at - SECOND, Expected::of(LivenessKind::Model))
     }
 
-    fn retry(&mut self) -> Told {
+    fn retry(&mut self) -> ScriptOutcome {
         let attempts = 1 + self.random.below(5) as u32;
         let longest = self.limit() * 8 / 10 / Millis::from(attempts + 1);
         let mut at = self.now;
@@ -298,7 +304,7 @@ impl Scene {
         self.stage.call(self.target, self.now, name)
     }
 
-    fn permission(&mut self) -> Told {
+    fn permission(&mut self) -> ScriptOutcome {
         let is_instant = self.chance(50);
         let call = self.call(if is_instant { &INSTANT_TOOLS } else { &SLOW_TOOLS });
         self.stage.ask(self.target, self.now + 20, &call);
@@ -324,7 +330,7 @@ impl Scene {
         self.go_on(at, at - SECOND, expected)
     }
 
-    fn long_tool(&mut self) -> Told {
+    fn long_tool(&mut self) -> ScriptOutcome {
         let call = self.call(&SLOW_TOOLS);
         let queued = self.chance(30).then(|| {
             "another is queued".clone_into(&mut self.notes);
@@ -345,8 +351,8 @@ impl Scene {
         self.go_on(at, at - SECOND, expected)
     }
 
-    /// Whoever started the target is looked at.
-    fn children(&mut self) -> Told {
+    /// Observes the target's parent.
+    fn children(&mut self) -> ScriptOutcome {
         let parent = self.above.first().copied().unwrap_or_default();
         self.looked_at = parent;
         let lasts = self.between(3 * MINUTE, 40 * MINUTE);
@@ -366,17 +372,23 @@ impl Scene {
             let probe = done + self.between(2 * SECOND, lasts / 2);
             self.stage.end(self.target, at + SECOND);
             let expected = Expected { waits_for: None, name: None, is_inferred: false, is_stalled: false };
-            return Told { probe, expected, stalls: Vec::new(), end: at, sleep: None };
+            return ScriptOutcome { probe, expected, stalls: Vec::new(), end: at, sleep: None };
         }
         "in the background, its caller thinks".clone_into(&mut self.notes);
         let wait = self.between(20 * SECOND, lasts.min(AMONG) * 9 / 10);
         let from = self.launched_at;
         self.work(parent, from + wait, 1);
         let expected = Expected::of(LivenessKind::Model);
-        Told { probe: from + wait - SECOND, expected, stalls: Vec::new(), end: from + wait, sleep: None }
+        ScriptOutcome {
+            probe: from + wait - SECOND,
+            expected,
+            stalls: Vec::new(),
+            end: from + wait,
+            sleep: None,
+        }
     }
 
-    fn hung(&mut self) -> Told {
+    fn hung(&mut self) -> ScriptOutcome {
         let limit = self.limit();
         let tells_calls = self.wire != Wire::Hooks;
         if self.chance(15) && tells_calls && self.siblings.is_empty() && self.wire != Wire::Old {
@@ -396,7 +408,7 @@ impl Scene {
         self.stays(at, "the model".to_owned(), at + 2 * SECOND, expected)
     }
 
-    fn asleep(&mut self) -> Told {
+    fn asleep(&mut self) -> ScriptOutcome {
         let is_nap = self.chance(40);
         let slept = if is_nap {
             self.between(5 * SECOND, 55 * SECOND)

@@ -13,9 +13,9 @@ const MINUTE: Millis = 60 * SECOND;
 pub struct Healthy {
     /// Its id.
     pub session: String,
-    /// What tells of it.
+    /// Its sources.
     pub wire: Wire,
-    /// What stands in its sources.
+    /// Lines of its sources.
     pub lines: Vec<TimedLine>,
     /// The time that its agents were at work, summed over them.
     pub agent_ms: Millis,
@@ -23,7 +23,7 @@ pub struct Healthy {
     pub end: Millis,
 }
 
-struct Work {
+struct Workload {
     stage: Stage,
     random: Random,
     agent_ms: Millis,
@@ -46,7 +46,7 @@ fn session(number: usize, span: Millis, seed: u64) -> Healthy {
     let wire = random.pick(&Wire::ALL);
     let session = format!("healthy-{number}");
     let stage = Stage::new(&session, wire, random.next());
-    let mut work = Work { stage, random, agent_ms: 0 };
+    let mut work = Workload { stage, random, agent_ms: 0 };
     let begin = work.between(0, span / 20);
     work.stage.open(begin);
     let children = 2 + work.random.below(4);
@@ -83,7 +83,7 @@ fn session(number: usize, span: Millis, seed: u64) -> Healthy {
     Healthy { session, wire, lines: work.stage.lines(), agent_ms, end: at }
 }
 
-impl Work {
+impl Workload {
     fn between(&mut self, low: Millis, high: Millis) -> Millis {
         self.random.between(low.unsigned_abs(), high.unsigned_abs()).cast_signed()
     }

@@ -1,8 +1,8 @@
-//! Scripted waits of agents, each with what a watcher must say of it: what is waited for, and whether that is a stall.
+//! Scripted waits of agents with the expected liveness, and whether they are stalls.
 //!
-//! [`cases`] makes waits of each [`Cause`] in varied shapes on varied wires; [`healthy()`] makes agents that work with long but
-//! ordinary pauses. What is expected is read off the script, by the words of the requirements (2.1 to 2.3), and never from
-//! what is concluded: nothing here knows the tracker.
+//! [`cases`] makes waits of each [`Cause`] in varied shapes on varied wires; [`healthy()`] makes agents that work with
+//! long but ordinary pauses. Expectations follow from the script and the requirements (2.1 to 2.3), independently of
+//! the tracker.
 
 mod causes;
 mod healthy;
@@ -45,10 +45,10 @@ impl Cause {
     ];
 }
 
-/// What is expected of an agent at a moment.
+/// Expected state of an agent at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// What it waits for; `None` for an agent that does not run.
+    /// Expected liveness; `None` for an agent that does not run.
     pub waits_for: Option<LivenessKind>,
     /// The tool's name, for a tool or a permission.
     pub name: Option<&'static str>,
@@ -68,12 +68,12 @@ impl Expected {
     }
 }
 
-/// A stall that is to be told.
+/// A stall that must be reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// The agent's id.
     pub agent: String,
-    /// What it is to say that the agent waits for.
+    /// Liveness in the report.
     pub waits_for: String,
     /// When the limit is reached, after the start of the clock.
     pub at: Millis,
@@ -91,23 +91,23 @@ pub struct Sleep {
 /// One scripted wait.
 #[derive(Debug)]
 pub struct Case {
-    /// What is waited for.
+    /// Cause of the wait.
     pub cause: Cause,
-    /// What tells of it.
+    /// Its sources.
     pub wire: Wire,
     /// Its shape, for people.
     pub shape: String,
     /// The session's id.
     pub session: String,
-    /// What stands in its sources.
+    /// Lines of its sources.
     pub lines: Vec<TimedLine>,
-    /// The agent that is looked at, by its id and, where its wire does not tell that yet, its call's.
+    /// The observed agent, by its id, or by its call's if its sources do not have the id yet.
     pub agent: [String; 2],
-    /// When it is looked at.
+    /// Time of the observation.
     pub probe: Millis,
-    /// What is to be seen then.
+    /// Expected state at that time.
     pub expected: Expected,
-    /// All stalls that are to be told in the whole session.
+    /// All stalls that must be reported in the whole session.
     pub stalls: Vec<Stall>,
     /// When the script ends.
     pub end: Millis,

@@ -1,7 +1,7 @@
-//! A session in the making: what its agents do, told on the wires of one version.
+//! Builder of a session: actions of its agents, written to the sources of one harness version.
 //!
-//! Whoever writes a script says what happens and when, in any order; [`Stage::lines`] gives what stands in which source at
-//! which moment. Nothing here knows what is concluded from it.
+//! A script adds actions with their times, in any order; [`Stage::lines`] returns the lines of each source by time.
+//! Independent of the product's derivation.
 
 use serde_json::{Value, json};
 use subscope_model::Millis;
@@ -12,7 +12,7 @@ use crate::{
     random::Random,
 };
 
-/// What tells of a session.
+/// Sources of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// Transcripts of 2.1.330.
@@ -34,17 +34,17 @@ impl Wire {
     pub const ALL: [Self; 6] =
         [Self::Transcripts, Self::TranscriptsHooks, Self::Stream, Self::StreamHooks, Self::Hooks, Self::Old];
 
-    /// Whether hooks tell.
+    /// Whether hooks report.
     pub fn has_hooks(self) -> bool {
         !matches!(self, Self::Transcripts | Self::Stream)
     }
 
-    /// Whether a stream tells.
+    /// Whether there is a stream.
     pub fn has_stream(self) -> bool {
         matches!(self, Self::Stream | Self::StreamHooks)
     }
 
-    /// Whether transcripts tell.
+    /// Whether there are transcripts.
     pub fn has_transcripts(self) -> bool {
         matches!(self, Self::Transcripts | Self::TranscriptsHooks | Self::Old)
     }
@@ -55,7 +55,7 @@ impl Wire {
 pub struct TimedLine {
     /// When, in milliseconds after [`crate::clock::START`].
     pub at: Millis,
-    /// Where it stands.
+    /// Its source.
     pub source: Source,
     /// The line, without its line end.
     pub text: String,
@@ -95,7 +95,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A session that nothing was told of yet. The same seed gives the same ids.
+    /// Returns a session without lines. The same seed gives the same ids.
     pub fn new(session: &str, wire: Wire, seed: u64) -> Self {
         let root = Cast {
             id: "root".to_owned(),
@@ -123,7 +123,7 @@ impl Stage {
         self.cast[player].call.as_ref().map(|call| call.id.clone()).unwrap_or_default()
     }
 
-    /// All lines by time. Those of one moment stand in the order in which they were told.
+    /// Returns all lines by time; lines of one time in the order in which they were added.
     pub fn lines(mut self) -> Vec<TimedLine> {
         self.lines.sort_by_key(|line| line.at);
         self.lines
@@ -252,7 +252,7 @@ impl Stage {
         self.print(player, at, stream::tool_result(&call.id, no).failed());
     }
 
-    /// A request to the API failed and is tried again. Returns whether the wire tells it.
+    /// A request to the API failed and is retried. Returns whether any source reports it.
     pub fn retry(&mut self, player: Player, at: Millis, attempt: u32) -> bool {
         let delay = 500 + self.random.below(500);
         if player == 0 {
@@ -294,7 +294,7 @@ impl Stage {
         self.cast.len() - 1
     }
 
-    /// An agent starts whose call was made before; one in the background gives its caller a result at once.
+    /// An agent starts after its call; one in the background returns a result to its caller at once.
     pub fn start(&mut self, child: Player, at: Millis) {
         let Cast { id, parent, call, prompt, is_background } = self.cast[child].clone();
         let Some(call) = call else { return };

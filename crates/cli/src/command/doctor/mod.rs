@@ -1,6 +1,6 @@
-//! `subscope doctor`: what subscope needs on this machine, one line a check.
+//! `subscope doctor`: checks what subscope needs on this machine, one line per check.
 //!
-//! To add a check: a function in the file of its subject that gives a [`Check`], and a line in `checks`.
+//! To add a check: write a function that returns a [`Check`] in the module of its subject, and call it in `run_checks`.
 
 mod machine;
 mod sessions;
@@ -17,17 +17,17 @@ use super::history;
 use crate::{
     args::DoctorArgs,
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     output,
 };
 
-/// Columns of the names in front.
+/// Width of the name column.
 const NAME_WIDTH: usize = 10;
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckState {
     /// As it should be.
     Ok,
     /// It works, but perhaps not as expected.
@@ -36,19 +36,19 @@ enum State {
     Failure,
 }
 
-/// One thing that was looked at.
+/// A finished check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
-    state: State,
-    /// What was found.
+    state: CheckState,
+    /// The finding.
     says: String,
     /// What the user can do about it.
     hint: Option<String>,
 }
 
 impl Check {
-    fn new(name: &'static str, state: State, says: impl Into<String>) -> Self {
+    fn new(name: &'static str, state: CheckState, says: impl Into<String>) -> Self {
         Self { name, state, says: says.into(), hint: None }
     }
 
@@ -60,36 +60,36 @@ impl Check {
 
 /// What `doctor --json` prints.
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     schema: &'static str,
     ok: bool,
     checks: &'a [Check],
 }
 
-/// Looks at everything, prints it, and fails where something is broken.
+/// Runs all checks, prints them, and fails if something is broken.
 pub(crate) fn run(args: DoctorArgs, context: &Context) -> Result<(), CliError> {
-    let checks = checks(context);
-    let broken = checks.iter().filter(|check| check.state == State::Failure).count();
+    let checks = run_checks(context);
+    let broken = checks.iter().filter(|check| check.state == CheckState::Failure).count();
     if args.json {
-        output::print_json(&Report { schema: "subscope.doctor/1", ok: broken == 0, checks: &checks })?;
+        output::print_json(&DoctorReport { schema: "subscope.doctor/1", ok: broken == 0, checks: &checks })?;
     } else {
         output::print(&render(&checks, &context.style(None)))?;
     }
     match broken {
         0 => Ok(()),
-        1 => Err(CliError::new(Kind::Failed, "1 check failed")),
-        more => Err(CliError::new(Kind::Failed, format!("{more} checks failed"))),
+        1 => Err(CliError::new(ErrorKind::Failed, "1 check failed")),
+        more => Err(CliError::new(ErrorKind::Failed, format!("{more} checks failed"))),
     }
 }
 
-fn checks(context: &Context) -> Vec<Check> {
+fn run_checks(context: &Context) -> Vec<Check> {
     let now_ms = context.now_ms();
-    let home = sessions::Home::find(&context.environment);
-    let survey = Survey::of(&home.projects, now_ms);
+    let claude = sessions::ClaudeDirectory::find(&context.environment);
+    let survey = Survey::of(&claude.projects, now_ms);
     let mut checks = vec![machine::version()];
-    checks.push(home.check());
+    checks.push(claude.check());
     checks.push(sessions::sessions(&survey, now_ms));
-    checks.push(sessions::watched(&home, &survey));
+    checks.push(sessions::watched(&claude, &survey));
     checks.extend(machine::watch_limits(&survey));
     checks.extend(setup::settings(&context.config));
     checks.push(setup::prices(context.prices(), now_ms));
@@ -104,12 +104,12 @@ fn render(checks: &[Check], style: &Style) -> String {
     for check in checks {
         let glyphs = style.glyphs();
         let icon = match check.state {
-            State::Ok => glyphs.completed,
-            State::Warning => "!",
-            State::Failure => glyphs.failed,
+            CheckState::Ok => glyphs.completed,
+            CheckState::Warning => "!",
+            CheckState::Failure => glyphs.failed,
         };
         let says = safe::line(&check.says, style.charset());
-        // Writing into a String has no way to fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "{icon} {} {says}", text::pad(check.name, NAME_WIDTH));
         if let Some(hint) = &check.hint {
             let _ = writeln!(out, "  {} {}", text::pad("", NAME_WIDTH), safe::line(hint, style.charset()));
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn render_checks_with_icon_name_and_hint() {
         let checks = [
-            Check::new("version", State::Ok, "1"),
-            Check::new("limits", State::Warning, "few\u{1b}[2J"),
-            Check::new("settings", State::Failure, "wrong").hint("mend\nit"),
+            Check::new("version", CheckState::Ok, "1"),
+            Check::new("limits", CheckState::Warning, "few\u{1b}[2J"),
+            Check::new("settings", CheckState::Failure, "wrong").hint("mend\nit"),
         ];
         let style = |ascii| Style { color: false, ascii, width: 80 };
         insta::assert_snapshot!(render(&checks, &style(false)), @r"

@@ -1,4 +1,4 @@
-//! Whether there is something to show: Claude Code's folder, its sessions, what `watch` would follow.
+//! Checks of Claude Code's directory and its sessions.
 
 use std::{fs, io, path::PathBuf};
 
@@ -6,22 +6,22 @@ use subscope_collect::layout::{config_root, projects_folder};
 use subscope_model::Millis;
 use subscope_render::text;
 
-use super::{Check, State, survey::Survey};
+use super::{Check, CheckState, survey::Survey};
 use crate::environment::Environment;
 
-/// The variable that moves Claude Code's folder.
+/// Environment variable with the path of Claude Code's directory.
 const HOME_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 
-/// Where Claude Code keeps its files.
+/// Claude Code's directory.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct ClaudeDirectory {
     pub(super) root: PathBuf,
     pub(super) projects: PathBuf,
-    /// Whether the variable names it.
+    /// Whether the variable sets it.
     is_chosen: bool,
 }
 
-impl Home {
+impl ClaudeDirectory {
     pub(super) fn find(environment: &Environment) -> Self {
         let variable = |name: &str| environment.get(name);
         Self {
@@ -31,56 +31,60 @@ impl Home {
         }
     }
 
-    /// Says whether the folder is there and can be read.
+    /// Checks whether the directory exists and is readable.
     pub(super) fn check(&self) -> Check {
         let root = self.root.display();
         let name = "claude";
         match fs::read_dir(&self.root) {
-            Ok(_) => Check::new(name, State::Ok, format!("Claude Code's folder {root}")),
+            Ok(_) => Check::new(name, CheckState::Ok, format!("Claude Code's folder {root}")),
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_chosen => {
-                Check::new(name, State::Failure, format!("{root} does not exist"))
+                Check::new(name, CheckState::Failure, format!("{root} does not exist"))
                     .hint(format!("{HOME_VARIABLE} names it: correct or unset it"))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Check::new(name, State::Warning, format!("no Claude Code folder at {root}"))
+                Check::new(name, CheckState::Warning, format!("no Claude Code folder at {root}"))
                     .hint(format!("set {HOME_VARIABLE} if it is elsewhere; paths as TARGET work without it"))
             }
-            Err(error) => Check::new(name, State::Failure, format!("cannot read {root}: {error}"))
+            Err(error) => Check::new(name, CheckState::Failure, format!("cannot read {root}: {error}"))
                 .hint("run subscope as the user who runs Claude Code"),
         }
     }
 }
 
-/// Says how many sessions there are, and when the newest was written.
+/// Reports the number of sessions and the age of the newest.
 pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
     let name = "sessions";
     if let Some(folder) = survey.unreadable.first() {
-        let says = format!(
+        let message = format!(
             "{} found, but {} of their folders cannot be read",
             survey.sessions,
             survey.unreadable.len()
         );
-        return Check::new(name, State::Failure, says).hint(format!("the first is {}", folder.display()));
+        return Check::new(name, CheckState::Failure, message)
+            .hint(format!("the first is {}", folder.display()));
     }
     match survey.newest_ms {
         Some(newest_ms) => {
             let age = text::duration(Some(now_ms.saturating_sub(newest_ms)));
-            Check::new(name, State::Ok, format!("{} found, the newest written {age} ago", survey.sessions))
+            Check::new(
+                name,
+                CheckState::Ok,
+                format!("{} found, the newest written {age} ago", survey.sessions),
+            )
         }
-        None => {
-            Check::new(name, State::Warning, "none found").hint("try subscope demo, or give a path as TARGET")
-        }
+        None => Check::new(name, CheckState::Warning, "none found")
+            .hint("try subscope demo, or give a path as TARGET"),
     }
 }
 
-/// Says what `watch` would follow.
-pub(super) fn watched(home: &Home, survey: &Survey) -> Check {
-    let says = match survey.live {
+/// Reports the number of sessions that `watch` would follow.
+pub(super) fn watched(claude: &ClaudeDirectory, survey: &Survey) -> Check {
+    let message = match survey.live {
         0 => "nothing is live; watch waits for sessions".to_owned(),
         1 => "1 live session".to_owned(),
         more => format!("{more} live sessions"),
     };
-    Check::new("watch", State::Ok, format!("{says} below {}", home.projects.display()))
+    Check::new("watch", CheckState::Ok, format!("{message} below {}", claude.projects.display()))
 }
 
 #[cfg(test)]
@@ -89,27 +93,27 @@ mod tests {
 
     use super::*;
 
-    fn state(variables: &[(&str, &str)]) -> State {
-        Home::find(&Environment::of(Path::new("/"), variables)).check().state
+    fn state(variables: &[(&str, &str)]) -> CheckState {
+        ClaudeDirectory::find(&Environment::of(Path::new("/"), variables)).check().state
     }
 
     #[test]
     fn a_missing_folder_is_broken_only_where_it_was_chosen() {
         let home = tempfile::tempdir().unwrap();
         let text = home.path().to_str().unwrap();
-        assert_eq!(state(&[("HOME", text)]), State::Warning);
-        assert_eq!(state(&[("CLAUDE_CONFIG_DIR", &format!("{text}/none"))]), State::Failure);
-        assert_eq!(state(&[("CLAUDE_CONFIG_DIR", text)]), State::Ok);
+        assert_eq!(state(&[("HOME", text)]), CheckState::Warning);
+        assert_eq!(state(&[("CLAUDE_CONFIG_DIR", &format!("{text}/none"))]), CheckState::Failure);
+        assert_eq!(state(&[("CLAUDE_CONFIG_DIR", text)]), CheckState::Ok);
         fs::write(home.path().join(".claude"), "").unwrap();
-        assert_eq!(state(&[("HOME", text)]), State::Failure);
+        assert_eq!(state(&[("HOME", text)]), CheckState::Failure);
     }
 
     #[test]
     fn sessions_tell_number_and_age() {
         let survey = Survey { sessions: 3, newest_ms: Some(1_000), ..Survey::default() };
         assert_eq!(sessions(&survey, 61_000).says, "3 found, the newest written 1m 0s ago");
-        assert_eq!(sessions(&Survey::default(), 0).state, State::Warning);
+        assert_eq!(sessions(&Survey::default(), 0).state, CheckState::Warning);
         let survey = Survey { unreadable: vec!["/x".into()], ..survey };
-        assert_eq!(sessions(&survey, 0).state, State::Failure);
+        assert_eq!(sessions(&survey, 0).state, CheckState::Failure);
     }
 }

@@ -1,4 +1,4 @@
-//! What the user set up: files of settings, prices, the terminal.
+//! Checks of the user's setup: settings, prices, store, archive, terminal.
 
 use std::path::PathBuf;
 
@@ -6,66 +6,66 @@ use subscope_collect::archive::{Archive, Verified};
 use subscope_model::{Millis, parse_rfc3339};
 use subscope_store::{Access, OpenError, SqliteStore};
 
-use super::{Check, State};
-use crate::{config::Loaded, error::CliError, prices::Prices, terminal::Terminal};
+use super::{Check, CheckState};
+use crate::{config::LoadedConfig, error::CliError, prices::Prices, terminal::Terminal};
 
-/// Age of prices from which on they are likely to be wrong: models and prices change several times a year.
+/// Age in days from which prices are likely to be outdated: models and prices change several times a year.
 const OLD_DAYS: i64 = 180;
-/// Columns below which trees lose columns.
+/// Terminal width below which trees drop columns.
 const NARROW: usize = 60;
 const DAY_MS: i64 = 86_400_000;
 
-/// Says which files of settings there are and what is wrong in them.
-pub(super) fn settings(config: &Loaded) -> Vec<Check> {
+/// Reports the settings files and their errors.
+pub(super) fn settings(config: &LoadedConfig) -> Vec<Check> {
     let name = "settings";
     let mut checks: Vec<Check> =
-        config.errors.iter().map(|error| Check::new(name, State::Failure, error.to_string())).collect();
-    checks.extend(config.warnings.iter().map(|warning| Check::new(name, State::Warning, warning)));
+        config.errors.iter().map(|error| Check::new(name, CheckState::Failure, error.to_string())).collect();
+    checks.extend(config.warnings.iter().map(|warning| Check::new(name, CheckState::Warning, warning)));
     if checks.is_empty() {
-        let places = config.places.all().iter().filter(|place| place.exists());
-        let files: Vec<String> = places.map(|place| place.path.display().to_string()).collect();
-        let says =
+        let paths = config.paths.all().iter().filter(|path| path.exists());
+        let files: Vec<String> = paths.map(|path| path.path.display().to_string()).collect();
+        let message =
             if files.is_empty() { "no file; the built-in ones hold".to_owned() } else { files.join(", ") };
-        checks.push(Check::new(name, State::Ok, says));
+        checks.push(Check::new(name, CheckState::Ok, message));
     }
     checks
 }
 
-/// Says where prices come from and how old they are.
+/// Reports the origin and the age of the prices.
 pub(super) fn prices(prices: Result<&Prices, CliError>, now_ms: Millis) -> Check {
     let name = "prices";
     let prices = match prices {
         Ok(prices) => prices,
-        Err(error) => return Check::new(name, State::Failure, error.to_string()),
+        Err(error) => return Check::new(name, CheckState::Failure, error.to_string()),
     };
     let table = &prices.table;
     let from = match &prices.file {
         Some(file) => format!("{}, {} ({})", file.display(), table.source, prices.origin),
         None => format!("bundled, {}", table.source),
     };
-    let says = format!("{} models: {from}, taken {}", table.models.len(), table.date);
+    let message = format!("{} models: {from}, taken {}", table.models.len(), table.date);
     let hint = "--prices FILE takes others; unknown models have no price and are never guessed";
     match parse_rfc3339(&format!("{}T00:00:00Z", table.date)) {
         Some(taken_ms) if now_ms.saturating_sub(taken_ms) > OLD_DAYS * DAY_MS => {
             let days = now_ms.saturating_sub(taken_ms) / DAY_MS;
-            Check::new(name, State::Warning, format!("{says}: {days} days old")).hint(hint)
+            Check::new(name, CheckState::Warning, format!("{message}: {days} days old")).hint(hint)
         }
-        Some(_) => Check::new(name, State::Ok, says),
-        None => Check::new(name, State::Warning, format!("{says}: not a date")).hint(hint),
+        Some(_) => Check::new(name, CheckState::Ok, message),
+        None => Check::new(name, CheckState::Warning, format!("{message}: not a date")).hint(hint),
     }
 }
 
-/// Says what is kept in the folder for data; what is there already has to be a folder, and a store that can be read.
+/// Checks the data directory: if it exists it must be a directory with a readable store.
 pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
     let folder = match folder {
         Ok(folder) => folder,
-        Err(error) => return Check::new("store", State::Failure, error.to_string()),
+        Err(error) => return Check::new("store", CheckState::Failure, error.to_string()),
     };
     let hint = "--store or SUBSCOPE_DATA_DIR names another folder";
     if folder.exists() && !folder.is_dir() {
         return Check::new(
             "store",
-            State::Failure,
+            CheckState::Failure,
             format!("{}, meant for data, is no folder", folder.display()),
         )
         .hint(hint);
@@ -73,53 +73,56 @@ pub(super) fn store(folder: Result<PathBuf, CliError>) -> Check {
     match SqliteStore::open(&folder, Access::Read, "", 0) {
         Ok(store) => {
             let megabytes = store.bytes().unwrap_or(0) >> 20;
-            Check::new("store", State::Ok, format!("{megabytes} MB of rows in {}", folder.display()))
+            Check::new("store", CheckState::Ok, format!("{megabytes} MB of rows in {}", folder.display()))
         }
-        Err(OpenError::Missing(_)) => {
-            Check::new("store", State::Ok, format!("nothing kept yet; it will be in {}", folder.display()))
-        }
-        Err(error) => Check::new("store", State::Failure, error.to_string()).hint(hint),
+        Err(OpenError::Missing(_)) => Check::new(
+            "store",
+            CheckState::Ok,
+            format!("nothing kept yet; it will be in {}", folder.display()),
+        ),
+        Err(error) => Check::new("store", CheckState::Failure, error.to_string()).hint(hint),
     }
 }
 
-/// Says whether each compressed transcript is what was written; nothing where there is none.
+/// Verifies the checksums of compressed transcripts; empty if there are none.
 pub(super) fn archive(archive: Result<Archive, CliError>) -> Vec<Check> {
     let name = "archive";
-    // That there is no folder for data is said of the store.
+    // A missing data directory is reported by the check of the store.
     let Ok(archive) = archive else { return Vec::new() };
     let Verified { files, without_checksums, damaged } = archive.verify();
     if !damaged.is_empty() {
         let failure = |(path, what): (PathBuf, String)| {
-            Check::new(name, State::Failure, format!("{}: {what}", path.display()))
+            Check::new(name, CheckState::Failure, format!("{}: {what}", path.display()))
                 .hint("copy the file from a backup; without one, subscope goes on reading what is left of it")
         };
         return damaged.into_iter().map(failure).collect();
     }
-    let says = format!("{files} compressed transcripts");
+    let message = format!("{files} compressed transcripts");
     match (files, without_checksums) {
         (0, _) => Vec::new(),
-        (_, 0) => vec![Check::new(name, State::Ok, format!("{says}; all checksums are right"))],
+        (_, 0) => vec![Check::new(name, CheckState::Ok, format!("{message}; all checksums are right"))],
         (_, some) => {
-            let says = format!("{says}, {some} of an older version without checksums");
-            vec![Check::new(name, State::Warning, says).hint("`subscope index` adds them")]
+            let message = format!("{message}, {some} of an older version without checksums");
+            vec![Check::new(name, CheckState::Warning, message).hint("`subscope index` adds them")]
         }
     }
 }
 
-/// Says what stdout can show, and why.
+/// Reports the detected capabilities of stdout with their reasons.
 pub(super) fn terminal(terminal: &Terminal) -> [Check; 3] {
     let name = "terminal";
     let (color, ascii, width) = (&terminal.color, &terminal.ascii, &terminal.width);
     let kind = if terminal.is_terminal { "a terminal" } else { "no terminal" };
-    let says = if color.value { "colours" } else { "no colours" };
-    let colors = Check::new(name, State::Ok, format!("stdout is {kind}; {says}: {}", color.because));
-    let says = if ascii.value { "ASCII" } else { "Unicode" };
-    let letters = Check::new(name, State::Ok, format!("{says}: {}", ascii.because));
-    let says = format!("{} columns: {}", width.value, width.because);
+    let message = if color.value { "colours" } else { "no colours" };
+    let colors = Check::new(name, CheckState::Ok, format!("stdout is {kind}; {message}: {}", color.because));
+    let message = if ascii.value { "ASCII" } else { "Unicode" };
+    let letters = Check::new(name, CheckState::Ok, format!("{message}: {}", ascii.because));
+    let message = format!("{} columns: {}", width.value, width.because);
     let columns = if width.value < NARROW {
-        Check::new(name, State::Warning, says).hint(format!("trees are drawn whole from {NARROW} columns on"))
+        Check::new(name, CheckState::Warning, message)
+            .hint(format!("trees are drawn whole from {NARROW} columns on"))
     } else {
-        Check::new(name, State::Ok, says)
+        Check::new(name, CheckState::Ok, message)
     };
     [colors, letters, columns]
 }
@@ -130,10 +133,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        config::{Places, Raw, Settings, load},
+        config::{ConfigPaths, EffectiveSettings, RawSettings, load},
         environment::Environment,
         prices,
-        terminal::Probe,
+        terminal::TerminalProbe,
     };
 
     #[test]
@@ -141,14 +144,14 @@ mod tests {
         let read = prices::load(None).unwrap();
         let taken_ms = parse_rfc3339(&format!("{}T00:00:00Z", read.table.date)).unwrap();
         let young = super::prices(Ok(&read), taken_ms + DAY_MS);
-        assert_eq!(young.state, State::Ok);
+        assert_eq!(young.state, CheckState::Ok);
         assert!(
             young.says.contains("bundled, litellm") && young.says.ends_with(&read.table.date),
             "{}",
             young.says
         );
         let old = super::prices(Ok(&read), taken_ms + 200 * DAY_MS);
-        assert_eq!(old.state, State::Warning);
+        assert_eq!(old.state, CheckState::Warning);
         assert!(old.says.ends_with("200 days old"), "{}", old.says);
     }
 
@@ -163,25 +166,25 @@ mod tests {
             let name = file.to_str().unwrap().to_owned();
             let chosen = if text.is_some() { vec![("SUBSCOPE_CONFIG", name.as_str())] } else { vec![] };
             let environment = Environment::of(Path::new("/nowhere"), &chosen);
-            let loaded = load(Places::find(None, &environment), &environment, Raw::default());
+            let loaded = load(ConfigPaths::find(None, &environment), &environment, RawSettings::default());
             settings(&loaded).iter().map(|check| check.state).collect::<Vec<_>>()
         };
-        assert_eq!(states(None), [State::Ok]);
-        assert_eq!(states(Some("ascii = true")), [State::Ok]);
-        assert_eq!(states(Some("ascii = 3\nfont = 'x'")), [State::Failure, State::Warning]);
+        assert_eq!(states(None), [CheckState::Ok]);
+        assert_eq!(states(Some("ascii = true")), [CheckState::Ok]);
+        assert_eq!(states(Some("ascii = 3\nfont = 'x'")), [CheckState::Failure, CheckState::Warning]);
     }
 
     #[test]
     fn terminal_tells_each_conclusion_and_why() {
         let environment = Environment::of(Path::new("/"), &[("TERM", "dumb"), ("COLUMNS", "40")]);
-        let display = Settings::from(Raw::default()).display;
-        let probe = Probe { is_terminal: true, columns: None };
-        let checks = terminal(&Terminal::conclude(&display, &environment, probe));
+        let display = EffectiveSettings::from(RawSettings::default()).display;
+        let probe = TerminalProbe { is_terminal: true, columns: None };
+        let checks = terminal(&Terminal::detect(&display, &environment, probe));
         let says: Vec<&str> = checks.iter().map(|check| check.says.as_str()).collect();
         assert_eq!(
             says,
             ["stdout is a terminal; no colours: TERM is dumb", "ASCII: TERM is dumb", "40 columns: COLUMNS"]
         );
-        assert_eq!(checks[2].state, State::Warning);
+        assert_eq!(checks[2].state, CheckState::Warning);
     }
 }

@@ -1,4 +1,4 @@
-//! Counts what stands below Claude Code's `projects` folder, without reading a transcript.
+//! Counts sessions and directories below Claude Code's `projects` directory, without reading transcripts.
 
 use std::{
     ffi::OsStr,
@@ -11,35 +11,35 @@ use std::{
 use subscope_collect::{Role, follow::FollowOptions, layout::describe};
 use subscope_model::Millis;
 
-/// How many folders deep is looked: a session's workflows are five below `projects`.
-const DEPTH: usize = 6;
-/// A session's folder of big outputs: many files, and none that is watched.
+/// Recursion limit: a session's workflows are five levels below `projects`.
+const MAX_DEPTH: usize = 6;
+/// A session's directory of large tool outputs: many files, none of them watched.
 const TOOL_RESULTS: &str = "tool-results";
 
-/// What was found.
+/// Counts below the `projects` directory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
     /// Main transcripts.
     pub(super) sessions: usize,
-    /// Those of them that were written lately enough to be followed by `watch`.
+    /// Those of them written recently enough to be followed by `watch`.
     pub(super) live: usize,
-    /// When the newest transcript was written.
+    /// Modification time of the newest transcript.
     pub(super) newest_ms: Option<Millis>,
-    /// Folders to watch, `projects` included.
+    /// Directories to watch, including `projects`.
     pub(super) folders: u64,
-    /// What cannot be listed.
+    /// Directories that cannot be listed.
     pub(super) unreadable: Vec<PathBuf>,
 }
 
 impl Survey {
-    /// Counts what stands in the folder; nothing where there is none.
+    /// Surveys a directory; all counts are 0 if it does not exist.
     pub(super) fn of(projects: &Path, now_ms: Millis) -> Self {
         let live_within = FollowOptions::new(|| 0).live_within;
         let live_since_ms =
             now_ms.saturating_sub(Millis::try_from(live_within.as_millis()).unwrap_or(Millis::MAX));
         let mut survey = Self::default();
         if projects.is_dir() {
-            survey.list(projects, DEPTH, live_since_ms);
+            survey.list(projects, MAX_DEPTH, live_since_ms);
         }
         survey
     }

@@ -1,10 +1,10 @@
-//! `subscope forget`.
+//! `subscope forget`: removes sessions from the store.
 
 use subscope_hub::{ListQuery, index::forget};
 use subscope_model::SessionId;
 use subscope_store::{Access, History, SqliteStore, TextIndex};
 
-use super::{failed, index_options, open_alone, run_index};
+use super::{failed, index_options, open_exclusively, run_index};
 use crate::{
     args::ForgetArgs, command::target::projects_folder, context::Context, error::CliError,
     hub_connection::session_in, output,
@@ -12,18 +12,22 @@ use crate::{
 
 /// Runs the command.
 pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> {
-    let mut store = open_alone(context)?;
+    let mut store = open_exclusively(context)?;
     let mut texts = TextIndex::open(&context.data_folder()?, Access::Write).map_err(failed)?;
-    // What files there are has to be known, so that they are not taken in again; and which session is the last.
+    // Index first: existing files must be known so that they are not ingested again, and `last` must be up to date.
     let options = index_options(vec![projects_folder(context)], context)?;
     run_index(&mut store, Some(&mut texts), &options, context)?;
-    let sessions = named(args, &store, context)?;
+    let sessions = sessions_to_forget(args, &store, context)?;
     let count = forget(&mut store, &mut texts, &options.archive, &sessions).map_err(failed)?;
     output::print(&format!("{count} sessions forgotten\n"))
 }
 
-/// The sessions that are to be forgotten.
-fn named(args: &ForgetArgs, store: &SqliteStore, context: &Context) -> Result<Vec<SessionId>, CliError> {
+/// Returns the sessions to remove.
+fn sessions_to_forget(
+    args: &ForgetArgs,
+    store: &SqliteStore,
+    context: &Context,
+) -> Result<Vec<SessionId>, CliError> {
     let Some(moment) = args.before else {
         return args.sessions.iter().map(|word| session_in(store, word)).collect();
     };

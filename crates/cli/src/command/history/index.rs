@@ -1,4 +1,4 @@
-//! `subscope index`.
+//! `subscope index`: indexes transcripts into the store.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -6,15 +6,15 @@ use subscope_hub::index::{IndexOptions, Progress, retire};
 use subscope_render::text;
 use subscope_store::{Access, SqliteStore, TextIndex};
 
-use super::{failed, index_options, open_alone, run_index};
+use super::{failed, index_options, open_exclusively, run_index};
 use crate::{
     args::IndexArgs, command::target::projects_folder, config::KEEP_DAYS, context::Context, error::CliError,
     output,
 };
 
-/// What was done, as `--json` prints it.
+/// Output of `--json` (subscope.index/1).
 #[derive(Serialize)]
-struct Done {
+struct IndexSummary {
     schema: &'static str,
     files: u64,
     sessions: u64,
@@ -23,14 +23,14 @@ struct Done {
     total_ms: u64,
     store_bytes: u64,
     problems: usize,
-    /// Sessions that were kept for as long as the settings say, and are removed now.
+    /// Sessions removed because their retention time has passed.
     forgotten: usize,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let folder = context.data_folder()?;
-    let mut store = open_alone(context)?;
+    let mut store = open_exclusively(context)?;
     let mut texts = match args.no_text {
         true => None,
         false => Some(TextIndex::open(&folder, Access::Write).map_err(failed)?),
@@ -38,44 +38,45 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
     let roots = if args.roots.is_empty() { vec![projects_folder(context)] } else { args.roots.clone() };
     let options = index_options(roots, context)?;
     let report = run_index(&mut store, texts.as_mut(), &options, context)?;
-    let forgotten = retired(&mut store, texts.as_mut(), &options, context)?;
+    let forgotten = remove_expired(&mut store, texts.as_mut(), &options, context)?;
     let ms = |span: std::time::Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-    let words = texts.as_ref().map(TextIndex::bytes).transpose().map_err(failed)?.unwrap_or(0);
-    let done = Done {
+    let text_bytes = texts.as_ref().map(TextIndex::bytes).transpose().map_err(failed)?.unwrap_or(0);
+    let summary = IndexSummary {
         schema: "subscope.index/1",
         files: report.files,
         sessions: report.sessions,
         bytes: report.bytes,
         facts_ms: ms(report.facts),
         total_ms: ms(report.total),
-        store_bytes: store.bytes().map_err(failed)? + words,
+        store_bytes: store.bytes().map_err(failed)? + text_bytes,
         problems: report.problems.len(),
         forgotten,
     };
     if args.json {
-        output::print_json(&done)?;
+        output::print_json(&summary)?;
     } else {
-        let time = text::duration(i64::try_from(done.total_ms).ok());
+        let time = text::duration(i64::try_from(summary.total_ms).ok());
         output::print(&format!(
             "{} files, {} sessions new or changed, {} MB read in {time}; the store takes {} MB in {}\n",
-            done.files,
-            done.sessions,
-            done.bytes >> 20,
-            done.store_bytes >> 20,
+            summary.files,
+            summary.sessions,
+            summary.bytes >> 20,
+            summary.store_bytes >> 20,
             folder.display(),
         ))?;
-        if done.forgotten > 0 {
-            context.say(&format!(
+        if summary.forgotten > 0 {
+            context.info(&format!(
                 "{} sessions were older than {} says, and are forgotten",
-                done.forgotten, KEEP_DAYS
+                summary.forgotten, KEEP_DAYS
             ));
         }
     }
     context.report(&report.problems)
 }
 
-/// Removes what has been kept for long enough. The full text is opened for it where it was left out.
-pub(crate) fn retired(
+/// Removes sessions whose retention time has passed, also from the full text (which is opened if `texts` is `None`).
+/// Returns how many.
+pub(crate) fn remove_expired(
     store: &mut SqliteStore,
     texts: Option<&mut TextIndex>,
     options: &IndexOptions,
@@ -94,9 +95,9 @@ pub(crate) fn retired(
     .map_err(failed)
 }
 
-/// Returns a bar on stderr that shows nothing where that is no terminal, or where all is to be quiet.
-pub(super) fn bar(context: &Context) -> ProgressBar {
-    let is_wanted = context.chattiness >= crate::context::Chattiness::Normal;
+/// Returns a progress bar on stderr; hidden without a terminal or if quiet.
+pub(super) fn progress_bar(context: &Context) -> ProgressBar {
+    let is_wanted = context.verbosity >= crate::context::Verbosity::Normal;
     let target = if is_wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(None, target);
     let style = ProgressStyle::with_template("{msg} {bar:30} {bytes} of {total_bytes} {bytes_per_sec}");
@@ -104,8 +105,8 @@ pub(super) fn bar(context: &Context) -> ProgressBar {
     bar
 }
 
-/// Shows how far an index is.
-pub(super) fn advance(bar: &ProgressBar, progress: Progress) {
+/// Updates the progress bar.
+pub(super) fn show_progress(bar: &ProgressBar, progress: Progress) {
     bar.set_length(progress.total_bytes);
     bar.set_position(progress.done_bytes);
     bar.set_message(if progress.has_facts { "full text" } else { "sessions" });

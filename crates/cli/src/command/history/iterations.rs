@@ -1,4 +1,4 @@
-//! `subscope ls --iterations`: what `run` has recorded.
+//! `subscope ls --iterations`: lists iterations recorded by `run`.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use subscope_run::record::{self, IterationMeta, IterationStatus};
 
 use crate::{args::LsArgs, clock::stamp, context::Context, error::CliError, output};
 
-/// What is printed as JSON.
+/// Output of `--json` (subscope.iterations/1).
 #[derive(Serialize)]
-struct Listed<'a> {
+struct IterationList<'a> {
     schema: &'static str,
-    iterations: Vec<Row<'a>>,
+    iterations: Vec<IterationRow<'a>>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct IterationRow<'a> {
     folder: String,
     #[serde(flatten)]
     meta: &'a IterationMeta,
 }
 
-/// Lists the records below the folder that is named, else below the one that `run` takes here.
+/// Lists the records below `--log-dir`, else below the default directory of `run`.
 pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let own = || context.environment.working_folder().join(record::FOLDER);
     let base = args.log_dir.clone().unwrap_or_else(own);
@@ -32,12 +32,12 @@ pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     let total = found.len();
     found.truncate(args.limit);
     if args.json {
-        let row = |folder: &Path, meta| Row { folder: folder.to_string_lossy().into_owned(), meta };
+        let row = |folder: &Path, meta| IterationRow { folder: folder.to_string_lossy().into_owned(), meta };
         let iterations = found.iter().map(|(folder, meta)| row(folder, meta)).collect();
-        return output::print_json(&Listed { schema: "subscope.iterations/1", iterations });
+        return output::print_json(&IterationList { schema: "subscope.iterations/1", iterations });
     }
     if found.is_empty() {
-        context.say(&format!("no iterations below {}", base.display()));
+        context.info(&format!("no iterations below {}", base.display()));
         return Ok(());
     }
     let style = context.style(None);
@@ -67,7 +67,7 @@ pub(super) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
     }
     output::print(&lines)?;
     if total > found.len() {
-        context.say("more with -n");
+        context.info("more with -n");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `subscope ls`.
+//! `subscope ls`: lists sessions.
 
 use subscope_render::table::render_sessions;
 
@@ -20,12 +20,12 @@ pub(crate) fn run(args: &LsArgs, context: &Context) -> Result<(), CliError> {
         return output::print_json(&page);
     }
     if page.sessions.is_empty() {
-        context.say(if args.live { "nothing is at work" } else { "no sessions yet" });
+        context.info(if args.live { "nothing is at work" } else { "no sessions yet" });
         return Ok(());
     }
     output::print(&render_sessions(&page.sessions, context.now_ms(), &context.style(None)))?;
     if page.next.is_some() {
-        context.say("more with -n");
+        context.info("more with -n");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The commands over everything that is kept. They ask through the backend (`reach`); `index` and `forget` write the store themselves,
-//! for which a hub that some command started leaves.
+//! The commands over stored sessions. They query through [`Backend`](hub_connection::Backend); `index` and `forget`
+//! write the store themselves, after stopping a background hub.
 
 pub(super) mod forget;
 pub(super) mod index;
@@ -14,37 +14,38 @@ use std::ops::ControlFlow;
 
 use subscope_collect::archive::Archive;
 use subscope_fold::REVISION;
-use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
+use subscope_hub::index::{IndexOptions, Progress, Report, index as build_index};
 use subscope_model::event_id;
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
 use super::target::{limits, projects_folder};
 use crate::{
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     hub_connection,
 };
 
-/// Names what rows are made by: the rules, and the prices that costs rest on.
-pub(super) fn rules(context: &Context) -> Result<String, CliError> {
+/// Returns the fingerprint of what stored rows were derived with: rule revision and prices. Rows with another one are
+/// derived again.
+pub(super) fn rows_fingerprint(context: &Context) -> Result<String, CliError> {
     let prices = format!("{:?}", context.prices()?.table);
     Ok(format!("{REVISION}-{}", event_id("prices", &prices)))
 }
 
-/// Opens the rows. Who only asks for what is there need not name the rules.
+/// Opens the row store. The outer error is that of the configuration.
 pub(crate) fn open_rows(
     access: Access,
     context: &Context,
 ) -> Result<Result<SqliteStore, OpenError>, CliError> {
     let now_us = u64::try_from(context.now_ms()).unwrap_or(0) * 1000;
-    Ok(SqliteStore::open(&context.data_folder()?, access, &rules(context)?, now_us))
+    Ok(SqliteStore::open(&context.data_folder()?, access, &rows_fingerprint(context)?, now_us))
 }
 
 pub(crate) fn failed(error: impl Into<anyhow::Error>) -> CliError {
-    CliError::caused(Kind::Failed, error)
+    CliError::caused(ErrorKind::Failed, error)
 }
 
-/// What is read where the harness has deleted a file.
+/// Returns the archive of transcripts that the harness has deleted.
 pub(crate) fn archive(context: &Context) -> Result<Archive, CliError> {
     Ok(Archive::new(context.data_folder()?.join("archive")))
 }
@@ -65,40 +66,40 @@ pub(super) fn index_options(
     })
 }
 
-/// Opens the store as its one writer, after a hub that some command started has left.
-fn open_alone(context: &Context) -> Result<SqliteStore, CliError> {
-    hub_connection::make_room(&context.data_folder()?)?;
+/// Opens the store for writing, after stopping a background hub.
+fn open_exclusively(context: &Context) -> Result<SqliteStore, CliError> {
+    hub_connection::stop_background_hub(&context.data_folder()?)?;
     open_rows(Access::Write, context)?.map_err(|error| match error {
         OpenError::Locked(_) => failed(error).hint("`subscope serve --stop` ends the hub that holds it"),
         error => failed(error),
     })
 }
 
-/// Takes in what is new on this machine.
-pub(crate) fn take_in_new(
+/// Indexes new and changed sessions of this machine.
+pub(crate) fn index_new(
     store: &mut SqliteStore,
     texts: Option<&mut TextIndex>,
     context: &Context,
 ) -> Result<(), CliError> {
     let options = index_options(vec![projects_folder(context)], context)?;
     let report = run_index(store, texts, &options, context)?;
-    context.note(&format!("{} sessions were new or had changed", report.sessions));
+    context.debug(&format!("{} sessions were new or had changed", report.sessions));
     Ok(())
 }
 
-/// Runs an index with a progress bar on a terminal.
+/// Runs the indexer with a progress bar on a terminal.
 fn run_index(
     store: &mut SqliteStore,
     texts: Option<&mut TextIndex>,
     options: &IndexOptions,
     context: &Context,
 ) -> Result<Report, CliError> {
-    let bar = index::bar(context);
-    let mut told = |progress: Progress| {
-        index::advance(&bar, progress);
+    let bar = index::progress_bar(context);
+    let mut on_progress = |progress: Progress| {
+        index::show_progress(&bar, progress);
         ControlFlow::Continue(())
     };
-    let report = take_in(store, texts, options, &mut told);
+    let report = build_index(store, texts, options, &mut on_progress);
     bar.finish_and_clear();
     report.map_err(failed)
 }

@@ -1,12 +1,12 @@
-//! `subscope search`.
+//! `subscope search`: searches the full text.
 
-use subscope_render::table::{Found as Shown, render_hits};
+use subscope_render::table::{Found as HitRow, render_hits};
 use subscope_store::words;
 
 use crate::{
     args::SearchArgs,
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     hub_connection::{Backend, Needs},
     output,
 };
@@ -14,7 +14,7 @@ use crate::{
 /// Runs the command.
 pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> {
     if args.query.iter().all(|word| words(word).is_empty()) {
-        return Err(CliError::new(Kind::Usage, "there is no word in the query"));
+        return Err(CliError::new(ErrorKind::Usage, "there is no word in the query"));
     }
     let mut backend = Backend::open(Needs::Texts, context)?;
     let session = args.session.as_deref().map(|prefix| backend.session(prefix)).transpose()?;
@@ -24,12 +24,12 @@ pub(crate) fn run(args: &SearchArgs, context: &Context) -> Result<(), CliError> 
     }
     let hits = found.hits;
     if hits.is_empty() {
-        return Err(CliError::new(Kind::Failed, "nothing has all these words"));
+        return Err(CliError::new(ErrorKind::Failed, "nothing has all these words"));
     }
     let now = context.now_ms();
-    let shown: Vec<Shown<'_>> = hits
+    let shown: Vec<HitRow<'_>> = hits
         .iter()
-        .map(|hit| Shown {
+        .map(|hit| HitRow {
             session: &hit.session_id,
             agent: &hit.agent,
             kind: &hit.kind,

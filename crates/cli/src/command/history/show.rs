@@ -1,4 +1,4 @@
-//! `subscope show`.
+//! `subscope show`: prints one agent in full.
 
 use subscope_model::AgentName;
 use subscope_render::{Detail, TreeOptions, render_tree};
@@ -7,7 +7,7 @@ use crate::{
     args::ShowArgs,
     command::tree::find_agent,
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     hub_connection::{Backend, Needs},
     output,
 };
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
         }
     };
     let tree = backend.tree(&session)?;
-    let tree = tree.ok_or_else(|| CliError::new(Kind::Failed, "the session is gone"))?;
+    let tree = tree.ok_or_else(|| CliError::new(ErrorKind::Failed, "the session is gone"))?;
     let agent = find_agent(&tree, &agent)?;
     if args.json {
         let row = tree.agents.iter().find(|row| row.id == agent);
@@ -48,9 +48,12 @@ pub(crate) fn run(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
 fn one_agent(found: &[AgentName], prefix: &str) -> Result<AgentName, CliError> {
     match found {
         [one] => Ok(one.clone()),
-        [] => Err(CliError::new(Kind::Failed, format!("no agent's id begins with {prefix:?}"))
+        [] => Err(CliError::new(ErrorKind::Failed, format!("no agent's id begins with {prefix:?}"))
             .hint("SESSION/root names a session's main thread")),
-        _ => Err(CliError::new(Kind::Usage, format!("{prefix:?} is the beginning of several agents' ids"))
-            .hint("give more of the id, or SESSION/AGENT")),
+        _ => Err(CliError::new(
+            ErrorKind::Usage,
+            format!("{prefix:?} is the beginning of several agents' ids"),
+        )
+        .hint("give more of the id, or SESSION/AGENT")),
     }
 }

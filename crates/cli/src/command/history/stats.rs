@@ -1,4 +1,4 @@
-//! `subscope stats`.
+//! `subscope stats`: prints statistics over all sessions.
 
 use subscope_render::table::render_stats;
 
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &StatsArgs, context: &Context) -> Result<(), CliError> {
         return output::print_json(&stats);
     }
     if stats.total.sessions == 0 {
-        context.say("no sessions yet");
+        context.info("no sessions yet");
         return Ok(());
     }
     output::print(&render_stats(&stats, &context.style(None)))

@@ -1,4 +1,4 @@
-//! `subscope status`.
+//! `subscope status`: prints a status line.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -14,48 +14,50 @@ use crate::{
     output,
 };
 
-/// How much of standard input is read: a status line's JSON has some kilobytes.
+/// Limit of standard input: a status line's JSON has a few kilobytes.
 const STDIN_BYTES: u64 = 1 << 20;
 
-/// What Claude Code tells a status line (documentation, "Status line configuration").
+/// JSON that Claude Code sends to a status line on stdin (documentation, "Status line configuration").
 #[derive(Deserialize)]
-struct Named {
+struct StatusLineInput {
     session_id: String,
 }
 
-/// What `--json` prints.
+/// Output of `--json` (subscope.status/1).
 #[derive(Serialize)]
-struct Told {
+struct StatusOutput {
     #[serde(flatten)]
     status: Status,
-    /// The hub; `None` where none runs.
+    /// The hub's health; `None` if none runs.
     hub: Option<Health>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &StatusLineArgs, context: &Context) -> Result<(), CliError> {
-    let named = named_session();
-    let mut backend = Backend::open(Needs::Glance, context)?;
+    let named = session_on_stdin();
+    let mut backend = Backend::open(Needs::RowsNoStart, context)?;
     let session = match (&args.session, named) {
         (Some(prefix), _) => Some(backend.session(prefix)?),
         (None, named) => named,
     };
     let status = backend.status(session.as_ref(), context)?;
     if args.json {
-        return output::print_json(&Told { status, hub: backend.health() });
+        return output::print_json(&StatusOutput { status, hub: backend.health() });
     }
     let style = context.style(None);
     let line = render_status(&status, &style);
     output::print(&format!("{}\n", safe::line(&line, style.charset())))
 }
 
-/// The session that a harness names on standard input; `None` where a person sits there, or nothing of that kind comes.
-fn named_session() -> Option<SessionId> {
+/// Returns the session that a harness names on stdin; `None` if stdin is a terminal or has no such JSON.
+fn session_on_stdin() -> Option<SessionId> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
         return None;
     }
     let mut text = String::new();
     stdin.lock().take(STDIN_BYTES).read_to_string(&mut text).ok()?;
-    serde_json::from_str::<Named>(&text).ok().map(|named| SessionId(named.session_id.as_str().into()))
+    serde_json::from_str::<StatusLineInput>(&text)
+        .ok()
+        .map(|named| SessionId(named.session_id.as_str().into()))
 }

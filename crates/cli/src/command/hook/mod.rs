@@ -1,18 +1,17 @@
-//! `subscope hook`: what an installed command hook runs. It hands a payload to the hub, or spools it, and never stands in
-//! the agent's way.
+//! `subscope hook`: the command of installed hooks. It posts a payload to the hub, or spools it, and never blocks the
+//! agent.
 //!
-//! It runs for every event of every agent, so it is dispatched before anything else of the program is built, and needs
-//! the standard library only. Whatever happens it ends with exit code 0 (2 would block the agent's call), prints nothing
-//! but a decision of the hub, and is over by [`DEADLINE`] and [`SPOOL_LIMIT`].
+//! It runs for every event of every agent, so it is dispatched before anything else is built, and needs no runtime, TLS
+//! or thread for a post. It always exits with code 0 (2 would block the agent's call), prints nothing but a decision of
+//! the hub, and ends within [`DEADLINE`] plus [`SPOOL_LIMIT`].
 //!
-//! Flow: it reads stdin, posts it, and spools it where that fails or takes too long; after that [`breaker`] has the next hooks
-//! spool at once until the hub answers again. Everything happens on one thread,
-//! since starting a second costs as much as the post: whatever can wait is waited for until the deadline and no longer
-//! ([`patient`]). Only the spool, on a disk that may not answer, has a second thread beside it, which ends the process.
+//! Flow: reads stdin, posts it, and spools it if that fails or times out; after a timeout [`breaker`] makes the next
+//! hooks spool at once until the hub answers again. All on one thread, since starting a second costs as much as the
+//! post: every blocking call polls until the deadline ([`deadline`]). Only spooling, on a disk that may hang, is
+//! guarded by a second thread, which ends the process.
 
 mod breaker;
-mod http;
-mod patient;
+mod deadline;
 
 use std::{
     collections::hash_map::RandomState,
@@ -27,71 +26,76 @@ use std::{
     time::Duration,
 };
 
+use subscope_client::http;
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
 use subscope_hub::clock;
 
 pub(crate) use self::breaker::Breaker;
 use self::{
-    breaker::Breaking,
-    patient::{Deadline, Patient},
+    breaker::BreakerState,
+    deadline::{DeadlineIo, PollDeadline},
 };
 use crate::{environment::Environment, hub_connection::SOCKET};
 
-/// Until when a payload must be read, posted and answered. A hub answers after its commit, usually within a few
-/// milliseconds. Longer would let a hub that hangs slow every call of every agent by as much; shorter would miss the
-/// answers of a busy one, and with them its decisions (payloads are spooled and lost in neither case).
+/// Time limit for reading, posting and answering a payload. A hub answers after its commit, usually within a few
+/// milliseconds. A longer limit would let a hung hub slow down every call of every agent by as much; a shorter one
+/// would miss answers of a busy hub, and with them its decisions (payloads are spooled, never lost, in either case).
 const DEADLINE: Duration = Duration::from_millis(500);
-/// How long the spool may take after that: a dead network disk must not hold the agent.
+/// Additional time limit for spooling: a dead network disk must not block the agent.
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
-/// What is made ready for a payload. Most have less.
+/// Route of the hub for payloads of Claude Code.
+const HOOK_PATH: &str = "/hooks/claude";
+/// Limit of the response with its head. A decision has some hundred bytes; this much fits into a pipe without a reader.
+const MAX_RESPONSE_BYTES: u64 = 64 << 10;
+/// Initial buffer for a payload; most are smaller.
 const CHUNK_BYTES: usize = 16 << 10;
-/// The stack of a thread that only sleeps.
-const WATCH_STACK_BYTES: usize = 16 << 10;
+/// Stack size of a thread that only sleeps.
+const WATCHDOG_STACK_BYTES: usize = 16 << 10;
 
-/// Whether the process was started as a hook, from its arguments without the program. A call for help was not.
-pub(crate) fn is_meant(words: &[OsString]) -> bool {
-    let (first, rest) = match words.split_first() {
+/// Whether the arguments (without the program) are those of a hook. A request for help is not.
+pub(crate) fn is_hook(args: &[OsString]) -> bool {
+    let (first, rest) = match args.split_first() {
         Some((first, rest)) => (first, rest),
         None => return false,
     };
-    first == "hook" && !rest.iter().any(|word| word == "--help" || word == "-h")
+    first == "hook" && !rest.iter().any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Runs the hook of a settings file: `hook [--store PATH]`. Other words are passed over: a wrong one must not block an
+/// Runs the hook of a settings file: `hook [--store PATH]`. Unknown arguments are ignored: they must not block an
 /// agent.
-pub(crate) fn run_words(words: &[OsString]) {
-    let mut rest = words.iter().skip(1);
+pub(crate) fn run_args(args: &[OsString]) {
+    let mut rest = args.iter().skip(1);
     let mut store = None;
-    while let Some(word) = rest.next() {
-        if word == "--store" {
+    while let Some(arg) = rest.next() {
+        if arg == "--store" {
             store = rest.next().map(PathBuf::from);
-        } else if let Some(path) = word.to_str().and_then(|word| word.strip_prefix("--store=")) {
+        } else if let Some(path) = arg.to_str().and_then(|arg| arg.strip_prefix("--store=")) {
             store = Some(PathBuf::from(path));
         }
     }
     run(store.as_deref(), &Environment::of_process());
 }
 
-/// Hands stdin to the hub, or spools it. `store` is the folder for data where an option names it.
+/// Posts stdin to the hub, or spools it. `store` is the data directory given by an option.
 pub(crate) fn run(store: Option<&Path>, environment: &Environment) {
-    // A panic would write to stderr and end with another code.
+    // A panic would print to stderr and change the exit code.
     panic::set_hook(Box::new(|_| {}));
     let Some(data) = environment.data_folder(store) else { return };
     let _ = panic::catch_unwind(AssertUnwindSafe(|| deliver(&data)));
 }
 
 fn deliver(data: &Path) {
-    let deadline = Deadline::after(DEADLINE);
+    let deadline = PollDeadline::after(DEADLINE);
     let delivery = Delivery::new(clock::now_ns(), std::process::id(), random());
     let mut body = Vec::new();
-    let read = read(Patient::new(io::stdin().lock(), deadline), &mut body);
+    let read = read(DeadlineIo::new(io::stdin().lock(), deadline), &mut body);
     if body.is_empty() {
         return;
     }
     let breaker = Breaker::of(data);
-    // A payload that came late leaves the hub little time: that says nothing about the hub.
+    // A payload that arrived late left the hub little time: a timeout then says nothing about the hub.
     let is_early = deadline.left().is_ok_and(|left| left > DEADLINE / 2);
-    match read.and_then(|()| ask_hub(data, &breaker, delivery, &body, deadline)) {
+    match read.and_then(|()| post_unless_open(data, &breaker, delivery, &body, deadline)) {
         Ok(answer) => print(&answer),
         Err(error) => {
             spool(data, delivery, &body);
@@ -103,49 +107,70 @@ fn deliver(data: &Path) {
 }
 
 /// Posts the payload, unless the breaker is open.
-fn ask_hub(
+fn post_unless_open(
     data: &Path,
     breaker: &Breaker,
     delivery: Delivery,
     body: &[u8],
-    deadline: Deadline,
+    deadline: PollDeadline,
 ) -> io::Result<Vec<u8>> {
     let socket = trusted_socket(data)?;
     let state = breaker.state();
-    if state == Breaking::Open {
+    if state == BreakerState::Open {
         return Err(io::ErrorKind::ResourceBusy.into());
     }
     let answer = post(&socket, delivery, body, deadline)?;
-    if state == Breaking::HalfOpen {
+    if state == BreakerState::HalfOpen {
         breaker.reset();
     }
     Ok(answer)
 }
 
-/// Spools, and ends the process where that takes too long.
+/// Spools the payload; ends the process if that takes longer than [`SPOOL_LIMIT`].
 fn spool(data: &Path, delivery: Delivery, body: &[u8]) {
-    let watch = thread::Builder::new().stack_size(WATCH_STACK_BYTES).spawn(|| {
+    let watchdog = thread::Builder::new().stack_size(WATCHDOG_STACK_BYTES).spawn(|| {
         thread::sleep(SPOOL_LIMIT);
         std::process::exit(0);
     });
-    if watch.is_ok() {
-        // A full disk leaves nowhere to keep it, and nobody may be told.
+    if watchdog.is_ok() {
+        // On a full disk the payload is lost, and no message may be printed.
         let _ = spool::write(&spool::folder(data), spool::Kind::Hook, delivery, &[body]);
     }
 }
 
-/// Reads a payload. What is longer than any is cut, and the decoder of its taker tells so.
+/// Reads a payload, truncated at the limit; the hub's decoder reports a truncated one.
 fn read(input: impl Read, payload: &mut Vec<u8>) -> io::Result<()> {
     payload.reserve(CHUNK_BYTES);
     input.take(PAYLOAD_LIMIT_BYTES as u64).read_to_end(payload).map(|_| ())
 }
 
-fn post(socket: &Path, delivery: Delivery, body: &[u8], deadline: Deadline) -> io::Result<Vec<u8>> {
-    http::post(Patient::new(patient::connect(socket, deadline)?, deadline), delivery, body)
+fn post(socket: &Path, delivery: Delivery, body: &[u8], deadline: PollDeadline) -> io::Result<Vec<u8>> {
+    post_payload(DeadlineIo::new(deadline::connect(socket, deadline)?, deadline), delivery, body)
 }
 
-/// The hub's socket, where nobody else can have put it there: an answer can deny the agent's calls, and payloads are
-/// nobody else's business.
+/// Posts a payload over a stream; returns the body of the response.
+///
+/// # Errors
+/// If the connection fails, or the response is incomplete or not 200: only 200 means that the payload was stored.
+fn post_payload(stream: impl Read + Write, delivery: Delivery, body: &[u8]) -> io::Result<Vec<u8>> {
+    let (id, received_ms) = (delivery.to_string(), delivery.received_ms().to_string());
+    let headers = [
+        ("host", "localhost"),
+        ("content-type", "application/json"),
+        ("x-subscope-delivery", id.as_str()),
+        ("x-subscope-received-ms", received_ms.as_str()),
+        ("connection", "close"),
+    ];
+    let request = http::request("POST", HOOK_PATH, &headers, Some(body));
+    let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES)?;
+    if response.status == 200 {
+        return Ok(response.body);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the hub did not store the payload"))
+}
+
+/// Returns the hub's socket, if only the owner can write its directory: an answer can deny the agent's calls, and
+/// payloads are private.
 fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
     if fs::metadata(data)?.permissions().mode() & 0o022 == 0 {
         return Ok(data.join(SOCKET));
@@ -153,16 +178,16 @@ fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Prints a decision. Anything else than a JSON object would be taken for words to the model.
+/// Prints a decision if it is a JSON object. Claude Code would pass any other text to the model.
 fn print(answer: &[u8]) {
     if answer.trim_ascii_start().starts_with(b"{") {
         let mut out = io::stdout().lock();
-        // A reader that left is nobody to tell.
+        // A closed pipe is ignored.
         let _ = out.write_all(answer).and_then(|()| out.flush());
     }
 }
 
-/// A number that nobody else has: the standard library seeds its hashers from the operating system.
+/// Returns a random number: the standard library seeds its hashers from the operating system.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
@@ -171,7 +196,7 @@ fn random() -> u64 {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<OsString> {
+    fn args(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(OsString::from).collect()
     }
 
@@ -186,7 +211,25 @@ mod tests {
             ("tree hook", false),
             ("", false),
         ] {
-            assert_eq!(is_meant(&words(line)), meant, "{line}");
+            assert_eq!(is_hook(&args(line)), meant, "{line}");
+        }
+    }
+
+    #[test]
+    fn post_sends_the_payload_once_and_takes_only_a_200() {
+        for (status, expected) in [("200 OK", Some("{}")), ("204 No Content", None), ("500 Oh", None)] {
+            let (stream, mut hub) = std::os::unix::net::UnixStream::pair().unwrap();
+            write!(hub, "HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}").unwrap();
+            let answer = post_payload(stream, Delivery::new(1_000_000, 2, 3), b"{\"a\":1}");
+            assert_eq!(answer.ok().as_deref(), expected.map(str::as_bytes), "{status}");
+            let mut sent = String::new();
+            hub.read_to_string(&mut sent).unwrap();
+            assert_eq!(
+                sent,
+                "POST /hooks/claude HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 x-subscope-delivery: 00000000000f4240-00000002-0000000000000003\r\nx-subscope-received-ms: 1\r\n\
+                 connection: close\r\ncontent-length: 7\r\n\r\n{\"a\":1}"
+            );
         }
     }
 

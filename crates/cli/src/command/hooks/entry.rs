@@ -1,20 +1,19 @@
-//! One hook as it stands in Claude Code's settings: how ours looks, and how it is told from others'.
+//! Hook entries of Claude Code's settings: writes ours, and recognises them among others.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// How long Claude Code waits for our hook, in seconds, until it goes on without it. The hook itself takes less than
-/// one, but a machine that swaps may start it late.
+/// Seconds that Claude Code waits for our hook. The hook takes less than one, but a swapping machine may start it late.
 const TIMEOUT_SECONDS: u64 = 5;
-/// The program's name, by which an entry of another copy is known as ours, too: the path differs after an update.
+/// Name of the program. An entry with another path but this name is also ours: the path differs after an update.
 pub(super) const PROGRAM: &str = "subscope";
-/// A header that says that an HTTP hook is ours; the path alone may be somebody else's.
-const MARK: (&str, &str) = ("X-Subscope-Hook", "1");
-/// Where the hub takes payloads.
-const PATH: &str = "/hooks/claude";
+/// Header that marks an HTTP hook as ours; the URL path alone is not unique.
+const MARKER_HEADER: (&str, &str) = ("X-Subscope-Hook", "1");
+/// Route of the hub for hook payloads.
+const HOOK_PATH: &str = "/hooks/claude";
 
-/// What our hook does with an event.
+/// Delivery of an event by our hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
     /// Runs this command.
@@ -24,19 +23,19 @@ pub(crate) enum Handler {
 }
 
 impl Handler {
-    /// Returns the command that runs `program` as a hook, for data in `store` where that is named.
+    /// Returns a command hook that runs `program`, with `--store` if given.
     pub(crate) fn command(program: &Path, store: Option<&Path>) -> Self {
-        let mut command = format!("{} hook", quoted(&program.to_string_lossy()));
+        let mut command = format!("{} hook", quote(&program.to_string_lossy()));
         if let Some(store) = store {
-            command.push_str(&format!(" --store {}", quoted(&store.to_string_lossy())));
+            command.push_str(&format!(" --store {}", quote(&store.to_string_lossy())));
         }
         Self::Command(command)
     }
 
-    /// Returns the post to a hub.
+    /// Returns an HTTP hook that posts to the hub at `url`.
     ///
     /// # Errors
-    /// What is wrong with the URL.
+    /// If the URL is invalid.
     pub(super) fn http(url: &str) -> Result<Self, String> {
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         let rest = rest.ok_or_else(|| format!("{url:?} is no URL: it begins with http:// or https://"))?;
@@ -46,11 +45,11 @@ impl Handler {
         if rest.starts_with(['/', ':']) || rest.is_empty() || !rest.chars().all(is_plain) {
             return Err(format!("{url:?} is no URL of a hub: write it as http://127.0.0.1:7337"));
         }
-        Ok(Self::Http(format!("{}{PATH}", url.trim_end_matches('/'))))
+        Ok(Self::Http(format!("{}{HOOK_PATH}", url.trim_end_matches('/'))))
     }
 
-    /// Whether only this machine can listen at the other end.
-    pub(super) fn stays_here(&self) -> bool {
+    /// Whether payloads stay on this machine.
+    pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Command(_) => true,
             Self::Http(url) => {
@@ -65,27 +64,27 @@ impl Handler {
         }
     }
 
-    /// Returns the entry as it is written.
+    /// Returns the entry of a settings file.
     pub(crate) fn to_json(&self) -> Value {
         match self {
             Self::Command(command) => {
                 serde_json::json!({ "type": "command", "command": command, "timeout": TIMEOUT_SECONDS })
             }
             Self::Http(url) => serde_json::json!({
-                "type": "http", "url": url, "headers": { MARK.0: MARK.1 }, "timeout": TIMEOUT_SECONDS
+                "type": "http", "url": url, "headers": { MARKER_HEADER.0: MARKER_HEADER.1 }, "timeout": TIMEOUT_SECONDS
             }),
         }
     }
 
-    /// Reads an entry; `None` where it is somebody else's.
-    pub(crate) fn of_ours(entry: &Value) -> Option<Self> {
+    /// Parses an entry; `None` if it is not ours.
+    pub(crate) fn parse_own(entry: &Value) -> Option<Self> {
         let text = |key: &str| entry.get(key)?.as_str();
         match text("type")? {
             "command" => {
                 text("command").filter(|command| is_our_command(command)).map(|c| Self::Command(c.to_owned()))
             }
             "http" => {
-                let (name, value) = MARK;
+                let (name, value) = MARKER_HEADER;
                 let is_ours = entry.get("headers")?.get(name)?.as_str() == Some(value);
                 is_ours.then(|| text("url").map(|url| Self::Http(url.to_owned())))?
             }
@@ -94,17 +93,17 @@ impl Handler {
     }
 }
 
-/// Whether a command runs a program of our name as a hook, and does nothing else.
+/// Whether a command only runs a program of our name as a hook.
 fn is_our_command(command: &str) -> bool {
-    let Some(words) = words(command) else { return false };
-    let [program, hook, rest @ ..] = words.as_slice() else { return false };
+    let Some(split_words) = split_words(command) else { return false };
+    let [program, hook, rest @ ..] = split_words.as_slice() else { return false };
     let name = Path::new(program).file_name();
     let is_ours = name.is_some_and(|name| name == PROGRAM) && hook == "hook";
     is_ours && (rest.is_empty() || (rest.len() == 2 && rest[0] == "--store"))
 }
 
-/// Quotes a word for sh (POSIX, "Shell Command Language", 2.2.2), where that is needed.
-fn quoted(word: &str) -> String {
+/// Quotes a word for sh if needed (POSIX, "Shell Command Language", 2.2.2).
+fn quote(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_owned();
@@ -112,14 +111,14 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Takes a command apart that has nothing but words as [`quoted`] writes them; `None` for any other.
-fn words(command: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
+/// Splits a command into words; `None` if it has anything but split_words as [`quote`] writes them.
+fn split_words(command: &str) -> Option<Vec<String>> {
+    let mut split_words = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = command.chars();
     while let Some(character) = rest.next() {
         match character {
-            ' ' => words.extend(word.take()),
+            ' ' => split_words.extend(word.take()),
             '\'' => {
                 let word = word.get_or_insert_default();
                 loop {
@@ -130,14 +129,14 @@ fn words(command: &str) -> Option<Vec<String>> {
                 }
             }
             '\\' => word.get_or_insert_default().push(rest.next()?),
-            // Anything that sh would act on: not ours.
+            // Characters that are special to sh: not ours.
             '"' | '$' | '`' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '*' | '?' | '[' | '#' | '~'
             | '\n' | '\t' => return None,
             plain => word.get_or_insert_default().push(plain),
         }
     }
-    words.extend(word);
-    Some(words)
+    split_words.extend(word);
+    Some(split_words)
 }
 
 #[cfg(test)]
@@ -157,7 +156,7 @@ mod tests {
                 Command::new("/bin/sh").args(["-c", &format!("printf '%s\\n' {command}")]).output().unwrap();
             let expected = format!("{program}\nhook\n--store\n/my data\n");
             assert_eq!(String::from_utf8(out.stdout).unwrap(), expected);
-            assert_eq!(Handler::of_ours(&handler.to_json()), Some(handler), "{program}");
+            assert_eq!(Handler::parse_own(&handler.to_json()), Some(handler), "{program}");
         }
         let plain = Handler::command(Path::new("/usr/bin/subscope"), None);
         assert_eq!(plain, Handler::Command("/usr/bin/subscope hook".to_owned()));
@@ -177,7 +176,7 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                Handler::of_ours(&json!({ "type": "command", "command": command })),
+                Handler::parse_own(&json!({ "type": "command", "command": command })),
                 None,
                 "{command}"
             );
@@ -190,15 +189,15 @@ mod tests {
             json!("subscope hook"),
             json!(null),
         ] {
-            assert_eq!(Handler::of_ours(&entry), None, "{entry}");
+            assert_eq!(Handler::parse_own(&entry), None, "{entry}");
         }
         let ours = json!({ "type": "command", "command": "/old/place/subscope hook", "timeout": 60 });
-        assert!(Handler::of_ours(&ours).is_some());
+        assert!(Handler::parse_own(&ours).is_some());
     }
 
     #[test]
     fn http_takes_plain_urls_and_tells_where_they_lead() {
-        for (url, stays_here) in [
+        for (url, is_local) in [
             ("http://127.0.0.1:7337", true),
             ("http://localhost:1/", true),
             ("http://[::1]:7337", true),
@@ -206,8 +205,8 @@ mod tests {
             ("http://localhost.evil.org", false),
         ] {
             let handler = Handler::http(url).unwrap();
-            assert_eq!(handler.stays_here(), stays_here, "{url}");
-            assert_eq!(Handler::of_ours(&handler.to_json()), Some(handler));
+            assert_eq!(handler.is_local(), is_local, "{url}");
+            assert_eq!(Handler::parse_own(&handler.to_json()), Some(handler));
         }
         for url in [
             "",

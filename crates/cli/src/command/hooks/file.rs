@@ -1,5 +1,4 @@
-//! Reads a settings file and puts another text in its place, so that whoever reads it meanwhile sees the one or the
-//! other, and nothing in between.
+//! Reads a settings file and replaces it atomically.
 
 use std::{
     collections::hash_map::RandomState,
@@ -10,32 +9,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::error::{CliError, Kind};
+use crate::error::{CliError, ErrorKind};
 
-/// The greatest file that is edited. Real ones have some thousand bytes.
+/// Largest file that is edited. Real ones have a few thousand bytes.
 const LIMIT_BYTES: u64 = 4 << 20;
-/// Links to follow, as many as Linux does, so that a ring of them ends.
+/// Most symbolic links followed, as in Linux, to end cycles.
 const LINK_LIMIT: usize = 40;
-/// Of a file that nobody but its owner may read.
+/// Mode of a file that only its owner may read.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Returns the file behind links: what a dotfile manager links to is edited, and the link stays. The file need not exist.
-pub(super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
+/// Resolves symbolic links, so that the target of a dotfile manager's link is edited and the link stays. The file need
+/// not exist.
+pub(super) fn resolve_links(path: &Path) -> Result<PathBuf, CliError> {
     let mut path = path.to_owned();
     for _ in 0..LINK_LIMIT {
         match fs::read_link(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            // No link, or nothing there.
+            // Not a link, or missing.
             Err(_) => return Ok(path),
         }
     }
-    Err(CliError::new(Kind::Failed, format!("{} is a ring of links", path.display())))
+    Err(CliError::new(ErrorKind::Failed, format!("{} is a ring of links", path.display())))
 }
 
-/// Returns the text of a file; `None` where there is none.
+/// Reads a file; `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     let failed = |error: io::Error| {
-        let kind = if error.kind() == io::ErrorKind::InvalidData { Kind::Input } else { Kind::Failed };
+        let kind =
+            if error.kind() == io::ErrorKind::InvalidData { ErrorKind::Input } else { ErrorKind::Failed };
         CliError::caused(kind, anyhow::Error::new(error).context(format!("cannot read {}", path.display())))
     };
     let metadata = match fs::metadata(path) {
@@ -43,51 +44,51 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
         other => other.map_err(failed)?,
     };
     if !metadata.is_file() {
-        return Err(CliError::new(Kind::Failed, format!("{} is no regular file", path.display())));
+        return Err(CliError::new(ErrorKind::Failed, format!("{} is no regular file", path.display())));
     }
     let mut text = String::new();
     let file = File::open(path).map_err(failed)?;
     let length = file.take(LIMIT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if length as u64 > LIMIT_BYTES {
         let message = format!("{} is larger than {LIMIT_BYTES} bytes", path.display());
-        return Err(CliError::new(Kind::Input, message));
+        return Err(CliError::new(ErrorKind::Input, message));
     }
     Ok(Some(text))
 }
 
-/// Puts a text in the place of `before`, which must still stand there: written beside it, synced, renamed.
+/// Replaces a file whose content must still be `before`: writes a temporary file, syncs it and renames it.
 ///
-/// The mode is kept; a new file gets `new_mode`, less what the umask takes. Somebody who writes in the moment between
-/// the last look and the rename is overwritten: nothing that file systems offer prevents it.
+/// The mode is kept; a new file gets `new_mode` minus the umask. A write between the last check and the rename is
+/// overwritten: file systems offer nothing against it.
 pub(super) fn replace(path: &Path, before: Option<&str>, text: &str, new_mode: u32) -> Result<(), CliError> {
-    check_untouched(path, before)?;
-    let written = write_beside(path, text, new_mode).and_then(|beside| {
-        if check_untouched(path, before).is_ok() {
-            fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))?;
+    check_unchanged(path, before)?;
+    let written = write_temporary(path, text, new_mode).and_then(|temporary| {
+        if check_unchanged(path, before).is_ok() {
+            fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
             return Ok(true);
         }
-        fs::remove_file(&beside).map(|()| false)
+        fs::remove_file(&temporary).map(|()| false)
     });
     match written {
         Ok(true) => {
             sync_folder(path);
             Ok(())
         }
-        Ok(false) => Err(touched(path)),
+        Ok(false) => Err(changed_error(path)),
         Err(error) => Err(CliError::write(&path.display().to_string(), error)),
     }
 }
 
-/// Removes a file that still says what it should.
+/// Removes a file whose content must still be `before`.
 pub(super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
-    check_untouched(path, Some(before))?;
+    check_unchanged(path, Some(before))?;
     fs::remove_file(path).map_err(|error| CliError::write(&path.display().to_string(), error))?;
     sync_folder(path);
     Ok(())
 }
 
-/// Makes the folder of a file, and returns the folders that were missing, the innermost first.
-pub(super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+/// Creates the directory of a file; returns the directories that were missing, innermost first.
+pub(super) fn create_parent(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(Vec::new());
     };
@@ -97,17 +98,17 @@ pub(super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     Ok(missing)
 }
 
-fn check_untouched(path: &Path, before: Option<&str>) -> Result<(), CliError> {
-    if read(path)?.as_deref() == before { Ok(()) } else { Err(touched(path)) }
+fn check_unchanged(path: &Path, before: Option<&str>) -> Result<(), CliError> {
+    if read(path)?.as_deref() == before { Ok(()) } else { Err(changed_error(path)) }
 }
 
-fn touched(path: &Path) -> CliError {
+fn changed_error(path: &Path) -> CliError {
     let message =
         format!("{} was changed by somebody else at this moment; it is as they left it", path.display());
-    CliError::new(Kind::Failed, message).hint("run the command again")
+    CliError::new(ErrorKind::Failed, message).hint("run the command again")
 }
 
-fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf> {
+fn write_temporary(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf> {
     let old = match fs::metadata(path) {
         Ok(metadata) if metadata.permissions().readonly() => {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
@@ -116,18 +117,18 @@ fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf> {
         Err(_) => None,
     };
     let random = RandomState::new().build_hasher().finish();
-    let beside = path.with_file_name(format!(".subscope-{random:016x}.tmp"));
-    // What was private never is less, not even for a moment.
+    let temporary = path.with_file_name(format!(".subscope-{random:016x}.tmp"));
+    // A private file's content must never be readable by others, not even briefly.
     let mode = if old.is_some() { PRIVATE } else { new_mode };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
     let written = file
         .write_all(text.as_bytes())
         .and_then(|()| old.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
         .and_then(|()| file.sync_all());
-    written.inspect_err(|_| drop(fs::remove_file(&beside))).map(|()| beside)
+    written.inspect_err(|_| drop(fs::remove_file(&temporary))).map(|()| temporary)
 }
 
-/// Makes the rename last. Where a folder cannot be synced, it lasts all the same, but for a power cut.
+/// Syncs the directory of a file to make a rename durable. An error is ignored: it matters only at a power failure.
 fn sync_folder(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -161,7 +162,7 @@ mod tests {
             replace(&path, None, "new", PRIVATE).unwrap_err(),
             remove(&path, "old").unwrap_err(),
         ] {
-            assert_eq!(error.kind(), Kind::Failed);
+            assert_eq!(error.kind(), ErrorKind::Failed);
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -183,8 +184,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         symlink("b", at("a")).unwrap();
         symlink(at("c"), at("b")).unwrap();
-        assert_eq!(behind_links(&at("a")).unwrap(), at("c"));
+        assert_eq!(resolve_links(&at("a")).unwrap(), at("c"));
         symlink("ring", at("ring")).unwrap();
-        assert!(behind_links(&at("ring")).is_err());
+        assert!(resolve_links(&at("ring")).is_err());
     }
 }

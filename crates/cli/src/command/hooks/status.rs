@@ -1,4 +1,4 @@
-//! `subscope hooks status`: what is installed where, whether a hub answers, what waits.
+//! `subscope hooks status`: shows installed hooks, whether a hub answers, and the number of spooled events.
 
 use std::{
     fmt::Write,
@@ -13,7 +13,7 @@ use serde::Serialize;
 use subscope_collect::spool::{self, Spool};
 use subscope_render::{Charset, safe};
 
-use super::{Handler, Scope};
+use super::{Handler, SettingsFile};
 use crate::{
     args::{ScopeChoice, StatusArgs},
     context::Context,
@@ -23,73 +23,77 @@ use crate::{
 };
 
 const SCHEMA: &str = "subscope.hooks/1";
-/// How long a hub may take to accept: about as long as a hook waits for it.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Time limit for connecting to the hub: about that of a hook.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What `--json` prints.
+/// Output of `--json` (subscope.hooks/1).
 #[derive(Debug, Serialize)]
-struct Report {
+struct HooksReport {
     schema: &'static str,
-    scopes: Vec<Row>,
-    hub: Option<Hub>,
-    spool: Option<Waiting>,
+    scopes: Vec<SettingsFileStatus>,
+    hub: Option<HubStatus>,
+    spool: Option<SpoolStatus>,
 }
 
-/// One settings file.
+/// Status of one settings file.
 #[derive(Debug, Serialize)]
-struct Row {
+struct SettingsFileStatus {
     scope: &'static str,
     path: String,
     exists: bool,
-    /// Whether any hook of ours stands there; `null` where the file cannot be read.
+    /// Whether it has any of our hooks; `null` if the file cannot be read.
     installed: Option<bool>,
-    /// Whether the file tells Claude Code to run no hooks at all.
+    /// Whether the file sets `disableAllHooks`.
     disabled: bool,
-    hooks: Vec<Hook>,
+    hooks: Vec<HookStatus>,
     problem: Option<String>,
 }
 
-/// One hook of ours.
+/// One of our hooks.
 #[derive(Debug, Serialize)]
-struct Hook {
+struct HookStatus {
     event: String,
     kind: &'static str,
     /// The command, or the URL.
     target: String,
 }
 
-/// Whether a hub takes events.
+/// Status of the hub.
 #[derive(Debug, Serialize)]
-struct Hub {
+struct HubStatus {
     socket: String,
     answers: bool,
 }
 
-/// What waits for one.
+/// Status of the spool.
 #[derive(Debug, Serialize)]
-struct Waiting {
+struct SpoolStatus {
     folder: String,
-    /// Events that wait.
+    /// Waiting events.
     waiting: usize,
-    /// Events that were dropped, because more waited than there is room for.
+    /// Events dropped because the spool was full.
     dropped: u64,
 }
 
-/// Shows the settings files, the hub and the spool. A file that cannot be read is told in its row, and makes the command
-/// fail.
+/// Shows the settings files, the hub and the spool. A file that cannot be read is reported in its row and makes the
+/// command fail.
 pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
     let all = [ScopeChoice::User, ScopeChoice::Project, ScopeChoice::Local];
     let choices = all.into_iter().filter(|choice| args.scope.is_none_or(|asked| asked == *choice));
     let mut first_error = None;
     let mut scopes = Vec::new();
     for choice in choices {
-        let (row, error) = row(&Scope::find(choice, &context.environment)?);
+        let (row, error) = row(&SettingsFile::find(choice, &context.environment)?);
         scopes.push(row);
         first_error = first_error.or(error);
     }
     let data = context.environment.data_folder(context.store_option.as_deref());
-    let report =
-        Report { schema: SCHEMA, scopes, hub: data.as_deref().map(hub), spool: data.as_deref().map(waiting) };
+    let report = HooksReport {
+        schema: SCHEMA,
+        scopes,
+        hub: data.as_deref().map(hub),
+        spool: data.as_deref().map(waiting),
+    };
     if args.json {
         output::print_json(&report)?;
     } else {
@@ -98,18 +102,18 @@ pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
     first_error.map_or(Ok(()), Err)
 }
 
-fn row(scope: &Scope) -> (Row, Option<CliError>) {
-    let (exists, disabled, hooks, error) = match scope.read() {
-        Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.ours(), None),
-        Err(error) => (scope.target.exists(), false, Vec::new(), Some(error)),
+fn row(settings_file: &SettingsFile) -> (SettingsFileStatus, Option<CliError>) {
+    let (exists, disabled, hooks, error) = match settings_file.read() {
+        Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.own_hooks(), None),
+        Err(error) => (settings_file.target.exists(), false, Vec::new(), Some(error)),
     };
     let hook = |(event, handler): (String, Handler)| match handler {
-        Handler::Command(target) => Hook { event, kind: "command", target },
-        Handler::Http(target) => Hook { event, kind: "http", target },
+        Handler::Command(target) => HookStatus { event, kind: "command", target },
+        Handler::Http(target) => HookStatus { event, kind: "http", target },
     };
-    let row = Row {
-        scope: name(scope.choice),
-        path: scope.path.to_string_lossy().into_owned(),
+    let row = SettingsFileStatus {
+        scope: name(settings_file.choice),
+        path: settings_file.path.to_string_lossy().into_owned(),
         exists,
         disabled,
         installed: error.is_none().then_some(!hooks.is_empty()),
@@ -127,32 +131,33 @@ fn name(choice: ScopeChoice) -> &'static str {
     }
 }
 
-fn hub(data: &Path) -> Hub {
+fn hub(data: &Path) -> HubStatus {
     let socket = data.join(SOCKET);
-    Hub { answers: answers(socket.clone()), socket: socket.to_string_lossy().into_owned() }
+    HubStatus { answers: answers(socket.clone()), socket: socket.to_string_lossy().into_owned() }
 }
 
-/// Whether somebody accepts at a socket; nothing is sent. Connecting to a hub that hangs can wait without end.
+/// Whether a process accepts connections on a socket; sends nothing. On its own thread, since connecting to a hung hub
+/// can block for ever.
 fn answers(socket: PathBuf) -> bool {
-    let (told, heard) = sync_channel(1);
-    thread::spawn(move || told.send(UnixStream::connect(socket).is_ok()));
-    heard.recv_timeout(PATIENCE).unwrap_or(false)
+    let (sender, receiver) = sync_channel(1);
+    thread::spawn(move || sender.send(UnixStream::connect(socket).is_ok()));
+    receiver.recv_timeout(CONNECT_TIMEOUT).unwrap_or(false)
 }
 
-fn waiting(data: &Path) -> Waiting {
+fn waiting(data: &Path) -> SpoolStatus {
     let folder = spool::folder(data);
-    // A spool that cannot be listed is nobody's but somebody else's.
+    // A spool that cannot be opened belongs to another user.
     let spool = Spool::open(&folder).ok();
-    Waiting {
+    SpoolStatus {
         folder: folder.to_string_lossy().into_owned(),
         waiting: spool.as_ref().map_or(0, Spool::len),
         dropped: spool.as_ref().map_or(0, Spool::dropped),
     }
 }
 
-fn text(report: &Report, charset: Charset) -> String {
+fn text(report: &HooksReport, charset: Charset) -> String {
     let mut out = String::new();
-    // Writing into a String has no way to fail.
+    // Writing to a String cannot fail.
     let mut line = |name: &str, says: &str| {
         let _ = writeln!(out, "{name:<8} {}", safe::line(says, charset));
     };
@@ -174,11 +179,11 @@ fn text(report: &Report, charset: Charset) -> String {
             line("", &format!("{target}: {}", events.join(", ")));
         }
     }
-    if let Some(Hub { socket, answers }) = &report.hub {
+    if let Some(HubStatus { socket, answers }) = &report.hub {
         let says = if *answers { "takes events" } else { "none: events wait in the spool" };
         line("hub", &format!("{says} ({socket})"));
     }
-    if let Some(Waiting { folder, waiting, dropped }) = &report.spool {
+    if let Some(SpoolStatus { folder, waiting, dropped }) = &report.spool {
         let dropped =
             if *dropped > 0 { format!(", {dropped} dropped for want of room") } else { String::new() };
         line("spool", &format!("{waiting} events wait{dropped} ({folder})"));

@@ -1,4 +1,4 @@
-//! `subscope mcp agent`: an agent command as an MCP tool.
+//! `subscope mcp agent`: serves an agent command as an MCP tool.
 
 use subscope_client::publish::Publisher;
 use subscope_mcp::{AgentServer, AgentSpec, FinalAnswer, Origin, serve};
@@ -12,17 +12,17 @@ use crate::{
         publish::{on_failure, working_folder},
     },
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     hub_connection, output,
 };
 
-/// What a process of a run finds in its environment.
+/// Environment variables of the processes of a run.
 const PARENT_RUN_ID: &str = "SUBSCOPE_PARENT_RUN_ID";
 const DEPTH: &str = "SUBSCOPE_DEPTH";
 
 /// Runs the command.
 pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
-    let publisher = Publisher::from_env().map_err(|error| CliError::caused(Kind::Usage, error))?;
+    let publisher = Publisher::from_env().map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
     let publisher = publisher.with_on_failure(on_failure(args.on_publish_failure, context)?);
     let spec = AgentSpec {
         name: args.name.clone(),
@@ -43,16 +43,16 @@ pub(super) fn run(args: &AgentArgs, context: &Context) -> Result<(), CliError> {
     };
     let runtime = runtime()?;
     let served = runtime.block_on(serve(|gone| AgentServer::new(spec, gone)));
-    // What still waits for a stdin that nobody closes is of no use.
+    // Abandon tasks that still wait for stdin, which the client may never close.
     runtime.shutdown_background();
     served.map_err(failed)
 }
 
-/// Where this process stands. Whoever started it says it, or is no agent's run.
+/// Returns parent run and depth of this process from its environment; empty outside of an agent's run.
 fn origin(context: &Context) -> Origin {
     let parent = context.environment.text(PARENT_RUN_ID).filter(|run| !run.trim().is_empty());
     let depth = context.environment.text(DEPTH).and_then(|depth| depth.trim().parse().ok());
-    // A run without a depth is one of the first below the root.
+    // A parent without a depth counts as depth 1.
     let depth = depth.unwrap_or(u32::from(parent.is_some()));
     Origin { parent_run_id: parent, depth }
 }

@@ -12,10 +12,10 @@ use crate::{
     error::CliError,
 };
 
-/// How many threads a server has: it waits for others nearly all of the time.
+/// Threads of a server, which is idle nearly all of the time.
 const WORKERS: usize = 2;
 
-/// Serves until the client leaves or a signal comes.
+/// Runs the server until the client disconnects or a signal arrives.
 pub(crate) fn run(args: &McpArgs, context: &Context) -> Result<(), CliError> {
     match &args.server {
         McpServer::Agent(args) => agent::run(args, context),

@@ -1,6 +1,6 @@
-//! `subscope mcp query`: what is known of sessions, for agents that ask.
+//! `subscope mcp query`: serves queries of agents over sessions.
 //!
-//! The server runs on a thread of its own; its questions are answered here, one after the other, in the way of all commands.
+//! The server runs on its own thread; its queries are answered here, one at a time, by the backend of all commands.
 
 use std::thread;
 
@@ -12,12 +12,12 @@ use crate::{
     args::QueryArgs,
     command::{history::failed, session_reader},
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     hub_connection::{Backend, Needs, VERSION},
 };
 
-/// How many questions wait at most: clients ask a few at once.
-const QUESTIONS: usize = 16;
+/// Most waiting queries: clients send a few at once.
+const MAX_QUESTIONS: usize = 16;
 
 /// Runs the command.
 pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
@@ -26,24 +26,24 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
         folder if folder.is_absolute() => Scope::project(folder),
         _ => {
             let error = CliError::new(
-                Kind::Failed,
+                ErrorKind::Failed,
                 "the working folder is gone, so there is no project to ask about",
             );
             return Err(error.hint("--all-projects shows all of them"));
         }
     };
-    let (ask, mut questions) = mpsc::channel(QUESTIONS);
+    let (ask, mut questions) = mpsc::channel(MAX_QUESTIONS);
     let runtime = runtime()?;
     let served = thread::scope(|threads| {
         let served = threads.spawn(|| runtime.block_on(serve(|_| QueryServer::new(ask, scope, VERSION))));
         while let Some((question, reply)) = questions.blocking_recv() {
-            // Whoever asked may be gone.
+            // The client may have disconnected.
             let _ = reply.send(answer(question, context).map_err(|error| error.to_string()));
         }
         served.join()
     });
     runtime.shutdown_background();
-    served.map_err(|_| CliError::new(Kind::Failed, "the server broke"))?.map_err(failed)
+    served.map_err(|_| CliError::new(ErrorKind::Failed, "the server broke"))?.map_err(failed)
 }
 
 fn answer(question: Question, context: &Context) -> Result<Answer, CliError> {
@@ -57,6 +57,6 @@ fn answer(question: Question, context: &Context) -> Result<Answer, CliError> {
         Question::Search { terms, session, limit } => {
             Answer::Hits(Backend::open(Needs::Texts, context)?.search(&terms, session, limit)?)
         }
-        Question::Events(session) => Answer::Events(session_reader::events(&session, context)?),
+        Question::Events(session) => Answer::Events(session_reader::read_events(&session, context)?),
     })
 }

@@ -1,4 +1,4 @@
-//! Events from a pipe, one a line, as they come.
+//! Reads events from stdin, one JSON line each, as they arrive.
 
 use std::io::{BufRead, Read};
 
@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use subscope_client::publish::Event;
 
-use crate::error::{CliError, Kind};
+use crate::error::{CliError, ErrorKind};
 
-/// The longest line: far more than an event may have, so that what is too long is still told with its run.
+/// Longest line: far above the limit of an event, so that an oversized event can still be reported with its run.
 const LINE_BYTES: u64 = 16 << 20;
-/// What an event always has.
+/// Required fields of an event, with their alternative spellings.
 const REQUIRED: [(&str, &str); 4] = [
     ("subagentName", "subagentName"),
     ("subagentRunId", "subagentRunID"),
@@ -18,54 +18,57 @@ const REQUIRED: [(&str, &str); 4] = [
     ("type", "type"),
 ];
 
-/// One line.
-pub(super) enum Line {
+/// A line of the input.
+pub(super) enum PublishLine {
     /// An event.
     Event(Box<Event>),
-    /// Something else.
+    /// Not an event.
     Bad {
-        /// Which line, from 1.
+        /// Line number (1-based).
         number: u64,
-        /// Whose event it was to be, where that can be read.
+        /// Run id, if it can be read.
         run: Option<String>,
-        /// What is wrong with it.
+        /// Error message.
         what: String,
     },
 }
 
-/// Reads lines.
-pub(super) struct Lines<R> {
+/// Reader of event lines.
+pub(super) struct LineReader<R> {
     input: R,
     number: u64,
 }
 
-/// What of a bad line may still be good.
+/// The run id of a line that is not a valid event.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Whose {
+struct RunIdOnly {
     #[serde(alias = "subagentRunID", default)]
     subagent_run_id: Value,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LineReader<R> {
     pub(super) fn new(input: R) -> Self {
         Self { input, number: 0 }
     }
 
-    /// Waits for the next line that is not blank; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, CliError> {
+    /// Blocks until the next line that is not blank; `None` at the end.
+    ///
+    /// # Errors
+    /// If stdin cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<PublishLine>, CliError> {
         loop {
             let mut bytes = Vec::new();
             let read = (&mut self.input).take(LINE_BYTES).read_until(b'\n', &mut bytes);
             let count = read.map_err(|error| {
-                CliError::caused(Kind::Failed, anyhow::Error::new(error).context("cannot read stdin"))
+                CliError::caused(ErrorKind::Failed, anyhow::Error::new(error).context("cannot read stdin"))
             })?;
             if count == 0 {
                 return Ok(None);
             }
             self.number += 1;
             if count as u64 == LINE_BYTES && !bytes.ends_with(b"\n") {
-                // The rest of it is not another line.
+                // Skip the rest of the line.
                 let _ = self.input.skip_until(b'\n');
                 return Ok(Some(self.bad(&[], format!("longer than {} MiB", LINE_BYTES >> 20))));
             }
@@ -75,24 +78,24 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    fn read(&self, bytes: &[u8]) -> Line {
+    fn read(&self, bytes: &[u8]) -> PublishLine {
         match serde_json::from_slice::<Event>(bytes) {
             Ok(event) if event.subagent_run_id.trim().is_empty() => {
                 self.bad(&[], "subagentRunId is missing or blank".to_owned())
             }
-            Ok(event) => Line::Event(Box::new(event)),
+            Ok(event) => PublishLine::Event(Box::new(event)),
             Err(error) => self.bad(bytes, describe(bytes, &error)),
         }
     }
 
-    fn bad(&self, bytes: &[u8], what: String) -> Line {
-        let whose = serde_json::from_slice::<Whose>(bytes).ok();
-        let run = whose.and_then(|whose| whose.subagent_run_id.as_str().map(str::to_owned));
-        Line::Bad { number: self.number, run, what }
+    fn bad(&self, bytes: &[u8], what: String) -> PublishLine {
+        let found = serde_json::from_slice::<RunIdOnly>(bytes).ok();
+        let run = found.and_then(|found| found.subagent_run_id.as_str().map(str::to_owned));
+        PublishLine::Bad { number: self.number, run, what }
     }
 }
 
-/// Says what is wrong with a line, a missing field first.
+/// Returns the error message for a line; a missing field first.
 fn describe(bytes: &[u8], error: &serde_json::Error) -> String {
     let Ok(json) = serde_json::from_slice::<Value>(bytes) else {
         return format!("not JSON (column {})", error.column());
@@ -104,6 +107,6 @@ fn describe(bytes: &[u8], error: &serde_json::Error) -> String {
         return format!("{name} is missing");
     }
     let text = error.to_string();
-    // Where in the line serde stopped says nothing about the field.
+    // Drop serde's position: it does not identify the field.
     text.rsplit_once(" at line ").map_or(text.clone(), |(what, _)| what.to_owned())
 }

@@ -1,34 +1,34 @@
-//! Which runs on stdin still go on.
+//! Tracks which runs on stdin are active or aborted.
 
 use std::collections::HashSet;
 
 use subscope_client::publish::EventKind;
 
-use crate::error::Kind;
+use crate::error::ErrorKind;
 
-/// The runs of a stream of events.
+/// Active and aborted runs of a stream of events.
 #[derive(Debug, Default)]
-pub(super) struct Runs {
-    under_way: HashSet<String>,
+pub(super) struct RunTracker {
+    active: HashSet<String>,
     aborted: HashSet<String>,
-    /// What the first failure was; decides the exit code.
-    first: Option<Kind>,
-    /// Lines of which nobody knows whose they were.
+    /// Kind of the first failure; decides the exit code.
+    first_failure: Option<ErrorKind>,
+    /// Bad lines without a readable run id.
     unknown: usize,
 }
 
-impl Runs {
-    /// Notes an event of a run, and returns whether it is to be posted: of an aborted one only the ending is.
-    pub(super) fn goes_on(&mut self, run: &str, kind: EventKind) -> bool {
+impl RunTracker {
+    /// Records an event of a run. Returns whether it is to be published: of an aborted run only the end is.
+    pub(super) fn accept(&mut self, run: &str, kind: EventKind) -> bool {
         if kind == EventKind::SubagentEnd {
-            self.under_way.remove(run);
+            self.active.remove(run);
             return true;
         }
         if self.aborted.contains(run) {
             return false;
         }
-        if !self.under_way.contains(run) {
-            self.under_way.insert(run.to_owned());
+        if !self.active.contains(run) {
+            self.active.insert(run.to_owned());
         }
         true
     }
@@ -37,26 +37,26 @@ impl Runs {
         self.aborted.contains(run)
     }
 
-    /// Notes that an event of a run was lost.
-    pub(super) fn abort(&mut self, run: Option<String>, kind: Kind) {
-        self.first.get_or_insert(kind);
+    /// Records that an event of a run was lost; `None`: the run is unknown.
+    pub(super) fn abort(&mut self, run: Option<String>, kind: ErrorKind) {
+        self.first_failure.get_or_insert(kind);
         match run {
             Some(run) => {
-                self.under_way.remove(&run);
+                self.active.remove(&run);
                 self.aborted.insert(run);
             }
             None => self.unknown += 1,
         }
     }
 
-    /// Whether the one failure that there was has left nobody.
-    pub(super) fn is_last_gone(&self) -> bool {
-        self.under_way.is_empty()
+    /// Whether no run is active any more.
+    pub(super) fn has_no_active_run(&self) -> bool {
+        self.active.is_empty()
     }
 
-    /// What went wrong in all; `None` where nothing did.
-    pub(super) fn outcome(&self) -> Option<(Kind, String)> {
-        let kind = self.first?;
+    /// Returns the kind and the summary of all failures; `None` if there was none.
+    pub(super) fn outcome(&self) -> Option<(ErrorKind, String)> {
+        let kind = self.first_failure?;
         let runs = counted(self.aborted.len(), "run was aborted", "runs were aborted");
         let lines = counted(self.unknown, "line was left out", "lines were left out");
         let all: Vec<_> = [runs, lines].into_iter().flatten().collect();

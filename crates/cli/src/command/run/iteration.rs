@@ -1,4 +1,5 @@
-//! One run of the command: what is started, what stands around it, and what is told of it meanwhile.
+//! Runs the command once: starts the process with its pipes, listener and private hub, prints its events, and writes
+//! the record.
 
 use std::{
     fs::File,
@@ -28,51 +29,55 @@ use subscope_run::{
     record::{self, Record},
 };
 
-use super::{Run, failed, name_stamp, plan, printer::Weight};
+use super::{RunSession, failed, name_stamp, plan, printer::Weight};
 use crate::command::{
-    event_printer::{Form, Out, Showing},
+    event_printer::{EventFormat, EventOutput, EventPrinter},
     target::{limits, projects_folder},
 };
 use crate::context::Context;
 
-/// How long one wait for an update lasts: the grain of heartbeats.
+/// Longest wait for an update; the granularity of heartbeats.
 const WAIT: Duration = Duration::from_millis(500);
-/// How long the first posted event waits for the session of a harness to be known.
-const NAMING: Duration = Duration::from_secs(1);
-/// How long what is not kept yet is waited for once the command has ended.
-const KEEPING: Duration = Duration::from_secs(3);
-/// How often the trace is written anew at most, and in how many times what that takes.
+/// Time that the first posted event waits for the session id of the harness.
+const SESSION_ID_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time to wait for undelivered lines after the command has ended.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3);
+/// Shortest interval between writes of the trace; also this many times the duration of a write.
 const TRACE_EVERY: Duration = Duration::from_secs(1);
 const TRACE_SHARE: u32 = 20;
-/// How many events the run's own hub remembers: nobody asks it for what was.
-const LOG_EVENTS: usize = 64;
-/// How many events a trace's progress is made of at most: the first of a run that has more.
+/// Event log size of the run's private hub, which nobody queries for past events.
+const HUB_LOG_EVENTS: usize = 64;
+/// Most events in a trace; the first ones of a longer run.
 const TRACE_EVENTS: usize = 20_000;
 
-/// The child with all that lives as long.
-struct Child {
+/// The child process with everything that lives as long.
+struct RunningChild {
     job: ChildJob,
     session: Arc<SessionName>,
     own_name: String,
     hub: Hub,
     feed: Subscription,
-    keeping: Option<ForwardThread>,
-    over: RunEnd,
+    forward_thread: Option<ForwardThread>,
+    shutdown: RunEnd,
     followed: FollowedSessions,
     waiting: JoinHandle<Result<(ChildExit, PassthroughResult), CommandRunError>>,
 }
 
-/// What became of one iteration.
-pub(super) struct Ran {
+/// Result of one iteration.
+pub(super) struct IterationResult {
     pub(super) ended: ChildExit,
-    /// Whether what the command printed could not be written: so it would be the next time.
+    /// Whether the command's output could not be written; the next iteration's could not either.
     pub(super) is_cut: bool,
-    /// The way to print, given back.
-    pub(super) out: Out,
+    /// The output, returned for the next iteration.
+    pub(super) out: EventOutput,
 }
 
 /// Runs the command once.
-pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, CommandRunError> {
+pub(super) fn run(
+    run: &RunSession<'_>,
+    number: u32,
+    out: EventOutput,
+) -> Result<IterationResult, CommandRunError> {
     let record = match &run.base {
         Some(base) => {
             let meta = run.meta(number);
@@ -81,13 +86,13 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, CommandRu
         None => None,
     };
     let child = start(run, number, record.as_ref())?;
-    let form = Form { is_json: run.args.json, full: run.args.full, shows_past: true };
-    let is_silent = matches!(run.plan.way, plan::ObserveMode::Interactive | plan::ObserveMode::Unread)
+    let format = EventFormat { is_json: run.args.json, full: run.args.full, shows_past: true };
+    let is_silent = matches!(run.plan.mode, plan::ObserveMode::Interactive | plan::ObserveMode::Unread)
         && !run.args.render;
     let began = run.context.now_ms();
-    let mut watched = Watched {
+    let mut observer = IterationObserver {
         run,
-        showing: Showing::new(form, out, run.context),
+        printer: EventPrinter::new(format, out, run.context),
         is_silent,
         unshown: 0,
         began,
@@ -97,57 +102,62 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, CommandRu
         events: Vec::new(),
         last_trace: clock::tick(),
         trace_took: Duration::ZERO,
-        has_news: false,
+        is_trace_stale: false,
     };
-    watched.announce(number);
-    let (ended, is_cut) = watched.follow(child)?;
-    Ok(Ran { ended, is_cut, out: watched.showing.into_out() })
+    observer.announce(number);
+    let (ended, is_cut) = observer.follow(child)?;
+    Ok(IterationResult { ended, is_cut, out: observer.printer.into_out() })
 }
 
-fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, CommandRunError> {
+fn start(
+    run: &RunSession<'_>,
+    number: u32,
+    record: Option<&Record>,
+) -> Result<RunningChild, CommandRunError> {
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
-    let (shown, kept) = (Arc::new(LineQueue::rate_limited()), Arc::new(LineQueue::default()));
+    let (shown, to_forward) = (Arc::new(LineQueue::rate_limited()), Arc::new(LineQueue::default()));
     let is_read = !matches!(
-        run.plan.way,
+        run.plan.mode,
         plan::ObserveMode::Interactive | plan::ObserveMode::Unread | plan::ObserveMode::AtTerminal
     );
     let mut queues = vec![Arc::clone(&shown)];
-    queues.extend(run.keeper.as_ref().map(|_| Arc::clone(&kept)));
+    queues.extend(run.forwarder.as_ref().map(|_| Arc::clone(&to_forward)));
     let tap = LineTap::new(Arc::clone(&session), queues);
-    let (driver, over, following) = RunDriver::new(shown, &tap);
+    let (driver, shutdown, following) = RunDriver::new(shown, &tap);
     let source = format!("run/{}/{number}", run.id);
-    let (keeping, desk) = match &run.keeper {
-        Some(keeper) => {
-            let (keeping, desk) = ForwardThread::start(&kept, &tap, &source, keeper)?;
-            (Some(keeping), Some(desk))
+    let (forward_thread, forward_handle) = match &run.forwarder {
+        Some(forwarder) => {
+            let (forward_thread, forward_handle) =
+                ForwardThread::start(&to_forward, &tap, &source, forwarder)?;
+            (Some(forward_thread), Some(forward_handle))
         }
         None => (None, None),
     };
     let prices = run.context.prices().map(|prices| prices.table.clone()).unwrap_or_default();
     let options = HubOptions { prices, limits: limits(run.context), ..HubOptions::default() };
-    let hub = Hub::start(Box::new(driver), Box::new(MemoryStore::with_log(LOG_EVENTS)), options)
+    let hub = Hub::start(Box::new(driver), Box::new(MemoryStore::with_log(HUB_LOG_EVENTS)), options)
         .map_err(|error| CommandRunError::System(io::Error::other(error)))?;
     let feed = hub.subscribe();
-    let way = match (run.upstream, desk) {
+    let route = match (run.upstream, forward_handle) {
         (Some(upstream), _) => EventRoute::Upstream(upstream),
-        (None, Some(desk)) => EventRoute::Forward(desk),
+        (None, Some(forward_handle)) => EventRoute::Forward(forward_handle),
         (None, None) => EventRoute::Nowhere,
     };
-    let patience = if run.plan.harness.is_some() && is_read { NAMING } else { Duration::ZERO };
+    let patience = if run.plan.harness.is_some() && is_read { SESSION_ID_TIMEOUT } else { Duration::ZERO };
     let log = record.map(Record::events_log);
     let cwd = run.context.environment.working_folder().to_string_lossy().into_owned();
-    let posted = EventRelay::start(hub.handle(), (Arc::clone(&session), cwd), way, patience, log)?;
+    let posted = EventRelay::start(hub.handle(), (Arc::clone(&session), cwd), route, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.event_sink())?;
 
-    if let (plan::ObserveMode::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
-        // Hooks never start a hub: without one they would be told only later.
-        let connect = Arc::clone(&keeper.connect);
+    if let (plan::ObserveMode::Interactive, Some(forwarder)) = (&run.plan.mode, &run.forwarder) {
+        // Hooks never start a hub, and would be spooled without one: connect now.
+        let connect = Arc::clone(&forwarder.connect);
         spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
     }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
-    let logs_errors = record.is_some() && run.plan.way != plan::ObserveMode::Interactive;
+    let logs_errors = record.is_some() && run.plan.mode != plan::ObserveMode::Interactive;
     let streams = PipedStreams { pipes_stdout: is_read, pipes_stderr: logs_errors };
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
@@ -158,12 +168,12 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, C
     };
     let since = clock::now_ms();
     let (job, mut process, guard) = ChildJob::start(command, streams, handover, &run.signals)?;
-    let finder = match run.plan.way {
+    let finder = match run.plan.mode {
         plan::ObserveMode::AsItIs | plan::ObserveMode::AtTerminal | plan::ObserveMode::Answering => Some(
             SessionFinder::start(home(run.context), process.id(), since, Arc::clone(&session), following)?,
         ),
         plan::ObserveMode::Streamed
-        | plan::ObserveMode::Told(_)
+        | plan::ObserveMode::AddedStream(_)
         | plan::ObserveMode::Interactive
         | plan::ObserveMode::Unread => None,
     };
@@ -181,9 +191,9 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, C
     let stdout = match process.stdout.take() {
         Some(pipe) => {
             passthrough::widen(&pipe);
-            let outlet = match &run.plan.way {
+            let outlet = match &run.plan.mode {
                 _ if run.args.render => Outlet::Nowhere,
-                plan::ObserveMode::Told(limits) => {
+                plan::ObserveMode::AddedStream(limits) => {
                     Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone()))
                 }
                 plan::ObserveMode::AsItIs
@@ -202,14 +212,14 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, C
         }
         None => None,
     };
-    let (watched, all) = (job.clone(), over.clone());
+    let (waited, all) = (job.clone(), shutdown.clone());
     let waiting = spawn("wait", move || {
-        let ended = watched.wait();
+        let ended = waited.wait();
         drop(guard);
         has_ended.store(true, Ordering::Release);
         let passed = stdout.map(JoinHandle::join).transpose().unwrap_or_default().unwrap_or_default();
         let _ = stderr.map(JoinHandle::join);
-        // What is being posted is still taken.
+        // Finishes posts in progress.
         drop(listener);
         if let Some(finder) = finder {
             finder.finish();
@@ -217,10 +227,10 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, C
         all.end();
         Ok((ended?, passed))
     })?;
-    Ok(Child { job, session, own_name, hub, feed, keeping, over, followed, waiting })
+    Ok(RunningChild { job, session, own_name, hub, feed, forward_thread, shutdown, followed, waiting })
 }
 
-/// Where the harness keeps what its processes note, and transcripts.
+/// Returns the harness's directories of process files and transcripts.
 fn home(context: &Context) -> HarnessHome {
     let variable = |name: &str| context.environment.get(name);
     HarnessHome { notes: config_root(&variable).join(process::FOLDER), projects: projects_folder(context) }
@@ -237,49 +247,52 @@ fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(CommandRunError::System)
 }
 
-/// What is shown and recorded of an iteration.
-struct Watched<'r, 'a> {
-    run: &'r Run<'a>,
-    showing: Showing<'a>,
-    /// Whether the screen is the child's.
+/// Prints and records an iteration.
+struct IterationObserver<'r, 'a> {
+    run: &'r RunSession<'a>,
+    printer: EventPrinter<'a>,
+    /// Whether nothing is printed because the child owns the screen.
     is_silent: bool,
-    /// How many blocks were not printed because it was for a while.
+    /// Number of blocks that were not printed while another program drew on the screen.
     unshown: u64,
-    /// When the command began: what a session was before that is no news.
+    /// Start time of the command; earlier events of its sessions are not printed.
     began: Millis,
-    /// Sessions that are told of by their transcripts.
+    /// Sessions that are followed by their transcripts.
     followed: FollowedSessions,
-    /// The main thread's last message, as long as nothing of it came after: if it stays the last, the command prints it.
+    /// Last message of the main thread, held back: if it stays the last, it is the answer, which the command prints
+    /// itself.
     held: Option<Event>,
     record: Option<Record>,
     events: Vec<Event>,
     last_trace: Instant,
     trace_took: Duration,
-    has_news: bool,
+    is_trace_stale: bool,
 }
 
-impl Watched<'_, '_> {
+impl IterationObserver<'_, '_> {
     fn announce(&self, number: u32) {
         let Some(record) = &self.record else { return };
         if self.run.args.json || self.is_silent {
             return;
         }
         let of = self.run.args.iterations.map(|of| format!(" of {of}")).unwrap_or_default();
-        self.showing.say(&format!("iteration {number}{of}: {}", record.folder().display()), Weight::State);
+        self.printer
+            .print_message(&format!("iteration {number}{of}: {}", record.folder().display()), Weight::State);
     }
 
-    /// Shows what happens until the end. Returns how the command ended, and whether what it printed could not be written.
-    fn follow(&mut self, mut child: Child) -> Result<(ChildExit, bool), CommandRunError> {
+    /// Prints and records updates until the command has ended. Returns its exit, and whether its output could not be
+    /// written.
+    fn follow(&mut self, mut child: RunningChild) -> Result<(ChildExit, bool), CommandRunError> {
         loop {
             match child.feed.next(WAIT) {
                 FeedItem::Update(update) => self.take(update, &child)?,
                 FeedItem::Idle => {}
                 FeedItem::Closed => break,
             }
-            self.keep_record(&mut child, false);
+            self.update_record(&mut child, false);
             if !self.is_silent && !self.is_drawn_over(&child) {
-                // A printer takes everything.
-                let _ = self.showing.beat();
+                // A queueing printer never fails.
+                let _ = self.printer.print_heartbeat_if_due();
             }
         }
         let (ended, passed) = match child.waiting.join() {
@@ -288,16 +301,16 @@ impl Watched<'_, '_> {
         };
         let ended = ended.with_output(passed.failure.as_ref());
         if !self.is_silent {
-            let _ = self.showing.finish();
+            let _ = self.printer.finish();
         }
         if let Some(error) = &passed.failure
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            self.showing.say(&format!("cannot write to stdout: {error}"), Weight::State);
+            self.printer.print_message(&format!("cannot write to stdout: {error}"), Weight::State);
         }
         if self.unshown > 0 {
             let what = format!("{} events were not shown: the screen was the command's", self.unshown);
-            self.showing.say(&what, Weight::State);
+            self.printer.print_message(&what, Weight::State);
         }
         let session = child.session.get(Duration::ZERO);
         let tree = child.feed.tree(&SessionId::from(session.as_str()));
@@ -312,35 +325,38 @@ impl Watched<'_, '_> {
                 agent: None,
                 offset_minutes: self.run.context.offset_minutes(),
             };
-            self.showing.print(render_tree(tree, &options));
+            self.printer.print(render_tree(tree, &options));
         }
-        self.finish_record(&mut Last { tree, session, own_name: &child.own_name }, ended, &passed);
-        drop((child.feed, child.hub, child.over));
-        if let Some(unkept) = child.keeping.map(|keeping| keeping.finish(KEEPING)) {
-            self.tell(unkept);
+        self.finish_record(&mut FinalState { tree, session, own_name: &child.own_name }, ended, &passed);
+        drop((child.feed, child.hub, child.shutdown));
+        if let Some(undelivered) = child.forward_thread.map(|thread| thread.finish(DELIVERY_TIMEOUT)) {
+            self.report_undelivered(undelivered);
         }
         Ok((ended, passed.failure.is_some()))
     }
 
-    fn tell(&self, unkept: Undelivered) {
-        let Undelivered { lost, why, spooled } = unkept;
+    fn report_undelivered(&self, undelivered: Undelivered) {
+        let Undelivered { lost, why, spooled } = undelivered;
         if lost.lines > 0 {
             let why = why.unwrap_or_else(|| "they came too fast".to_owned());
-            self.showing.say(&format!("warning: {} lines were not kept: {why}", lost.lines), Weight::State);
+            self.printer
+                .print_message(&format!("warning: {} lines were not kept: {why}", lost.lines), Weight::State);
         }
         if spooled > 0 {
             let what = format!("the hub was too slow: {spooled} lines are spooled for it or the next");
-            self.showing.say(&what, Weight::State);
+            self.printer.print_message(&what, Weight::State);
         }
     }
 
-    fn take(&mut self, update: Update, child: &Child) -> Result<(), CommandRunError> {
-        self.has_news = true;
+    fn take(&mut self, update: Update, child: &RunningChild) -> Result<(), CommandRunError> {
+        self.is_trace_stale = true;
         if let Update::Event(event) = &update {
             if event.kind == EventKind::Stall && self.run.args.stall_kill {
                 let who = event.actor_id.to_string();
-                self.showing
-                    .say(&format!("{who} is stalled: the command is ended (--stall-kill)"), Weight::State);
+                self.printer.print_message(
+                    &format!("{who} is stalled: the command is ended (--stall-kill)"),
+                    Weight::State,
+                );
                 child.job.end()?;
             }
             if self.record.is_some() && self.events.len() < TRACE_EVENTS {
@@ -358,51 +374,53 @@ impl Watched<'_, '_> {
             return Ok(());
         }
         let prints_answer =
-            matches!(self.run.plan.way, plan::ObserveMode::Told(_) | plan::ObserveMode::Answering);
+            matches!(self.run.plan.mode, plan::ObserveMode::AddedStream(_) | plan::ObserveMode::Answering);
         let holds = prints_answer && !self.run.args.render && !self.run.args.json;
         match update {
-            Update::Event(event) if holds && event.actor_id.0.is_root() && goes_on(event.kind) => {
+            Update::Event(event)
+                if holds && event.actor_id.0.is_root() && main_thread_continues(event.kind) =>
+            {
                 if let Some(held) = self.held.take() {
-                    let _ = self.showing.take(Update::Event(Box::new(held)));
+                    let _ = self.printer.apply(Update::Event(Box::new(held)));
                 }
                 if event.kind == EventKind::AgentMessage {
                     self.held = Some(*event);
                     return Ok(());
                 }
-                let _ = self.showing.take(Update::Event(event));
+                let _ = self.printer.apply(Update::Event(event));
             }
             other => {
-                let _ = self.showing.take(other);
+                let _ = self.printer.apply(other);
             }
         }
         Ok(())
     }
 
-    /// Whether somebody draws for now on the terminal to which blocks would go: a program of the command's, at any depth.
-    fn is_drawn_over(&self, child: &Child) -> bool {
-        self.run.plan.way == plan::ObserveMode::AtTerminal
+    /// Whether a program of the command (at any depth) currently draws on the terminal to which blocks would go.
+    fn is_drawn_over(&self, child: &RunningChild) -> bool {
+        self.run.plan.mode == plan::ObserveMode::AtTerminal
             && io::stderr().is_terminal()
             && (self.followed.has_screen() || child.job.is_terminal_raw())
     }
 
-    /// Whether it tells what stood in a transcript before the command began.
+    /// Whether an update is an event from before the start of the command.
     fn is_past(&self, update: &Update) -> bool {
         let Update::Event(event) = update else { return false };
         event.at_ms.is_some_and(|at| at < self.began) && self.followed.has(&event.session_id)
     }
 
-    /// Keeps the record up to date, at its pace.
-    fn keep_record(&mut self, child: &mut Child, is_last: bool) {
+    /// Updates the record, rate-limited by [`TRACE_EVERY`] and [`TRACE_SHARE`].
+    fn update_record(&mut self, child: &mut RunningChild, is_last: bool) {
         let Some(record) = &mut self.record else { return };
         let pace = TRACE_EVERY.max(self.trace_took * TRACE_SHARE);
-        if !is_last && (!self.has_news || self.last_trace.elapsed() < pace) {
+        if !is_last && (!self.is_trace_stale || self.last_trace.elapsed() < pace) {
             return;
         }
-        self.has_news = false;
+        self.is_trace_stale = false;
         self.last_trace = clock::tick();
         let session = child.session.get(Duration::ZERO);
         if session != child.own_name {
-            // The next time does as well.
+            // An error is ignored: the next write retries it.
             let _ = record.set_session(&session);
         }
         if let Some(tree) = child.feed.tree(&SessionId::from(session.as_str())) {
@@ -411,7 +429,7 @@ impl Watched<'_, '_> {
         self.trace_took = self.last_trace.elapsed();
     }
 
-    fn finish_record(&mut self, last: &mut Last<'_>, ended: ChildExit, passed: &PassthroughResult) {
+    fn finish_record(&mut self, last: &mut FinalState<'_>, ended: ChildExit, passed: &PassthroughResult) {
         let Some(record) = &mut self.record else { return };
         let mut done = Ok(());
         if last.session != last.own_name {
@@ -422,24 +440,29 @@ impl Watched<'_, '_> {
         }
         done = done.and(record.finish(ended.code(), self.run.context.now_ms()));
         if let Err(error) = done {
-            self.showing.say(&format!("warning: the record is incomplete: {}", failed(error)), Weight::State);
+            self.printer.print_message(
+                &format!("warning: the record is incomplete: {}", failed(error)),
+                Weight::State,
+            );
         }
         if passed.is_unlogged {
-            self.showing
-                .say("warning: the record's output is incomplete: it could not be written", Weight::State);
+            self.printer.print_message(
+                "warning: the record's output is incomplete: it could not be written",
+                Weight::State,
+            );
         }
     }
 }
 
-/// What is known at the end.
-struct Last<'a> {
+/// Final state, for the record.
+struct FinalState<'a> {
     tree: Option<subscope_model::Tree>,
     session: String,
     own_name: &'a str,
 }
 
-/// Whether an event shows that the main thread went on, so that its last message was not its answer.
-fn goes_on(kind: EventKind) -> bool {
+/// Whether an event shows that the main thread continued, so that its last message was not the answer.
+fn main_thread_continues(kind: EventKind) -> bool {
     matches!(
         kind,
         EventKind::AgentMessage

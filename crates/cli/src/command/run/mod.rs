@@ -1,11 +1,11 @@
-//! `subscope run`: a command under observation, once or several times.
+//! `subscope run`: runs a command once or several times and shows what its agents do.
 //!
-//! Flow: [`mod@plan`] says what is started and what its output is → [`iteration`] runs it and shows what it tells, by a hub of
-//! its own → [`keeping`] finds the hub of this machine, which keeps it. The library `subscope_run` does all that is not
-//! printing.
+//! Flow: [`mod@plan`] decides how the command is started and observed → [`iteration`] runs it and prints its events,
+//! from a private hub → [`forwarding`] connects to the hub of this machine, which stores them. Everything but printing
+//! is in the library `subscope_run`.
 
+mod forwarding;
 mod iteration;
-mod keeping;
 mod plan;
 pub(crate) mod printer;
 
@@ -27,53 +27,53 @@ use subscope_run::{
 };
 
 use self::{
-    plan::{Plan, Surroundings},
+    plan::{LaunchContext, LaunchPlan},
     printer::Printer,
 };
 use super::{
-    event_printer::Out,
+    event_printer::EventOutput,
     hooks::{self, entry::Handler, version},
 };
 use crate::{
     args::RunArgs,
     clock::stamp,
-    context::{Chattiness, Context},
-    error::{CliError, Kind},
+    context::{Context, Verbosity},
+    error::{CliError, ErrorKind},
     output,
 };
 
-/// How long a terminal that takes nothing is waited for at the end.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What a shell says of a command that is not there, and of one that cannot be run (POSIX, "Exit Status for Commands").
+/// Time to wait at the end for a terminal that does not read.
+const PRINT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Exit codes of a shell for a command that is not found, or cannot be executed (POSIX, "Exit Status for Commands").
 const NOT_FOUND: i32 = 127;
 const NOT_RUN: i32 = 126;
 
-/// What all iterations share.
-struct Run<'a> {
+/// IterationStatus shared by all iterations.
+struct RunSession<'a> {
     args: &'a RunArgs,
     context: &'a Context,
-    plan: Plan,
+    plan: LaunchPlan,
     id: String,
     signals: Signals,
-    keeper: Option<Forwarder>,
+    forwarder: Option<Forwarder>,
     upstream: Option<Upstream>,
-    /// Where iterations are recorded, if they are.
+    /// Directory of the records; `None` if iterations are not recorded.
     base: Option<PathBuf>,
 }
 
-/// Runs the command, and ends with its exit code.
+/// Runs the command, and exits with its exit code.
 pub(crate) fn run(args: &RunArgs, context: &Context) -> Result<(), CliError> {
-    let code = prepared(args, context)?.all()?;
+    let code = prepare(args, context)?.run_all()?;
     std::process::exit(code)
 }
 
-fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliError> {
-    // Before any other thread: they inherit it.
+fn prepare<'a>(args: &'a RunArgs, context: &'a Context) -> Result<RunSession<'a>, CliError> {
+    // Before starting any thread: threads inherit the signal mask.
     let signals = Signals::block().map_err(failed)?;
     let plan = plan(args, context)?;
-    if !plan.added.is_empty() && (args.verbose || context.chattiness >= Chattiness::Verbose) {
+    if !plan.added.is_empty() && (args.verbose || context.verbosity >= Verbosity::Verbose) {
         let added: Vec<_> = plan.added.iter().map(|word| word.to_string_lossy()).collect();
-        context.say(&format!("options added: {}", added.join(" ")));
+        context.info(&format!("options added: {}", added.join(" ")));
     }
     let outer = context.environment.text(ADDRESS_VARIABLE);
     let upstream = outer.as_deref().and_then(Upstream::parse);
@@ -82,9 +82,9 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
             "{ADDRESS_VARIABLE} is {address:?}, which is no address of a run: events end here"
         ));
     }
-    let keeper = if args.no_store { None } else { Some(keeping::keeper(context)?) };
+    let forwarder = if args.no_store { None } else { Some(forwarding::forwarder(context)?) };
     let own = || context.environment.working_folder().join(record::FOLDER);
-    Ok(Run {
+    Ok(RunSession {
         args,
         context,
         plan,
@@ -93,43 +93,43 @@ fn prepared<'a>(args: &'a RunArgs, context: &'a Context) -> Result<Run<'a>, CliE
             .take(12)
             .collect(),
         signals,
-        keeper,
+        forwarder,
         upstream,
         base: args.is_recorded().then(|| args.log_dir.clone().unwrap_or_else(own)),
     })
 }
 
-fn plan(args: &RunArgs, context: &Context) -> Result<Plan, CliError> {
+fn plan(args: &RunArgs, context: &Context) -> Result<LaunchPlan, CliError> {
     let store = hooks::absolute_store(context)?;
-    // A program of another name cannot be a hook: an interactive session is then told of by its transcript alone.
-    let program = if args.no_store { None } else { hooks::program().ok() };
+    // A program with another name cannot be a hook: an interactive session is then observed only by its transcript.
+    let program = if args.no_store { None } else { hooks::current_program().ok() };
     let hook = program.map(|program| Handler::command(&program, store.as_deref()));
-    let around = Surroundings {
+    let launch = LaunchContext {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
         is_shown: io::stdout().is_terminal() && !args.render && !args.is_recorded(),
         hook,
         version: &version::of_program,
     };
-    Ok(Plan::of(&args.command, &around))
+    Ok(LaunchPlan::of(&args.command, &launch))
 }
 
 fn failed(error: CommandRunError) -> CliError {
-    CliError::caused(Kind::Failed, error)
+    CliError::caused(ErrorKind::Failed, error)
 }
 
-impl Run<'_> {
-    /// Runs it as often as asked for; returns the last exit code.
-    fn all(&self) -> Result<i32, CliError> {
+impl RunSession<'_> {
+    /// Runs all iterations; returns the last exit code.
+    fn run_all(&self) -> Result<i32, CliError> {
         let unable =
             |error: io::Error| CliError::write(if self.args.render { "stdout" } else { "stderr" }, error);
         let printer =
             if self.args.render { Printer::start(&io::stdout()) } else { Printer::start(&io::stderr()) };
-        let mut out = Out::Printer(printer.map_err(unable)?);
+        let mut out = EventOutput::Printer(printer.map_err(unable)?);
         let mut number = 1;
         let code = loop {
             let ran = match iteration::run(self, number, out) {
                 Ok(ran) => ran,
-                Err(error) => return self.not_run(error),
+                Err(error) => return self.report_not_run(error),
             };
             let ended = ran.ended;
             out = ran.out;
@@ -137,18 +137,18 @@ impl Run<'_> {
                 (true, limit) => ended.code() == 0 || limit.is_some_and(|limit| number >= limit),
                 (false, limit) => number >= limit.unwrap_or(1),
             };
-            // Who interrupts it means all of it.
+            // An interrupt ends all iterations.
             if is_done || ran.is_cut || self.signals.is_terminated() || is_interrupted(ended) {
                 break ended.code();
             }
             number += 1;
         };
-        let Out::Printer(printer) = out else { return Ok(code) };
-        match printer.finish(PATIENCE) {
+        let EventOutput::Printer(printer) = out else { return Ok(code) };
+        match printer.finish(PRINT_TIMEOUT) {
             Ok(true) => Ok(code),
-            // Somebody has stopped the output; there is nobody to tell.
+            // The output is stopped, so no message can be printed.
             Ok(false) => std::process::exit(code),
-            // Blocks on stdout are the output that was asked for; on stderr they are beside it.
+            // With --render blocks are the command's output: a failure counts. On stderr they are not.
             Err(error) if self.args.render && code == 0 => {
                 if error.kind() != io::ErrorKind::BrokenPipe {
                     return Err(unable(error));
@@ -159,13 +159,13 @@ impl Run<'_> {
         }
     }
 
-    /// Says why a command was not run, with the exit code of a shell.
-    fn not_run(&self, error: CommandRunError) -> Result<i32, CliError> {
+    /// Reports why a command was not started; returns a shell's exit code.
+    fn report_not_run(&self, error: CommandRunError) -> Result<i32, CliError> {
         let CommandRunError::Start { .. } = &error else { return Err(failed(error)) };
-        Ok(not_started(error, self.context.style(None).charset()))
+        Ok(report_not_started(error, self.context.style(None).charset()))
     }
 
-    /// What is noted of an iteration when it begins.
+    /// Returns the metadata of a starting iteration.
     fn meta(&self, number: u32) -> IterationMeta {
         let text = |word: &OsString| word.to_string_lossy().into_owned();
         let program = self.args.command.first().map(text).unwrap_or_default();
@@ -188,31 +188,31 @@ impl Run<'_> {
     }
 }
 
-/// Says why a command cannot be started; returns the exit code that a shell has for that.
-fn not_started(error: CommandRunError, charset: Charset) -> i32 {
+/// Reports why a command cannot be started; returns a shell's exit code.
+fn report_not_started(error: CommandRunError, charset: Charset) -> i32 {
     let is_missing =
         matches!(&error, CommandRunError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound);
     output::complain(&failed(error).render(charset));
     if is_missing { NOT_FOUND } else { NOT_RUN }
 }
 
-/// Whether the command line is that of a helper, which is to become a command once it has the terminal.
-pub(crate) fn is_meant(words: &[OsString]) -> bool {
+/// Whether the arguments are those of the helper process that executes a command once it has the terminal.
+pub(crate) fn is_helper(words: &[OsString]) -> bool {
     words.first().is_some_and(|word| word == IN_FOREGROUND)
 }
 
-/// Becomes the command; returns the exit code where it cannot.
-pub(crate) fn become_command(words: &[OsString]) -> u8 {
+/// Executes the command in this process; returns the exit code if that fails.
+pub(crate) fn exec_command(words: &[OsString]) -> u8 {
     let error = in_foreground(words.get(1..).unwrap_or_default());
-    u8::try_from(not_started(error, Charset::Unicode)).unwrap_or(1)
+    u8::try_from(report_not_started(error, Charset::Unicode)).unwrap_or(1)
 }
 
 fn is_interrupted(ended: ChildExit) -> bool {
-    // HUP, INT, QUIT, TERM: by the signal itself, or as programs say it that handle it.
+    // HUP, INT, QUIT, TERM: killed by the signal, or exited with 128 + its number.
     matches!(ended.code() - 128, 1 | 2 | 3 | 15)
 }
 
-/// A moment in UTC as a part of a file's name.
+/// Formats a time in UTC for a file name.
 fn name_stamp(at_ms: i64) -> String {
     stamp(at_ms).replace('T', "_").replace(':', "-").trim_end_matches('Z').to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a command is started with, and what its output is: by the row of its harness.
+//! Decides how a command is started and observed, by the properties of its harness.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -18,53 +18,54 @@ use crate::command::hooks::{
 /// How a command is observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObserveMode {
-    /// Its output is read as it passes. What it is, and whether agents are in it, is not known: sessions that its processes are
-    /// in are followed.
+    /// Its output is read as it passes through. Whether it runs agents is unknown: sessions of its processes are
+    /// followed.
     AsItIs,
-    /// The same, and the terminal that it prints to is its own: in a pipe it would print something else, or nothing.
+    /// Like `AsItIs`, but it keeps its terminal: to a pipe it might print something else, or nothing.
     AtTerminal,
-    /// It prints what it does, by its user's choice.
+    /// It prints an event stream, because the user asked for it.
     Streamed,
-    /// It prints its answer alone, by its user's choice: its session is followed.
+    /// It prints only its answer, because the user asked for it: its session is followed.
     Answering,
-    /// It was given options that make it tell what it does; what is printed is what it would have printed without.
-    Told(PlainLimits),
-    /// It works with whoever sits at the terminal: hooks tell of it, and nothing is printed over its screen.
+    /// Options were added that make it print an event stream; what it would have printed without them is printed
+    /// instead.
+    AddedStream(PlainLimits),
+    /// It is interactive: observed by hooks, and nothing is printed over its screen.
     Interactive,
-    /// It runs no agent: nothing is read of it.
+    /// It runs no agent: its output is not read.
     Unread,
 }
 
-/// What a command is started as.
+/// Command line and observation of a command.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct LaunchPlan {
     /// The program and its arguments.
     pub(crate) command: Vec<OsString>,
     /// How it is observed.
-    pub(crate) way: ObserveMode,
-    /// What was added.
+    pub(crate) mode: ObserveMode,
+    /// Added options.
     pub(crate) added: Vec<OsString>,
-    /// The harness, where it is one.
+    /// The harness, if the program is one.
     pub(crate) harness: Option<&'static Harness>,
 }
 
-/// What a plan depends on besides the command.
-pub(crate) struct Surroundings<'a> {
-    /// Whether a person sits in front of it: stdin and stdout are terminals.
+/// What a plan depends on, in addition to the command.
+pub(crate) struct LaunchContext<'a> {
+    /// Whether it is interactive: stdin and stdout are terminals.
     pub(crate) is_terminal: bool,
-    /// Whether what it prints goes to a terminal, and nothing else is to have it.
+    /// Whether its output goes only to a terminal.
     pub(crate) is_shown: bool,
-    /// The command that hooks are to run; `None` where nothing is kept.
+    /// The handler for hooks; `None` if nothing is stored.
     pub(crate) hook: Option<Handler>,
-    /// Asks the program for its version.
+    /// Queries the program's version.
     pub(crate) version: &'a dyn Fn(&OsStr) -> Option<Version>,
 }
 
-impl Plan {
-    /// Makes the plan of a command, which is not empty.
-    pub(crate) fn of(command: &[OsString], around: &Surroundings<'_>) -> Self {
-        let way = if around.is_shown { ObserveMode::AtTerminal } else { ObserveMode::AsItIs };
-        let as_it_is = Self { command: command.to_vec(), way, added: Vec::new(), harness: None };
+impl LaunchPlan {
+    /// Plans a command, which must not be empty.
+    pub(crate) fn of(command: &[OsString], launch: &LaunchContext<'_>) -> Self {
+        let mode = if launch.is_shown { ObserveMode::AtTerminal } else { ObserveMode::AsItIs };
+        let as_it_is = Self { command: command.to_vec(), mode, added: Vec::new(), harness: None };
         let Some((program, arguments)) = command.split_first() else { return as_it_is };
         let name = Path::new(program).file_name().unwrap_or(program);
         let Some(harness) = name.to_str().and_then(Harness::of_program) else { return as_it_is };
@@ -80,7 +81,7 @@ impl Plan {
         let is_one_shot = harness.one_shot_options.iter().any(|option| has(option));
         let runs_no_agent = words.first().is_some_and(|first| harness.no_session.contains(first));
         if runs_no_agent {
-            return Self { way: ObserveMode::Unread, ..plan };
+            return Self { mode: ObserveMode::Unread, ..plan };
         }
         if !harness.traces_subagents {
             return plan;
@@ -88,39 +89,39 @@ impl Plan {
         if let Some(format) = value_of(harness.format_option, &words) {
             let is_stream = harness.stream_flags.contains(&format.as_str());
             return Self {
-                way: if is_stream { ObserveMode::Streamed } else { ObserveMode::Answering },
+                mode: if is_stream { ObserveMode::Streamed } else { ObserveMode::Answering },
                 ..plan
             };
         }
         if is_one_shot {
-            let known = (around.version)(program);
-            let telling = harness.verbosity_flags.iter().filter(|(_, since)| known >= Some(*since));
-            let flags = harness.stream_flags.iter().copied().chain(telling.map(|(flag, _)| *flag));
+            let version = (launch.version)(program);
+            let verbosity = harness.verbosity_flags.iter().filter(|(_, since)| version >= Some(*since));
+            let flags = harness.stream_flags.iter().copied().chain(verbosity.map(|(flag, _)| *flag));
             let added: Vec<&str> = flags.filter(|flag| !has(flag)).collect();
             let limits = PlainLimits {
                 turns: value_of("--max-turns", &words),
                 budget: value_of("--max-budget-usd", &words),
             };
-            return plan.with(&added, ObserveMode::Told(limits));
+            return plan.with_options(&added, ObserveMode::AddedStream(limits));
         }
-        if !around.is_terminal {
+        if !launch.is_terminal {
             return plan;
         }
-        let plan = Self { way: ObserveMode::Interactive, ..plan };
-        match &around.hook {
+        let plan = Self { mode: ObserveMode::Interactive, ..plan };
+        match &launch.hook {
             Some(hook) if !has(harness.settings_option) => {
-                let settings = settings(harness, (around.version)(program), hook);
-                plan.with(&[harness.settings_option, &settings], ObserveMode::Interactive)
+                let settings = settings(harness, (launch.version)(program), hook);
+                plan.with_options(&[harness.settings_option, &settings], ObserveMode::Interactive)
             }
             Some(_) | None => plan,
         }
     }
 
-    /// Puts options in front of those that are there: what follows `--` is no option.
-    fn with(mut self, options: &[&str], way: ObserveMode) -> Self {
+    /// Inserts options before the arguments: nothing after `--` is an option.
+    fn with_options(mut self, options: &[&str], mode: ObserveMode) -> Self {
         self.added = options.iter().map(OsString::from).collect();
         self.command.splice(1..1, self.added.iter().cloned());
-        self.way = way;
+        self.mode = mode;
         self
     }
 }
@@ -134,10 +135,10 @@ fn value_of(option: &str, words: &[&str]) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Settings with our hooks, for one run.
-fn settings(harness: &Harness, known: Option<Version>, hook: &Handler) -> String {
+/// Returns settings with our hooks, for one run.
+fn settings(harness: &Harness, version: Option<Version>, hook: &Handler) -> String {
     let subscriptions =
-        harness.hook_subscriptions.iter().filter(|it| version::knows(known, it.since)).map(
+        harness.hook_subscriptions.iter().filter(|it| version::accepts(version, it.since)).map(
             |it: &Subscription| (it.event.to_owned(), serde_json::json!([{ "hooks": [hook.to_json()] }])),
         );
     let hooks: serde_json::Map<String, serde_json::Value> = subscriptions.collect();
@@ -151,41 +152,41 @@ mod tests {
     fn plan(words: &str, is_terminal: bool, version: Option<Version>) -> (String, ObserveMode) {
         let command: Vec<OsString> = words.split(' ').map(OsString::from).collect();
         let hook = Handler::command(Path::new("/bin/subscope"), None);
-        let around =
-            Surroundings { is_terminal, is_shown: is_terminal, hook: Some(hook), version: &|_| version };
-        let plan = Plan::of(&command, &around);
+        let launch =
+            LaunchContext { is_terminal, is_shown: is_terminal, hook: Some(hook), version: &|_| version };
+        let plan = LaunchPlan::of(&command, &launch);
         let words: Vec<&str> = plan.command.iter().map(|word| word.to_str().unwrap()).collect();
-        (words.join(" "), plan.way)
+        (words.join(" "), plan.mode)
     }
 
     const NEW: Option<Version> = Some([2, 1, 330]);
 
     #[test]
     fn one_shot_without_format_gets_the_stream_and_what_its_version_knows() {
-        let told = |turns: Option<&str>| {
-            ObserveMode::Told(PlainLimits { turns: turns.map(str::to_owned), budget: None })
+        let added_stream = |turns: Option<&str>| {
+            ObserveMode::AddedStream(PlainLimits { turns: turns.map(str::to_owned), budget: None })
         };
         let new = "claude --output-format stream-json --verbose --forward-subagent-text -p hi";
-        assert_eq!(plan("claude -p hi", true, NEW), (new.to_owned(), told(None)));
+        assert_eq!(plan("claude -p hi", true, NEW), (new.to_owned(), added_stream(None)));
         let old = "/opt/claude --output-format stream-json --verbose --print --max-turns=3 hi";
         assert_eq!(
             plan("/opt/claude --print --max-turns=3 hi", false, Some([2, 1, 110])),
-            (old.to_owned(), told(Some("3")))
+            (old.to_owned(), added_stream(Some("3")))
         );
         let unknown = "claude --output-format stream-json -p hi --verbose";
-        assert_eq!(plan("claude -p hi --verbose", false, None), (unknown.to_owned(), told(None)));
+        assert_eq!(plan("claude -p hi --verbose", false, None), (unknown.to_owned(), added_stream(None)));
     }
 
     #[test]
     fn what_has_a_format_or_is_no_harness_stays_as_it_is() {
-        for (words, way) in [
+        for (words, mode) in [
             ("claude -p --output-format text hi", ObserveMode::Answering),
             ("claude -p --output-format=json hi", ObserveMode::Answering),
             ("claude -p --output-format=stream-json --verbose hi", ObserveMode::Streamed),
             ("sh -c claude", ObserveMode::AtTerminal),
             ("claude-wrapper -p hi", ObserveMode::AtTerminal),
         ] {
-            assert_eq!(plan(words, true, NEW), (words.to_owned(), way), "{words}");
+            assert_eq!(plan(words, true, NEW), (words.to_owned(), mode), "{words}");
         }
         for words in ["claude hi", "sh -c claude"] {
             assert_eq!(plan(words, false, NEW), (words.to_owned(), ObserveMode::AsItIs));
@@ -196,8 +197,8 @@ mod tests {
 
     #[test]
     fn interactive_session_gets_hooks_for_itself_alone() {
-        let (words, way) = plan("claude", true, NEW);
-        assert_eq!(way, ObserveMode::Interactive);
+        let (words, mode) = plan("claude", true, NEW);
+        assert_eq!(mode, ObserveMode::Interactive);
         let settings = words.strip_prefix("claude --settings ").unwrap();
         let settings: serde_json::Value = serde_json::from_str(settings).unwrap();
         assert_eq!(settings["hooks"]["SubagentStop"][0]["hooks"][0]["command"], "/bin/subscope hook");

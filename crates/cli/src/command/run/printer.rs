@@ -1,4 +1,4 @@
-//! Printing that makes nobody wait: a queue, and a thread that writes each block in one write.
+//! Non-blocking printer: a bounded queue, and a thread that writes each block in one write.
 
 use std::{
     collections::VecDeque,
@@ -10,82 +10,82 @@ use std::{
     time::Duration,
 };
 
-/// How many bytes of blocks may wait for a terminal that is slow. Some thousand blocks; who scrolls back reads no more.
-const BUDGET_BYTES: usize = 8 << 20;
+/// Most bytes of droppable blocks queued for a slow terminal: some thousand blocks, more than anyone scrolls back.
+const MAX_QUEUED_BYTES: usize = 8 << 20;
 
-/// Whether a block may be left out where the reader is too slow.
+/// Whether a block may be dropped for a slow reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// It may: it is counted.
+    /// It may be dropped; dropped blocks are counted.
     Activity,
-    /// It tells that something changed, and may not.
+    /// It reports a change of state and must not be dropped.
     State,
 }
 
-/// Prints blocks one after another.
+/// Prints blocks in order.
 #[derive(Debug)]
 pub(crate) struct Printer {
-    shared: Arc<Shared>,
+    shared: Arc<PrinterQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct PrinterQueue {
+    state: Mutex<PrinterState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PrinterState {
     waiting: VecDeque<String>,
     bytes: usize,
-    /// Blocks that were left out since the last that was queued.
-    left_out: u64,
-    /// How many were written: whether the reader reads at all.
+    /// Blocks dropped since the last one that was queued.
+    dropped: u64,
+    /// Blocks written; shows whether the reader makes progress.
     written: u64,
     has_ended: bool,
     is_done: bool,
-    /// Why the first block that could not be written was not.
+    /// Error of the first failed write.
     failure: Option<io::Error>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl PrinterQueue {
+    fn lock(&self) -> MutexGuard<'_, PrinterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Printer {
-    /// Prints to stderr or stdout, whose buffers it passes by.
+    /// Starts the thread; it writes to stderr or stdout, bypassing their buffers.
     pub(crate) fn start(out: &impl AsFd) -> io::Result<Self> {
         let file = File::from(out.as_fd().try_clone_to_owned()?);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(PrinterQueue::default());
         let work = Arc::clone(&shared);
         let build = std::thread::Builder::new().name("print".to_owned());
         let thread = build.spawn(move || work.print(file))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Queues a block.
+    /// Queues a block; never blocks.
     pub(crate) fn push(&self, block: String, weight: Weight) {
         let mut state = self.shared.lock();
-        if weight == Weight::Activity && state.bytes + block.len() > BUDGET_BYTES {
-            state.left_out += 1;
+        if weight == Weight::Activity && state.bytes + block.len() > MAX_QUEUED_BYTES {
+            state.dropped += 1;
             return;
         }
-        state.tell_left_out();
-        state.put(block);
+        state.push_dropped_warning();
+        state.push(block);
         drop(state);
         self.shared.changed.notify_all();
     }
 
-    /// Waits until everything is printed, as long as something is within `patience`. Returns whether it is.
+    /// Waits until everything is printed, or until nothing was written for `patience`. Returns whether everything was.
     ///
     /// # Errors
-    /// Why a block could not be written, the first of them.
+    /// The first failed write.
     pub(crate) fn finish(mut self, patience: Duration) -> io::Result<bool> {
         let mut state = self.shared.lock();
-        state.tell_left_out();
+        state.push_dropped_warning();
         state.has_ended = true;
         self.shared.changed.notify_all();
         while !state.is_done {
@@ -102,27 +102,27 @@ impl Printer {
         }
         let failure = state.failure.take();
         drop(state);
-        // It is done.
+
         let _ = self.thread.take().map(JoinHandle::join);
         failure.map_or(Ok(true), Err)
     }
 }
 
-impl State {
-    fn put(&mut self, block: String) {
+impl PrinterState {
+    fn push(&mut self, block: String) {
         self.bytes += block.len();
         self.waiting.push_back(block);
     }
 
-    fn tell_left_out(&mut self) {
-        let count = std::mem::take(&mut self.left_out);
+    fn push_dropped_warning(&mut self) {
+        let count = std::mem::take(&mut self.dropped);
         if count > 0 {
-            self.put(format!("warning: {count} blocks were not shown: the output is too slow\n"));
+            self.push(format!("warning: {count} blocks were not shown: the output is too slow\n"));
         }
     }
 }
 
-impl Shared {
+impl PrinterQueue {
     fn print(&self, mut out: File) {
         let mut state = self.lock();
         loop {
@@ -134,7 +134,7 @@ impl Shared {
                 state.written += 1;
                 if let Err(error) = written {
                     state.failure.get_or_insert(error);
-                    // NoHub reads any more: what comes is nobody's.
+                    // The reader is gone: discard the queue.
                     state.waiting.clear();
                     state.bytes = 0;
                 }
@@ -217,8 +217,8 @@ mod tests {
         let text = reading.join().unwrap();
         let shown = text.lines().filter(|line| line.starts_with('x')).count();
         assert!((7..20).contains(&shown), "{shown}");
-        let left_out = 20 - shown;
-        let told = format!("warning: {left_out} blocks were not shown: the output is too slow\nstarted\n");
+        let dropped = 20 - shown;
+        let told = format!("warning: {dropped} blocks were not shown: the output is too slow\nstarted\n");
         assert!(text.ends_with(&told), "{}", text.trim_matches('x'));
     }
 }

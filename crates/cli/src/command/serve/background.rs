@@ -1,4 +1,4 @@
-//! A hub that commands start: detached from them, and there only as long as somebody needs it.
+//! Background hubs: detaches from the starting command, and detects idleness.
 
 use std::{
     sync::mpsc::sync_channel,
@@ -9,36 +9,35 @@ use subscope_hub::{Figures, HubHandle, ListQuery, clock};
 use subscope_model::Millis;
 use subscope_server::ConnectionCount;
 
-/// A session that has not ended counts as live for so long after its last event: longer than any silence after which one that
-/// is followed counts as lost. What the store still has as live beyond that nobody follows.
+/// Time after its last event for which a session that has not ended counts as live. Longer than any silence after which
+/// a followed session counts as lost: older sessions that the store has as live are no longer followed.
 const LIVE_MS: Millis = 60 * 60_000;
 
-/// Leaves the session and the terminal of whoever started this process, so that neither their end nor Ctrl-C is its own.
+/// Starts a new session (setsid), so that neither the end of the starting terminal nor its Ctrl-C reaches this process.
 pub(super) fn detach() {
-    // The leader of a group cannot; it was started by a shell, and its owner ends it by its terminal.
+    // Fails for a process group leader: that was started from a shell, and is controlled from its terminal.
     let _ = rustix::process::setsid();
 }
 
-/// Tells when nobody has needed a hub for so long.
-pub(super) struct Idle {
+/// Detects that a hub has been idle for a time.
+pub(super) struct IdleDetector {
     limit: Duration,
     since: Instant,
-    /// Connections, ingests and events when it was last looked.
-    seen: (u64, u64, u64),
+    /// Connections, ingests and events at the last check.
+    counters: (u64, u64, u64),
 }
 
-impl Idle {
+impl IdleDetector {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, since: clock::tick(), seen: (0, 0, 0) }
+        Self { limit, since: clock::tick(), counters: (0, 0, 0) }
     }
 
-    /// Looks again. Whoever needs the hub: who is connected or was, who handed something over, what happened in a session,
-    /// and any session that has not ended.
-    pub(super) fn is_over(&mut self, hub: &HubHandle, guests: &ConnectionCount) -> bool {
-        let Some(figures) = figures(hub) else { return false };
-        let seen = (guests.ever(), figures.ingests + figures.repeats, figures.events);
-        if guests.now() > 0 || seen != self.seen {
-            self.seen = seen;
+    /// Checks again; returns true once idle. Not idle: open or new connections, ingests, events, and live sessions.
+    pub(super) fn is_idle(&mut self, hub: &HubHandle, connections: &ConnectionCount) -> bool {
+        let Some(hub_figures) = hub_figures(hub) else { return false };
+        let counters = (connections.ever(), hub_figures.ingests + hub_figures.repeats, hub_figures.events);
+        if connections.now() > 0 || counters != self.counters {
+            self.counters = counters;
             self.since = clock::tick();
         }
         if self.since.elapsed() < self.limit {
@@ -52,14 +51,14 @@ impl Idle {
     }
 }
 
-/// The hub's own figures; `None` where it does not answer.
-pub(super) fn figures(hub: &HubHandle) -> Option<Figures> {
+/// Returns the hub's counters; `None` if it does not answer.
+pub(super) fn hub_figures(hub: &HubHandle) -> Option<Figures> {
     let (reply, answer) = sync_channel(1);
-    let told = move |figures| {
-        // Whoever asked waits for it.
+    let on_reply = move |figures| {
+        // The caller below waits for it.
         let _ = reply.send(figures);
     };
-    hub.figures(Box::new(told)).ok()?;
+    hub.figures(Box::new(on_reply)).ok()?;
     answer.recv().ok()
 }
 
@@ -105,16 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn hub_is_idle_when_nobody_needs_it_and_no_session_lives() {
+    fn hub_is_idle_without_connections_and_live_sessions() {
         let hub = hub();
-        let (handle, guests) = (hub.handle(), ConnectionCount::default());
-        let mut idle = Idle::new(Duration::ZERO);
-        assert!(idle.is_over(&handle, &guests));
+        let (handle, connections) = (hub.handle(), ConnectionCount::default());
+        let mut idle = IdleDetector::new(Duration::ZERO);
+        assert!(idle.is_idle(&handle, &connections));
         begin_an_agent(&handle, "long ago", clock::now_ms() - LIVE_MS - 1);
-        assert!(idle.is_over(&handle, &guests), "what nobody follows any more");
+        assert!(idle.is_idle(&handle, &connections), "what nobody follows any more");
         begin_an_agent(&handle, "now", clock::now_ms());
-        assert!(!idle.is_over(&handle, &guests), "an agent is at work");
-        let mut patient = Idle::new(Duration::from_secs(3600));
-        assert!(!patient.is_over(&handle, &guests));
+        assert!(!idle.is_idle(&handle, &connections), "an agent is at work");
+        let mut patient = IdleDetector::new(Duration::from_secs(3600));
+        assert!(!patient.is_idle(&handle, &connections));
     }
 }

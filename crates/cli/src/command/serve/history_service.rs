@@ -1,8 +1,8 @@
-//! Sessions told anew for whoever asks the server: read from their files, from the archive where these are gone, and from
-//! what was handed over. One at a time, on a thread of its own that gives way to the hub.
+//! Reads complete sessions for requests to the server: from files, from the archive if these are gone, and from stored
+//! input. One request at a time, on a low-priority thread.
 //!
-//! It does what `command::past` does for one question of a command, with what a hub holds: a hub that another command hosts has
-//! no context, and answers many.
+//! Does the same as [`session_reader`](super::super::session_reader), but without a
+//! [`Context`](crate::context::Context), which a hub hosted by another command does not have.
 
 use std::{
     path::PathBuf,
@@ -18,51 +18,51 @@ use subscope_store::{Access, History, SqliteStore};
 
 use super::super::target::transcripts_of;
 
-/// How many questions may wait: each is some milliseconds, of a big session a second.
-pub(super) const QUEUE: usize = 32;
+/// Most waiting requests: each takes some milliseconds, a second for a big session.
+pub(super) const MAX_REQUESTS: usize = 32;
 
-/// A question; `None` ends it.
-pub(super) type Asked = Option<(SessionId, HistoryRequest, Reply<HistoryResult>)>;
+/// A request; `None` stops the service.
+pub(super) type QueuedRequest = Option<(SessionId, HistoryRequest, Reply<HistoryResult>)>;
 
-/// Returns what asks through this queue.
-pub(super) fn teller(asks: SyncSender<Asked>) -> SessionReader {
+/// Returns the server's reader, which sends requests to this queue.
+pub(super) fn session_reader(requests: SyncSender<QueuedRequest>) -> SessionReader {
     SessionReader::new(move |session, wanted, reply| {
-        asks.try_send(Some((session, wanted, reply))).map_err(|error| match error {
+        requests.try_send(Some((session, wanted, reply))).map_err(|error| match error {
             TrySendError::Full(_) => AskError::Busy,
             TrySendError::Disconnected(_) => AskError::Ended,
         })
     })
 }
 
-/// What sessions are told from.
-pub(super) struct Sources {
-    /// The folder of the harness's transcripts.
+/// Sources of sessions.
+pub(super) struct HistoryService {
+    /// The directory of the harness's transcripts.
     pub(super) root: PathBuf,
     pub(super) data: PathBuf,
     pub(super) rules: String,
     pub(super) options: IndexOptions,
 }
 
-impl Sources {
-    /// Answers until the end is asked for.
-    pub(super) fn answer(&self, asked: &Receiver<Asked>) {
-        while let Ok(Some((session, wanted, reply))) = asked.recv() {
-            reply(self.tell(&session, wanted).map_err(|error| error.to_string()));
+impl HistoryService {
+    /// Answers requests until `None` arrives.
+    pub(super) fn answer(&self, queue: &Receiver<QueuedRequest>) {
+        while let Ok(Some((session, wanted, reply))) = queue.recv() {
+            reply(self.read(&session, wanted).map_err(|error| error.to_string()));
         }
     }
 
-    fn tell(&self, session: &SessionId, wanted: HistoryRequest) -> anyhow::Result<Option<SessionHistory>> {
+    fn read(&self, session: &SessionId, wanted: HistoryRequest) -> anyhow::Result<Option<SessionHistory>> {
         let store = SqliteStore::open(&self.data, Access::Read, &self.rules, 0)?;
         let transcripts = transcripts_of(&self.root, session);
         let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
         if !sources.is_whole() {
-            // Its rows tell more than what is left.
+            // The stored rows hold more than the remaining files.
             return Ok(None);
         }
-        let kept = if sources.has_no_files() { store.tree(session)? } else { None };
+        let stored = if sources.has_no_files() { store.tree(session)? } else { None };
         let keep = if wanted.traces { FactDetail::Payloads } else { FactDetail::Rows };
         let options = FoldOptions { keep, cutoff: wanted.at, events: true };
-        let mut cold = sources.read(Some(&store), options)?;
+        let mut batch = sources.read(Some(&store), options)?;
         let now = Now {
             at: wanted.at.unwrap_or_else(clock::now_ms),
             has_ended: false,
@@ -70,13 +70,13 @@ impl Sources {
             prices: &self.options.prices,
             limits: self.options.limits.clone(),
         };
-        let Some(tree) = cold.fold.tree(session, &now) else { return Ok(None) };
-        if wanted.at.is_none() && kept.is_some_and(|kept| knows_more(&kept, &tree)) {
+        let Some(tree) = batch.fold.tree(session, &now) else { return Ok(None) };
+        if wanted.at.is_none() && stored.is_some_and(|stored| knows_more(&stored, &tree)) {
             return Ok(None);
         }
-        let resolve = |payload: &Payload| serde_json::from_str(&cold.payload(payload)?).ok();
+        let resolve = |payload: &Payload| serde_json::from_str(&batch.payload(payload)?).ok();
         let traces = if wanted.traces { execution(&tree, &resolve) } else { Vec::new() };
-        let events = FeedBuilder::all(&mut cold.fold, session, &now);
+        let events = FeedBuilder::all(&mut batch.fold, session, &now);
         Ok(Some(SessionHistory { tree, events, traces }))
     }
 }

@@ -1,40 +1,40 @@
-//! The UI's questions, answered in the way of all commands.
+//! Answers the queries of the terminal UI through the backend of all commands.
 
 use subscope_model::{HubMode, Millis, SessionId, Tree};
 use subscope_store::words;
 use subscope_tui::{Answer, Question};
 
-use super::keep;
+use super::settings_writer;
 use crate::{
-    args::value::Target,
+    args::value::TargetArg,
     browser,
     command::{session_reader, stop},
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
     hub_connection::{Backend, Needs},
 };
 
-/// How many passages a search gives.
-const HITS: usize = 50;
+/// Most hits of a search.
+const MAX_HITS: usize = 50;
 
-/// Answers questions about everything, or about the one session that TARGETs are of.
-pub(super) struct Answering {
-    targets: Option<(SessionId, Vec<Target>)>,
+/// Answers queries over all sessions, or over the one session that TARGETs belong to.
+pub(super) struct QueryHandler {
+    targets: Option<(SessionId, Vec<TargetArg>)>,
 }
 
-impl Answering {
-    /// About everything that is known.
+impl QueryHandler {
+    /// Answers over all sessions.
     pub(super) fn of_everything() -> Self {
         Self { targets: None }
     }
 
-    /// About one session.
-    pub(super) fn of_targets(session: SessionId, targets: Vec<Target>) -> Self {
+    /// Answers over one session, read from `targets`.
+    pub(super) fn of_targets(session: SessionId, targets: Vec<TargetArg>) -> Self {
         Self { targets: Some((session, targets)) }
     }
 
-    /// The TARGETs that a session is read from.
-    fn targets_of(&self, session: &SessionId) -> Option<&[Target]> {
+    /// Returns the TARGETs of a session; `None` if it is read by id.
+    fn targets_of(&self, session: &SessionId) -> Option<&[TargetArg]> {
         self.targets.as_ref().filter(|(known, _)| known == session).map(|(_, targets)| targets.as_slice())
     }
 
@@ -49,8 +49,8 @@ impl Answering {
             }
             Question::Events(session) => {
                 let events = match self.targets_of(&session) {
-                    Some(targets) => session_reader::events_of(targets, context)?,
-                    None => session_reader::events(&session, context)?,
+                    Some(targets) => session_reader::read_target_events(targets, context)?,
+                    None => session_reader::read_events(&session, context)?,
                 };
                 Answer::Events(session, events)
             }
@@ -61,18 +61,20 @@ impl Answering {
             Question::Search(text) => {
                 let terms: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
                 if terms.iter().all(|term| words(term).is_empty()) {
-                    return Err(CliError::new(Kind::Usage, "there is no word in it"));
+                    return Err(CliError::new(ErrorKind::Usage, "there is no word in it"));
                 }
-                let hits = Backend::open(Needs::Texts, context)?.search(&terms, None, HITS)?.hits;
+                let hits = Backend::open(Needs::Texts, context)?.search(&terms, None, MAX_HITS)?.hits;
                 Answer::Found(text, hits)
             }
-            Question::Stop(session, agent) => Answer::Ordered(stop::order(Some(&session), &agent, context)?),
+            Question::Stop(session, agent) => {
+                Answer::Ordered(stop::request_stop(Some(&session), &agent, context)?)
+            }
             Question::Page => Answer::Page(open_page(context)?),
-            Question::Keep(setting, choice) => Answer::Kept(keep::keep(setting, choice, context)?),
+            Question::Keep(setting, choice) => Answer::Kept(settings_writer::save(setting, choice, context)?),
         })
     }
 
-    /// A session's rows at a moment.
+    /// Reads a session's rows at a past time.
     pub(super) fn tree_at(
         &self,
         session: &SessionId,
@@ -80,24 +82,24 @@ impl Answering {
         context: &Context,
     ) -> Result<Tree, CliError> {
         match self.targets_of(session) {
-            Some(targets) => session_reader::tree_of(targets, at, context),
-            None => session_reader::tree_at(session, at, context),
+            Some(targets) => session_reader::read_target_tree_at(targets, at, context),
+            None => session_reader::read_tree_at(session, at, context),
         }
     }
 }
 
-/// Opens the page of the hub that runs, in whatever the system opens pages with. Returns where it is.
+/// Opens the page of the running hub in the browser. Returns a message with its URL.
 fn open_page(context: &Context) -> Result<String, CliError> {
-    let mut backend = Backend::open(Needs::Glance, context)?;
+    let mut backend = Backend::open(Needs::RowsNoStart, context)?;
     let health = backend.health();
     let health = health.filter(|health| health.mode != HubMode::Command && !health.url.is_empty());
     let health = health.ok_or_else(|| {
-        CliError::new(Kind::Failed, "no hub serves the page: `subscope serve` does in another terminal")
+        CliError::new(ErrorKind::Failed, "no hub serves the page: `subscope serve` does in another terminal")
     })?;
-    // Where callers show a token it lets one browser in, and an older hub knows its address alone.
+    // If the hub requires a token, this URL lets one browser in. An older hub has no such URL.
     let page = backend.page().unwrap_or_else(|| health.url.to_string());
-    // Where nothing opens it, the address is what helps.
-    Ok(match browser::show(&page) {
+    // Without a browser the user needs the URL.
+    Ok(match browser::open(&page) {
         Ok(()) => format!("opened {}", health.url),
         Err(_) => format!("the page is at {page}"),
     })

@@ -1,4 +1,4 @@
-//! A feed that is still to come: the screen is drawn while a hub is looked for, or started.
+//! A feed that is connected later: the UI is drawn while a hub is being connected or started.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
@@ -7,27 +7,27 @@ use std::{
 
 use subscope_model::{Feed, FeedItem, SessionId, Tree};
 
-/// A feed that is still to come.
+/// A feed that is idle until the real feed is sent to it.
 pub(super) struct LateFeed {
-    coming: Receiver<Box<dyn Feed>>,
+    receiver: Receiver<Box<dyn Feed>>,
     feed: Option<Box<dyn Feed>>,
 }
 
-/// Where the feed is given.
-pub(super) struct Giving(SyncSender<Box<dyn Feed>>);
+/// Sender of the real feed.
+pub(super) struct FeedSender(SyncSender<Box<dyn Feed>>);
 
 impl LateFeed {
-    /// Returns the feed and where the real one is given. It ends where none is.
-    pub(super) fn new() -> (Self, Giving) {
-        let (give, coming) = sync_channel(1);
-        (Self { coming, feed: None }, Giving(give))
+    /// Returns the feed and the sender. If the sender is dropped unused, the feed closes.
+    pub(super) fn new() -> (Self, FeedSender) {
+        let (sender, receiver) = sync_channel(1);
+        (Self { receiver, feed: None }, FeedSender(sender))
     }
 }
 
-impl Giving {
-    /// Gives the real feed.
-    pub(super) fn give(self, feed: Box<dyn Feed>) {
-        // A reader that has left needs none.
+impl FeedSender {
+    /// Connects the real feed.
+    pub(super) fn send(self, feed: Box<dyn Feed>) {
+        // The UI may have ended.
         let _ = self.0.try_send(feed);
     }
 }
@@ -37,7 +37,7 @@ impl Feed for LateFeed {
         if let Some(feed) = &mut self.feed {
             return feed.next(wait);
         }
-        match self.coming.recv_timeout(wait) {
+        match self.receiver.recv_timeout(wait) {
             Ok(feed) => self.feed.insert(feed).next(wait),
             Err(RecvTimeoutError::Timeout) => FeedItem::Idle,
             Err(RecvTimeoutError::Disconnected) => FeedItem::Closed,
@@ -68,17 +68,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_before_the_feed_is_given_and_all_of_it_afterwards() {
-        let (mut late, giving) = LateFeed::new();
+    fn feed_is_idle_until_it_is_connected() {
+        let (mut late, sender) = LateFeed::new();
         assert_eq!(late.next(Duration::ZERO), FeedItem::Idle);
-        giving.give(Box::new(One));
+        sender.send(Box::new(One));
         assert_eq!(late.next(Duration::ZERO), FeedItem::Update(Update::CaughtUp));
     }
 
     #[test]
-    fn feed_that_is_never_given_ends() {
-        let (mut late, giving) = LateFeed::new();
-        drop(giving);
+    fn feed_that_is_never_connected_closes() {
+        let (mut late, sender) = LateFeed::new();
+        drop(sender);
         assert_eq!(late.next(Duration::ZERO), FeedItem::Closed);
     }
 }

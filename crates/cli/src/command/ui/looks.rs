@@ -1,13 +1,13 @@
-//! How the UI looks here: by settings, and by what the environment tells of the terminal.
+//! Derives the UI's appearance from settings and the terminal's environment variables.
 
 use subscope_tui::{Palette, Settings};
 
 use crate::{context::Context, environment::Environment};
 
-/// Where terminals tell their colours: `foreground;background`, as numbers of the sixteen.
-const GROUND: &str = "COLORFGBG";
+/// Environment variable with the terminal's colours: `foreground;background`, as numbers of the 16 ANSI colours.
+const COLORS_VARIABLE: &str = "COLORFGBG";
 
-/// Returns what holds.
+/// Returns the UI settings.
 pub(super) fn settings(context: &Context) -> Settings {
     let settings = context.settings();
     let ui = &settings.ui;
@@ -15,23 +15,23 @@ pub(super) fn settings(context: &Context) -> Settings {
         detail: settings.tracing.detail.value,
         tree: ui.tree.value,
         alerts: ui.alerts.value,
-        palette: ui.theme.value.unwrap_or_else(|| palette(&context.environment)),
+        palette: ui.theme.value.unwrap_or_else(|| guess_palette(&context.environment)),
         style: context.style(None),
         offset_minutes: context.offset_minutes(),
         editor: ["EDITOR", "PAGER"].iter().find_map(|name| context.environment.text(name)),
     }
 }
 
-/// The palette of a terminal that was not told of.
-fn palette(environment: &Environment) -> Palette {
+/// Guesses the palette if no theme is configured.
+fn guess_palette(environment: &Environment) -> Palette {
     let has_256 = environment.get("COLORTERM").is_some()
         || environment
             .text("TERM")
             .is_some_and(|term| term.contains("256") || term.contains("kitty") || term.contains("ghostty"));
-    // 0 to 6 and 8 are dark in every theme that people use.
-    let ground = environment.text(GROUND);
-    let ground = ground.as_deref().and_then(|colors| colors.rsplit(';').next()?.parse::<u8>().ok());
-    match ground {
+    // 0 to 6 and 8 are dark in all common themes.
+    let background = environment.text(COLORS_VARIABLE);
+    let background = background.as_deref().and_then(|colors| colors.rsplit(';').next()?.parse::<u8>().ok());
+    match background {
         Some(7 | 9..=15) => Palette::Light,
         _ if has_256 => Palette::Dark,
         _ => Palette::Sixteen,
@@ -46,11 +46,11 @@ mod tests {
 
     #[test]
     fn palette_follows_what_the_terminal_tells() {
-        let of = |variables: &[(&str, &str)]| palette(&Environment::of(Path::new("/"), variables));
+        let of = |variables: &[(&str, &str)]| guess_palette(&Environment::of(Path::new("/"), variables));
         assert_eq!(of(&[("TERM", "xterm-256color")]), Palette::Dark);
         assert_eq!(of(&[("TERM", "linux")]), Palette::Sixteen);
         assert_eq!(of(&[("TERM", "xterm"), ("COLORTERM", "truecolor")]), Palette::Dark);
-        assert_eq!(of(&[("TERM", "xterm-256color"), (GROUND, "0;15")]), Palette::Light);
-        assert_eq!(of(&[("TERM", "xterm-256color"), (GROUND, "15;default;0")]), Palette::Dark);
+        assert_eq!(of(&[("TERM", "xterm-256color"), (COLORS_VARIABLE, "0;15")]), Palette::Light);
+        assert_eq!(of(&[("TERM", "xterm-256color"), (COLORS_VARIABLE, "15;default;0")]), Palette::Dark);
     }
 }

@@ -1,13 +1,13 @@
-//! `subscope` alone: the terminal UI over everything live on this machine; `subscope replay`: the same over one session that is
-//! played back.
+//! Runs the terminal UI: over all live sessions (`subscope` without a command), or over a replayed session (`subscope
+//! replay`).
 //!
-//! The UI runs on a thread of its own; its questions are answered here, one after the other, in the way of all commands.
+//! The UI runs on its own thread; its queries are answered here, one at a time, by the backend of all commands.
 
 mod answer;
-mod keep;
 mod late;
 mod looks;
 mod replay;
+mod settings_writer;
 
 use std::{
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -18,42 +18,42 @@ use subscope_hub::clock;
 use subscope_tui::{Answers, Clocks, Ends, Links, Playback, Question, Reply, RunError};
 
 pub(crate) use self::replay::run as replay;
-use self::{answer::Answering, late::LateFeed};
+use self::{answer::QueryHandler, late::LateFeed};
 use super::{history::failed, watch::live};
 use crate::{
-    context::{Chattiness, Context},
-    error::{CliError, Kind},
+    context::{Context, Verbosity},
+    error::{CliError, ErrorKind},
     output,
 };
 
-/// How many questions wait at most: one of each kind, and some of a person that is faster than the disk.
-const QUESTIONS: usize = 16;
+/// Most waiting queries: one of each kind, and some for a user who is faster than the disk.
+const MAX_QUESTIONS: usize = 16;
 
 const CLOCKS: Clocks = Clocks { now_ms: clock::now_ms, awake_ms: clock::awake_ms };
 
-/// Shows everything live.
+/// Runs the UI over all live sessions.
 pub(crate) fn run(plain: bool, context: &mut Context) -> Result<(), CliError> {
     if plain {
-        return plainly(context);
+        return print_lines(context);
     }
-    // What is said on stderr would stand in the middle of the screen.
-    context.chattiness = Chattiness::Quiet;
+    // Messages on stderr would corrupt the screen.
+    context.verbosity = Verbosity::Quiet;
     let (late, feed) = LateFeed::new();
-    let ui = Ui::start(Some(Box::new(late)), None, context)?;
-    // The screen is there before the hub is.
-    let followed = live::everything(&subscope_tui::restore, context);
-    let (keeps, failure) = match followed {
+    let ui = UiThread::start(Some(Box::new(late)), None, context)?;
+    // The screen is drawn before the hub is connected.
+    let followed = live::follow_all(&subscope_tui::restore, context);
+    let (hub, failure) = match followed {
         Ok(followed) => {
-            feed.give(followed.feed);
-            (Some(followed._keeps), None)
+            feed.send(followed.feed);
+            (Some(followed._hub), None)
         }
         Err(error) => {
-            ui.tell(&error);
+            ui.show_error(&error);
             (None, Some(error))
         }
     };
-    let outcome = ui.serve(&mut Answering::of_everything(), context);
-    drop(keeps);
+    let outcome = ui.serve(&mut QueryHandler::of_everything(), context);
+    drop(hub);
     match failure {
         Some(error) => Err(error),
         None => outcome,
@@ -61,9 +61,9 @@ pub(crate) fn run(plain: bool, context: &mut Context) -> Result<(), CliError> {
 }
 
 /// Prints changes as lines.
-fn plainly(context: &Context) -> Result<(), CliError> {
+fn print_lines(context: &Context) -> Result<(), CliError> {
     use subscope_model::FeedItem;
-    let mut followed = live::everything(&|| (), context)?;
+    let mut followed = live::follow_all(&|| (), context)?;
     let mut plain = subscope_tui::plain::Plain::new(context.style(None), context.offset_minutes());
     loop {
         match followed.feed.next(std::time::Duration::from_secs(1)) {
@@ -79,40 +79,40 @@ fn plainly(context: &Context) -> Result<(), CliError> {
     }
 }
 
-/// A UI that runs.
-struct Ui {
+/// A running UI.
+struct UiThread {
     thread: thread::JoinHandle<Result<Ends, RunError>>,
     questions: Receiver<Question>,
     replies: SyncSender<Reply>,
 }
 
-impl Ui {
+impl UiThread {
     fn start(
         feed: Option<Box<dyn subscope_model::Feed>>,
         playback: Option<Playback>,
         context: &Context,
     ) -> Result<Self, CliError> {
         let settings = looks::settings(context);
-        let (ask, questions) = sync_channel(QUESTIONS);
-        let (replies, told) = sync_channel(QUESTIONS);
-        let links = Links { feed, answers: Answers { questions: ask, replies: told }, clocks: CLOCKS };
+        let (ask, questions) = sync_channel(MAX_QUESTIONS);
+        let (replies, answers) = sync_channel(MAX_QUESTIONS);
+        let links = Links { feed, answers: Answers { questions: ask, replies: answers }, clocks: CLOCKS };
         let build = thread::Builder::new().name("ui".to_owned());
         let thread = build.spawn(move || subscope_tui::run(settings, links, playback)).map_err(failed)?;
         Ok(Self { thread, questions, replies })
     }
 
-    /// Tells the person that something went wrong.
-    fn tell(&self, error: &CliError) {
-        // Whoever has left needs not be told.
+    /// Shows an error in the UI.
+    fn show_error(&self, error: &CliError) {
+        // The UI may have ended.
         let _ = self.replies.try_send(Err((Question::Page, error.to_string())));
     }
 
-    /// Answers until the UI ends.
-    fn serve(self, answering: &mut Answering, context: &Context) -> Result<(), CliError> {
+    /// Answers queries until the UI ends.
+    fn serve(self, handler: &mut QueryHandler, context: &Context) -> Result<(), CliError> {
         let Self { thread, questions, replies } = self;
         while let Ok(question) = questions.recv() {
-            let reply = answering.answer(question.clone(), context);
-            // A UI that has ended asks nothing more.
+            let reply = handler.answer(question.clone(), context);
+            // The UI may have ended.
             let _ = replies.send(reply.map_err(|error| (question, error.to_string())));
         }
         drop(replies);
@@ -120,7 +120,7 @@ impl Ui {
             Ok(Ok(Ends::Quit)) => Ok(()),
             Ok(Ok(Ends::Signal(number))) => std::process::exit(128 + number),
             Ok(Err(error)) => Err(failed(error)),
-            Err(_) => Err(CliError::new(Kind::Failed, "the terminal UI broke")),
+            Err(_) => Err(CliError::new(ErrorKind::Failed, "the terminal UI broke")),
         }
     }
 }

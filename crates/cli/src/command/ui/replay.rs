@@ -1,4 +1,4 @@
-//! `subscope replay`: a session that is played back.
+//! `subscope replay`: replays a session in the terminal UI, or prints its changes as lines.
 
 use std::{thread, time::Duration};
 
@@ -6,25 +6,25 @@ use subscope_fold::FactDetail;
 use subscope_model::{Millis, Update};
 use subscope_tui::{Playback, plain::Plain};
 
-use super::{Answering, Ui};
+use super::{QueryHandler, UiThread};
 use crate::{
     args::ReplayArgs,
-    command::target::{Reading, load, texts_are_gone},
-    context::{Chattiness, Context},
-    error::{CliError, Kind},
+    command::target::{ReadOptions, load, texts_are_gone},
+    context::{Context, Verbosity},
+    error::{CliError, ErrorKind},
     output,
 };
 
-/// How often a playback that is printed is looked at.
-const STEP: Duration = Duration::from_millis(200);
+/// Interval of reading the session when changes are printed.
+const STEP_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliError> {
     if args.targets.iter().any(|target| target == "-") {
-        let error = CliError::new(Kind::Usage, "stdin cannot be played back: it is read once");
+        let error = CliError::new(ErrorKind::Usage, "stdin cannot be played back: it is read once");
         return Err(error.hint("keep it in a file, and name that"));
     }
-    let reading = Reading { keep: FactDetail::Rows, events: false, at: None, dialect: None };
+    let reading = ReadOptions { keep: FactDetail::Rows, events: false, at: None, dialect: None };
     let loaded = load(&args.targets, &reading, context)?;
     if loaded.has_rows_only() {
         return Err(texts_are_gone());
@@ -32,36 +32,36 @@ pub(crate) fn run(args: &ReplayArgs, context: &mut Context) -> Result<(), CliErr
     let tree = loaded.tree;
     let (Some(from), Some(to)) = (tree.session.started_at_ms, tree.session.ended_at_ms) else {
         return Err(CliError::new(
-            Kind::Failed,
+            ErrorKind::Failed,
             "nothing in it has a time, so there is no pace to play it at",
         ));
     };
-    let mut answering = Answering::of_targets(tree.session.id.clone(), args.targets.clone());
+    let mut handler = QueryHandler::of_targets(tree.session.id.clone(), args.targets.clone());
     if args.plain || !context.terminal.is_terminal {
-        return plainly(&answering, &tree.session.id, (from, to), args.speed.0, context);
+        return print_lines(&handler, &tree.session.id, (from, to), args.speed.0, context);
     }
-    context.chattiness = Chattiness::Quiet;
+    context.verbosity = Verbosity::Quiet;
     let playback = Playback { tree, speed: args.speed.0, is_halted: args.step };
-    Ui::start(None, Some(playback), context)?.serve(&mut answering, context)
+    UiThread::start(None, Some(playback), context)?.serve(&mut handler, context)
 }
 
-/// Prints changes as lines, at their own pace.
-fn plainly(
-    answering: &Answering,
+/// Prints changes as lines, at the replay's speed.
+fn print_lines(
+    handler: &QueryHandler,
     session: &subscope_model::SessionId,
     (from, to): (Millis, Millis),
     speed: f64,
     context: &Context,
 ) -> Result<(), CliError> {
     let mut plain = Plain::new(context.style(None), context.offset_minutes());
-    // What stands there at first is nothing: all of it is told.
+    // Start from an empty state, so that every row is printed as a change.
     plain.take(&Update::CaughtUp, from);
     let began = subscope_hub::clock::tick();
     loop {
         // `as` saturates; a session of some years is far below the range.
         let past = (began.elapsed().as_secs_f64() * speed * 1000.0) as Millis;
         let at = from.saturating_add(past).min(to);
-        let tree = answering.tree_at(session, at, context)?;
+        let tree = handler.tree_at(session, at, context)?;
         let lines = plain.take(&Update::Snapshot(Box::new(tree)), at);
         if !lines.is_empty() {
             output::print(&lines)?;
@@ -69,6 +69,6 @@ fn plainly(
         if at >= to {
             return Ok(());
         }
-        thread::sleep(STEP);
+        thread::sleep(STEP_INTERVAL);
     }
 }

@@ -1,4 +1,4 @@
-//! Everything live on this machine: by the hub; where there is none and none is to be started, by one in this process.
+//! Follows all live sessions: through the hub, or through a hub in this process if none runs and none may be started.
 
 use std::{
     sync::{
@@ -16,52 +16,58 @@ use subscope_render::{Charset, safe};
 use subscope_store::OpenError;
 use tokio::sync::oneshot;
 
-use super::{Followed, in_process};
+use super::{FollowedFeed, in_process};
 use crate::{
     command::{
         history,
-        serve::{End, Hosting},
+        serve::{PreparedHub, StopCondition},
         target::projects_folder,
     },
-    context::{Chattiness, Context},
-    error::{CliError, Kind},
-    hub_connection::{HubConnection, NoHub, Start},
+    context::{Context, Verbosity},
+    error::{CliError, ErrorKind},
+    hub_connection::{HubConnection, NoHub, StartPolicy},
     output,
 };
 
-/// What has to live as long as a feed.
-pub(in crate::command) enum Keeps {
-    /// Nothing: the hub lives by itself.
-    Nothing,
-    /// A hub of this process that nobody else asks.
+/// The hub behind a feed; must live as long as the feed.
+pub(in crate::command) enum HubGuard {
+    /// A hub in another process.
+    NotOwned,
+    /// A hub in this process without a server.
     Hub(#[expect(dead_code, reason = "dropping it ends the hub")] Hub),
-    /// A hub of this process that answers on the socket.
-    Host(#[expect(dead_code, reason = "dropping it ends the hub")] Host),
+    /// A hub in this process that serves the socket.
+    HubThread(#[expect(dead_code, reason = "dropping it ends the hub")] HubThread),
 }
 
-/// What is to be done before a signal ends this process.
-pub(in crate::command) type Ends = &'static (dyn Fn() + Sync);
+/// Cleanup to run before a signal ends this process.
+pub(in crate::command) type OnSignal = &'static (dyn Fn() + Sync);
 
-/// A hub on a thread of this process; ends when dropped.
-pub(in crate::command) struct Host {
+/// A hub with its server on a thread of this process; stops when dropped.
+pub(in crate::command) struct HubThread {
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Host {
+impl Drop for HubThread {
     fn drop(&mut self) {
         drop(self.end.take());
-        // How it ended was told when it did.
+        // Its error was reported by the thread.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Follows every live session. Where the hub is this process, `ends` is called before a signal ends it.
-pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Followed, CliError> {
-    let mut reach = HubConnection::new(Start::IfNone, context)?;
-    match reach.hub() {
+/// Follows all live sessions. If the hub runs in this process, `on_signal` is called before a signal ends the process.
+pub(in crate::command) fn follow_all(
+    on_signal: OnSignal,
+    context: &Context,
+) -> Result<FollowedFeed, CliError> {
+    let mut connection = HubConnection::new(StartPolicy::IfNone, context)?;
+    match connection.hub() {
         Ok(client) => {
-            return Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Nothing });
+            return Ok(FollowedFeed {
+                feed: Box::new(feed(client, connection, context)?),
+                _hub: HubGuard::NotOwned,
+            });
         }
         Err(NoHub::NotWanted | NoHub::Locked) => {}
         Err(NoHub::Unresponsive(why)) => {
@@ -70,10 +76,10 @@ pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Fo
         }
         Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
-    match Hosting::prepare(HubMode::Command, None, context)? {
-        Ok(hosting) => host(hosting, ends, context),
+    match PreparedHub::prepare(HubMode::Command, None, context)? {
+        Ok(prepared) => start_and_follow(prepared, on_signal, context),
         Err(OpenError::Locked(_)) => {
-            context.say(
+            context.info(
                 "another process writes the store and answers nothing: going on without it, nothing is kept",
             );
             in_process(Box::new(FileTailDriver::projects(projects_folder(context))?), context)
@@ -82,82 +88,94 @@ pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Fo
     }
 }
 
-/// Hosts a hub in this process, and follows it as any other.
-fn host(hosting: Hosting, ends: Ends, context: &Context) -> Result<Followed, CliError> {
-    let host = start(hosting, ends, context.style(None).charset())?;
-    let mut reach = HubConnection::new(Start::Never, context)?;
-    let client = reach.hub().map_err(|nobody| CliError::new(Kind::Failed, words(&nobody)))?;
-    Ok(Followed { feed: Box::new(feed(client, reach, context)?), _keeps: Keeps::Host(host) })
+/// Starts a hub in this process and connects to it like any client.
+fn start_and_follow(
+    prepared: PreparedHub,
+    on_signal: OnSignal,
+    context: &Context,
+) -> Result<FollowedFeed, CliError> {
+    let hub_thread = start(prepared, on_signal, context.style(None).charset())?;
+    let mut connection = HubConnection::new(StartPolicy::Never, context)?;
+    let client =
+        connection.hub().map_err(|no_hub| CliError::new(ErrorKind::Failed, describe_no_hub(&no_hub)))?;
+    Ok(FollowedFeed {
+        feed: Box::new(feed(client, connection, context)?),
+        _hub: HubGuard::HubThread(hub_thread),
+    })
 }
 
-/// Hosts a hub on a thread of this process; returns once it answers.
-pub(in crate::command) fn start(hosting: Hosting, ends: Ends, charset: Charset) -> Result<Host, CliError> {
+/// Starts a hub on a thread of this process; returns once it answers.
+pub(in crate::command) fn start(
+    prepared: PreparedHub,
+    on_signal: OnSignal,
+    charset: Charset,
+) -> Result<HubThread, CliError> {
     let (end, ended) = oneshot::channel();
     let signal = Arc::new(AtomicI32::new(0));
     let (ready, is_ready) = sync_channel::<Result<(), CliError>>(1);
     let build = std::thread::Builder::new().name("serve".to_owned());
     let thread = build.spawn(move || {
-        let told = ready.clone();
-        let outcome = hosting.run(End::Command(ended, Arc::clone(&signal)), |_| {
-            // Whoever started it waits for this.
-            let _ = told.send(Ok(()));
+        let on_ready = ready.clone();
+        let outcome = prepared.run(StopCondition::Command(ended, Arc::clone(&signal)), |_| {
+            // The starting thread waits for this message.
+            let _ = on_ready.send(Ok(()));
             Ok(())
         });
-        // What a signal ends, ends as a whole, once all is kept.
+        // A signal ends the whole process, after the hub has committed.
         match signal.load(Ordering::Acquire) {
             0 => {}
             number => {
-                ends();
+                on_signal();
                 std::process::exit(128 + number)
             }
         }
         let Err(error) = outcome else { return };
-        if let Err(TrySendError::Full(unheard) | TrySendError::Disconnected(unheard)) =
+        if let Err(TrySendError::Full(unsent) | TrySendError::Disconnected(unsent)) =
             ready.try_send(Err(error))
-            && let Err(error) = unheard
+            && let Err(error) = unsent
         {
             output::complain(&error.render(charset));
         }
     });
     let thread = thread.map_err(history::failed)?;
-    let host = Host { end: Some(end), thread: Some(thread) };
+    let hub_thread = HubThread { end: Some(end), thread: Some(thread) };
     is_ready.recv().map_err(history::failed)??;
-    Ok(host)
+    Ok(hub_thread)
 }
 
-/// The hub's feed. Where the hub dies it is started again, and the feed goes on where it was.
-fn feed(client: Client, mut reach: HubConnection, context: &Context) -> Result<LiveFeed, CliError> {
+/// Opens the hub's feed. If the hub dies it is restarted, and the feed resumes where it was.
+fn feed(client: Client, mut connection: HubConnection, context: &Context) -> Result<LiveFeed, CliError> {
     let mut first = Some(client);
-    let (speaks, charset) = (context.chattiness >= Chattiness::Normal, context.style(None).charset());
+    let (speaks, charset) = (context.verbosity >= Verbosity::Normal, context.style(None).charset());
     let mut outage: Option<NoHub> = None;
     let connect = move || {
         if let Some(client) = first.take() {
             return Ok(client);
         }
-        match reach.hub() {
+        match connection.hub() {
             Ok(client) => {
                 outage = None;
                 Ok(client)
             }
-            Err(nobody) => {
-                // Once for each reason: it is tried again several times a second.
-                if speaks && outage.as_ref() != Some(&nobody) {
-                    complain(&words(&nobody), charset);
+            Err(no_hub) => {
+                // Warn once per reason: the connection is retried several times a second.
+                if speaks && outage.as_ref() != Some(&no_hub) {
+                    print_warning(&describe_no_hub(&no_hub), charset);
                 }
-                outage = Some(nobody.clone());
-                Err(ClientError::Other(words(&nobody)))
+                outage = Some(no_hub.clone());
+                Err(ClientError::Other(describe_no_hub(&no_hub)))
             }
         }
     };
     LiveFeed::open(Box::new(connect)).map_err(history::failed)
 }
 
-fn complain(words: &str, charset: Charset) {
-    output::complain(&format!("warning: {}\n", safe::line(words, charset)));
+fn print_warning(message: &str, charset: Charset) {
+    output::complain(&format!("warning: {}\n", safe::line(message, charset)));
 }
 
-fn words(nobody: &NoHub) -> String {
-    match nobody {
+fn describe_no_hub(no_hub: &NoHub) -> String {
+    match no_hub {
         NoHub::NotWanted => "the hub has ended; waiting for another".to_owned(),
         NoHub::Locked => "another process writes the store and answers nothing; waiting for it".to_owned(),
         NoHub::Unresponsive(why) | NoHub::Failed(why) => format!("{why}; trying again"),

@@ -1,4 +1,4 @@
-//! Watches a session without a transcript: reads its past from its stored input, then follows the feed of the hub.
+//! Follows a session without a transcript: reads its history from stored input, then follows the hub's feed.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -9,8 +9,8 @@ use subscope_hub::SessionSources;
 use subscope_model::{Feed, FeedItem, SessionId, Text, Tree, Update};
 
 use super::{
-    Followed,
-    live::{self, Keeps},
+    FollowedFeed,
+    live::{self, HubGuard},
 };
 use crate::{
     command::{
@@ -21,21 +21,21 @@ use crate::{
     error::CliError,
 };
 
-/// Follows a session. One whose files were deleted ends behind what happened.
+/// Follows a session. The feed of one whose files were deleted ends after its history.
 pub(super) fn follow(
     session: SessionId,
     sources: &SessionSources,
     context: &Context,
-) -> Result<Followed, CliError> {
-    let is_over = !(sources.is_whole() && sources.has_no_files());
-    let (live, keeps) = if is_over {
-        (None, Keeps::Nothing)
+) -> Result<FollowedFeed, CliError> {
+    let has_lost_files = !(sources.is_whole() && sources.has_no_files());
+    let (live, hub) = if has_lost_files {
+        (None, HubGuard::NotOwned)
     } else {
-        // Subscribes before it reads the past, so that no event is missed; events that come twice are printed once.
-        let Followed { feed, _keeps } = live::everything(&|| (), context)?;
-        (Some(feed), _keeps)
+        // Subscribes before reading the history, so that no event is missed; duplicates are dropped.
+        let FollowedFeed { feed, _hub } = live::follow_all(&|| (), context)?;
+        (Some(feed), _hub)
     };
-    let mut loaded = session_reader::session(&session, context)?;
+    let mut loaded = session_reader::read_session(&session, context)?;
     let events = loaded.events(context)?;
     if loaded.has_rows_only() {
         if events.is_empty() {
@@ -43,35 +43,35 @@ pub(super) fn follow(
         }
         context.warn(TEXTS_ARE_GONE);
     }
-    if is_over {
-        context.say("the session's files were deleted: nothing more will come");
+    if has_lost_files {
+        context.info("the session's files were deleted: nothing more will come");
     }
-    let told = events.iter().map(|event| event.id.clone()).collect();
-    let mut past = VecDeque::from([Update::Snapshot(Box::new(loaded.tree))]);
-    past.extend(events.into_iter().map(|event| Update::Event(Box::new(event))));
-    past.push_back(Update::CaughtUp);
-    Ok(Followed { feed: Box::new(SessionFeed { session, past, told, live }), _keeps: keeps })
+    let history_ids = events.iter().map(|event| event.id.clone()).collect();
+    let mut history = VecDeque::from([Update::Snapshot(Box::new(loaded.tree))]);
+    history.extend(events.into_iter().map(|event| Update::Event(Box::new(event))));
+    history.push_back(Update::CaughtUp);
+    Ok(FollowedFeed { feed: Box::new(SessionFeed { session, history, history_ids, live }), _hub: hub })
 }
 
-/// The feed of one session: its past, then what a feed of all sessions tells of it.
+/// Feed of one session: its history, then its updates from a feed of all sessions.
 struct SessionFeed {
     session: SessionId,
-    past: VecDeque<Update>,
-    /// The events of the past.
-    told: HashSet<Text>,
-    /// `None` where nothing more will come.
+    history: VecDeque<Update>,
+    /// Ids of the events of the history.
+    history_ids: HashSet<Text>,
+    /// `None` if nothing more will come.
     live: Option<Box<dyn Feed>>,
 }
 
 impl SessionFeed {
-    /// Whether an update is of this session, and new.
-    fn is_news(&self, update: &Update) -> bool {
+    /// Whether an update belongs to this session and is new.
+    fn is_new(&self, update: &Update) -> bool {
         match update {
             Update::Snapshot(tree) => tree.session.id == self.session,
             Update::Change(change) => change.session.id == self.session,
-            Update::Event(event) => event.session_id == self.session && !self.told.contains(&event.id),
+            Update::Event(event) => event.session_id == self.session && !self.history_ids.contains(&event.id),
             Update::Missed(_) => true,
-            // That was said behind the past.
+            // Was already sent after the history.
             Update::CaughtUp => false,
         }
     }
@@ -79,12 +79,12 @@ impl SessionFeed {
 
 impl Feed for SessionFeed {
     fn next(&mut self, wait: Duration) -> FeedItem {
-        if let Some(update) = self.past.pop_front() {
+        if let Some(update) = self.history.pop_front() {
             return FeedItem::Update(update);
         }
         let Some(live) = &mut self.live else { return FeedItem::Closed };
         match live.next(wait) {
-            FeedItem::Update(update) if !self.is_news(&update) => FeedItem::Idle,
+            FeedItem::Update(update) if !self.is_new(&update) => FeedItem::Idle,
             received => received,
         }
     }

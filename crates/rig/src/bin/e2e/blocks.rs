@@ -1,4 +1,4 @@
-//! Blocks as a person reads them: of each agent all, and in order.
+//! Checks printed blocks: all of each agent, in order.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::{finding::Findings, truth::Known};
 /// How many columns the time takes in front of a block: `20:38:55 `.
 const TIME: usize = 9;
 
-/// Compares what was printed with what the agents were told to do: a start, each call in its order, each result, an end, and
-/// the stalls of the script.
+/// Compares the printed blocks with the script: a start, each call in its order, each result, an end, and the stalls of
+/// the script.
 pub(crate) fn compare(
     what: &str,
     text: &str,
@@ -33,7 +33,7 @@ pub(crate) fn compare(
     findings
 }
 
-/// What one agent's blocks must say, results without their order among each other.
+/// Returns the expected blocks of an agent; the order of results is ignored.
 fn wanted(scenario: &Scenario, known: &Known, agent: &Agent) -> Printed {
     let end = match agent.status {
         AgentStatus::Completed => "✓",
@@ -50,7 +50,7 @@ fn wanted(scenario: &Scenario, known: &Known, agent: &Agent) -> Printed {
     }
 }
 
-/// What was printed of one agent.
+/// Printed blocks of one agent.
 #[derive(Debug, PartialEq, Eq)]
 struct Printed {
     /// The mark of its first block.

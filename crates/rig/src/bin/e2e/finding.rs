@@ -1,8 +1,8 @@
-//! What a scenario showed: figures to read, and what was not as it must be.
+//! Findings of a scenario: figures and errors.
 
 use std::fmt::{Debug, Display};
 
-/// What was found so far.
+/// Findings so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the live feed of a hub told while a scenario was played, and when.
+//! Records the live feed of a hub while a scenario runs.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,18 @@ use subscope_testkit::losses::Losses;
 /// How long is waited for an update before the reader looks whether it is to end.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// What was told.
+/// Recorded content of a feed.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     /// When a row of an agent that was not over came first.
     pub(crate) live: BTreeMap<AgentId, Instant>,
-    /// What was said of stalls, in order.
+    /// Reported stalls, in order.
     pub(crate) stalls: Vec<Event>,
     /// How many events came by hooks before any file told them.
     pub(crate) hooked: usize,
     /// Events that were left out because the reader was slow.
     pub(crate) missed: u64,
-    /// What rows lost of what they had said.
+    /// Losses of rows: fields that became unknown again.
     pub(crate) losses: Losses,
 }
 

@@ -1,4 +1,4 @@
-//! Interactive Claude Code in a terminal, which waits for a person again and again: with hooks, and by its files alone.
+//! Interactive Claude Code in a terminal that repeatedly waits for the user: with hooks, and with its files only.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! Runs inside a run: what they post arrives at the outermost, below whoever started it.
+//! Nested runs: their events arrive at the outermost run, below their parent agents.
 
 use std::{path::Path, thread, time::Duration};
 

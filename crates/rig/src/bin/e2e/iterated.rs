@@ -1,4 +1,4 @@
-//! A run that is repeated, and killed in its third time: what was seen by then is there.
+//! A repeated run that is killed in its third iteration: everything observed until then is stored.
 
 use std::{
     collections::BTreeSet,

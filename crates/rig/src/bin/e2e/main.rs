@@ -1,8 +1,8 @@
 //! `e2e`: the real Claude Code against the stand-in, watched by the real subscope. `cargo xtask e2e` installs the one, builds
 //! the other and runs this.
 //!
-//! Each scenario is played in a home of its own, in which nothing else is reachable. What subscope concludes is compared with
-//! what the transcripts alone say, and with the log of the stand-in.
+//! Each scenario runs in its own home directory without network. subscope's rows are compared with those from the
+//! transcripts alone, and with the log of the fake server.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod blocks;

@@ -1,4 +1,4 @@
-//! A scenario under `subscope run -- claude …`: what the run prints is what it would have printed, and all is seen.
+//! A scenario under `subscope run -- claude …`: the output must be unchanged, and all agents observed.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, thread, time::Duration};
 

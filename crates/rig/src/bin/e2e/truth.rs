@@ -1,4 +1,4 @@
-//! What must be so: the log of the stand-in against a tree, and one tree against another.
+//! Compares a tree with the log of the fake server, and two trees with each other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use subscope_rig::{Exchange, Outcome, Scenario, Spent};
 
 use crate::finding::Findings;
 
-/// What the stand-in knows of one agent.
+/// Ground truth of one agent, from the log.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// `root` or the harness's id.
@@ -70,7 +70,7 @@ pub(crate) fn known(scenario: &Scenario, log: &[Exchange]) -> BTreeMap<String, K
     known
 }
 
-/// Compares a tree with what the stand-in knows.
+/// Compares a tree with the ground truth.
 pub(crate) fn compare(known: &BTreeMap<String, Known>, tree: &Tree, findings: &mut Findings) {
     let ids = |ids: &mut dyn Iterator<Item = String>| ids.collect::<BTreeSet<_>>();
     let found = ids(&mut tree.agents.iter().map(|agent| agent.id.to_string()));

@@ -1,4 +1,4 @@
-//! Where a scenario is played: a home of its own, the stand-in, and programs that can reach nothing else.
+//! Environment of a scenario: a home directory, the fake server, and programs without other network access.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +40,7 @@ pub(crate) struct World {
     programs: Programs,
 }
 
-/// How a run of a program ended, and what it wrote.
+/// Exit and output of a program.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,

@@ -1,4 +1,4 @@
-//! Whether a text has the form in which hooks can be added: told with its line where it has not.
+//! Validates the structure of a settings file before hooks are added; errors have a line.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ use jsonc_parser::{
 
 use super::HOOKS;
 
-/// Why a text cannot be edited.
+/// Reason why a text cannot be edited.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::command::hooks) struct Wrong {
-    /// The line, from 1.
+pub(in crate::command::hooks) struct SyntaxProblem {
+    /// The line (1-based).
     line: usize,
     what: String,
 }
 
-impl Wrong {
-    /// Returns the error of a text that is no JSON.
+impl SyntaxProblem {
+    /// Returns the problem of a text that is not JSON.
     pub(super) fn syntax(error: &ParseError) -> Self {
         let what = error.kind().to_string();
         let mut letters = what.chars();
@@ -36,41 +36,48 @@ impl Wrong {
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for SyntaxProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.line, self.what)
     }
 }
 
-/// Checks a text: an object, or nothing; in it `hooks`, once, an object of lists, each name once. A name that stands
-/// twice leaves open which one counts.
-pub(super) fn check(text: &str, syntax: &ParseOptions) -> Result<(), Wrong> {
+/// Checks that a text is empty or an object, with at most one `hooks`, an object of lists with unique names. With a
+/// duplicate name it is undefined which one counts.
+pub(super) fn check(text: &str, syntax: &ParseOptions) -> Result<(), SyntaxProblem> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), syntax);
-    let root = match parsed.map_err(|error| Wrong::syntax(&error))?.value {
+    let root = match parsed.map_err(|error| SyntaxProblem::syntax(&error))?.value {
         None => return Ok(()),
         Some(Value::Object(root)) => root,
-        Some(other) => return Err(Wrong::at(&other, text, "no JSON object")),
+        Some(other) => return Err(SyntaxProblem::at(&other, text, "no JSON object")),
     };
-    let Some(hooks) = once(&root, HOOKS, text)? else { return Ok(()) };
+    let Some(hooks) = unique_property(&root, HOOKS, text)? else { return Ok(()) };
     let Value::Object(hooks) = &hooks.value else {
-        return Err(Wrong::at(hooks, text, "hooks is no object"));
+        return Err(SyntaxProblem::at(hooks, text, "hooks is no object"));
     };
     for property in &hooks.properties {
         let name = property.name.as_str();
-        once(hooks, name, text)?;
+        unique_property(hooks, name, text)?;
         if !matches!(property.value, Value::Array(_)) {
-            return Err(Wrong::at(property, text, format!("hooks.{name} is no list")));
+            return Err(SyntaxProblem::at(property, text, format!("hooks.{name} is no list")));
         }
     }
     Ok(())
 }
 
-/// Returns the property of a name.
-fn once<'a, 't>(object: &'a Object<'t>, name: &str, text: &str) -> Result<Option<&'a ObjectProp<'t>>, Wrong> {
+/// Returns the property with a name.
+///
+/// # Errors
+/// If the name occurs twice.
+fn unique_property<'a, 't>(
+    object: &'a Object<'t>,
+    name: &str,
+    text: &str,
+) -> Result<Option<&'a ObjectProp<'t>>, SyntaxProblem> {
     let mut named = object.properties.iter().filter(|property| property.name.as_str() == name);
     let first = named.next();
     match named.next() {
-        Some(second) => Err(Wrong::at(second, text, format!("{name} stands twice"))),
+        Some(second) => Err(SyntaxProblem::at(second, text, format!("{name} stands twice"))),
         None => Ok(first),
     }
 }

@@ -15,13 +15,13 @@ fn wanted() -> Vec<(&'static str, Handler)> {
 }
 
 fn installed(text: &str) -> String {
-    let document = Document::parse(text).unwrap();
+    let document = SettingsDocument::parse(text).unwrap();
     document.install(&wanted());
     document.text()
 }
 
 fn removed(text: &str) -> String {
-    let document = Document::parse(text).unwrap();
+    let document = SettingsDocument::parse(text).unwrap();
     document.remove(None);
     document.text()
 }
@@ -47,7 +47,7 @@ fn install_twice_is_install_once() {
     for text in TEXTS.into_iter().chain(["", "\n", "// only a comment"]) {
         let once = installed(text);
         assert_eq!(installed(&once), once, "{text}");
-        let ours = Document::parse(&once).unwrap().ours();
+        let ours = SettingsDocument::parse(&once).unwrap().own_hooks();
         assert_eq!(ours.len(), 2, "{once}");
     }
 }
@@ -55,7 +55,7 @@ fn install_twice_is_install_once() {
 #[test]
 fn remove_leaves_what_stood_there_before() {
     for text in TEXTS {
-        let values = |text: &str| Document::parse(text).unwrap().root.to_serde_value();
+        let values = |text: &str| SettingsDocument::parse(text).unwrap().root.to_serde_value();
         let back = removed(&installed(text));
         assert_eq!(values(&back), values(text), "{text}");
         for comment in ["// mine", "/* kept */", "// top", "// bottom"] {
@@ -91,7 +91,7 @@ fn install_replaces_older_ones_of_ours_and_keeps_others() {
     let old = installed(TEXTS[8]).replace("/bin/subscope hook", "/old/subscope hook");
     let old = old.replace("\"SessionStart\"", "\"Stop\"");
     let new = installed(&old);
-    let ours = Document::parse(&new).unwrap().ours();
+    let ours = SettingsDocument::parse(&new).unwrap().own_hooks();
     let expected: Vec<_> =
         ["PreToolUse", "SessionStart"].map(|e| (e.to_owned(), handler("/bin/subscope"))).to_vec();
     assert_eq!(ours, expected, "{new}");
@@ -105,7 +105,7 @@ fn a_hook_of_ours_behind_a_matcher_does_not_count() {
     let text = r#"{"hooks":{"PreToolUse":[{"matcher":"Bash","hooks":[
         {"type":"command","command":"/bin/subscope hook","timeout":5},{"type":"command","command":"lint"}]}]}}"#;
     let after = installed(text);
-    assert_eq!(Document::parse(&after).unwrap().ours().len(), 2, "{after} {narrow}");
+    assert_eq!(SettingsDocument::parse(&after).unwrap().own_hooks().len(), 2, "{after} {narrow}");
     assert!(after.contains("\"lint\"") && after.matches("/bin/subscope hook").count() == 2, "{after}");
 }
 
@@ -113,9 +113,9 @@ fn a_hook_of_ours_behind_a_matcher_does_not_count() {
 fn remove_keeps_empty_lists_that_were_there_before_us() {
     let before = "{\n  \"hooks\": {\n    \"PreToolUse\": []\n  }\n}\n";
     let changed = installed(before).replace("{\n  \"hooks\"", "{\n  \"new\": 1,\n  \"hooks\"");
-    let document = Document::parse(&changed).unwrap();
-    document.remove(Some(&Document::parse(before).unwrap()));
-    let value = Document::parse(&document.text()).unwrap().root.to_serde_value().unwrap();
+    let document = SettingsDocument::parse(&changed).unwrap();
+    document.remove(Some(&SettingsDocument::parse(before).unwrap()));
+    let value = SettingsDocument::parse(&document.text()).unwrap().root.to_serde_value().unwrap();
     assert_eq!(value, json!({ "new": 1, "hooks": { "PreToolUse": [] } }));
 }
 
@@ -133,10 +133,10 @@ fn texts_of_another_form_are_told_with_their_line() {
         ("{\"hooks\": {\"Stop\": [],\n \"Stop\": []}}", "2: Stop stands twice"),
         ("{} {}", "1: no JSON: text cannot contain more than one JSON value"),
     ] {
-        let wrong = Document::parse(text).unwrap_err().to_string();
+        let wrong = SettingsDocument::parse(text).unwrap_err().to_string();
         assert!(wrong.starts_with(told), "{text}: {wrong}");
     }
-    assert!(Document::parse(&"[".repeat(1 << 20)).is_err());
+    assert!(SettingsDocument::parse(&"[".repeat(1 << 20)).is_err());
 }
 
 fn settings() -> impl Strategy<Value = Value> {

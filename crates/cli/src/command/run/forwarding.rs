@@ -1,4 +1,4 @@
-//! The hub that keeps what a run tells: the one that runs, one that is started, or one in this process.
+//! Connects a run to the hub that stores its events: the running one, one that is started, or one in this process.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,21 +11,22 @@ use subscope_store::OpenError;
 use crate::{
     command::{
         history,
-        serve::Hosting,
-        watch::live::{self, Host},
+        serve::PreparedHub,
+        watch::live::{self, HubThread},
     },
     context::Context,
     error::CliError,
-    hub_connection::{HubConnection, NoHub, Start},
+    hub_connection::{HubConnection, NoHub, StartPolicy},
 };
 
-/// Returns the ways to the hub and around it. Nothing is started before there is something to keep, and no hub is waited for.
-pub(super) fn keeper(context: &Context) -> Result<Forwarder, CliError> {
-    let mut reach = HubConnection::new(Start::IfNone, context)?;
-    let mut hosting = None;
-    if !reach.may_start() && !reach.is_listened_to() {
-        match Hosting::prepare(HubMode::Command, None, context)? {
-            Ok(prepared) => hosting = Some(prepared),
+/// Returns connection and spool for forwarding. A hub is started only when there is something to forward, and never
+/// waited for here.
+pub(super) fn forwarder(context: &Context) -> Result<Forwarder, CliError> {
+    let mut connection = HubConnection::new(StartPolicy::IfNone, context)?;
+    let mut pending = None;
+    if !connection.may_start() && !connection.is_listened_to() {
+        match PreparedHub::prepare(HubMode::Command, None, context)? {
+            Ok(prepared) => pending = Some(prepared),
             Err(error @ OpenError::Locked(_)) => {
                 context.warn(&format!("what this run tells is spooled for the next hub: {error}"));
             }
@@ -33,15 +34,15 @@ pub(super) fn keeper(context: &Context) -> Result<Forwarder, CliError> {
         }
     }
     let charset = context.style(None).charset();
-    let mut host: Option<Host> = None;
+    let mut hub_thread: Option<HubThread> = None;
     let connect = move || {
-        if let Some(hosting) = hosting.take() {
-            let started = live::start(hosting, &|| (), charset);
-            host = Some(started.map_err(|error| HubUnavailable::Absent(error.to_string()))?);
+        if let Some(prepared) = pending.take() {
+            let started = live::start(prepared, &|| (), charset);
+            hub_thread = Some(started.map_err(|error| HubUnavailable::Absent(error.to_string()))?);
         }
-        // It lives as long as this way to it.
-        let _ = &host;
-        reach.hub().map_err(|nobody| match nobody {
+        // Keeps the hub thread alive as long as this closure.
+        let _ = &hub_thread;
+        connection.hub().map_err(|no_hub| match no_hub {
             NoHub::NotWanted => HubUnavailable::Absent("no hub runs".to_owned()),
             NoHub::Locked => {
                 HubUnavailable::Absent("another process writes the store and answers nothing".to_owned())

@@ -1,4 +1,4 @@
-//! Reads and writes that are given up at a moment: the process is asked to wait no longer, whoever it waits for.
+//! Blocking I/O with a deadline, by `poll` on one thread.
 
 use std::{
     io::{self, IoSlice, Read, Write},
@@ -11,25 +11,25 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use subscope_client::connect_socket;
 use subscope_hub::clock;
 
-/// A moment after which nothing is waited for.
+/// Deadline of all I/O of a hook.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline(Instant);
+pub(super) struct PollDeadline(Instant);
 
-impl Deadline {
+impl PollDeadline {
     pub(super) fn after(time: Duration) -> Self {
         Self(clock::tick() + time)
     }
 
-    /// How long it is until then.
+    /// Returns the remaining time.
     ///
     /// # Errors
-    /// That it is over.
+    /// [`io::ErrorKind::TimedOut`] once it has passed.
     pub(super) fn left(self) -> io::Result<Duration> {
         let left = self.0.saturating_duration_since(clock::tick());
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
 
-    /// Waits until something can be done.
+    /// Waits until a file is ready.
     fn wait(self, with: impl AsFd, what: PollFlags) -> io::Result<()> {
         loop {
             let left = Timespec::try_from(self.left()?).map_err(io::Error::other)?;
@@ -42,27 +42,27 @@ impl Deadline {
     }
 }
 
-/// A file that is waited for until the deadline.
+/// A file of which reads and writes time out at the deadline.
 #[derive(Debug)]
-pub(super) struct Patient<T> {
+pub(super) struct DeadlineIo<T> {
     file: T,
-    deadline: Deadline,
+    deadline: PollDeadline,
 }
 
-impl<T> Patient<T> {
-    pub(super) fn new(file: T, deadline: Deadline) -> Self {
+impl<T> DeadlineIo<T> {
+    pub(super) fn new(file: T, deadline: PollDeadline) -> Self {
         Self { file, deadline }
     }
 }
 
-impl<T: Read + AsFd> Read for Patient<T> {
+impl<T: Read + AsFd> Read for DeadlineIo<T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.deadline.wait(&self.file, PollFlags::IN)?;
         self.file.read(buffer)
     }
 }
 
-impl<T: Write + AsFd> Write for Patient<T> {
+impl<T: Write + AsFd> Write for DeadlineIo<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -83,8 +83,8 @@ impl<T: Write + AsFd> Write for Patient<T> {
     }
 }
 
-/// Connects to a Unix socket. The stream never blocks.
-pub(super) fn connect(path: &Path, deadline: Deadline) -> io::Result<UnixStream> {
+/// Connects to a Unix socket, before the deadline. The stream is non-blocking.
+pub(super) fn connect(path: &Path, deadline: PollDeadline) -> io::Result<UnixStream> {
     let stream = connect_socket(path, deadline.left()?)?;
     stream.set_nonblocking(true)?;
     Ok(stream)

@@ -1,6 +1,6 @@
-//! What a settings file was before we came, so that `remove` can make it that again, byte for byte.
+//! Backups of settings files from before our installation, so that `remove` can restore them byte for byte.
 //!
-//! One file for each settings file, in the state folder, for its owner alone: settings may hold keys.
+//! One backup file per settings file, in the state directory, readable by its owner only: settings may hold keys.
 
 use std::{
     fs::{self, DirBuilder},
@@ -16,38 +16,38 @@ use crate::{environment::Environment, error::CliError};
 
 const SCHEMA: &str = "subscope.settings-before/1";
 
-/// One settings file before and after us.
+/// A settings file before and after our installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Memory {
+pub(super) struct SavedSettings {
     pub(super) schema: String,
-    /// The file behind links; what is no Unicode is replaced.
+    /// Path with symbolic links resolved; invalid Unicode is replaced.
     pub(super) path: String,
-    /// What stood there; `None`: no file.
+    /// Content before the installation; `None`: no file.
     pub(super) before: Option<String>,
-    /// What we made of it. Where this stands there no longer, somebody else changed the file, and `before` is history.
+    /// Content that we wrote. If the file differs, it was changed since, and `before` must not be restored.
     pub(super) after: String,
-    /// Folders that we made for it, the innermost first.
+    /// Directories that we created for it, innermost first.
     pub(super) folders: Vec<PathBuf>,
 }
 
-impl Memory {
+impl SavedSettings {
     pub(super) fn new(path: &Path, before: Option<String>, after: String, folders: Vec<PathBuf>) -> Self {
         Self { schema: SCHEMA.to_owned(), path: path.to_string_lossy().into_owned(), before, after, folders }
     }
 }
 
-/// Where the memory of one settings file stands.
+/// The backup file of one settings file.
 #[derive(Debug)]
-pub(super) struct SettingsBackup {
+pub(super) struct BackupFile {
     /// The settings file.
     settings: PathBuf,
     file: PathBuf,
 }
 
-impl SettingsBackup {
-    /// Returns the place for a settings file; `None` where the environment names no state folder.
+impl BackupFile {
+    /// Returns the backup file of a settings file; `None` without a state directory.
     pub(super) fn of(settings: &Path, environment: &Environment) -> Option<Self> {
-        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+        let mut hasher = Fnv1a(0xcbf2_9ce4_8422_2325);
         hasher.write(settings.as_os_str().as_bytes());
         let name = format!("{:016x}.json", hasher.finish());
         Some(Self {
@@ -56,43 +56,43 @@ impl SettingsBackup {
         })
     }
 
-    /// Returns what is remembered; what cannot be read is no memory.
-    pub(super) fn recall(&self) -> Option<Memory> {
-        let memory: Memory = serde_json::from_str(&file::read(&self.file).ok()??).ok()?;
-        (memory.schema == SCHEMA && memory.path == self.settings.to_string_lossy()).then_some(memory)
+    /// Loads the backup; `None` if it is missing or unreadable.
+    pub(super) fn load(&self) -> Option<SavedSettings> {
+        let saved: SavedSettings = serde_json::from_str(&file::read(&self.file).ok()??).ok()?;
+        (saved.schema == SCHEMA && saved.path == self.settings.to_string_lossy()).then_some(saved)
     }
 
-    /// Remembers this instead of anything before, or nothing.
-    pub(super) fn replace(&self, memory: Option<&Memory>) -> Result<(), CliError> {
-        match memory {
-            Some(memory) => self.keep(memory),
+    /// Replaces the backup; `None` deletes it.
+    pub(super) fn replace(&self, saved: Option<&SavedSettings>) -> Result<(), CliError> {
+        match saved {
+            Some(saved) => self.store(saved),
             None => {
-                self.forget();
+                self.delete();
                 Ok(())
             }
         }
     }
 
-    fn keep(&self, memory: &Memory) -> Result<(), CliError> {
+    fn store(&self, saved: &SavedSettings) -> Result<(), CliError> {
         let failed = |error| CliError::write(&self.file.display().to_string(), error);
         if let Some(folder) = self.file.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         }
-        let text = serde_json::to_string(memory).map_err(|error| failed(error.into()))?;
+        let text = serde_json::to_string(saved).map_err(|error| failed(error.into()))?;
         let before = file::read(&self.file)?;
         file::replace(&self.file, before.as_deref(), &text, file::PRIVATE)
     }
 
-    /// Forgets. What cannot be removed is known as history by its `after`.
-    pub(super) fn forget(&self) {
+    /// Deletes the backup. If that fails, its `after` no longer matches, and it is not restored.
+    pub(super) fn delete(&self) {
         let _ = fs::remove_file(&self.file);
     }
 }
 
-/// Fowler–Noll–Vo, 1a, 64 bits: the standard library's hasher may change with its version, and names of files must not.
-struct Fnv(u64);
+/// FNV-1a, 64 bits: the standard library's hash may change between versions, file names must not.
+struct Fnv1a(u64);
 
-impl Hasher for Fnv {
+impl Hasher for Fnv1a {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -115,17 +115,17 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let environment = Environment::of(home.path(), &[("HOME", home.path().to_str().unwrap())]);
         let path = Path::new("/x/settings.json");
-        let shelf = SettingsBackup::of(path, &environment).unwrap();
-        assert_eq!(shelf.recall(), None);
+        let backup_file = BackupFile::of(path, &environment).unwrap();
+        assert_eq!(backup_file.load(), None);
         for before in [None, Some("\u{feff}{\r\n}".to_owned())] {
-            let memory = Memory::new(path, before, "{}".to_owned(), vec!["/x".into()]);
-            shelf.keep(&memory).unwrap();
-            assert_eq!(shelf.recall(), Some(memory));
+            let saved = SavedSettings::new(path, before, "{}".to_owned(), vec!["/x".into()]);
+            backup_file.store(&saved).unwrap();
+            assert_eq!(backup_file.load(), Some(saved));
         }
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&shelf.file), mode(shelf.file.parent().unwrap())), (0o600, 0o700));
-        assert_eq!(SettingsBackup { settings: "/y".into(), file: shelf.file.clone() }.recall(), None);
-        shelf.forget();
-        assert_eq!(shelf.recall(), None);
+        assert_eq!((mode(&backup_file.file), mode(backup_file.file.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(BackupFile { settings: "/y".into(), file: backup_file.file.clone() }.load(), None);
+        backup_file.delete();
+        assert_eq!(backup_file.load(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping what a person chose in the UI: in the user's file of settings, with everything else in it as it was.
+//! Saves choices made in the UI to the user's settings file, preserving everything else in it.
 
 use std::{fs, io, path::Path};
 
@@ -7,32 +7,35 @@ use toml_edit::{DocumentMut, Item, value};
 
 use crate::{
     context::Context,
-    error::{CliError, Kind},
+    error::{CliError, ErrorKind},
 };
 
-/// Keeps a choice. Returns the file.
-pub(super) fn keep(setting: Setting, choice: Choice, context: &Context) -> Result<String, CliError> {
-    let place = context.config.places.users().ok_or_else(|| {
-        CliError::new(Kind::Failed, "nothing says where settings are kept: HOME is not set")
+/// Saves a choice. Returns the path of the file.
+///
+/// # Errors
+/// If there is no settings path, or the file cannot be read, parsed or written.
+pub(super) fn save(setting: Setting, choice: Choice, context: &Context) -> Result<String, CliError> {
+    let path = context.config.paths.user_file().ok_or_else(|| {
+        CliError::new(ErrorKind::Failed, "nothing says where settings are kept: HOME is not set")
     })?;
-    let wrong = |what: &str, error: anyhow::Error| {
+    let failed = |what: &str, error: anyhow::Error| {
         CliError::caused(
-            Kind::Failed,
-            error.context(format!("the choice is not kept: cannot {what} {}", place.display())),
+            ErrorKind::Failed,
+            error.context(format!("the choice is not kept: cannot {what} {}", path.display())),
         )
     };
-    let text = match fs::read_to_string(place) {
+    let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(wrong("read", error.into())),
+        Err(error) => return Err(failed("read", error.into())),
     };
-    let text = with(&text, setting, choice).map_err(|error| wrong("change", error.into()))?;
-    write(place, &text).map_err(|error| wrong("write", error.into()))?;
-    Ok(place.display().to_string())
+    let text = with_setting(&text, setting, choice).map_err(|error| failed("change", error.into()))?;
+    replace_file(path, &text).map_err(|error| failed("write", error.into()))?;
+    Ok(path.display().to_string())
 }
 
-/// Returns the file's text with the choice in it.
-fn with(text: &str, setting: Setting, choice: Choice) -> Result<String, toml_edit::TomlError> {
+/// Returns the file's text with the setting changed.
+fn with_setting(text: &str, setting: Setting, choice: Choice) -> Result<String, toml_edit::TomlError> {
     let mut document: DocumentMut = text.parse()?;
     let (table, key) = match setting {
         Setting::Detail => (None, "subagent_tracing_detail"),
@@ -46,7 +49,7 @@ fn with(text: &str, setting: Setting, choice: Choice) -> Result<String, toml_edi
             &mut table[key]
         }
     };
-    // A comment behind the value stays.
+    // Keep a comment after the value.
     let decor = slot.as_value().map(|value| value.decor().clone());
     *slot = value(choice);
     if let (Some(decor), Some(value)) = (decor, slot.as_value_mut()) {
@@ -55,9 +58,9 @@ fn with(text: &str, setting: Setting, choice: Choice) -> Result<String, toml_edi
     Ok(document.to_string())
 }
 
-/// Replaces the file whole: who reads it meanwhile reads the one or the other.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    // A link is kept, and what it leads to is changed.
+/// Replaces the file atomically.
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    // Keep a symbolic link and replace its target.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -77,22 +80,22 @@ mod tests {
     #[test]
     fn choices_are_kept_and_all_else_stays() {
         let text = "# mine\nsubagent_tracing_detail = \"full\"   # all of it\n\n[watch]\nstall = \"1m\"\n";
-        let kept = with(text, Setting::Detail, "minimal").unwrap();
+        let kept = with_setting(text, Setting::Detail, "minimal").unwrap();
         assert_eq!(kept, text.replace("full", "minimal"));
-        let kept = with(&kept, Setting::Theme, "light").unwrap();
-        let kept = with(&kept, Setting::Tree, "hidden").unwrap();
+        let kept = with_setting(&kept, Setting::Theme, "light").unwrap();
+        let kept = with_setting(&kept, Setting::Tree, "hidden").unwrap();
         assert!(kept.starts_with("# mine\n") && kept.contains("[watch]\nstall = \"1m\"\n"), "{kept}");
         assert!(kept.contains("[ui]\ntheme = \"light\"\ntree = \"hidden\"\n"), "{kept}");
-        assert_eq!(with("", Setting::Detail, "off").unwrap(), "subagent_tracing_detail = \"off\"\n");
-        assert!(with("a = ", Setting::Detail, "off").is_err());
+        assert_eq!(with_setting("", Setting::Detail, "off").unwrap(), "subagent_tracing_detail = \"off\"\n");
+        assert!(with_setting("a = ", Setting::Detail, "off").is_err());
     }
 
     #[test]
     fn file_is_made_where_there_is_none_and_replaced_where_there_is_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/config.toml");
-        write(&path, "a = 1\n").unwrap();
-        write(&path, "a = 2\n").unwrap();
+        replace_file(&path, "a = 1\n").unwrap();
+        replace_file(&path, "a = 2\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "a = 2\n");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }
