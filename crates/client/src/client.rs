@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use subscope_model::{
-    AgentId, Health, Hits, Names, OneAgent, Ordered, SessionId, SessionPage, Stats, Status, Tree,
+    AgentId, Health, Hits, IdMatches, OneAgent, Ordered, SessionId, SessionPage, Stats, Status, Tree,
 };
 
 use crate::{
@@ -111,7 +111,7 @@ impl Client {
     }
 
     /// Requests ids with a prefix: at most `limit` sessions and as many subagents.
-    pub fn names(&mut self, prefix: &str, limit: usize) -> Result<Names, ClientError> {
+    pub fn names(&mut self, prefix: &str, limit: usize) -> Result<IdMatches, ClientError> {
         let limit = limit.to_string();
         self.get(&with_query("/api/v1/names", &[("prefix", Some(prefix)), ("limit", Some(&limit))]))
     }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Event, EventKind,
-    Fact, Observation, Outcome, Parent, Place, PromptKind, Response, Sink, SourceKind, Spawn, SpawnMode,
-    ToolClass, Usage,
+    Fact, Observation, Outcome, Parent, PromptKind, Response, Sink, SourceKind, SourcePosition, Spawn,
+    SpawnMode, ToolClass, Usage,
 };
 
 use crate::{
@@ -125,7 +125,7 @@ struct Data<'a> {
     cache_write_1h_tokens: Num,
 }
 
-fn take(place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+fn take(place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |text, sink| {
         let line: Line<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
         if !line.schema.is(Event::SCHEMA) {
@@ -138,7 +138,7 @@ fn take(place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
     });
 }
 
-fn read(place: Place, text: LineText<'_>, line: &Line<'_>, kind: EventKind, sink: &mut Sink<'_>) {
+fn read(place: SourcePosition, text: LineText<'_>, line: &Line<'_>, kind: EventKind, sink: &mut Sink<'_>) {
     let out = Observation {
         place,
         kind: SourceKind::Posted,
@@ -244,7 +244,7 @@ fn begin<'a>(data: &'a Data<'_>, text: LineText<'a>) -> CallBegin<'a> {
     }
 }
 
-fn end<'a>(data: &'a Data<'_>, outcome: Outcome, result: Option<subscope_model::Raw<'a>>) -> CallEnd<'a> {
+fn end<'a>(data: &'a Data<'_>, outcome: Outcome, result: Option<subscope_model::RawJson<'a>>) -> CallEnd<'a> {
     CallEnd {
         id: data.tool_use_id.filled(),
         name: data.tool_name.filled(),

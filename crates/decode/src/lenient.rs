@@ -7,7 +7,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use subscope_model::Raw;
+use subscope_model::RawJson;
 
 /// A string, borrowed where it has no escapes; anything else is absent.
 #[derive(Clone, Debug, Default)]
@@ -134,22 +134,22 @@ pub(crate) struct LineText<'a> {
 
 impl<'a> LineText<'a> {
     /// The place of a raw value of this line. `u64::MAX` as offset says that the source does not have these bytes.
-    pub(crate) fn raw(&self, value: &'a RawValue) -> Raw<'a> {
+    pub(crate) fn raw(&self, value: &'a RawValue) -> RawJson<'a> {
         self.slice(value.get())
     }
 
     /// The place of a slice of this line.
-    pub(crate) fn slice(&self, json: &'a str) -> Raw<'a> {
+    pub(crate) fn slice(&self, json: &'a str) -> RawJson<'a> {
         let inside = (json.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         let offset = match self.offset {
             Some(offset) if inside + json.len() <= self.text.len() => offset + inside as u64,
             _ => u64::MAX,
         };
-        Raw { json, offset }
+        RawJson { json, offset }
     }
 
     /// The JSON string (with its quotes) whose unescaped inner text is `inner`, a slice of this line.
-    pub(crate) fn quoted(&self, inner: &'a str) -> Option<Raw<'a>> {
+    pub(crate) fn quoted(&self, inner: &'a str) -> Option<RawJson<'a>> {
         let start = (inner.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?.checked_sub(1)?;
         let json = self.text.get(start..start + inner.len() + 2)?;
         json.starts_with('"').then(|| self.slice(json))

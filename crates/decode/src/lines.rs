@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 use serde_json::Value;
-use subscope_model::{Decoded, Place, Sink, SourceId};
+use subscope_model::{Decoded, Sink, SourceId, SourcePosition};
 
 use crate::lenient::LineText;
 
@@ -44,7 +44,7 @@ impl LineCutter {
     }
 
     /// Takes bytes and gives each complete line with its place.
-    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Place, Cut<'_>)) {
+    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
             chunk = rest.get(1..).unwrap_or_default();
@@ -59,7 +59,7 @@ impl LineCutter {
     }
 
     /// Gives the unfinished last line, if there is one.
-    pub(crate) fn flush(&mut self, each: &mut dyn FnMut(Place, Cut<'_>)) {
+    pub(crate) fn flush(&mut self, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         if !self.partial.is_empty() || self.skipping {
             self.finish(0, each);
         }
@@ -77,11 +77,11 @@ impl LineCutter {
         }
     }
 
-    fn finish(&mut self, newline: u64, each: &mut dyn FnMut(Place, Cut<'_>)) {
+    fn finish(&mut self, newline: u64, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         if self.skipping {
             self.skipping = false;
             self.line += 1;
-            each(Place { source: self.source, offset: self.offset, line: self.line }, Cut::TooLong);
+            each(SourcePosition { source: self.source, offset: self.offset, line: self.line }, Cut::TooLong);
             self.offset += newline;
         } else {
             let bytes = std::mem::take(&mut self.partial);
@@ -91,9 +91,9 @@ impl LineCutter {
         }
     }
 
-    fn emit(&mut self, bytes: &[u8], advance: u64, each: &mut dyn FnMut(Place, Cut<'_>)) {
+    fn emit(&mut self, bytes: &[u8], advance: u64, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         self.line += 1;
-        let mut place = Place { source: self.source, offset: self.offset, line: self.line };
+        let mut place = SourcePosition { source: self.source, offset: self.offset, line: self.line };
         self.offset += advance;
         let mut bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         if place.offset == 0
@@ -113,7 +113,7 @@ impl LineCutter {
 /// Reads one line's text: gives it to `read`, which returns why it could not be read, and hands over a problem in
 /// that case.
 pub(crate) fn read_line(
-    place: Place,
+    place: SourcePosition,
     cut: Cut<'_>,
     sink: &mut Sink<'_>,
     read: &mut dyn FnMut(LineText<'_>, &mut Sink<'_>) -> Result<(), String>,

@@ -1,6 +1,8 @@
 //! Orders that agents stop (`subscope.stop/1`), as the hub keeps them: one a line.
 
-use subscope_model::{Basis, Claim, Clock, Decoded, Fact, Observation, Place, Sink, SourceKind, StopOrder};
+use subscope_model::{
+    Basis, Claim, Clock, Decoded, Fact, Observation, Sink, SourceKind, SourcePosition, StopOrder,
+};
 
 use crate::{
     Decoder, Hint,
@@ -30,7 +32,7 @@ impl Decoder for StopOrders {
     }
 }
 
-fn take(place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+fn take(place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |line, sink| {
         let order: StopOrder = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
         if order.schema.as_ref() != StopOrder::SCHEMA {

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallBegin, CallEnd, Claim, Clock, Decoded, EndEvidence, Fact, Observation,
-    Outcome, Parent, Place, Raw, Response, Sink, SourceKind, Spawn, ToolClass, Usage, parse_rfc3339,
+    Outcome, Parent, RawJson, Response, Sink, SourceKind, SourcePosition, Spawn, ToolClass, Usage,
+    parse_rfc3339,
 };
 
 use crate::{
@@ -120,7 +121,7 @@ fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
 }
 
 impl State {
-    fn take(&mut self, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
             let event: Posted<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
             self.read(place, line, &event, sink)
@@ -129,7 +130,7 @@ impl State {
 
     fn read(
         &mut self,
-        place: Place,
+        place: SourcePosition,
         text: LineText<'_>,
         event: &Posted<'_>,
         sink: &mut Sink<'_>,
@@ -253,7 +254,7 @@ fn end<'a>(
 fn begin<'a>(
     event: &'a Posted<'_>,
     id: Option<&'a str>,
-    input: Option<Raw<'a>>,
+    input: Option<RawJson<'a>>,
     out: &mut Observation<'a>,
     sink: &mut Sink<'_>,
 ) {
@@ -276,7 +277,7 @@ fn begin<'a>(
 fn finish<'a>(
     event: &'a Posted<'_>,
     id: Option<&'a str>,
-    result: Option<Raw<'a>>,
+    result: Option<RawJson<'a>>,
     out: &mut Observation<'a>,
     sink: &mut Sink<'_>,
 ) {

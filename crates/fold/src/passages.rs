@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use subscope_decode::{Decoder, Dialect, Hint, decoder};
 use subscope_model::{
-    Claim, Decoded, Fact, Millis, Observation, PromptKind, Raw, SourceId, SourceKind, Spawn,
+    Claim, Decoded, Fact, Millis, Observation, PromptKind, RawJson, SourceId, SourceKind, Spawn,
 };
 
 /// Class of a passage.
@@ -82,7 +82,7 @@ fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn F
     if matches!(observation.fact, Fact::WireHasIdentity) {
         agents.identified = observation.session.map(str::to_owned);
     }
-    let mut emit = |agent: Option<&str>, class: PassageClass, raw: Raw<'_>| {
+    let mut emit = |agent: Option<&str>, class: PassageClass, raw: RawJson<'_>| {
         // Text without an offset cannot be read again to show it.
         if raw.offset != u64::MAX {
             found(Passage {

@@ -7,7 +7,7 @@
 use serde_json::{Value, json};
 use subscope_decode::Dialect;
 use subscope_model::{
-    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, Raw,
+    Basis, CallBegin, CallEnd, Claim, EventKind, Fact, Millis, Observation, Outcome, PromptKind, RawJson,
     SourceKind, StopStep,
 };
 
@@ -235,7 +235,7 @@ fn to_owned_claim(claim: &Claim<'_>) -> OwnedClaim {
 }
 
 /// Parses a raw value; a JSON string of its text if it is invalid.
-fn parse_value(raw: Raw<'_>) -> Value {
+fn parse_value(raw: RawJson<'_>) -> Value {
     serde_json::from_str(raw.json).unwrap_or_else(|_| Value::from(raw.json))
 }
 

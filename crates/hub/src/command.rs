@@ -2,7 +2,7 @@
 
 use subscope_fold::Dialect;
 use subscope_model::{
-    Agent, AgentId, Event, Found, Millis, Names, Problem, Session, SessionId, SessionRow, Stats, Tree,
+    Agent, AgentId, Event, IdMatches, Millis, Problem, SearchHit, Session, SessionId, SessionRow, Stats, Tree,
 };
 use subscope_store::{Commit, ListQuery};
 
@@ -171,13 +171,13 @@ pub(crate) enum Command {
     /// Sessions that have an agent of that id, as far as a hub of before was told.
     SessionsOfAgent(AgentId, Reply<Vec<SessionId>>),
     /// The beginning of ids, and how many of each kind at most.
-    Names(String, usize, Reply<Names>),
+    Names(String, usize, Reply<IdMatches>),
     EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
     Stats(Reply<Option<Stats>>),
     /// Session and agent, or beginnings of their ids.
     StopAgent(Option<String>, String, Reply<Result<Stopping, StopError>>),
     /// Terms, the session, and how many hits at most.
-    Search(Vec<String>, Option<SessionId>, usize, Reply<Option<Vec<Found>>>),
+    Search(Vec<String>, Option<SessionId>, usize, Reply<Option<Vec<SearchHit>>>),
     Figures(Reply<Figures>),
     /// Somebody holds a handle: be answerable at any time.
     Expect,

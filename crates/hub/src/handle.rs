@@ -6,7 +6,9 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
-use subscope_model::{Agent, AgentId, Event, Found, Names, Session, SessionId, SessionRow, Stats, Tree};
+use subscope_model::{
+    Agent, AgentId, Event, IdMatches, SearchHit, Session, SessionId, SessionRow, Stats, Tree,
+};
 use subscope_store::{Commit, ListQuery};
 
 use crate::{
@@ -109,7 +111,7 @@ impl HubHandle {
         terms: Vec<String>,
         session: Option<SessionId>,
         limit: usize,
-        reply: Reply<Option<Vec<Found>>>,
+        reply: Reply<Option<Vec<SearchHit>>>,
     ) -> Result<(), AskError> {
         self.ask(Command::Search(terms, session, limit, reply))
     }
@@ -141,7 +143,7 @@ impl HubHandle {
     }
 
     /// Asks which sessions' and subagents' ids begin so, at most `limit` of each.
-    pub fn names(&self, prefix: String, limit: usize, reply: Reply<Names>) -> Result<(), AskError> {
+    pub fn names(&self, prefix: String, limit: usize, reply: Reply<IdMatches>) -> Result<(), AskError> {
         self.ask(Command::Names(prefix, limit, reply))
     }
 

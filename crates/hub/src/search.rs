@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, collections::HashMap};
 
 use subscope_collect::archive::Archive;
-use subscope_model::{Found, Raw, SessionId, Text};
+use subscope_model::{RawJson, SearchHit, SessionId, Text};
 use subscope_store::{History, Hit, InboxPosition, StoreError, TextIndex, TextQuery, words};
 
 /// How many characters of a passage are shown in front of the first hit, and in all.
@@ -22,7 +22,7 @@ pub fn search(
     terms: &[String],
     session: Option<SessionId>,
     limit: usize,
-) -> Result<Vec<Found>, StoreError> {
+) -> Result<Vec<SearchHit>, StoreError> {
     let phrases: Vec<String> =
         terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
     let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
@@ -46,7 +46,7 @@ pub fn search(
 /// Passages that were found: hooks and streams repeat what a transcript says, which is shown once, as the transcript's.
 #[derive(Default)]
 struct Passages {
-    all: Vec<Found>,
+    all: Vec<SearchHit>,
     /// By session, kind and what is shown of them, since a hook has more around a result than its transcript.
     alike: HashMap<(SessionId, &'static str, String), Unpaired>,
     /// Whether one took the place of another that is newer, since it was received later than it was said.
@@ -63,7 +63,7 @@ struct Unpaired {
 }
 
 impl Passages {
-    fn add(&mut self, hit: &Hit, found: Found) {
+    fn add(&mut self, hit: &Hit, found: SearchHit) {
         let key = (hit.session.clone(), hit.kind.as_str(), found.snippet.clone());
         let alike = self.alike.entry(key).or_default();
         if hit.inbox_position().is_none() {
@@ -86,7 +86,7 @@ impl Passages {
     }
 
     /// All of them, the newest first.
-    fn finish(mut self) -> Vec<Found> {
+    fn finish(mut self) -> Vec<SearchHit> {
         if self.is_moved {
             self.all.sort_by_key(|found| Reverse(found.at_ms));
         }
@@ -107,10 +107,10 @@ fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String
         None => archive.read_span(&hit.path, hit.span.start, len).ok()?,
     };
     let json = String::from_utf8(bytes).ok()?;
-    Some(Raw { json: &json, offset: 0 }.text().into_owned())
+    Some(RawJson { json: &json, offset: 0 }.text().into_owned())
 }
 
-fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> Found {
+fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> SearchHit {
     let (agent_id, agent) = match hit.inbox_position() {
         // Only the whole session tells: the root may have said it.
         Some(_) if hit.agent.is_empty() => (hit.agent.clone(), "an unknown agent".to_owned()),
@@ -120,7 +120,7 @@ fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>)
         Some(InboxPosition { row, offset }) => (format!("inbox/{row}"), offset),
         None => (hit.path.display().to_string(), hit.span.start),
     };
-    Found {
+    SearchHit {
         session_id: hit.session.clone(),
         agent_id,
         agent,

@@ -58,15 +58,15 @@ pub struct AgentPair {
     /// 0 for roots, 1 for their subagents and for orphans.
     pub depth: u32,
     /// The first session's.
-    pub a: Option<Compared>,
+    pub a: Option<ComparedAgent>,
     /// The second session's.
-    pub b: Option<Compared>,
+    pub b: Option<ComparedAgent>,
 }
 
 /// The compared fields of an [`Agent`], without its descendants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the fields are those of `Agent`")]
-pub struct Compared {
+pub struct ComparedAgent {
     pub id: AgentId,
     /// Display name.
     pub title: String,
@@ -131,7 +131,7 @@ impl Side {
     }
 }
 
-impl Compared {
+impl ComparedAgent {
     fn of(agent: &Agent) -> Self {
         Self {
             id: agent.id.clone(),
@@ -185,8 +185,8 @@ fn pair_agents(a: &Tree, b: &Tree) -> Vec<AgentPair> {
         found.push(AgentPair {
             likeness,
             depth: one.depth,
-            a: in_a.map(Compared::of),
-            b: in_b.map(Compared::of),
+            a: in_a.map(ComparedAgent::of),
+            b: in_b.map(ComparedAgent::of),
         });
         let started_a = in_a.map(|agent| children_of(&below_a, Some(&agent.id)));
         let started_b = in_b.map(|agent| children_of(&below_b, Some(&agent.id)));
@@ -289,7 +289,7 @@ mod tests {
 
     fn compared(a: &[&str], b: &[&str]) -> Vec<String> {
         let comparison = Comparison::of(&tree(a), &tree(b));
-        let id = |one: &Option<Compared>| one.as_ref().map_or("·", |one| one.id.as_str()).to_owned();
+        let id = |one: &Option<ComparedAgent>| one.as_ref().map_or("·", |one| one.id.as_str()).to_owned();
         let line = |pair: &AgentPair| {
             let likeness = pair.likeness.map_or("·".to_owned(), |it| format!("{it:?}"));
             format!("{} {} {} {likeness}", pair.depth, id(&pair.a), id(&pair.b))

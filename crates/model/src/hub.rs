@@ -94,12 +94,12 @@ pub struct Ordered {
     pub reached: bool,
 }
 
-/// Schema version of [`Names`]' JSON.
+/// Schema version of [`IdMatches`]' JSON.
 pub const NAMES_SCHEMA: &str = "subscope.names/1";
 
 /// Ids with a prefix: `GET /api/v1/names`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Names {
+pub struct IdMatches {
     /// Always [`NAMES_SCHEMA`].
     pub schema: Text,
     /// Sessions, the newest first.
@@ -140,12 +140,12 @@ pub struct Hits {
     /// Always [`HITS_SCHEMA`].
     pub schema: Text,
     /// The newest first.
-    pub hits: Vec<Found>,
+    pub hits: Vec<SearchHit>,
 }
 
 /// A found passage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct SearchHit {
     /// Its session.
     pub session_id: SessionId,
     /// The agent of the passage; empty if unknown.

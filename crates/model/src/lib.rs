@@ -23,19 +23,19 @@ mod tree;
 mod usage;
 
 pub use basis::Basis;
-pub use comparison::{AgentPair, Calls, Compared, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair};
+pub use comparison::{AgentPair, Calls, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair};
 pub use event::{Event, EventKind, feed_line};
 pub use feed::{Change, Feed, FeedItem, Update};
 pub use hub::{
-    AGENT_SCHEMA, AgentName, Found, HITS_SCHEMA, Health, Hits, HubMode, NAMES_SCHEMA, Names, OLDEST_PROTOCOL,
-    ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SessionPage, Status,
+    AGENT_SCHEMA, AgentName, HITS_SCHEMA, Health, Hits, HubMode, IdMatches, NAMES_SCHEMA, OLDEST_PROTOCOL,
+    ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SessionPage, Status,
 };
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
 pub use observation::{
-    AgentEnd, Batch, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation,
-    Outcome, Parent, Payload, Place, PromptKind, Raw, Response, Sink, SourceKind, Spawn, SpawnInput,
-    SpawnMode, SpawnResult, ToolClass,
+    AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
+    Parent, Payload, PromptKind, RawJson, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch,
+    SpawnInput, SpawnMode, SpawnResult, ToolClass,
 };
 pub use price::{ModelPrice, PriceTable};
 pub use problem::Problem;

@@ -37,7 +37,7 @@ pub enum Clock {
 
 /// Position of a line in a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct SourcePosition {
     /// The source.
     pub source: SourceId,
     /// Byte offset of the line.
@@ -48,14 +48,14 @@ pub struct Place {
 
 /// A JSON value of a source: raw, valid JSON text.
 #[derive(Clone, Copy, Debug)]
-pub struct Raw<'a> {
+pub struct RawJson<'a> {
     /// The JSON text.
     pub json: &'a str,
     /// Its byte offset in the source.
     pub offset: u64,
 }
 
-impl<'a> Raw<'a> {
+impl<'a> RawJson<'a> {
     /// Returns the value's text: a string unescaped, the texts of an array of content blocks joined by
     /// newlines (`{"type":"text","text":…}` or plain strings), anything else as its JSON.
     pub fn text(&self) -> Cow<'a, str> {
@@ -85,7 +85,7 @@ struct ContentBlockText<'a> {
     text: Option<&'a RawValue>,
 }
 
-impl<'a> Raw<'a> {
+impl<'a> RawJson<'a> {
     /// Returns the texts of an array of content blocks or plain strings.
     fn block_texts(&self) -> Vec<Cow<'a, str>> {
         // An untagged enum cannot borrow raw values: inspect each element.
@@ -152,7 +152,7 @@ pub enum Claim<'a> {
 #[derive(Clone, Debug)]
 pub struct Observation<'a> {
     /// Its position.
-    pub place: Place,
+    pub place: SourcePosition,
     /// The kind of its source.
     pub kind: SourceKind,
     /// Time, if the source has it.
@@ -177,7 +177,7 @@ pub enum Decoded<'o, 'a> {
     /// A line that could not be decoded, as text.
     Problem {
         /// Its position.
-        place: Place,
+        place: SourcePosition,
         /// The problem.
         what: Cow<'o, str>,
         /// The line, truncated to 4 KiB; empty if it was too long to buffer.
@@ -224,7 +224,7 @@ pub struct Spawn<'a> {
     /// Its name.
     pub name: Option<Cow<'a, str>>,
     /// The task.
-    pub prompt: Option<Raw<'a>>,
+    pub prompt: Option<RawJson<'a>>,
     /// The model.
     pub model: Option<Cow<'a, str>>,
     /// Whether its caller waits.
@@ -238,12 +238,12 @@ pub struct Spawn<'a> {
     /// Whether this does not prove that the agent exists: metadata may be copied from another session.
     pub is_note: bool,
     /// The batch of agents that were started together with it.
-    pub batch: Option<Batch<'a>>,
+    pub batch: Option<SpawnBatch<'a>>,
 }
 
 /// Start of several agents at once, as by a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batch<'a> {
+pub enum SpawnBatch<'a> {
     /// By this call.
     Call(&'a str),
     /// By a run that the call's result names.
@@ -260,7 +260,7 @@ pub struct SpawnInput<'a> {
     /// Its name.
     pub name: Option<Cow<'a, str>>,
     /// The task.
-    pub prompt: Option<Raw<'a>>,
+    pub prompt: Option<RawJson<'a>>,
     /// The requested model.
     pub model: Option<Cow<'a, str>>,
     /// Whether the caller waits; `None` if it depends on an unknown default of the harness.
@@ -288,7 +288,7 @@ pub struct CallBegin<'a> {
     /// Its class.
     pub class: ToolClass,
     /// Its arguments.
-    pub input: Option<Raw<'a>>,
+    pub input: Option<RawJson<'a>>,
     /// Hash of the arguments; comparable within one kind of source.
     pub digest: u64,
     /// Short description of its target.
@@ -332,9 +332,9 @@ pub struct SpawnResult<'a> {
     /// The model.
     pub model: Option<Cow<'a, str>>,
     /// The task.
-    pub prompt: Option<Raw<'a>>,
+    pub prompt: Option<RawJson<'a>>,
     /// Its report.
-    pub report: Option<Raw<'a>>,
+    pub report: Option<RawJson<'a>>,
     /// Whether the result proves that an agent ran.
     pub proves_agent: bool,
     /// Whether the call of another tool started an agent (a skill that runs as an agent).
@@ -353,7 +353,7 @@ pub struct CallEnd<'a> {
     /// Outcome.
     pub outcome: Outcome,
     /// Its result.
-    pub result: Option<Raw<'a>>,
+    pub result: Option<RawJson<'a>>,
     /// Duration reported by the harness.
     pub duration_ms: Option<i64>,
     /// Result of a spawn call.
@@ -463,9 +463,9 @@ pub struct AgentEnd<'a> {
     /// Time, reported by the harness.
     pub time: Option<Millis>,
     /// Its report.
-    pub report: Option<Raw<'a>>,
+    pub report: Option<RawJson<'a>>,
     /// The error.
-    pub error: Option<Raw<'a>>,
+    pub error: Option<RawJson<'a>>,
     /// The agent type in a stop hook; empty for ghosts.
     pub agent_type: Option<Cow<'a, str>>,
 }
@@ -500,7 +500,7 @@ pub enum Fact<'a> {
         /// The harness's id of the prompt.
         prompt_id: Option<&'a str>,
         /// The text.
-        text: Raw<'a>,
+        text: RawJson<'a>,
         /// Its kind.
         what: PromptKind,
     },
@@ -509,14 +509,14 @@ pub enum Fact<'a> {
         /// The API's id of the message.
         message_id: Option<&'a str>,
         /// The text.
-        text: Raw<'a>,
+        text: RawJson<'a>,
     },
     /// A thought of the model.
     Thought {
         /// The API's id of the message.
         message_id: Option<&'a str>,
         /// The thought; `None` if it is encrypted.
-        text: Option<Raw<'a>>,
+        text: Option<RawJson<'a>>,
     },
     /// A line of an API response.
     Response(Response<'a>),
@@ -546,7 +546,7 @@ pub enum Fact<'a> {
         /// Whether the turn answered a prompt of the user.
         counts_run: bool,
         /// The error, or the final text.
-        text: Option<Raw<'a>>,
+        text: Option<RawJson<'a>>,
     },
     /// The harness reported an agent's progress.
     Progress {
@@ -581,7 +581,7 @@ pub enum Fact<'a> {
         /// The digest of the call's begin.
         digest: u64,
         /// The arguments.
-        input: Option<Raw<'a>>,
+        input: Option<RawJson<'a>>,
     },
     /// A process of the harness opened the session.
     SessionStart {
@@ -604,7 +604,7 @@ pub enum Fact<'a> {
         /// Its kind.
         kind: EventKind,
         /// The details, an object.
-        data: Raw<'a>,
+        data: RawJson<'a>,
     },
 }
 
@@ -612,8 +612,8 @@ pub enum Fact<'a> {
 mod tests {
     use super::*;
 
-    fn raw(json: &str) -> Raw<'_> {
-        Raw { json, offset: 0 }
+    fn raw(json: &str) -> RawJson<'_> {
+        RawJson { json, offset: 0 }
     }
 
     #[test]

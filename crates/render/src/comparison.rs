@@ -1,6 +1,8 @@
 //! Renders a comparison of two sessions: figures with differences, paired agents, tools.
 
-use subscope_model::{AgentPair, AgentStatus, Calls, Compared, Comparison, Likeness, Side, ToolPair, Usage};
+use subscope_model::{
+    AgentPair, AgentStatus, Calls, ComparedAgent, Comparison, Likeness, Side, ToolPair, Usage,
+};
 
 use crate::{
     style::{Ink, Style, StyledLine},
@@ -184,7 +186,13 @@ fn agents(out: &mut String, pairs: &[AgentPair], style: &Style) {
 }
 
 /// Writes the cells of one agent.
-fn cell(line: &mut StyledLine, compared: Option<&Compared>, from: usize, cells: &[usize], style: &Style) {
+fn cell(
+    line: &mut StyledLine,
+    compared: Option<&ComparedAgent>,
+    from: usize,
+    cells: &[usize],
+    style: &Style,
+) {
     let glyphs = style.glyphs();
     let Some(agent) = compared else {
         return line.end_at(from + CELLS[0], Some(Ink::Done), glyphs.unknown);

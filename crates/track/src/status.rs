@@ -300,7 +300,7 @@ impl Derivation<'_> {
     pub(crate) fn last_text(&self, identity: &AgentIdentity) -> Option<Text> {
         let texts = self.facts_of(identity).filter_map(|agent| agent.last_text.as_ref());
         let (_, _, json) = texts.max_by_key(|(order, offset, _)| (*order, *offset))?;
-        let raw = subscope_model::Raw { json, offset: 0 };
+        let raw = subscope_model::RawJson { json, offset: 0 };
         Some(raw.text().as_ref().into()).filter(|text: &Text| !text.is_empty())
     }
 

@@ -1,8 +1,9 @@
 //! A session made of observations by hand, for unit tests.
 
 use subscope_model::{
-    Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Millis, Observation, Outcome, Place,
-    PriceTable, Raw, Response, SessionId, SourceId, SourceKind, Spawn, SpawnInput, ToolClass, Tree, Usage,
+    Basis, CallBegin, CallEnd, Claim, Clock, EndEvidence, Fact, Millis, Observation, Outcome, PriceTable,
+    RawJson, Response, SessionId, SourceId, SourceKind, SourcePosition, Spawn, SpawnInput, ToolClass, Tree,
+    Usage,
 };
 
 use crate::{FactDetail, Limits, Now, Tracker, facts::Facts, hooks, identities, owners};
@@ -41,7 +42,7 @@ impl TestSession {
             Claim::Root(_) | Claim::Agent(..) | Claim::SpawnedBy(_) | Claim::Silent => None,
         };
         self.tracker.absorb(&Observation {
-            place: Place { source: SourceId(kind as u32), offset: self.offset, line: self.offset },
+            place: SourcePosition { source: SourceId(kind as u32), offset: self.offset, line: self.offset },
             kind,
             time: time.into(),
             clock,
@@ -97,8 +98,8 @@ pub(crate) fn agent(id: &str) -> Claim<'_> {
 }
 
 /// A JSON value that is in no source.
-pub(crate) fn raw(json: &str) -> Raw<'_> {
-    Raw { json, offset: u64::MAX }
+pub(crate) fn raw(json: &str) -> RawJson<'_> {
+    RawJson { json, offset: u64::MAX }
 }
 
 /// The begin of a call; its digest is the length of `id`.

@@ -1,6 +1,6 @@
 //! Requests from the UI to its host process, and the replies. Besides the feed, this is its only access to files, hubs and settings.
 
-use subscope_model::{AgentId, Event, Found, Millis, Ordered, SessionId, SessionRow, Tree};
+use subscope_model::{AgentId, Event, Millis, Ordered, SearchHit, SessionId, SessionRow, Tree};
 
 use crate::settings::{Choice, Setting};
 
@@ -37,7 +37,7 @@ pub enum Answer {
     /// To [`Question::At`]; `None` if the session had not begun by then.
     At(SessionId, Millis, Option<Box<Tree>>),
     /// To [`Question::Search`], with the words searched for.
-    Found(String, Vec<Found>),
+    Found(String, Vec<SearchHit>),
     /// To [`Question::Stop`].
     Ordered(Ordered),
     /// To [`Question::Page`]: the page's URL.

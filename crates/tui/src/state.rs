@@ -10,7 +10,7 @@ pub mod trees;
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentId, Found, Millis, SessionId, Text, Tree};
+use subscope_model::{Agent, AgentId, Millis, SearchHit, SessionId, Text, Tree};
 use subscope_render::{Detail, Ink, Timeline, TreeRow};
 
 use self::{
@@ -161,7 +161,7 @@ pub enum Overlay {
         /// The words searched for.
         words: String,
         /// Hits, newest first.
-        hits: Vec<Found>,
+        hits: Vec<SearchHit>,
         /// Index of the selected hit.
         at: usize,
     },

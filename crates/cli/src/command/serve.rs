@@ -45,7 +45,7 @@ use crate::{
     config::KEEP_DAYS,
     context::Context,
     error::{CliError, ErrorKind},
-    hub_connection, output,
+    hub_connection, logging, output,
 };
 
 /// Threads of the HTTP server: the hub has its own, and requests are short.
@@ -80,8 +80,10 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
     }
     restart_with_immediate_purge();
     if args.background {
+        logging::start(tracing::Level::INFO, context);
         return run_in_background(context);
     }
+    logging::start(tracing::Level::WARN, context);
     let mut prepared = match PreparedHub::prepare(HubMode::Foreground, args.token_file.as_deref(), context)? {
         Ok(prepared) => prepared,
         Err(error @ OpenError::Locked(_)) => {
@@ -146,17 +148,11 @@ fn run_in_background(context: &Context) -> Result<(), CliError> {
     let (pid, data) = (std::process::id(), prepared.data.clone());
     let outcome = prepared.run(StopCondition::Signal, |server| {
         let (url, data) = (server.url(), data.display());
-        let text = format!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
-        log_line(&text);
+        tracing::info!("hub {pid} of {} answers on {url} for {data}", hub_connection::VERSION);
         Ok(())
     });
-    log_line(&format!("hub {pid} leaves"));
+    tracing::info!("hub {pid} leaves");
     outcome
-}
-
-/// Writes a line with a timestamp to the background hub's log (stderr).
-fn log_line(text: &str) {
-    output::complain(&format!("{} {text}\n", crate::clock::stamp(clock::now_ms())));
 }
 
 /// What stops a hub, besides a client's request.
@@ -395,8 +391,12 @@ fn drain_spool_periodically(
         let is_tripped = breaker.is_tripped();
         if let Ok(waiting) = Spool::open(&spool) {
             waiting.sweep(clock::now_ms());
-            let taken =
-                drain_spool(&waiting, hub, &mut |problem| output::complain(&format!("warning: {problem}\n")));
+            let taken = drain_spool(&waiting, hub, &mut |problem| tracing::warn!("spool: {problem}"));
+            match &taken {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, "spool drained"),
+                Err(error) => tracing::warn!("the spool waits: {error}"),
+            }
             // Anything left is drained in the next round.
             if is_tripped && taken.is_ok() && background::hub_figures(hub).is_some() {
                 breaker.reset();

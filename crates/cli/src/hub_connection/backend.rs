@@ -6,7 +6,7 @@ use subscope_client::{Client, ClientError, SessionQuery};
 use subscope_collect::archive::Archive;
 use subscope_hub::{ListQuery, clock, search::search};
 use subscope_model::{
-    AgentId, AgentName, HITS_SCHEMA, Health, Hits, NAMES_SCHEMA, Names, SESSIONS_SCHEMA, SessionId,
+    AgentId, AgentName, HITS_SCHEMA, Health, Hits, IdMatches, NAMES_SCHEMA, SESSIONS_SCHEMA, SessionId,
     SessionPage, Stats, Status, Tree,
 };
 use subscope_store::{Access, History, OpenError, SqliteStore, TextIndex};
@@ -123,13 +123,13 @@ impl Backend {
     }
 
     /// Returns session and agent ids with a prefix, at most `limit` of each.
-    pub(crate) fn names(&mut self, prefix: &str, limit: usize) -> Result<Names, CliError> {
+    pub(crate) fn names(&mut self, prefix: &str, limit: usize) -> Result<IdMatches, CliError> {
         match self {
             Self::Hub(client) => client.names(prefix, limit).map_err(client_error),
             Self::Store(store, _) => {
                 let name = |(session_id, agent_id): (SessionId, AgentId)| AgentName { session_id, agent_id };
                 let agents = store.agents_with_prefix(prefix, limit).map_err(failed)?;
-                Ok(Names {
+                Ok(IdMatches {
                     schema: NAMES_SCHEMA.into(),
                     sessions: store.sessions_with_prefix(prefix, limit).map_err(failed)?,
                     agents: agents.into_iter().map(name).collect(),

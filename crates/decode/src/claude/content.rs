@@ -10,7 +10,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use subscope_model::{Raw, Response, Usage};
+use subscope_model::{RawJson, Response, Usage};
 
 use crate::lenient::{Flag, LineText, Num, Str};
 
@@ -243,7 +243,7 @@ impl<'a> Message<'a> {
         for block in self.blocks() {
             for part in [block.text, block.thinking, block.input].into_iter().flatten() {
                 hasher.write(part.get().as_bytes());
-                let raw = Raw { json: part.get(), offset: 0 };
+                let raw = RawJson { json: part.get(), offset: 0 };
                 characters += raw.text().chars().count();
             }
             hasher.write(block.id.get().unwrap_or_default().as_bytes());
@@ -266,7 +266,7 @@ struct AgainMessage<'a> {
 }
 
 /// Returns the raw text of a message's content where that is one string.
-pub(crate) fn string_content<'a>(message: &Message<'a>, line: LineText<'a>) -> Option<Raw<'a>> {
+pub(crate) fn string_content<'a>(message: &Message<'a>, line: LineText<'a>) -> Option<RawJson<'a>> {
     match &message.content {
         Content::Text(text) => line.quoted(text),
         Content::Escaped => {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
-    Outcome, Place, Raw, Sink, SourceKind, Spawn, SpawnMode,
+    Outcome, RawJson, Sink, SourceKind, SourcePosition, Spawn, SpawnMode,
 };
 
 use super::{
@@ -138,7 +138,7 @@ fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
 }
 
 impl State {
-    fn take(&mut self, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
             let payload: Payload<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
             let Some(event) = payload.hook_event_name.filled() else {
@@ -151,7 +151,7 @@ impl State {
 
     fn read<'a>(
         &'a mut self,
-        place: Place,
+        place: SourcePosition,
         text: LineText<'a>,
         event: &'a str,
         payload: &'a Payload<'a>,
@@ -311,7 +311,7 @@ fn call_end<'a>(
     name: Option<&'a str>,
     input: Option<&RawValue>,
     outcome: Outcome,
-    result: Option<Raw<'a>>,
+    result: Option<RawJson<'a>>,
 ) -> CallEnd<'a> {
     CallEnd {
         id,

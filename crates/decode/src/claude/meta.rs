@@ -7,8 +7,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Batch, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent,
-    Place, Sink, SourceKind, Spawn, SpawnMode,
+    AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, Sink,
+    SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnMode,
 };
 
 use crate::{
@@ -66,7 +66,7 @@ impl Decoder for Meta {
     }
 
     fn flush(&mut self, sink: &mut Sink<'_>) {
-        let place = Place { source: self.hint.source, offset: 0, line: 1 };
+        let place = SourcePosition { source: self.hint.source, offset: 0, line: 1 };
         let bytes = std::mem::take(&mut self.bytes);
         if bytes.is_empty() {
             return;
@@ -80,7 +80,7 @@ impl Decoder for Meta {
     }
 }
 
-fn observation<'a>(hint: &'a Hint, place: Place, agent: &'a str) -> Observation<'a> {
+fn observation<'a>(hint: &'a Hint, place: SourcePosition, agent: &'a str) -> Observation<'a> {
     Observation {
         place,
         kind: SourceKind::Transcript,
@@ -93,7 +93,7 @@ fn observation<'a>(hint: &'a Hint, place: Place, agent: &'a str) -> Observation<
     }
 }
 
-fn tell_meta(hint: &Hint, place: Place, agent: &str, file: &MetaFile<'_>, sink: &mut Sink<'_>) {
+fn tell_meta(hint: &Hint, place: SourcePosition, agent: &str, file: &MetaFile<'_>, sink: &mut Sink<'_>) {
     let parent = match (file.parent_agent_id.filled(), file.spawn_depth.0) {
         (Some(parent), _) => Some(Parent::Agent(parent)),
         // Versions that write the request's shape name every parent but the root (2.1.330: an agent that a command of
@@ -125,7 +125,7 @@ fn tell_meta(hint: &Hint, place: Place, agent: &str, file: &MetaFile<'_>, sink: 
         detached: hint.workflow.is_some(),
         // `/clear` copies these files into the session that it begins (2.1.330, fixture `interactive-clear`).
         is_note: true,
-        batch: hint.workflow.as_deref().map(Batch::Run),
+        batch: hint.workflow.as_deref().map(SpawnBatch::Run),
         ..Spawn::default()
     });
     sink(Decoded::Observation(&out));
@@ -189,7 +189,7 @@ impl Decoder for Journal {
     }
 }
 
-fn tell_journal(hint: &Hint, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+fn tell_journal(hint: &Hint, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |text: LineText<'_>, sink| {
         let line: JournalLine<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
         let Some(agent) = line.agent_id.filled() else { return Ok(()) };
@@ -200,7 +200,7 @@ fn tell_journal(hint: &Hint, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
                     agent: Some(agent),
                     description: line.label.0.clone(),
                     detached: true,
-                    batch: hint.workflow.as_deref().map(Batch::Run),
+                    batch: hint.workflow.as_deref().map(SpawnBatch::Run),
                     ..Spawn::default()
                 });
                 sink(Decoded::Observation(&out));

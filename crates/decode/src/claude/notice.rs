@@ -4,7 +4,7 @@
 //! UserPromptSubmit. The text is the harness's, but it can hold an agent's report: only the first of each tag
 //! before the report counts.
 
-use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, Raw};
+use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, RawJson};
 
 use super::tools::INTERRUPTED;
 
@@ -102,7 +102,7 @@ impl<'t> Notice<'t> {
         };
         let raw = text.map(|text| {
             *words = serde_json::Value::from(text).to_string();
-            Raw { json: words, offset: u64::MAX }
+            RawJson { json: words, offset: u64::MAX }
         });
         let (report, error) = if self.status == AgentStatus::Failed { (None, raw) } else { (raw, None) };
         AgentEnd {

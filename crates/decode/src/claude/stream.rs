@@ -13,8 +13,8 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Batch, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact,
-    Observation, Outcome, Parent, Place, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
+    AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
+    Outcome, Parent, RawJson, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch, parse_rfc3339,
 };
 
 use super::transcript::{model_usage, notify, say_message, say_result};
@@ -258,7 +258,7 @@ fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
 }
 
 impl State {
-    fn take(&mut self, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
             let entry: Line<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
             self.read(place, line, &entry, sink);
@@ -266,7 +266,13 @@ impl State {
         });
     }
 
-    fn read<'a>(&'a mut self, place: Place, text: LineText<'a>, line: &'a Line<'a>, sink: &mut Sink<'_>) {
+    fn read<'a>(
+        &'a mut self,
+        place: SourcePosition,
+        text: LineText<'a>,
+        line: &'a Line<'a>,
+        sink: &mut Sink<'_>,
+    ) {
         let Self { hint, told, partial_message, version } = self;
         if let Some(named) = line.claude_code_version.filled() {
             named.clone_into(version);
@@ -401,7 +407,7 @@ fn user<'a>(
     }
 }
 
-fn prompt<'a>(raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn prompt<'a>(raw: RawJson<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     let words = raw.text();
     notify(Some(&words), &mut out.clone(), sink);
     say(Fact::Prompt { prompt_id: None, text: raw, what: prompt_kind(&words, None) }, out, sink);
@@ -446,7 +452,7 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
         }
         Some("compact_boundary") => {
             say(
-                Fact::Note { kind: EventKind::CompactPost, data: Raw { json: "{}", offset: u64::MAX } },
+                Fact::Note { kind: EventKind::CompactPost, data: RawJson { json: "{}", offset: u64::MAX } },
                 out,
                 sink,
             );
@@ -487,7 +493,7 @@ fn workflow_progress(line: &Line<'_>, out: &Observation<'_>, sink: &mut Sink<'_>
             model: told.model.0.clone(),
             starts: true,
             detached: true,
-            batch: line.tool_use_id.filled().map(Batch::Call),
+            batch: line.tool_use_id.filled().map(SpawnBatch::Call),
             ..Spawn::default()
         };
         let claim = Claim::Agent(agent, Basis::Wire);
@@ -593,7 +599,7 @@ fn permission_denied<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &m
         name: line.tool_name.filled(),
         digest: 0,
         outcome: Outcome::Denied,
-        result: line.message.map(|raw| Raw { json: raw.get(), offset: u64::MAX }),
+        result: line.message.map(|raw| RawJson { json: raw.get(), offset: u64::MAX }),
         duration_ms: None,
         spawn: None,
         refused: false,

@@ -11,7 +11,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use subscope_model::{CallBegin, Fact, Outcome, Raw, SpawnInput, SpawnMode, SpawnResult, ToolClass};
+use subscope_model::{CallBegin, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, ToolClass};
 
 use crate::{
     harness::CLAUDE_CODE,
@@ -361,7 +361,7 @@ pub(crate) fn outcome(
     is_error: bool,
     denial: Option<&str>,
     result: Option<&HarnessResult<'_>>,
-    content: Option<Raw<'_>>,
+    content: Option<RawJson<'_>>,
 ) -> Outcome {
     let text = result.and_then(|result| result.text.as_deref());
     let rejected = text == Some(REJECTED);
@@ -380,7 +380,7 @@ pub(crate) fn outcome(
 /// Whether the harness says that it started no agent for a spawn call.
 /// Observed: Claude Code 1.0.128 to 2.1.330 (`Agent type 'x' not found`, `Concurrent subagent limit reached`,
 /// `Agent is not available inside subagents`, `No such tool available`, `InputValidationError`).
-pub(crate) fn refused(content: Option<Raw<'_>>) -> bool {
+pub(crate) fn refused(content: Option<RawJson<'_>>) -> bool {
     const MARKS: [&str; 8] = [
         "Agent type '",
         "Concurrent subagent limit",
@@ -398,7 +398,7 @@ pub(crate) fn refused(content: Option<Raw<'_>>) -> bool {
 }
 
 /// Whether a raw value's text starts with the given words.
-pub(crate) fn starts(raw: Raw<'_>, words: &str) -> bool {
+pub(crate) fn starts(raw: RawJson<'_>, words: &str) -> bool {
     match raw.json.as_bytes().first() {
         Some(b'"') => raw.json.get(1..).is_some_and(|inner| inner.starts_with(words)),
         _ => raw.text().starts_with(words),

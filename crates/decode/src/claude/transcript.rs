@@ -16,8 +16,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_model::{
-    Basis, Batch, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind,
-    Raw, Sink, SourceKind, Spawn, SpawnMode, Usage, parse_rfc3339,
+    Basis, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, PromptKind, RawJson, Sink,
+    SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnMode, Usage, parse_rfc3339,
 };
 
 use crate::{
@@ -149,7 +149,7 @@ struct Attachment<'a> {
 }
 
 impl State {
-    fn take(&mut self, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
             let entry: Line<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
             self.read(place, line, &entry, sink);
@@ -157,7 +157,13 @@ impl State {
         });
     }
 
-    fn read<'a>(&'a mut self, place: Place, text: LineText<'a>, line: &'a Line<'a>, sink: &mut Sink<'_>) {
+    fn read<'a>(
+        &'a mut self,
+        place: SourcePosition,
+        text: LineText<'a>,
+        line: &'a Line<'a>,
+        sink: &mut Sink<'_>,
+    ) {
         let Self { hint, version, cwd, announced } = self;
         let mut out = Observation {
             place,
@@ -220,7 +226,7 @@ fn claim<'a>(line: &'a Line<'_>, file_agent: Option<&'a str>) -> Claim<'a> {
 /// Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
 fn announce_workflow<'a>(hint: &'a Hint, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref()) {
-        let batch = Some(Batch::Run(run));
+        let batch = Some(SpawnBatch::Run(run));
         say(Fact::Spawn(Spawn { agent: Some(agent), detached: true, batch, ..Spawn::default() }), out, sink);
     }
 }
@@ -352,7 +358,7 @@ pub(super) fn say_result<'a>(
     say(Fact::CallEnd(end), out, sink);
 }
 
-fn prompt<'a>(line: &'a Line<'_>, raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn prompt<'a>(line: &'a Line<'_>, raw: RawJson<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     let words = raw.text();
     let told = prompt_kind(&words, line.origin.as_ref().and_then(|origin| origin.kind.filled()));
     let what = match told {
@@ -381,7 +387,7 @@ pub(super) fn notify(text: Option<&str>, out: &mut Observation<'_>, sink: &mut S
 
 fn system<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if line.subtype.is("compact_boundary") {
-        let data = Raw { json: "{}", offset: u64::MAX };
+        let data = RawJson { json: "{}", offset: u64::MAX };
         say(Fact::Note { kind: EventKind::CompactPost, data }, out, sink);
     } else if line.subtype.is("api_error") && line.retry_attempt.0.is_some() {
         // Observed: Claude Code 2.1.330, in the main transcript only.

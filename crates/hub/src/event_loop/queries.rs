@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use subscope_model::{
-    Agent, AgentId, AgentName, Event, Found, NAMES_SCHEMA, Names, Session, SessionId, SessionRow, Tree,
-    Update,
+    Agent, AgentId, AgentName, Event, IdMatches, NAMES_SCHEMA, SearchHit, Session, SessionId, SessionRow,
+    Tree, Update,
 };
 use subscope_store::{Access, ListQuery, OpenError, TextIndex};
 
@@ -171,9 +171,9 @@ impl EventLoop {
         begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
     }
 
-    fn names(&self, prefix: &str, limit: usize) -> Names {
+    fn names(&self, prefix: &str, limit: usize) -> IdMatches {
         let agents = self.rows.agents(prefix, limit, &self.store).into_iter();
-        Names {
+        IdMatches {
             schema: NAMES_SCHEMA.into(),
             sessions: self.rows.named(prefix, limit, &self.store),
             agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
@@ -189,7 +189,7 @@ impl EventLoop {
 
     /// Looks into the full text that lies beside the store, where there is one. It is opened anew for each question: it is
     /// written by somebody else, and may be made anew meanwhile.
-    fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<Found>> {
+    fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<SearchHit>> {
         let at = self.options.texts.as_ref()?;
         let texts = match TextIndex::open(&at.folder, Access::Read) {
             Ok(texts) => texts,

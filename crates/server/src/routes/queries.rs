@@ -8,8 +8,8 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use subscope_hub::{ListQuery, clock};
 use subscope_model::{
-    AGENT_SCHEMA, AgentId, Event, HITS_SCHEMA, Hits, Millis, Names, OneAgent, SessionId, SessionPage, Stats,
-    Status,
+    AGENT_SCHEMA, AgentId, Event, HITS_SCHEMA, Hits, IdMatches, Millis, OneAgent, SessionId, SessionPage,
+    Stats, Status,
 };
 
 use crate::{api_error::ApiError, ask::ask, state::App};
@@ -225,7 +225,7 @@ pub(super) struct NamesQuery {
 pub(super) async fn names(
     State(app): State<App>,
     Query(query): Query<NamesQuery>,
-) -> Result<Json<Names>, ApiError> {
+) -> Result<Json<IdMatches>, ApiError> {
     let limit = query.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
     ask(|reply| app.hub.names(query.prefix, limit, reply)).await.map(Json)
 }

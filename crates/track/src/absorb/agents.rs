@@ -1,8 +1,8 @@
 //! Records facts about agents: spawns, results of spawn calls, ends and stop orders.
 
 use subscope_model::{
-    AgentEnd, Batch, CallEnd, Claim, EndEvidence, Millis, Observation, Outcome, Parent, Raw, SourceKind,
-    Spawn, StopStep, Text, ToolClass,
+    AgentEnd, CallEnd, Claim, EndEvidence, Millis, Observation, Outcome, Parent, RawJson, SourceKind, Spawn,
+    SpawnBatch, StopStep, Text, ToolClass,
 };
 
 use super::{push_hook_step, rank};
@@ -57,8 +57,8 @@ pub(super) fn record_spawn(
         record_trigger(facts, agent_ref, call, observation.time, order);
     }
     let batch = fact.batch.map(|batch| match batch {
-        Batch::Call(call) => BatchClaim::Call(facts.call_index(call)),
-        Batch::Run(run) => BatchClaim::Run(run.into()),
+        SpawnBatch::Call(call) => BatchClaim::Call(facts.call_index(call)),
+        SpawnBatch::Run(run) => BatchClaim::Run(run.into()),
     });
     let Some(agent) = facts.agents.get_mut(agent_ref as usize) else { return };
     agent.is_proven |= !is_undated && !fact.is_note;
@@ -157,8 +157,9 @@ pub(super) fn record_agent_end(
     order: FactOrder,
     fact: &AgentEnd<'_>,
 ) {
-    let text =
-        |raw: Option<Raw<'_>>| raw.map(|raw| Text::from(raw.text().as_ref())).filter(|text| !text.is_empty());
+    let text = |raw: Option<RawJson<'_>>| {
+        raw.map(|raw| Text::from(raw.text().as_ref())).filter(|text| !text.is_empty())
+    };
     let id: Option<Text> = match (fact.agent, actor) {
         (Some(id), _) => Some(id.into()),
         (None, Some(actor)) => facts.agents.get(actor as usize).and_then(|agent| match &agent.key {

@@ -8,7 +8,7 @@ mod agents;
 use hashbrown::HashMap;
 use subscope_model::{
     AgentStatus, Basis, CallBegin, CallEnd, Claim, EndEvidence, Fact, Millis, Observation, Outcome, Payload,
-    Problem, PromptKind, Raw, Response, SourceKind, Text, ToolClass,
+    Problem, PromptKind, RawJson, Response, SourceKind, Text, ToolClass,
 };
 
 use crate::{
@@ -528,7 +528,7 @@ fn record_payload(
     slot: &mut ReportedPayloads,
     actor: Option<AgentRef>,
     observation: &Observation<'_>,
-    raw: Raw<'_>,
+    raw: RawJson<'_>,
 ) {
     slot.add(observation.kind, actor, || match u32::try_from(raw.json.len()) {
         Ok(len) if raw.offset != u64::MAX => {
@@ -544,7 +544,7 @@ fn record_prompt(
     observation: &Observation<'_>,
     order: FactOrder,
     id: Option<&str>,
-    raw: Raw<'_>,
+    raw: RawJson<'_>,
     what: PromptKind,
 ) {
     let is_root = actor == Some(ROOT);
@@ -581,7 +581,7 @@ fn record_prompt(
     }
 }
 
-fn record_message(facts: &mut Facts, actor: Option<AgentRef>, order: FactOrder, raw: Raw<'_>) {
+fn record_message(facts: &mut Facts, actor: Option<AgentRef>, order: FactOrder, raw: RawJson<'_>) {
     let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
     match &mut agent.last_text {
         Some((known, offset, text)) if (*known, *offset) <= (order, raw.offset) => {

@@ -198,7 +198,7 @@ fn history_is_searched_and_a_hit_leads_to_its_agent() {
     ui.press(&[KeyCode::Enter]);
     assert_eq!(ui.asked(), [Question::Search("cents".into())]);
     let session = ui.state.sessions.rows[1].id.clone();
-    let hit = subscope_model::Found {
+    let hit = subscope_model::SearchHit {
         session_id: session.clone(),
         agent_id: "a1".into(),
         agent: "Explore: prices".into(),
