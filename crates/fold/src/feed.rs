@@ -1,8 +1,8 @@
 //! Builds the event feed of sessions from pending events and rows.
 //!
-//! [`FeedBuilder::advance`] returns the new events of live sessions, [`FeedBuilder::all`] the whole feed of a session in order
-//! of time. Both publish an event once by its key, and a text of an agent once per interval of activity, however often sources
-//! repeat it.
+//! [`FeedBuilder::advance`] returns the new events of live sessions, [`FeedBuilder::all`] the whole feed of a session
+//! in order of time. Both publish an event once by its key, and a text of an agent once per interval of activity,
+//! however often sources repeat it.
 
 use std::collections::HashSet;
 
@@ -233,8 +233,8 @@ fn run_start_event(prompt: &Event, pending: &PendingEvent) -> Event {
     }
 }
 
-/// Sorts events by time, then kind: at equal times a start precedes its agent's texts, and an end follows them. Events without
-/// a time stay behind their predecessor.
+/// Sorts events by time, then kind: at equal times a start precedes its agent's texts, and an end follows them. Events
+/// without a time stay behind their predecessor.
 fn sort_events(events: &mut [Event]) {
     let rank = |kind: EventKind| match kind {
         EventKind::SessionStart => 0,

@@ -96,7 +96,8 @@ struct SessionTrackers {
     new_problem_count: u64,
 }
 
-/// Most problems kept for [`Fold::take_problems`]; the sender of a damaged file gets the first ones and the number of all.
+/// Most problems kept for [`Fold::take_problems`]; the sender of a damaged file gets the first ones and the number of
+/// all.
 const MAX_NEW_PROBLEMS: usize = 100;
 
 /// Most bytes buffered until a source's dialect is recognised.
@@ -168,8 +169,8 @@ impl Fold {
         self.decode(source, Some(bytes));
     }
 
-    /// Sets the position of a source's next line in its body, if earlier lines of the body went to other sources. Its dialect
-    /// must be known.
+    /// Sets the position of a source's next line in its body, if earlier lines of the body went to other sources. Its
+    /// dialect must be known.
     pub fn skip_to(&mut self, source: SourceId, line: u64, offset: u64) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
         if let (None, Some(dialect)) = (&at.decoder, at.dialect) {
@@ -187,8 +188,8 @@ impl Fold {
     }
 
     /// Joins the new content of a rewritten object, if it contains everything that the old content reported. Else returns
-    /// `false` and joins nothing: facts cannot be removed, so the caller must reload the session. Content that cannot be decoded
-    /// removes nothing; it is joined as a problem.
+    /// `false` and joins nothing: facts cannot be removed, so the caller must reload the session. Content that cannot be
+    /// decoded removes nothing; it is joined as a problem.
     pub fn replace(&mut self, source: SourceId, bytes: &[u8]) -> bool {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return false };
         let Some(dialect) = at.dialect.filter(|dialect| dialect.is_object()) else { return false };
@@ -328,9 +329,9 @@ impl Fold {
         tracker.map_or(Hooked::No, Tracker::hooked)
     }
 
-    /// Evicts a session and its sources, which can be opened and read again from their beginning. Returns `false` and keeps it if
-    /// its input cannot be reloaded, if sources are shared with another session or missing in `sources`, or if it has changes
-    /// or events that were not taken.
+    /// Evicts a session and its sources, which can be opened and read again from their beginning. Returns `false` and
+    /// keeps it if its input cannot be reloaded, if sources are shared with another session or missing in `sources`, or
+    /// if it has changes or events that were not taken.
     pub fn evict(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
         let Some(number) = self.index_of(session) else { return false };
         let sessions = &self.sessions;
@@ -338,8 +339,8 @@ impl Fold {
         !has_untaken && self.remove_session(session, number, sources)
     }
 
-    /// Evicts a session that is reloaded at once: like [`Fold::evict`], but drops changes and events that were not taken, as
-    /// reloading brings them again. Returns `true` for an unknown session.
+    /// Evicts a session that is reloaded at once: like [`Fold::evict`], but drops changes and events that were not
+    /// taken, as reloading brings them again. Returns `true` for an unknown session.
     pub fn reset(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
         let Some(number) = self.index_of(session) else { return true };
         let is_removed = self.remove_session(session, number, sources);

@@ -1,8 +1,8 @@
 //! Turns the bytes of sources into rows and events of sessions, through `decode` and `track`.
 //!
-//! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`Fold`]; a second way of computing a tree is a defect.
-//! Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] at its end; then [`Fold::tree`] for rows and
-//! [`FeedBuilder`] for events.
+//! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`Fold`]; a second way of computing a tree is a
+//! defect. Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] at its end; then [`Fold::tree`] for
+//! rows and [`FeedBuilder`] for events.
 //!
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 
@@ -12,7 +12,8 @@ mod lifecycle;
 pub mod passages;
 mod pending_event;
 
-/// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived again.
+/// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
+/// again.
 pub const REVISION: u32 = 3;
 
 pub use feed::FeedBuilder;

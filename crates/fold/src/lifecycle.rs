@@ -11,9 +11,9 @@ use subscope_model::{
 };
 use subscope_track::Now;
 
-/// How long the end of an agent is delayed to wait for its last line while sources grow. Harnesses write files of several
-/// agents in no fixed order: the report is often in the parent's transcript before the agent's last text and usage are in its
-/// own.
+/// How long the end of an agent is delayed to wait for its last line while sources grow. Harnesses write files of
+/// several agents in no fixed order: the report is often in the parent's transcript before the agent's last text and
+/// usage are in its own.
 const END_DELAY_MS: Millis = 300;
 
 /// Published state of a session's agents.
@@ -35,8 +35,8 @@ struct PublishedAgent {
     wait: Option<AgentWait>,
 }
 
-/// What an agent waits for, and since when it is silent. None for an agent that waits for its subagents: their own silence
-/// is reported.
+/// What an agent waits for, and since when it is silent. None for an agent that waits for its subagents: their own
+/// silence is reported.
 #[derive(Clone, Debug)]
 struct AgentWait {
     target: String,
@@ -284,7 +284,8 @@ fn stop_event(tree: &Tree, row: &Agent, interval: usize, status: AgentStatus) ->
     )
 }
 
-/// Makes the event that an agent is stalled. Its key contains the begin of the silence, so it is published once per silence.
+/// Makes the event that an agent is stalled. Its key contains the begin of the silence, so it is published once per
+/// silence.
 fn stall_event(tree: &Tree, row: &Agent, wait: &AgentWait, at: Millis) -> Event {
     let data = json!({ "agent_id": row.id, "waiting_for": wait.target, "since_ms": wait.since });
     let key = format!("stall/{}/{}", row.id, wait.since);

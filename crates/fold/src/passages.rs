@@ -103,8 +103,8 @@ fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn F
         Fact::Message { text, .. } => emit(None, PassageClass::Message, *text),
         Fact::Thought { text: Some(text), .. } => emit(None, PassageClass::Thought, *text),
         Fact::CallBegin(begin) => {
-            // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not found by its
-            // input.
+            // A finished batch lists inputs that were indexed when its calls began. A call reported only there is not
+            // found by its input.
             if let Some(input) = begin.input.filter(|_| !begin.hindsight) {
                 emit(None, PassageClass::ToolInput, input);
             }

@@ -1,7 +1,7 @@
 //! Owners of tool calls on every recording: owners with a certain basis are right.
 //!
-//! Up to 2.1.50 hooks name no agent. An owner of basis `wire`, `link` or `sole` must be right all the same; a guessed one may
-//! be wrong and is marked.
+//! Up to 2.1.50 hooks name no agent. An owner of basis `wire`, `link` or `sole` must be right all the same; a guessed
+//! one may be wrong and is marked.
 
 #![allow(clippy::unwrap_used)]
 

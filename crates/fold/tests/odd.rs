@@ -1,5 +1,5 @@
-//! Unusual recordings of the real harness: workflows, forks, resumes after a kill, refused calls, several sessions in one
-//! folder, equal prompts of several agents. The snapshot is our own reviewed output: it detects changes and is no
+//! Unusual recordings of the real harness: workflows, forks, resumes after a kill, refused calls, several sessions in
+//! one folder, equal prompts of several agents. The snapshot is our own reviewed output: it detects changes and is no
 //! independent truth.
 
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Live files of several agents grow in no fixed order: start and end events must be complete, and a missing file must not
-//! delay them for long.
+//! Live files of several agents grow in no fixed order: start and end events must be complete, and a missing file must
+//! not delay them for long.
 
 use subscope_fold::{FeedBuilder, Fold, Now};
 use subscope_model::{Agent, Event, EventKind, PriceTable};

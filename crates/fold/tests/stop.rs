@@ -1,5 +1,5 @@
-//! Agents stopped by the user: our own record outranks the harness's report, and an order that was never delivered has no
-//! effect.
+//! Agents stopped by the user: our own record outranks the harness's report, and an order that was never delivered has
+//! no effect.
 
 #![allow(clippy::unwrap_used)]
 

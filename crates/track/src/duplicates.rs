@@ -1,7 +1,7 @@
 //! Duplicates: responses and calls that also occur in a session that began earlier, and are counted there.
 //!
-//! Their tool calls have no rows in this session. An agent that has nothing but duplicates keeps its row, flagged as a copy,
-//! and is not counted.
+//! Their tool calls have no rows in this session. An agent that has nothing but duplicates keeps its row, flagged as a
+//! copy, and is not counted.
 
 use std::sync::Arc;
 
@@ -157,11 +157,15 @@ mod tests {
         session.add(SourceKind::Transcript, 7, agent("a1"), Fact::Response(response("m1", 1)));
         session.add(SourceKind::Transcript, 7, agent("a1"), spawned("a1", "c1"));
         assert_eq!((session.tree(10).summary.agents, session.tree(10).summary.tool_calls), (1, 2));
+        session.add(SourceKind::Transcript, 8, ROOT, spawn_call("c3", r#""y""#));
+        session.add(SourceKind::Transcript, 9, agent("a2"), spawned("a2", "c3"));
         let owned: HashSet<u64> = [call_key("c1"), response_key("m1").0].into_iter().collect();
         session.tracker.set_owned_elsewhere(owned.into());
         let tree = session.tree(10);
-        assert_eq!((tree.summary.agents, tree.summary.tool_calls), (0, 1));
-        assert!(tree.agents[1].has(Flag::Copied));
+        assert_eq!((tree.summary.agents, tree.summary.tool_calls), (1, 2));
+        let copied: Vec<(&str, bool)> =
+            tree.agents.iter().map(|row| (&*row.id.0, row.has(Flag::Copied))).collect();
+        assert_eq!(copied, [("root", false), ("a1", true), ("a2", false)]);
         assert_eq!(tree.agents[1].usage, None);
     }
 }

@@ -47,8 +47,8 @@ impl AgentFigures {
     }
 }
 
-/// A response is a placeholder, its usage a lower bound, if no line of it has a stop reason and its output tokens times this
-/// factor are fewer than its characters (design, section 3; measured on fixtures 1.0.128, 2.0.76 and 2.1.50).
+/// A response is a placeholder, its usage a lower bound, if no line of it has a stop reason and its output tokens times
+/// this factor are fewer than its characters (design, section 3; measured on fixtures 1.0.128, 2.0.76 and 2.1.50).
 const PLACEHOLDER_FACTOR: u64 = 16;
 
 /// Derives each agent's own usage and cost.
@@ -94,8 +94,9 @@ pub(crate) fn derive_figures(
     all
 }
 
-/// Marks the usage of the root and of all agents in the root's file (1.0.x) as a lower bound if that of one of them is: a
-/// writer that left one placeholder may have left others too short to detect (measured on fixture `1.0.128/a-single`).
+/// Marks the usage of the root and of all agents in the root's file (1.0.x) as a lower bound if that of one of them is:
+/// a writer that left one placeholder may have left others too short to detect (measured on fixture
+/// `1.0.128/a-single`).
 fn share_floors(facts: &Facts, identities: &Identities, all: &mut [AgentFigures]) {
     let is_chain = |name: &u32| {
         facts.agents.get(*name as usize).is_some_and(|agent| matches!(agent.key, AgentKey::Chain))

@@ -33,8 +33,9 @@ struct FileWrites {
     span: (Millis, Millis),
 }
 
-/// Returns the agents that write one file in overlapping spans of time. For unrelated agents their whole activity (`active`)
-/// is compared; for an agent and its ancestor only the writes, because an ancestor usually waits for its subagent.
+/// Returns the agents that write one file in overlapping spans of time. For unrelated agents their whole activity
+/// (`active`) is compared; for an agent and its ancestor only the writes, because an ancestor usually waits for its
+/// subagent.
 pub(crate) fn find_colliding(
     writes: &[(AgentIndex, Text, Millis, Millis)],
     active: &dyn Fn(AgentIndex) -> Option<(Millis, Millis)>,

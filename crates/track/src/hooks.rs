@@ -1,9 +1,10 @@
-//! Replays hook logs to derive owners of calls whose hooks name no agent, turns of the root and open permission questions.
+//! Replays hook logs to derive owners of calls whose hooks name no agent, turns of the root and open permission
+//! questions.
 //!
-//! Up to 2.1.50 tool hooks name no agent. Owners are derived so (design, "Identity where the wire gives little"): a spawn
-//! call is the root's; basis `sole`: the root while nothing of a subagent is open, or a subagent while it is certainly the
-//! only one at work; else the agent that started last (basis `stack`, a guess that is wrong for most calls of parallel
-//! agents), or `unknown`.
+//! Up to 2.1.50 tool hooks name no agent. Owners are derived so (design, "Identity where the wire gives little"): a
+//! spawn call is the root's; basis `sole`: the root while nothing of a subagent is open, or a subagent while it is
+//! certainly the only one at work; else the agent that started last (basis `stack`, a guess that is wrong for most
+//! calls of parallel agents), or `unknown`.
 
 use hashbrown::{HashMap, HashSet};
 use subscope_model::{AgentStatus, Basis, Millis, Text, ToolClass};
@@ -230,7 +231,8 @@ impl HookReplay {
         }
     }
 
-    /// Whether the latest started agent has the type that the open spawn call asks for. A warm-up that still runs has not.
+    /// Whether the latest started agent has the type that the open spawn call asks for. A warm-up that still runs has
+    /// not.
     fn fits_open_spawn(&self, facts: &Facts) -> bool {
         let asked = self.open_spawns.iter().next().and_then(|call| facts.calls.get(*call as usize));
         let asked =
@@ -294,6 +296,9 @@ mod tests {
         hook(&mut session, tool_call("c4", "Bash"));
         assert_eq!(owner(&session, "c4"), (session.agent("a2"), Basis::Stack));
         hook(&mut session, stop("a2"));
+        hook(&mut session, tool_call("open", "Bash"));
+        assert_eq!(owner(&session, "open"), (session.agent("a1"), Basis::Stack), "two spawn calls are open");
+        hook(&mut session, Fact::CallEnd(call_end("open", Outcome::Ok)));
         hook(&mut session, stop("a1"));
         hook(&mut session, Fact::CallEnd(call_end("c1", Outcome::Ok)));
         hook(&mut session, Fact::CallEnd(call_end("c3", Outcome::Ok)));

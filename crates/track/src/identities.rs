@@ -1,10 +1,10 @@
-//! Agent identities: merges the [`AgentFacts`](crate::facts::AgentFacts) that describe the same agent, and decides which
-//! agents exist.
+//! Agent identities: merges the [`AgentFacts`](crate::facts::AgentFacts) that describe the same agent, and decides
+//! which agents exist.
 //!
-//! A spawn call that was refused, or that nothing proves to have started an agent, makes none. An agent is linked to its
-//! spawn call by, best first: the harness's record or the agent's own lines; the call's result; the start that names the
-//! call; the order of hooks, if only one call can have started it; its exact prompt, the earliest call of equal prompts
-//! (design, "Identity where the wire gives little").
+//! A spawn call that was refused, or that nothing proves to have started an agent, makes none. An agent is linked to
+//! its spawn call by, best first: the harness's record or the agent's own lines; the call's result; the start that
+//! names the call; the order of hooks, if only one call can have started it; its exact prompt, the earliest call of
+//! equal prompts (design, "Identity where the wire gives little").
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,8 @@ enum LinkCertainty {
     Elimination,
 }
 
-/// Derives the agents of a session. `is_over`: nothing more will be reported, so an unproven open spawn call makes no agent.
+/// Derives the agents of a session. `is_over`: nothing more will be reported, so an unproven open spawn call makes no
+/// agent.
 pub(crate) fn derive_identities(facts: &Facts, is_over: bool) -> Identities {
     let (by_elimination, starters) = link_by_hook_order(facts);
     let origin_of = link_agents(facts, &by_elimination);
@@ -225,8 +226,9 @@ fn batch_of(facts: &Facts, agent_ref: AgentRef) -> Option<CallIndex> {
 }
 
 /// Derives spawn calls and parents of agents from the order of hooks: an agent that starts while exactly one spawn call
-/// waits for its agent was started by that call; one that starts while all waiting calls have the same caller was started by
-/// that caller. After a start that several calls could have made, no call is assigned until all of them are over.
+/// waits for its agent was started by that call; one that starts while all waiting calls have the same caller was
+/// started by that caller. After a start that several calls could have made, no call is assigned until all of them are
+/// over.
 fn link_by_hook_order(facts: &Facts) -> (HashMap<AgentRef, CallIndex>, HashMap<AgentRef, AgentRef>) {
     let mut steps: Vec<&HookStep> = facts.hooks.iter().collect();
     steps.sort_by_key(|step| (step.source, step.offset));
@@ -484,6 +486,8 @@ mod tests {
     #[test]
     fn equal_prompts_are_linked_in_order_of_the_agents_first_activity() {
         let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 0, ROOT, spawn_call("c0", r#""x""#));
+        session.add(TRANSCRIPT, 0, ROOT, Fact::CallEnd(call_end("c0", Outcome::Denied)));
         for (time, call, text) in [(1, "c1", r#""x""#), (2, "c2", r#""x""#), (3, "c3", r#""y""#)] {
             session.add(TRANSCRIPT, time, ROOT, spawn_call(call, text));
         }

@@ -361,6 +361,7 @@ mod tests {
     fn add_root(session: &mut TestSession) {
         session.add(SourceKind::Transcript, 10, ROOT, spawn_call("c1", r#""x""#));
         session.add(SourceKind::Transcript, 11, ROOT, Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 12, agent("a1"), Fact::Response(response("m2", 1)));
         session.add(SourceKind::Transcript, 50, ROOT, Fact::CallEnd(call_end("c1", Outcome::Ok)));
     }
 
@@ -368,6 +369,7 @@ mod tests {
         session.add(SourceKind::Stream, 20, agent("a1"), tool_call("c2", "Bash"));
         session.add(SourceKind::Stream, 20, agent("a1"), spawned("a1", "c1"));
         session.add(SourceKind::Stream, 30, agent("a1"), Fact::Response(response("m1", 2)));
+        session.add(SourceKind::Stream, 30, agent("a1"), Fact::Response(response("m2", 2)));
         session.add(
             SourceKind::Stream,
             40,
@@ -384,6 +386,7 @@ mod tests {
         let expected = whole.tree(60);
         assert_eq!(expected.agents.len(), 2);
         assert_eq!(expected.agents[1].tool_errors, 1);
+        assert!(!expected.agents[1].usage.unwrap().floor, "the transcript has its response");
         for is_root_first in [true, false] {
             let (mut one, mut other) = (TestSession::new(), TestSession::new());
             add_root(if is_root_first { &mut one } else { &mut other });

@@ -1,16 +1,16 @@
 //! Tracks one session: joins observations into facts and derives its agent tree and event attribution from them.
 //!
-//! Flow: [`Tracker::absorb`] joins observations of one session into facts; sources may arrive in any order and repeat each
-//! other. [`Tracker::derive`] computes a [`Tree`] from the facts for a moment in time and never changes them. So the same
-//! sources give the same tree in whatever order they were read.
+//! Flow: [`Tracker::absorb`] joins observations of one session into facts; sources may arrive in any order and repeat
+//! each other. [`Tracker::derive`] computes a [`Tree`] from the facts for a moment in time and never changes them. So
+//! the same sources give the same tree in whatever order they were read.
 //!
-//! Steps of a derivation, one module each: `identities` (which records are the same agent), `hooks` (owners of calls whose
-//! hook names no agent), `owners` (owner of each call and response, parent of each agent), `duplicates` (calls and responses
-//! counted in another session), `status` (running, or ended and how), `intervals` (when agents were active), `figures` (tokens
-//! and cost), `liveness`, `flags`, `limits`, `runs`, and `rows`, which assembles the tree.
+//! Steps of a derivation, one module each: `identities` (which records are the same agent), `hooks` (owners of calls
+//! whose hook names no agent), `owners` (owner of each call and response, parent of each agent), `duplicates` (calls
+//! and responses counted in another session), `status` (running, or ended and how), `intervals` (when agents were
+//! active), `figures` (tokens and cost), `liveness`, `flags`, `limits`, `runs`, and `rows`, which assembles the tree.
 //!
-//! Pitfalls: anything that later input can revoke (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers) must
-//! be derived and never stored as a fact; nothing may depend on a source's number.
+//! Pitfalls: anything that later input can revoke (`sole`, `stack`, `lost`, `stalled`, a floor, an orphan, run numbers)
+//! must be derived and never stored as a fact; nothing may depend on a source's number.
 //!
 //! Absent on purpose: a clock, IO, vendors' names, and how observations arrived.
 
@@ -157,7 +157,8 @@ impl Tracker {
         Derived { tree, attribution }
     }
 
-    /// Whether the session is over: its sources have ended, or have been silent for longer than the limit for lost agents.
+    /// Whether the session is over: its sources have ended, or have been silent for longer than the limit for lost
+    /// agents.
     fn is_over(&self, now: &Now<'_>) -> bool {
         let lost_after_ms = now.limits.of(self.harness.as_deref(), None).lost_after_ms(false);
         let is_silent = |last: Millis| now.limits.awake.silence(last, now.at) >= lost_after_ms;
@@ -184,8 +185,8 @@ pub struct Attribution<'t> {
 }
 
 impl Attribution<'_> {
-    /// Returns the agent of an observation and the basis of that attribution. A tool call belongs to its owner; an event of
-    /// an agent without a row belongs to the root until the agent has one.
+    /// Returns the agent of an observation and the basis of that attribution. A tool call belongs to its owner; an
+    /// event of an agent without a row belongs to the root until the agent has one.
     pub fn actor(&self, claim: &Claim<'_>, call: Option<&str>) -> (Actor, Basis) {
         let by_call = call
             .and_then(|id| self.facts.call_by_id.get(id))
@@ -235,4 +236,50 @@ impl Attribution<'_> {
 /// Returns a hash of a text; only comparable within one process.
 fn hash_text(text: &str) -> u64 {
     foldhash::fast::FixedState::default().hash_one(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Fact, PriceTable, SourceKind};
+
+    use super::*;
+    use crate::test_session::{ROOT, TestSession, agent, spawn_call, spawned, tool_call};
+
+    /// Returns actor and basis of an event.
+    fn actor(session: &TestSession, claim: &Claim<'_>, call: Option<&str>) -> (String, Basis) {
+        let prices = PriceTable::default();
+        let limits = Limits::default();
+        let now = Now { at: 100, has_ended: false, is_growing: true, prices: &prices, limits };
+        let derived = session.tracker.derive(&now);
+        let (actor, basis) = derived.attribution.actor(claim, call);
+        assert!(derived.tree.agents.iter().any(|row| row.id == actor.0), "{actor:?} has no row");
+        (actor.0.to_string(), basis)
+    }
+
+    #[test]
+    fn actor_is_the_owner_of_the_call_else_the_claimed_agent() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Transcript, 10, ROOT, spawn_call("c1", r#""x""#));
+        session.add(SourceKind::Transcript, 20, agent("a1"), tool_call("c2", "Bash"));
+        session.add(SourceKind::Transcript, 20, agent("a1"), spawned("a1", "c1"));
+        let root = |basis| ("root".to_owned(), basis);
+        let a1 = |basis| ("a1".to_owned(), basis);
+        assert_eq!(actor(&session, &Claim::Silent, Some("c2")), a1(Basis::Wire));
+        assert_eq!(actor(&session, &Claim::Silent, Some("c9")), root(Basis::Unknown));
+        assert_eq!(actor(&session, &agent("a1"), None), a1(Basis::Wire));
+        assert_eq!(actor(&session, &agent("a9"), None), root(Basis::Unknown), "it has no row");
+        assert_eq!(actor(&session, &Claim::SpawnedBy("c1"), None), a1(Basis::Link));
+        assert_eq!(actor(&session, &Claim::SpawnedBy("c2"), None), root(Basis::Unknown));
+    }
+
+    #[test]
+    fn hooked_is_named_only_if_hooks_name_agents() {
+        let mut session = TestSession::new();
+        session.add(SourceKind::Transcript, 1, ROOT, tool_call("c1", "Bash"));
+        assert_eq!(session.tracker.hooked(), Hooked::No);
+        session.add(SourceKind::Hook, 2, Claim::Silent, tool_call("c1", "Bash"));
+        assert_eq!(session.tracker.hooked(), Hooked::Unnamed);
+        session.add(SourceKind::Hook, 3, Claim::Silent, Fact::WireHasIdentity);
+        assert_eq!(session.tracker.hooked(), Hooked::Named);
+    }
 }

@@ -109,8 +109,8 @@ impl Limits {
         of_rules.chain(own).max().unwrap_or(LOST_AFTER_OPEN_MS)
     }
 
-    /// Returns the limits of an agent. A rule for its model wins over one for its harness, a longer model name over a shorter
-    /// one.
+    /// Returns the limits of an agent. A rule for its model wins over one for its harness, a longer model name over a
+    /// shorter one.
     pub(crate) fn of(&self, harness: Option<&str>, model: Option<&str>) -> AgentLimits {
         let mut own = AgentLimits {
             stall_ms: self.stall_ms,

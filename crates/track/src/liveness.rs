@@ -3,8 +3,8 @@
 //! An agent's calls are answered one after the other, so it works on its oldest open call. It waits for a subagent only
 //! while the subagent's spawn call is open; it does not wait for background agents.
 //!
-//! Silence is measured per agent, independent of its siblings. It restarts when control returns to the agent (a subagent of
-//! it ends) and, once no subagent is active, with any event of the session.
+//! Silence is measured per agent, independent of its siblings. It restarts when control returns to the agent (a
+//! subagent of it ends) and, once no subagent is active, with any event of the session.
 
 use subscope_model::{Agent, AgentStatus, Liveness, LivenessKind, Millis, SpawnMode, Text, ToolClass, Tree};
 
@@ -17,8 +17,8 @@ use crate::{
     status::{Derivation, call_end},
 };
 
-/// Returns the next time at which a tree's rows may change without input: a stall, an inferred permission question, a lost
-/// agent. `None` if no agent is running. A spurious deadline is harmless, a missing one is not.
+/// Returns the next time at which a tree's rows may change without input: a stall, an inferred permission question, a
+/// lost agent. `None` if no agent is running. A spurious deadline is harmless, a missing one is not.
 pub fn next_deadline(tree: &Tree, now: &Now<'_>) -> Option<Millis> {
     let limits = &now.limits;
     let live: Vec<&Agent> = tree.agents.iter().filter(|row| row.is_at_work()).collect();
@@ -162,8 +162,9 @@ fn tool_activity(
     activity
 }
 
-/// Returns the open permission questions with the agents that they block: no hook has answered them, and no source reports
-/// the end of their calls. No source reports that the user agreed, so a question stays open until its call ends.
+/// Returns the open permission questions with the agents that they block: no hook has answered them, and no source
+/// reports the end of their calls. No source reports that the user agreed, so a question stays open until its call
+/// ends.
 pub(crate) fn open_questions<'c>(
     derivation: &'c Derivation<'_>,
 ) -> Vec<(AgentIndex, &'c PermissionQuestion)> {
@@ -427,6 +428,17 @@ mod tests {
         assert!(!row(&session, 40, "a1").liveness.unwrap().inferred);
         session.add(TRANSCRIPT, 45, agent("a1"), end("call"));
         assert_eq!(activity(&session, 50, "a1").0, LivenessKind::Model);
+    }
+
+    #[test]
+    fn question_that_names_no_agent_blocks_the_owner_of_the_call() {
+        let mut session = session_with_subagent();
+        session.add(TRANSCRIPT, 30, agent("a1"), tool_call("call", "Bash"));
+        let digest = begin("call", "Bash", ToolClass::Other).digest;
+        let question = Fact::Permission { name: "Bash", digest, input: None };
+        session.add(SourceKind::Hook, 31, Claim::Silent, question);
+        assert_eq!(activity(&session, 40, "a1").0, LivenessKind::Permission);
+        assert_eq!(activity(&session, 40, "root").0, LivenessKind::Children);
     }
 
     #[test]

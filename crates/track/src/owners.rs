@@ -1,7 +1,7 @@
 //! Ownership of calls and responses, and parents of agents.
 //!
-//! A forked agent's file begins with a copy of its parent's last message, so several agents can claim a call or response: the
-//! claimant nearest the root owns it, and no agent owns the call that started it.
+//! A forked agent's file begins with a copy of its parent's last message, so several agents can claim a call or
+//! response: the claimant nearest the root owns it, and no agent owns the call that started it.
 
 use smallvec::SmallVec;
 use subscope_model::Basis;
@@ -46,8 +46,8 @@ pub(crate) fn derive_ownership(facts: &Facts, identities: &Identities, log: &Hoo
         .map(|number| call_claims(facts, identities, log, number))
         .collect();
     let mut calls: Vec<Option<(AgentIndex, Basis)>> = claims.iter().map(single_claimant).collect();
-    // Of several claimants the one with the least depth wins, and depth depends on owners of spawn calls. Each round settles
-    // at least one more level, so the number of agents and of contested calls bounds the rounds.
+    // Of several claimants the one with the least depth wins, and depth depends on owners of spawn calls. Each round
+    // settles at least one more level, so the number of agents and of contested calls bounds the rounds.
     let contested: Vec<usize> =
         (0..claims.len()).filter(|number| claims.get(*number).is_some_and(|it| it.len() > 1)).collect();
     let mut parents = derive_parents(facts, identities, &calls);
@@ -126,8 +126,8 @@ fn nearest_claimant(claims: &Claims, parents: &[Parentage]) -> Option<(AgentInde
     claims.iter().copied().min_by_key(|(agent, basis)| (depth(*agent), std::cmp::Reverse(*basis), *agent))
 }
 
-/// Derives parents and depths. Parent: the one named by the agent's own record, else the owner of its spawn call, else the
-/// root if a source says so, else the one derived from hook order.
+/// Derives parents and depths. Parent: the one named by the agent's own record, else the owner of its spawn call, else
+/// the root if a source says so, else the one derived from hook order.
 fn derive_parents(
     facts: &Facts,
     identities: &Identities,
@@ -249,6 +249,11 @@ mod tests {
         session.add(TRANSCRIPT, 3, agent("a1"), spawn_call("c1", r#""x""#));
         assert_eq!(owner(&session, "c1"), Some((0, Basis::Wire)));
         assert_eq!(session.owners().parents[session.agent("a1")].parent, Some(0));
+
+        let mut session = TestSession::new();
+        session.add(TRANSCRIPT, 3, agent("a1"), spawn_call("c1", r#""x""#));
+        session.add(TRANSCRIPT, 3, agent("a1"), spawned("a1", "c1"));
+        assert_eq!(owner(&session, "c1"), Some((0, Basis::Unknown)), "only its own copy names the call");
     }
 
     #[test]

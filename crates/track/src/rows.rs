@@ -36,8 +36,8 @@ struct RowDraft {
     children: Vec<AgentIndex>,
 }
 
-/// Builds the tree of a session. Calls and responses in `owned_elsewhere` count in another session; `runs` is the number of
-/// runs.
+/// Builds the tree of a session. Calls and responses in `owned_elsewhere` count in another session; `runs` is the
+/// number of runs.
 pub(crate) fn build_tree(
     session: &SessionId,
     derivation: &Derivation<'_>,

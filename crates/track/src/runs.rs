@@ -1,8 +1,8 @@
 //! Runs of a session: each user prompt starts one.
 //!
-//! Repeats of a prompt within a kind of source are removed; the kind with the most prompts gives the number. Streams have no
-//! prompts: with streams alone, there is one run for each result that answers a prompt, plus one for each stream with
-//! activity after its last result.
+//! Repeats of a prompt within a kind of source are removed; the kind with the most prompts gives the number. Streams
+//! have no prompts: with streams alone, there is one run for each result that answers a prompt, plus one for each
+//! stream with activity after its last result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,8 @@ pub(crate) fn derive_runs(facts: &Facts) -> SessionRuns {
     SessionRuns { count, starts }
 }
 
-/// Removes repeated prompts: those with the same id or line id, and, for those with neither, the same text, time and offset.
+/// Removes repeated prompts: those with the same id or line id, and, for those with neither, the same text, time and
+/// offset.
 fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f PromptFact> {
     let mut sorted: Vec<&PromptFact> = prompts.collect();
     sorted.sort_by_key(|prompt| prompt.order);
@@ -68,7 +69,8 @@ fn distinct<'f>(prompts: impl Iterator<Item = &'f PromptFact>) -> Vec<&'f Prompt
     sorted
 }
 
-/// Counts the runs of streams: results that answer a prompt, and one for each stream with activity after its last result.
+/// Counts the runs of streams: results that answer a prompt, and one for each stream with activity after its last
+/// result.
 fn count_stream_runs(facts: &Facts) -> u32 {
     let results: Vec<_> = facts.turns.iter().filter(|turn| turn.kind == SourceKind::Stream).collect();
     let mut seen = BTreeSet::new();

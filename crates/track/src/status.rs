@@ -1,6 +1,6 @@
-//! Status of agents: running, or ended and how, by the strongest evidence in whatever order it arrived (design, section 3).
+//! Status of agents: running, or ended and how, by the strongest evidence in any order of arrival (design, section 3).
 //!
-//! An end is final for one interval of activity; a resume opens a new interval, and only evidence of the last one counts.
+//! An end is final for one interval of activity; a resume opens a new one, and only evidence of the last one counts.
 //! `lost` is derived from silence, the end of a pipe or the end of the session; the evidence says which.
 
 use subscope_model::{AgentStatus, EndEvidence, Millis, Outcome, SourceKind, SpawnMode, StopStep, Text};
@@ -143,8 +143,8 @@ impl Derivation<'_> {
         ids
     }
 
-    /// Returns the stop orders for the agent's last interval of activity. They name its spawn call if they were made before
-    /// its id was known.
+    /// Returns the stop orders for the agent's last interval of activity. They name its spawn call if they were made
+    /// before its id was known.
     fn stop_orders<'p>(
         &'p self,
         identity: &'p AgentIdentity,
@@ -327,8 +327,8 @@ impl Derivation<'_> {
         }
     }
 
-    /// Whether the silence after a last line of text is long enough that no call will follow. Versions up to 2.1.50 write many
-    /// last lines without a stop reason.
+    /// Whether the silence after a last line of text is long enough that no call will follow. Versions up to 2.1.50
+    /// write many last lines without a stop reason.
     fn is_text_final(&self, silence: Silence) -> bool {
         let silent = |last: Millis| self.now.limits.awake.silence(last, self.now.at);
         silence.last.is_some_and(|last| silent(last) >= silence.text_final_after_ms)
@@ -402,8 +402,8 @@ impl Derivation<'_> {
         has_acted || self.hooks.has_turn || !self.facts.streams.is_empty() || !self.facts.turns.is_empty()
     }
 
-    /// Returns whether a running root waits for the user's next prompt: it never had one, or a process reopened the session
-    /// after the root's last action and no turn has begun since.
+    /// Returns whether a running root waits for the user's next prompt: it never had one, or a process reopened the
+    /// session after the root's last action and no turn has begun since.
     pub(crate) fn awaits_prompt(&self) -> bool {
         let Some(root) = self.identities.all.first().filter(|_| self.has_begun()) else { return true };
         let last_acted = self.facts_of(root).filter_map(|root| root.last_acted).map(|order| order.time).max();
@@ -412,8 +412,8 @@ impl Derivation<'_> {
     }
 }
 
-/// Drops ends that the harness reported as interim (status running), with all ends up to that time. Returns the time of the
-/// latest interim end if no later end is left.
+/// Drops ends that the harness reported as interim (status running), with all ends up to that time. Returns the time of
+/// the latest interim end if no later end is left.
 fn drop_interim(endings: &mut Vec<Ending>) -> Option<Millis> {
     let interim =
         endings.iter().filter(|end| end.status == AgentStatus::Running).map(|end| end.order).max()?;
@@ -520,6 +520,7 @@ mod tests {
         assert_eq!(status(&session, 50).0, AgentStatus::Completed);
         let resume = CallEnd { resumed: Some("a1"), ..call_end("c2", Outcome::Ok) };
         session.add(TRANSCRIPT, 60, ROOT, Fact::CallEnd(resume));
+        assert_eq!(status(&session, 60).0, AgentStatus::Running, "before its first new line");
         session.add(TRANSCRIPT, 61, agent("a1"), Fact::Response(response("m2", 1)));
         assert_eq!(status(&session, 70), (AgentStatus::Running, None));
         assert_eq!(a1(&session, 70).intervals, [[20, 30], [61, 61]]);
@@ -552,6 +553,9 @@ mod tests {
             let end = CallEnd { spawn: Some(result), ..call_end("c1", Outcome::Ok) };
             session.add(TRANSCRIPT, 30, ROOT, Fact::CallEnd(end));
             assert_eq!(status(&session, 40).0, expected, "{mode:?}");
+            let resume = CallEnd { resumed: Some("a1"), ..call_end("c2", Outcome::Ok) };
+            session.add(TRANSCRIPT, 50, ROOT, Fact::CallEnd(resume));
+            assert_eq!(status(&session, 60).0, AgentStatus::Running, "{mode:?}, resumed");
         }
     }
 
@@ -579,7 +583,9 @@ mod tests {
         let mut session = session();
         session.add(TRANSCRIPT, 30, agent("a1"), last_line(true, true));
         session.add(TRANSCRIPT, 31, ROOT, agent_end("a1", AgentStatus::Running, EndEvidence::Notification));
-        assert_eq!(status(&session, 40).0, AgentStatus::Running);
+        assert_eq!(status(&session, 40), (AgentStatus::Running, None));
+        let liveness = a1(&session, 40).liveness.unwrap();
+        assert_eq!((liveness.kind, liveness.since_ms), (subscope_model::LivenessKind::Tool, Some(31)));
         session.add(TRANSCRIPT, 32, ROOT, agent_end("a1", AgentStatus::Completed, EndEvidence::Notification));
         assert_eq!(status(&session, 40).0, AgentStatus::Completed);
     }

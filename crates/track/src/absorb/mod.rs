@@ -1,7 +1,7 @@
 //! Joins observations into facts.
 //!
-//! One function for each variant of [`Fact`]; none derives anything. To add a variant, add an arm to [`Absorber::record`] and
-//! its function.
+//! One function for each variant of [`Fact`]; none derives anything. To add a variant, add an arm to
+//! [`Absorber::record`] and its function.
 
 mod agents;
 
@@ -74,8 +74,8 @@ impl Absorber {
         if self.cutoff.is_some_and(|cutoff| order.time > cutoff) {
             return false;
         }
-        // With a cutoff, a source without times may still describe the session and its agents, but nothing else of it is
-        // recorded: it cannot be placed before or after the cutoff.
+        // With a cutoff, a source without times may still describe the session and its agents, but nothing else of it
+        // is recorded: it cannot be placed before or after the cutoff.
         let is_undated = self.cutoff.is_some() && order.time == Millis::MIN;
         if is_undated && !matches!(observation.fact, Fact::Session { .. } | Fact::Spawn(_)) {
             return false;
@@ -345,8 +345,8 @@ impl Absorber {
         }
     }
 
-    /// Returns the call that an end belongs to. An end without an id matches a call only if exactly one with the same digest
-    /// is open.
+    /// Returns the call that an end belongs to. An end without an id matches a call only if exactly one with the same
+    /// digest is open.
     fn find_ended_call(&self, facts: &mut Facts, fact: &CallEnd<'_>) -> Option<CallIndex> {
         if let Some(id) = fact.id {
             return Some(facts.call_index(id));
@@ -614,4 +614,73 @@ fn push_hook_step(facts: &mut Facts, observation: &Observation<'_>, kind: HookSt
         line: observation.place.line,
         kind,
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_model::{Clock, Place, SessionId, SourceId, Spawn};
+
+    use super::*;
+    use crate::{
+        Tracker,
+        test_session::{ROOT, TestSession, agent, begin, call_end, raw, response},
+    };
+
+    #[test]
+    fn end_without_an_id_ends_a_call_only_if_one_is_open() {
+        let mut session = TestSession::new();
+        let call = || Fact::CallBegin(CallBegin { id: None, ..begin("x", "Bash", ToolClass::Other) });
+        let end = || Fact::CallEnd(CallEnd { id: None, ..call_end("x", Outcome::Ok) });
+        let ended = |session: &TestSession| -> Vec<usize> {
+            session.facts().calls.iter().map(|call| call.ends.len()).collect()
+        };
+        session.add(SourceKind::Hook, None, ROOT, call());
+        session.add(SourceKind::Hook, None, ROOT, end());
+        assert_eq!(ended(&session), [1]);
+        session.add(SourceKind::Hook, None, ROOT, call());
+        session.add(SourceKind::Hook, None, ROOT, call());
+        session.add(SourceKind::Hook, None, ROOT, end());
+        assert_eq!(ended(&session), [1, 0, 0], "either call can have ended");
+    }
+
+    #[test]
+    fn cutoff_drops_later_observations_and_undated_activity() {
+        let mut tracker = Tracker::new(SessionId::from("s"), None, FactDetail::Rows, Some(10));
+        let mut absorb = |source: u32, time: Option<Millis>, fact: Fact<'_>| {
+            tracker.absorb(&Observation {
+                place: Place { source: SourceId(source), ..Place::default() },
+                kind: SourceKind::Transcript,
+                time,
+                clock: Clock::Transcript,
+                session: None,
+                line_id: None,
+                claim: agent("a1"),
+                fact,
+            })
+        };
+        let described = || Fact::Spawn(Spawn { description: Some("d".into()), ..Spawn::default() });
+        assert!(!absorb(0, None, Fact::Activity), "without any time");
+        assert!(absorb(0, None, described()));
+        assert!(absorb(1, Some(10), Fact::Activity));
+        assert!(absorb(1, None, Fact::Activity), "it has the time of the line before it");
+        assert!(!absorb(1, Some(11), Fact::Activity));
+        assert!(!absorb(1, None, Fact::Activity));
+    }
+
+    #[test]
+    fn notices_and_local_commands_are_no_actions_of_the_agent() {
+        let mut session = TestSession::new();
+        let text = raw(r#""/help""#);
+        session.add(SourceKind::Transcript, 10, ROOT, Fact::Response(response("m1", 1)));
+        session.add(SourceKind::Transcript, 20, ROOT, Fact::Heartbeat);
+        let local = Fact::Prompt { prompt_id: None, text, what: PromptKind::Local };
+        session.add(SourceKind::Transcript, 30, ROOT, local);
+        let root = &session.facts().agents[ROOT_REF];
+        assert_eq!(root.last_seen.map(|order| order.time), Some(30));
+        assert_eq!(root.last_acted.map(|order| order.time), Some(10));
+        assert!(session.facts().has_local_command);
+        assert!(session.facts().prompts.is_empty());
+    }
+
+    const ROOT_REF: usize = super::ROOT as usize;
 }

@@ -104,8 +104,8 @@ pub(crate) struct CallPayloads {
     pub(crate) result: ReportedPayloads,
 }
 
-/// Payloads of a call, the first per source kind and reporter. A forked agent's copy of a call has another result, and the
-/// owner is derived later.
+/// Payloads of a call, the first per source kind and reporter. A forked agent's copy of a call has another result, and
+/// the owner is derived later.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedPayloads(SmallVec<[(SourceKind, Option<AgentRef>, Payload); 1]>);
 
@@ -116,8 +116,8 @@ impl ReportedPayloads {
         }
     }
 
-    /// Returns the payload of the best source kind among the reporters that `counts` accepts, named reporters first; if it
-    /// accepts none, of the best source kind.
+    /// Returns the payload of the best source kind among the reporters that `counts` accepts, named reporters first; if
+    /// it accepts none, of the best source kind.
     pub(crate) fn best(&self, counts: impl Fn(Option<AgentRef>) -> bool) -> Option<&Payload> {
         let of_owner = self.0.iter().filter(|(_, by, _)| counts(*by));
         let best = of_owner.min_by_key(|(kind, by, _)| (*kind, by.is_none()));

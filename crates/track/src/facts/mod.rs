@@ -223,14 +223,14 @@ impl ResponseTokens {
     }
 }
 
-/// Returns the key of a response: two 64-bit hashes of its id, which is compared and never shown. 128 bits do not collide
-/// by chance; a deliberate collision only falsifies that session's own counts.
+/// Returns the key of a response: two 64-bit hashes of its id, which is compared and never shown. 128 bits do not
+/// collide by chance; a deliberate collision only falsifies that session's own counts.
 pub(crate) fn response_key(id: &str) -> (u64, u64) {
     (hash_id(1, id), hash_id(2, id))
 }
 
-/// Returns the key of a call in [`subscope_model::SessionKeys`]. Its seed differs from that of response keys, which share
-/// the set.
+/// Returns the key of a call in [`subscope_model::SessionKeys`]. Its seed differs from that of response keys, which
+/// share the set.
 pub(crate) fn call_key(id: &str) -> u64 {
     hash_id(3, id)
 }
@@ -468,7 +468,8 @@ impl Facts {
         agent
     }
 
-    /// Whether a call is counted. A call without an id repeats one with an id if any source of the session has call ids.
+    /// Whether a call is counted. A call without an id repeats one with an id if any source of the session has call
+    /// ids.
     pub(crate) fn is_counted(&self, call: &CallFacts) -> bool {
         call.id.is_some() || self.call_by_id.is_empty()
     }
