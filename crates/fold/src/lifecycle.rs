@@ -2,12 +2,12 @@
 //!
 //! Each is published once, however often sources repeat it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use subscope_model::{
-    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Text, Tree,
-    event_id,
+    Actor, Agent, AgentId, AgentStatus, Basis, Event, EventKind, Flag, LivenessKind, Millis, Problem, Text,
+    Tree, event_id,
 };
 use subscope_track::Now;
 
@@ -23,7 +23,7 @@ pub(crate) struct LifecycleState {
     /// Agents whose end waits for their last line, and since when.
     delayed_ends: BTreeMap<AgentId, Millis>,
     has_started: bool,
-    problems: usize,
+    problems: BTreeSet<Problem>,
 }
 
 #[derive(Clone, Debug)]
@@ -111,12 +111,15 @@ impl LifecycleState {
             let is_delayed = self.delays_end(row, now);
             self.advance_agent(tree, row, is_delayed, now, &mut events);
         }
-        for problem in tree.problems.iter().skip(self.problems) {
+        for problem in &tree.problems {
+            if self.problems.contains(problem) {
+                continue;
+            }
+            self.problems.insert(problem.clone());
             let data = json!({ "at": problem.at, "what": problem.what });
             let key = format!("problem/{}/{}", problem.at, problem.what);
             events.push(make_event(tree, None, EventKind::Problem, AgentId::from(AgentId::ROOT), &key, data));
         }
-        self.problems = tree.problems.len().max(self.problems);
         events.sort_by_key(|event| event.at_ms);
         events
     }

@@ -112,3 +112,21 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
         }
     }
 }
+
+#[test]
+fn each_problem_is_published_wherever_it_sorts_among_those_before_it() {
+    let prices = PriceTable::default();
+    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
+    let line = r#"{"type":"user","sessionId":"s","uuid":"u","timestamp":"2026-01-01T00:00:00Z","message":{"role":"user","content":"go"}}"#;
+    let mut published = Vec::new();
+    for label in ["z.jsonl", "a.jsonl"] {
+        let part = Part::new(label, format!("{line}\nnot json\n"));
+        let source = fold.open(part.spec.clone());
+        fold.push(source, &part.bytes);
+        let now = Now { is_growing: true, limits: Limits::endless(), ..now(0, &prices) };
+        let (_, news) = events.advance(&mut fold, &[SessionId::from("s")], &now);
+        let problems = news.iter().filter(|event| event.kind == EventKind::Problem);
+        published.extend(problems.map(|event| event.data["at"].as_str().unwrap_or_default().to_owned()));
+    }
+    assert_eq!(published, ["z.jsonl:2", "a.jsonl:2"]);
+}

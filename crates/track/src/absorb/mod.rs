@@ -618,7 +618,7 @@ fn push_hook_step(facts: &mut Facts, observation: &Observation<'_>, kind: HookSt
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::{Clock, Place, SessionId, SourceId, Spawn};
+    use subscope_model::{Clock, SessionId, SourceId, SourcePosition, Spawn};
 
     use super::*;
     use crate::{
@@ -648,7 +648,7 @@ mod tests {
         let mut tracker = Tracker::new(SessionId::from("s"), None, FactDetail::Rows, Some(10));
         let mut absorb = |source: u32, time: Option<Millis>, fact: Fact<'_>| {
             tracker.absorb(&Observation {
-                place: Place { source: SourceId(source), ..Place::default() },
+                place: SourcePosition { source: SourceId(source), ..SourcePosition::default() },
                 kind: SourceKind::Transcript,
                 time,
                 clock: Clock::Transcript,
