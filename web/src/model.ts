@@ -1,9 +1,9 @@
 // Made by `cargo xtask types` from crates/model: edit that.
 
-/** How an actor is known. */
+/** Evidence for an actor. */
 export type Basis = "unknown" | "stack" | "sole" | "link" | "wire";
 
-/** Tokens of one or more API responses, each response counted once. */
+/** Tokens of one or more API responses; each response counts once. */
 export interface Usage {
   /** Fresh input tokens (neither read from nor written to a cache). */
   input_tokens: number;
@@ -13,103 +13,103 @@ export interface Usage {
   cache_read_tokens: number;
   /** Input tokens written to the prompt cache. */
   cache_write_tokens: number;
-  /** The sum of the four kinds; not a harness's last-context figure. */
+  /** Sum of the four kinds; not a harness's count of the last context. */
   total_tokens: number;
-  /** Whether a number is a lower bound: a response of it is known by a placeholder only. */
+  /** Whether a count is a lower bound: of some response only a placeholder is known. */
   floor: boolean;
 }
 
-/** Something in foreign input that could not be understood. */
+/** Something in foreign input that could not be decoded. */
 export interface Problem {
-  /** Where: `file:line`, lines counted from 1. */
+  /** Location: `file:line` (1-based). */
   at: string;
-  /** What was wrong, and what was done about it; a lower-case fragment without a full stop. */
+  /** What was wrong, and how it was handled; a lower-case fragment without a full stop. */
   what: string;
 }
 
-/** One conversation of a harness. */
+/** A conversation of a harness. */
 export interface Session {
   /** The harness's own id. */
   id: string;
-  /** The harness, as `claude-code`; `None` for events posted by unknown programs. */
+  /** The harness, such as `claude-code`; `None` for events published by unknown programs. */
   harness: string | null;
-  /** The harness's version, as far as any source names it. */
+  /** The harness's version, if any source has it. */
   harness_version: string | null;
   /** The working directory of the root. */
   cwd: string | null;
   /** The first prompt, one line, as a title. */
   title: string | null;
-  /** When the first event happened. */
+  /** Time of the first event. */
   started_at_ms: number | null;
-  /** When the last event happened. */
+  /** Time of the last event. */
   ended_at_ms: number | null;
-  /** How many prompts of the user started a run. */
+  /** Number of runs: prompts of the user that started one. */
   runs: number;
-  /** Grows with each change that was kept: of two tellings of this row the one with the higher counts. */
+  /** Revision, increased with each stored change: of two versions of this row the higher one is current. */
   rev?: number;
 }
 
-/** How an agent stands or ended. */
+/** Status of an agent. */
 export type AgentStatus = "pending" | "running" | "completed" | "failed" | "stopped" | "lost";
 
-/** What a running agent is busy with or waits for. */
+/** Activity of a running agent, or what it waits for. */
 export type LivenessKind = "model" | "tool" | "permission" | "children" | "retry" | "idle";
 
-/** What a running agent is busy with or waits for, and since when. */
+/** Activity of a running agent, or what it waits for, and since when. */
 export interface Liveness {
-  /** What kind of activity or wait. */
+  /** Kind of activity or wait. */
   kind: LivenessKind;
   /** The tool's name or the error's text, by `kind`. */
   name: string | null;
-  /** How many children run, or which attempt it is, by `kind`. */
+  /** Number of running children, or of the attempt, by `kind`. */
   count: number | null;
-  /** How many attempts there will be, for a retry. */
+  /** Maximum number of attempts, for a retry. */
   limit?: number;
-  /** Since when, as far as a source with time tells. */
+  /** Start time, if a source has it. */
   since_ms: number | null;
-  /** Whether this is inferred from silence and not told by a source; faces mark it `~`. */
+  /** Whether it is inferred from silence and not reported by a source; frontends mark it `~`. */
   inferred: boolean;
 }
 
-/** A mark beside the status. */
+/** A flag in addition to the status. */
 export type Flag = "stopping" | "stalled" | "looping" | "failing" | "colliding" | "orphan" | "warmup" | "copied";
 
-/** How a tool call stands or ended. */
+/** Status of a tool call. */
 export type ToolStatus = "ok" | "error" | "open" | "denied";
 
-/** One call of a tool. */
+/** A tool call. */
 export interface ToolCall {
-  /** The harness's id; `None` where the wire has none. */
+  /** The harness's id; `None` if the source has none. */
   id: string | null;
-  /** The tool, as the harness names it. */
+  /** Name of the tool in the harness. */
   name: string;
-  /** How it stands or ended. */
+  /** Status. */
   status: ToolStatus;
-  /** How its owner is known. */
+  /** Evidence for its agent. */
   basis: Basis;
-  /** When it began. */
+  /** Start time. */
   started_at_ms: number | null;
-  /** When it ended. */
+  /** End time. */
   ended_at_ms: number | null;
-  /** What it works on, short: a file's base name, a pattern, the first 40 characters of a command. */
+  /** Short description of its target: a file's base name, a pattern, the first 40 characters of a command. */
   detail: string | null;
 }
 
-/** Figures of an agent and everything below it. */
+/** Totals of an agent and its descendants. */
 export interface Subtree {
-  /** Agents, the agent itself included. */
+  /** Number of agents, including the agent itself. */
   agents: number;
-  /** Tool calls. */
+  /** Number of tool calls. */
   tool_calls: number;
-  /** Tokens; `None` where none of them is known. */
+  /** Tokens; `None` if all are unknown. */
   usage: Usage | null;
-  /** Cost as far as it is known; `None` where none of it is. */
+  /** Cost as far as known; `None` if all is unknown. */
   cost_micro_usd: number | null;
   /** Whether the cost is a lower bound. */
   cost_floor: boolean;
-  /** The union of all their intervals. */
+  /** Length of the union of all their intervals. */
   wall_ms: number | null;
-  /** The sum of their intervals. */
+  /** Sum of their intervals. */
   agent_ms: number | null;
 }
 
@@ -119,55 +119,55 @@ export interface Agent {
   id: string;
   /** The id as actor of events. */
   actor_id: string;
-  /** Who started it; `None` for the root and where no source tells. */
+  /** The agent that started it; `None` for the root and if unknown. */
   parent_id: string | null;
   /** The tool call that started it. */
   spawned_by: string | null;
   /** 0 for the root, 1 for its subagents and for orphans. */
   depth: number;
-  /** The harness's type of agent (`Explore`). */
+  /** The harness's agent type (`Explore`). */
   type: string | null;
-  /** The name given to it by who started it. */
+  /** Name given by its parent. */
   name: string | null;
-  /** What it was asked to do, in a few words. */
+  /** Short description of its task. */
   description: string | null;
   /** The model of its latest response. */
   model: string | null;
-  /** Whether its starter goes on without waiting for it. */
+  /** Whether its parent continues without waiting for it. */
   background: boolean;
-  /** How it stands or ended. */
+  /** Status. */
   status: AgentStatus;
-  /** What `status` rests on, for people (`task notification`, `silent for 15m`). */
+  /** Evidence for `status`, for people (`task notification`, `silent for 15m`). */
   evidence: string | null;
-  /** What it does or waits for; `None` unless it runs. */
+  /** Current activity; `None` unless it runs. */
   liveness: Liveness | null;
-  /** Marks beside the status, in a fixed order. */
+  /** Flags, in a fixed order. */
   flags: Flag[];
-  /** Its first own line. */
+  /** Time of its first own line. */
   started_at_ms: number | null;
-  /** Its last own line, else the time of its ending; `None` while it runs. */
+  /** Time of its last own line, else of its end; `None` while it runs. */
   ended_at_ms: number | null;
-  /** When it was last heard of. */
+  /** Time of its last event. */
   last_event_at_ms: number | null;
-  /** Its stretches of activity in order; the end of one that goes on is when it was last heard of. */
+  /** Its intervals of activity in order; an open one ends at the last event. */
   intervals: [number, number][];
-  /** The union of its intervals. */
+  /** Length of the union of its intervals. */
   wall_ms: number | null;
-  /** Calls it made, whatever became of them. */
+  /** Number of calls, regardless of their outcome. */
   tool_calls: number;
-  /** Calls that ended in an error, interrupted ones included. */
+  /** Number of calls that failed or were interrupted. */
   tool_errors: number;
-  /** Calls that were denied; not counted as errors. */
+  /** Number of denied calls; not counted as errors. */
   tools_denied: number;
-  /** Calls without an ending. */
+  /** Number of calls that have not ended. */
   open_tools: number;
-  /** Its calls by start. */
+  /** Its calls, ordered by start. */
   tools: ToolCall[];
-  /** Distinct API responses. */
+  /** Number of distinct API responses. */
   messages: number;
-  /** Its own tokens; `None` where no response of it was seen. */
+  /** Its own tokens; `None` if no response was seen. */
   usage: Usage | null;
-  /** Its own cost; `None` where a model's price is unknown or usage is. */
+  /** Its own cost; `None` if usage or a model's price is unknown. */
   cost_micro_usd: number | null;
   /** Whether its own cost is a lower bound. */
   cost_floor: boolean;
@@ -177,27 +177,27 @@ export interface Agent {
   result: string | null;
   /** Why it failed. */
   error: string | null;
-  /** Figures of the agent and everything below it. */
+  /** Totals of the agent and its descendants. */
   subtree: Subtree;
   /** As [`Session::rev`]. */
   rev?: number;
 }
 
-/** Figures over the whole session. */
+/** Statistics over the whole session. */
 export interface Summary {
   /** Subagents. */
   agents: number;
-  /** Subagents asked for but not yet seen at work. */
+  /** Subagents requested but not yet seen at work. */
   pending: number;
   /** Subagents at work. */
   running: number;
   /** Subagents that ended with success. */
   completed: number;
-  /** Subagents that ended by an error. */
+  /** Subagents that failed. */
   failed: number;
-  /** Subagents that somebody stopped. */
+  /** Subagents stopped on request. */
   stopped: number;
-  /** Subagents without an ending. */
+  /** Lost subagents. */
   lost: number;
   /** The greatest depth; 0 without subagents. */
   max_depth: number;
@@ -207,17 +207,17 @@ export interface Summary {
   tool_errors: number;
   /** Denied calls of all agents. */
   tools_denied: number;
-  /** The session's own check-sum where a source has it and it covers the agents' sum, else that sum. */
+  /** The session's own total if a source has it and it covers the agents' sum, else that sum. */
   usage: Usage | null;
-  /** Check-sum minus the agents' sum; `None` without a check-sum. */
+  /** The session's own total minus the agents' sum; `None` without such a total. */
   unattributed_usage: Usage | null;
-  /** The session's own cost where a source has it, else the agents' sum. */
+  /** The session's own cost if a source has it, else the agents' sum. */
   cost_micro_usd: number | null;
   /** Whether the cost is a lower bound. */
   cost_floor: boolean;
-  /** The union of all intervals, the root's included. */
+  /** Length of the union of all intervals, including the root's. */
   wall_ms: number | null;
-  /** The sum of the subagents' intervals. */
+  /** Sum of the subagents' intervals. */
   agent_ms: number | null;
   /** Subagents by type; `unknown` for those without one. */
   by_type: Record<string, number>;
@@ -231,9 +231,9 @@ export interface Tree {
   session: Session;
   /** All agents in pre-order, the root first, siblings by start; orphans after the root's children. */
   agents: Agent[];
-  /** Figures over the whole session. */
+  /** Statistics over the whole session. */
   summary: Summary;
-  /** What could not be understood, by place. */
+  /** Problems, ordered by location. */
   problems: Problem[];
 }
 
@@ -268,27 +268,27 @@ export type EventKind =
   | "agent.renamed"
   | "problem";
 
-/** One event of a session, as every face gets it. */
+/** An event of a session, as sent to every frontend. */
 export interface Event {
   /** Always [`Event::SCHEMA`]. */
   schema: string;
-  /** The event's identity: the same from every source and after every rebuild. */
+  /** Id of the event: equal from every source and after every rebuild. */
   id: string;
-  /** A place in one log or file, from 1; says nothing about identity. */
+  /** Position in one log or file (1-based); not part of the identity. */
   seq: number;
-  /** When it happened; `None` where no source tells. */
+  /** Time of the event; `None` if unknown. */
   at_ms: number | null;
   /** The session it belongs to. */
   session_id: string;
-  /** The run it belongs to, from 1; 0 before the first. */
+  /** The run it belongs to (1-based); 0 before the first. */
   run: number;
-  /** Who did it. */
+  /** The actor. */
   actor_id: string;
-  /** How the actor is known. */
+  /** Evidence for the actor. */
   basis: Basis;
-  /** The dialect that told it. */
+  /** Dialect of its source. */
   source: string;
-  /** What it is about. */
+  /** The kind. */
   kind: EventKind;
   /** Details by kind; an object. */
   data: Record<string, unknown>;
@@ -297,7 +297,7 @@ export interface Event {
 /** Whether a session is at work. */
 export type SessionStatus = "live" | "ended";
 
-/** One line of a list of sessions. */
+/** One row of a session list. */
 export interface SessionRow {
   /** The harness's own id. */
   id: string;
@@ -309,55 +309,55 @@ export interface SessionRow {
   title: string | null;
   /** Whether it is at work. */
   status: SessionStatus;
-  /** When the first event happened. */
+  /** Time of the first event. */
   started_at_ms: number | null;
-  /** When the last event happened. */
+  /** Time of the last event. */
   last_event_at_ms: number | null;
-  /** How many prompts of the user started a run. */
+  /** Number of runs: prompts of the user that started one. */
   runs: number;
-  /** How many subagents there are. */
+  /** Number of subagents. */
   agents: number;
-  /** How many of them have not ended. */
+  /** Number of subagents that have not ended. */
   running: number;
-  /** How many of them failed. */
+  /** Number of failed subagents. */
   failed: number;
-  /** All tool calls, the root's too. */
+  /** Number of tool calls, including the root's. */
   tool_calls: number;
-  /** All tokens; `None` where no source told any. */
+  /** All tokens; `None` if unknown. */
   usage: Usage | null;
-  /** What they cost; `None` where no price is known. */
+  /** Their cost; `None` if no price is known. */
   cost_micro_usd: number | null;
-  /** When something new of it was last kept, by the clock of whoever keeps it; `None` where that is not known. */
+  /** Time at which the store last saved a change of it (by the store's clock, not by event times); `None` if unknown. */
   kept_at_ms?: number;
 }
 
-/** Figures of everything that shares one name: a type of agents, a tool, a model, a day. */
+/** Statistics of one group: an agent type, a tool, a model, a day. */
 export interface StatsRow {
-  /** What they share. */
+  /** Name of the group. */
   name: string;
-  /** In how many sessions it occurs. */
+  /** Number of sessions in which it occurs. */
   sessions: number;
-  /** How many agents, the root too; 0 for tools. */
+  /** Number of agents, including roots; 0 for tools. */
   agents: number;
-  /** How many tool calls. */
+  /** Number of tool calls. */
   tool_calls: number;
-  /** How many of them failed. */
+  /** Number of failed tool calls. */
   tool_errors: number;
-  /** How many of them were denied. */
+  /** Number of denied tool calls. */
   tools_denied: number;
-  /** Time at work: of agents, or of the tool's calls. */
+  /** Active time of the agents, or of the tool's calls. */
   busy_ms: number;
-  /** Tokens; none for tools. */
+  /** Tokens; 0 for tools. */
   usage: Usage;
-  /** What they cost, as far as prices are known. */
+  /** Their cost, as far as prices are known. */
   cost_micro_usd: number;
 }
 
-/** Figures over everything that is kept. */
+/** Statistics over all stored sessions. */
 export interface Stats {
   /** Always [`STATS_SCHEMA`]. */
   schema: string;
-  /** Everything. */
+  /** Totals. */
   total: StatsRow;
   /** By type of agent, `main` for roots; most tokens first. */
   by_type: StatsRow[];
@@ -375,68 +375,68 @@ export interface SessionPage {
   schema: string;
   /** The newest first. */
   sessions: SessionRow[];
-  /** Where the next page begins; `None` on the last one. */
+  /** Cursor of the next page; `None` on the last one. */
   next: string | null;
 }
 
-/** A passage that was found. */
-export interface Found {
+/** A found passage. */
+export interface SearchHit {
   /** Its session. */
   session_id: string;
-  /** Whose it is; empty where its wire does not tell. */
+  /** The agent of the passage; empty if unknown. */
   agent_id: string;
-  /** What people call that agent: type and description. */
+  /** Display name of that agent: type and description. */
   agent: string;
-  /** What the passage is: `prompt`, `message`, `thought`, `tool input`, `tool result`. */
+  /** Kind of passage: `prompt`, `message`, `thought`, `tool input`, `tool result`. */
   kind: string;
-  /** When, to the second. */
+  /** Time, to the second. */
   at_ms: number | null;
-  /** Some words around the first hit, in one line. */
+  /** Context of the first matched word, in one line. */
   snippet: string;
-  /** The file that it stands in; `inbox/` and a number for what a program handed over. */
+  /** Path of its file; `inbox/` and a number for ingested input. */
   path: string;
-  /** The first byte of its JSON there. */
+  /** Byte offset of its JSON in the file. */
   offset: number;
-  /** How many bytes that is. */
+  /** Length of its JSON in bytes. */
   bytes: number;
 }
 
-/** What a search found: `search --json`, `GET /api/v1/search`. */
+/** Search results: `search --json`, `GET /api/v1/search`. */
 export interface Hits {
   /** Always [`HITS_SCHEMA`]. */
   schema: string;
   /** The newest first. */
-  hits: Found[];
+  hits: SearchHit[];
 }
 
 /** How a hub runs. */
 export type HubMode = "foreground" | "background" | "command";
 
-/** What a hub says of itself: `GET /healthz`. */
+/** Health of a hub: `GET /healthz`. */
 export interface Health {
-  /** Always `ok`: what is not well does not answer. */
+  /** Always `ok`: an unhealthy hub does not answer. */
   status: string;
-  /** The last place in the change log. */
+  /** Last sequence number of the change log. */
   seq: number;
-  /** Sessions that it read or was told of since it began. */
+  /** Number of sessions read or ingested since the start. */
   sessions: number;
-  /** Whether something that stands in files is not read yet: answers do not know it. */
+  /** Whether the initial scan of files is running: answers may be incomplete. */
   is_reading: boolean;
-  /** The program's version, `major.minor.patch`; empty from one that does not tell. */
+  /** Program version, `major.minor.patch`; empty from hubs that do not report it. */
   version: string;
-  /** The newest protocol that it speaks; 0 from one that does not tell. */
+  /** Newest supported protocol version; 0 from hubs that do not report it. */
   protocol: number;
-  /** The oldest one. */
+  /** Oldest supported protocol version. */
   oldest_protocol: number;
-  /** Its process. */
+  /** Process id. */
   pid: number;
   /** How it runs. */
   mode: HubMode;
-  /** Where it is reached over TCP. */
+  /** URL of its HTTP server. */
   url: string;
 }
 
-/** What became of an order that a subagent stop: `POST /api/v1/agents/{id}/stop`. */
+/** Response to a stop request for a subagent: `POST /api/v1/agents/{id}/stop`. */
 export interface Ordered {
   /** Always [`ORDERED_SCHEMA`]. */
   schema: string;
@@ -444,10 +444,10 @@ export interface Ordered {
   session_id: string;
   /** The agent. */
   agent_id: string;
-  /** What people call it. */
+  /** Display name of the agent. */
   title: string;
-  /** Whether it was ordered before. */
+  /** Whether a stop was requested before. */
   repeat: boolean;
-  /** Whether hooks of its session have named an agent: only then is it certain that it can be told. */
+  /** Whether hooks of its session have named an agent: only then can the stop certainly be delivered. */
   reached: boolean;
 }

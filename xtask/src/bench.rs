@@ -1,8 +1,12 @@
 //! `cargo xtask bench`: runs the benches and records their results, with machine and commit, in BENCHMARKS.md.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::{
     npm,
@@ -30,10 +34,22 @@ const CCUSAGE: (&str, &str) = ("ccusage", "20.0.24");
 /// Runs the benches and writes the file.
 pub(crate) fn run() -> Result<()> {
     let peers = peers()?;
-    let table = |(package, name): &(&str, &str)| {
-        output(cargo().args(["bench", "--quiet", "-p", package, "--bench", name]).envs(peers.clone()))
-    };
-    let table = BENCHES.iter().map(table).collect::<Result<Vec<_>>>()?.join("\n");
+    let (mut tables, mut failed) = (Vec::new(), Vec::new());
+    for (package, name) in BENCHES {
+        let mut bench = cargo();
+        bench.args(["bench", "--quiet", "-p", package, "--bench", name]).envs(peers.clone());
+        match output(bench.stderr(Stdio::inherit())) {
+            Ok(table) => {
+                println!("{table}");
+                tables.push(table);
+            }
+            Err(error) => failed.push(format!("{name}: {error:#}")),
+        }
+    }
+    if !failed.is_empty() {
+        bail!("{FILE} is not written: {}", failed.join("; "));
+    }
+    let table = tables.join("\n");
     let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]))?;
     let text = format!(
         "# Benchmarks\n\n\
@@ -46,7 +62,6 @@ pub(crate) fn run() -> Result<()> {
         commit.trim(),
     );
     fs::write(FILE, &text).with_context(|| format!("cannot write {FILE}"))?;
-    println!("{table}");
     println!("wrote {FILE}");
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The log of a hub, on standard error: the terminal in the foreground, the log file in the background
-//! ([`crate::hub_connection::log`] opens and bounds it). Log lines hold ids, counts and paths; never text of agents.
+//! (`hub_connection/log.rs` opens and bounds it). Log lines hold ids, counts and paths; never text of agents.
 
 use std::io;
 

@@ -1,5 +1,7 @@
 //! Every agent that the feed names has a row: feed and tree are derived from the same identities.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;

@@ -204,14 +204,14 @@ impl OutputReader {
         let mut published = Vec::new();
         for (tree, events) in updates {
             for event in events {
-                published.extend(self.to_published(&event, &tree, now));
+                published.extend(self.publish_form(&event, &tree, now));
             }
         }
         published
     }
 
     /// Converts an event for publishing; `None` for kinds that subagent events do not have.
-    fn to_published(&mut self, event: &Event, tree: &Tree, now: Millis) -> Option<OutputEvent> {
+    fn publish_form(&mut self, event: &Event, tree: &Tree, now: Millis) -> Option<OutputEvent> {
         let actor = &event.actor_id.0;
         match event.kind {
             EventKind::AgentRenamed => {
