@@ -1,4 +1,4 @@
-//! Files as they stand: read once, folded, no thread kept.
+//! Reads existing files once into a fold, on all cores; no thread is kept.
 
 use std::path::PathBuf;
 
@@ -13,41 +13,41 @@ use crate::{
     partitions::{InputChunk, Partitions},
 };
 
-/// What reading TARGETs gave.
+/// Result of reading TARGETs.
 pub struct BatchRead {
-    /// Everything that was read.
+    /// Facts of all files.
     pub fold: Fold,
     /// Files that could not be read.
     pub problems: Vec<Problem>,
-    /// How many files were read.
+    /// Number of files read.
     pub files: usize,
     paths: Vec<PathBuf>,
 }
 
-/// A file to read.
+/// A file to read, with its group number.
 struct Job {
     group: u32,
     found: Found,
 }
 
-/// What one core has read.
+/// Files read by one thread.
 struct Part {
     fold: Fold,
     paths: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
 
-/// Less than this is read faster by one core than by several: starting a thread and joining costs about as much.
+/// Input per thread below which more threads do not pay: starting and joining one costs about as much as reading this.
 const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
 
-/// Deals files out to the machine's cores, so that each has about as many bytes.
+/// Distributes files over threads so that each gets about the same number of bytes.
 fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
     let total: u64 = jobs.iter().map(|job| job.found.len).sum();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let worth = usize::try_from(total / WORTH_A_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
     let count = cores.min(worth);
     let mut shares: Vec<(u64, Vec<Job>)> = (0..count).map(|_| (0, Vec::new())).collect();
-    // In order, each file to whoever has least: a share keeps the order of its files, and a file is read whole.
+    // Greedy and in order: a share keeps the order of its files, and a file is never divided.
     for job in jobs {
         if let Some((bytes, share)) = shares.iter_mut().min_by_key(|(bytes, _)| *bytes) {
             *bytes += job.found.len;
@@ -57,7 +57,7 @@ fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
     shares.into_iter().map(|(_, share)| share).collect()
 }
 
-/// Reads each share on a core of its own.
+/// Reads each share on its own thread.
 fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<Dialect>) -> Vec<Part> {
     let last = shares.pop().unwrap_or_default();
     std::thread::scope(|scope| {
@@ -68,7 +68,7 @@ fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<
         for other in others {
             match other.join() {
                 Ok(part) => parts.push(part),
-                // A panic of a reader is a bug of ours: it goes on as if it had happened here.
+                // A panic of a reader is a bug of ours: resume it here.
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -94,7 +94,7 @@ fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -
 }
 
 impl BatchRead {
-    /// Reads what several expanded TARGETs name, each file once.
+    /// Reads the files of several expanded TARGETs, each file once.
     pub fn read(expanded: Expanded, options: FoldOptions, dialect: Option<Dialect>) -> Self {
         let skipped = expanded.skipped.into_iter();
         let problems: Vec<Problem> =
@@ -105,7 +105,7 @@ impl BatchRead {
             jobs.extend(files.files.into_iter().map(|found| Job { group, found }));
         }
         let mut parts = read_parts(shares(jobs), &options, dialect).into_iter();
-        // The first part is taken as it is: nothing of it has to be renumbered.
+        // The first part is used as it is: nothing in it has to be renumbered.
         let first = parts.next();
         let first = first.unwrap_or_else(|| Part {
             fold: Fold::new(options),
@@ -124,7 +124,10 @@ impl BatchRead {
         cold
     }
 
-    /// Expands TARGETs and joins what they name.
+    /// Expands TARGETs and merges the results.
+    ///
+    /// # Errors
+    /// If a TARGET cannot be expanded.
     pub fn expand(targets: &[PathBuf]) -> Result<Expanded, CollectError> {
         let mut all: Option<Expanded> = None;
         for target in targets {
@@ -138,6 +141,9 @@ impl BatchRead {
     }
 
     /// Reads standard input, or any other stream, as one more source.
+    ///
+    /// # Errors
+    /// If the stream cannot be read; what was read before stays.
     pub fn read_stream(
         &mut self,
         input: impl std::io::Read,
@@ -154,7 +160,7 @@ impl BatchRead {
         outcome.map(|_| ())
     }
 
-    /// Joins what programs handed over, in the order in which it came.
+    /// Adds input from programs, in the order of its arrival.
     pub fn receive(&mut self, received: &[ReceivedInput]) {
         let mut partitions = Partitions::default();
         for one in received {
@@ -163,11 +169,11 @@ impl BatchRead {
             }
         }
         self.fold.receive_at(None);
-        // None of them can be read again.
+        // Payloads of inbox input cannot be read again by path.
         self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
     }
 
-    /// Returns the JSON text of a payload, read again where it stands.
+    /// Returns the JSON text of a payload, read again from its file if needed.
     pub fn payload(&self, payload: &Payload) -> Option<String> {
         match payload {
             Payload::Inline(text) => Some(text.to_string()),

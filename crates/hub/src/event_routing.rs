@@ -1,5 +1,5 @@
-//! Events that programs publish about their own subagents: which session each belongs to, and by which key a repeat of it is
-//! known. However an event comes (posted, spooled) it is placed here, so that one that came both ways counts once.
+//! Routes events that programs publish about their own subagents: finds the session of each event and its idempotency
+//! key. Posted and spooled events are routed the same way, so that one that arrived both ways counts once.
 
 mod run_parents;
 
@@ -13,10 +13,10 @@ use subscope_model::{AgentId, SessionId, event_id};
 use self::run_parents::RunParents;
 use crate::command::{Asks, Ingest};
 
-/// The type of an event that begins a run: one that names no parent has none.
+/// Type of the event that starts a run. A start event without a parent run marks a root.
 const START: &str = "subagent_start";
 
-/// What of an event decides where it goes. Everything else is the decoder's.
+/// Fields of an event that decide its route. All others belong to the decoder.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
@@ -38,36 +38,40 @@ struct Envelope<'a> {
     event_id: Value,
 }
 
-/// Why an event cannot be taken. The text repeats nothing of it.
+/// Why an event is rejected. The message repeats nothing of the event.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostedError {
-    /// It is no JSON object.
+    /// It is not a JSON object.
     #[error("not a JSON object (column {0})")]
     NotJson(usize),
-    /// It has not what every event has (requirement 4.1).
+    /// A field that every event must have (requirement 4.1).
     #[error("{0} is missing, empty or of the wrong type")]
     Missing(&'static str),
 }
 
-/// An event with its place.
+/// An event with its route.
 #[derive(Debug)]
 pub struct Posted {
-    /// What is handed over.
+    /// Ingest of the event.
     pub ingest: Ingest,
-    /// The run that decides about its session, where this process has not seen it start: a hub of before may have. Then
-    /// whoever has the event asks for that agent, tells what it found ([`crate::HubHandle::resolve_posted`]), and places it anew.
+    /// The run that decides its session, if this process has not seen it start; an earlier hub may have. Then the
+    /// caller looks up that agent, passes the result to [`crate::HubHandle::resolve_posted`], and routes the event
+    /// again.
     pub unsettled: Option<AgentId>,
 }
 
-/// What the session of events is called of which none names one, in front of the run at their root.
+/// Prefix of the session id of events that name no session; the id of their root run follows.
 const SESSION: &str = "events:";
 
-/// Which run was started by which, shared by all who hand a hub events.
+/// Event router, shared by all handles of a hub.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Posts(Arc<RunParents>);
 
 impl Posts {
     /// Finds an event's session and key.
+    ///
+    /// # Errors
+    /// If it is not a JSON object or a required field is missing.
     pub(crate) fn place(&self, body: Vec<u8>) -> Result<Posted, PostedError> {
         let event: Envelope<'_> =
             serde_json::from_slice(&body).map_err(|error| PostedError::NotJson(error.column()))?;
@@ -90,7 +94,7 @@ impl Posts {
                 (format!("{SESSION}{}", root.run), (!root.is_settled).then(|| root.run.as_str().into()))
             }
         };
-        // Design, "Keys": its own id, else the call's, else what it says.
+        // Key: its own id, else the tool call's, else a hash of its content (design, "Keys").
         let key = match (text(&event.event_id), text(&event.tool_call_id)) {
             (Some(id), _) => format!("id/{id}"),
             (None, Some(call)) => format!("call/{run}/{call}/{kind}"),
@@ -111,7 +115,7 @@ impl Posts {
         Ok(Posted { ingest, unsettled })
     }
 
-    /// Says of an unsettled run in which sessions there is an agent of that id.
+    /// Records the sessions that contain an unresolved run.
     pub(crate) fn settle(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
         let root = sessions_of_agent.iter().find_map(|session| session.as_str().strip_prefix(SESSION));
         self.0.settle(run.as_str(), root.unwrap_or(run.as_str()));

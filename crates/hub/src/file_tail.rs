@@ -1,4 +1,4 @@
-//! Files as they are written.
+//! Driver that tails files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,7 +26,7 @@ use crate::{
     handle::Waker,
 };
 
-/// What is followed.
+/// Files to tail.
 enum What {
     Targets(Vec<PathBuf>),
     Projects(PathBuf),
@@ -42,83 +42,92 @@ impl What {
     }
 }
 
-/// Follows files and tells when they grow.
+/// Tails files and pushes new content into the fold.
 pub struct FileTailDriver {
     what: What,
     reading: Reading,
     files: Files,
-    /// Set when no more is to come.
+    /// Set by the owner to end the input.
     shutdown: Option<Arc<AtomicBool>>,
 }
 
-/// Where files are waited for.
+/// Where the driver waits for files.
 enum Reading {
-    /// In the hub's turns.
+    /// Inside `poll`.
     Here(Box<Follow>),
-    /// On a thread of its own, which wakes the hub.
+    /// On a thread, which wakes the hub.
     FileReaderThread(FileReaderThread),
-    /// Nowhere: no thread could be started again.
+    /// Nowhere: the thread could not be started, and the files could not be listed again.
     Nowhere,
 }
 
-/// The followed files as sources of the fold.
+/// Tailed files as sources of the fold.
 #[derive(Default)]
 struct Files {
-    /// In the order in which they appeared.
+    /// In order of appearance.
     all: BTreeMap<FileId, File>,
     groups: Vec<Group>,
-    /// The place of each session among the groups.
+    /// Index of each session's group.
     sessions: HashMap<SessionId, usize>,
-    /// The number of the first group.
+    /// Number of the first group.
     first_group: u32,
     dialect: Option<Dialect>,
-    /// Whether what stood there at first is read: what comes later is received now.
+    /// Whether the initial content is read: later content gets its time of arrival.
     is_caught_up: bool,
-    /// Whether all files are read to their end for now.
+    /// Whether all files are read to their current end.
     is_at_end: bool,
-    /// Scratch space for what is read again.
+    /// Scratch buffer for re-reading.
     chunk: Vec<u8>,
 }
 
-/// The files of one session.
+/// Files of one session.
 #[derive(Default)]
 struct Group {
     files: Vec<FileId>,
-    /// Whether the fold has let go of the session: its files are read again before it goes on.
+    /// Whether the session is evicted: its files are read again before new content is pushed.
     is_released: bool,
-    /// Whether a file of it was replaced: nothing of it is pushed until all of it is folded anew.
+    /// Whether a file was truncated or replaced: nothing of the session is pushed until it is reloaded.
     is_replaced: bool,
 }
 
 struct File {
     found: Found,
-    /// The place of its group.
+    /// Index of its group.
     group: usize,
-    /// Whether it is one object without a line end.
+    /// Whether it is one JSON object without a line end.
     is_object: bool,
-    /// `None` while the fold has let go of it.
+    /// `None` while the session is evicted.
     source: Option<SourceId>,
-    /// Up to where it was read.
+    /// Offset up to which it was read.
     read: u64,
-    /// Whether it was removed.
+    /// Whether it was deleted.
     is_gone: bool,
-    /// Whether what it said is void.
+    /// Whether its earlier content is void.
     is_replaced: bool,
 }
 
 impl FileTailDriver {
-    /// Follows the given files and folders, and those of their sessions that appear later.
+    /// Tails the given files and folders, and files of their sessions that appear later.
+    ///
+    /// # Errors
+    /// If a target cannot be read.
     pub fn targets(targets: Vec<PathBuf>, dialect: Option<Dialect>) -> Result<Self, CollectError> {
         Self::new(What::Targets(targets), dialect)
     }
 
-    /// Follows every live session below a harness's `projects` folder, and new ones.
+    /// Tails every live session below a harness's `projects` folder, and new ones.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
     pub fn projects(root: PathBuf) -> Result<Self, CollectError> {
         Self::new(What::Projects(root), None)
     }
 
-    /// Follows the files of one session thread other sources of a fold, as a group of this number, until `shutdown` is set: then
-    /// what is there is read once more to its end, and no more comes.
+    /// Tails the files of one session next to other sources of a fold, as group number `group`, until `shutdown` is
+    /// set: then all files are read once more to their end, and the input ends.
+    ///
+    /// # Errors
+    /// If the transcript cannot be read.
     pub fn session(transcript: PathBuf, group: u32, shutdown: Arc<AtomicBool>) -> Result<Self, CollectError> {
         let mut live = Self::targets(vec![transcript], None)?;
         live.files.first_group = group;
@@ -214,7 +223,7 @@ impl Driver for FileTailDriver {
         {
             self.reading = match FileReaderThread::start(*follow, waker, self.shutdown.clone()) {
                 Ok(thread) => Reading::FileReaderThread(thread),
-                // Without a thread files are waited for in turns, as before; they are listed again for it.
+                // Without a thread `poll` waits for files, as before; they are listed again for it.
                 Err(_) => match self.what.follow() {
                     Ok(follow) => Reading::Here(Box::new(follow)),
                     Err(_) => Reading::Nowhere,
@@ -256,7 +265,7 @@ impl Files {
             FileEvent::Restarted { file } => {
                 let Some(known) = self.all.get_mut(&file) else { return };
                 (known.read, known.is_replaced) = (0, true);
-                // What an object says instead may be all that it said and more.
+                // A rewritten object may contain all its former content and more.
                 if let Some(group) = self.groups.get_mut(known.group)
                     && (!known.is_object || group.is_released)
                 {
@@ -285,7 +294,7 @@ impl Files {
     fn appear(&mut self, file: FileId, found: &Found, fold: &mut Fold) {
         if let Some(known) = self.all.get_mut(&file) {
             known.is_gone = false;
-            // While it was gone its session was read without it.
+            // Its session was reloaded without it while it was deleted.
             if let Some(group) = self.groups.get_mut(known.group)
                 && known.source.is_none()
                 && !group.is_released
@@ -306,14 +315,14 @@ impl Files {
             is_gone: false,
             is_replaced: false,
         };
-        // One of a session that the fold has let go of is read with the others of it.
+        // A file of an evicted session is read with the session's other files.
         if !group.is_released {
             new.open(self.first_group, self.dialect, fold);
         }
         self.all.insert(file, new);
     }
 
-    /// Returns the sessions that are to be folded anew. Files that have told of none are read again at once.
+    /// Returns the sessions to reload. Groups without a session are read again at once.
     fn replaced(&mut self, fold: &mut Fold) -> BTreeSet<SessionId> {
         let mut replaced = BTreeSet::new();
         for place in 0..self.groups.len() {
@@ -338,7 +347,7 @@ impl Files {
         replaced
     }
 
-    /// Folds a session anew whose files were replaced.
+    /// Reloads a session whose files were replaced; see [`Driver::reload`].
     fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
         let named = self.sessions.get(session).copied();
         let tells = |file: &&File| file.source.and_then(|source| fold.session_of(source)) == Some(session);
@@ -355,7 +364,7 @@ impl Files {
             fold.reset(session, &sources)
         });
         for file in self.all.values_mut().filter(|file| places.contains(&file.group)) {
-            // What is not forgotten is joined by what is read now.
+            // If the facts stay, the new content is added to them.
             if std::mem::take(&mut file.is_replaced) || is_forgotten {
                 file.source = None;
             }
@@ -373,7 +382,7 @@ impl Files {
         self.groups.get(*self.sessions.get(session)?)
     }
 
-    /// The place of a file's group. Files without a session of their own are no session's: each is its own group.
+    /// Returns the index of a file's group. A file without a session is a group of its own.
     fn group_of(&mut self, found: &Found) -> usize {
         let Self { groups, sessions, .. } = self;
         let mut new = || {
@@ -386,7 +395,7 @@ impl Files {
         }
     }
 
-    /// Lets go of a session, its files and these other sources.
+    /// Evicts a session: its files and the sources `others`.
     fn evict(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
         let place = self.sessions.get(session).copied();
         let Some(group) = place.and_then(|place| self.groups.get_mut(place)) else {
@@ -406,8 +415,8 @@ impl Files {
         true
     }
 
-    /// Reads what was read of a session's files before, where the fold has let go of it. Of one whose files were replaced, and are
-    /// still being read, that is all they say.
+    /// Reads the files of an evicted session again up to their former offsets; files that were replaced and are still
+    /// being read, to their end.
     fn reload_evicted(&mut self, group: usize, fold: &mut Fold) -> bool {
         let Self { all, groups, chunk, first_group, dialect, .. } = self;
         let group = groups.get_mut(group).filter(|group| group.is_released);
@@ -418,7 +427,7 @@ impl Files {
             let is_there = |file: &&mut File| file.source.is_none() && !file.is_gone;
             let Some(file) = all.get_mut(file).filter(is_there) else { continue };
             file.open(*first_group, *dialect, fold);
-            // What it says beyond comes by itself; that it is gone is told by itself too.
+            // Later content, and deletion, are reported by events of their own.
             let until = if group.is_replaced { u64::MAX } else { file.read };
             let _ = read::read_file(&file.found.path, 0, chunk, &mut |offset, bytes| {
                 let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -426,14 +435,14 @@ impl Files {
             });
             file.pushed(fold);
         }
-        // They were told when they were read first.
+        // These problems were published when the files were first read.
         let _ = fold.take_problems();
         true
     }
 }
 
 impl File {
-    /// Becomes a new source of the fold.
+    /// Opens the file as a new source of the fold.
     fn open(&mut self, first_group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
         let group = u32::try_from(self.group).unwrap_or(u32::MAX);
         let spec = spec(&self.found, first_group.saturating_add(group), dialect);
@@ -441,7 +450,7 @@ impl File {
         self.source = Some(fold.open(spec));
     }
 
-    /// Whether all that was read of it stands there, or nothing does any more.
+    /// Whether everything read from it is still in the file, or the file is deleted.
     fn is_whole(&self) -> bool {
         self.is_gone || fs::metadata(&self.found.path).is_ok_and(|metadata| metadata.len() >= self.read)
     }
@@ -452,7 +461,7 @@ impl File {
         }
     }
 
-    /// An object is read as often as it is written.
+    /// Flushes an object: it is decoded after every write.
     fn pushed(&self, fold: &mut Fold) {
         if let Some(source) = self.source.filter(|_| self.is_object) {
             fold.flush(source);

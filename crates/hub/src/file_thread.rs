@@ -1,4 +1,4 @@
-//! Followed files on a thread of their own, so that the hub can wait for commands and files at the same time.
+//! Thread that tails files, so that the hub can wait for commands and files at the same time.
 
 use std::{
     path::PathBuf,
@@ -18,19 +18,19 @@ use subscope_model::Millis;
 
 use crate::{clock, handle::Waker};
 
-/// How many pieces may wait to be folded, each of at most a chunk. The thread waits when they are full: nothing is
+/// Capacity of the queue to the hub, in file events of at most one chunk. The thread blocks when it is full: nothing is
 /// dropped.
 const QUEUE_PIECES: usize = 32;
 
-/// How many pieces are folded in one turn: what else is asked of the hub waits no longer than that takes.
+/// Most file events folded per turn: bounds how long commands wait.
 pub(crate) const TURN_PIECES: usize = 16;
 
-/// How long the thread waits for files at once: the longest that it outlives its hub.
+/// Longest wait of the thread for files: bounds how long it outlives its hub.
 const POLL: Duration = Duration::from_millis(300);
-/// The same for one that is told when to end: somebody waits for that.
+/// The same for a thread with a `shutdown` flag, whose end a caller waits for.
 const POLL_UNTIL: Duration = Duration::from_millis(25);
 
-/// A [`FileEvent`] that owns what it tells.
+/// Owned [`FileEvent`].
 #[derive(Debug)]
 enum OwnedFileEvent {
     Appeared { file: FileId, found: Box<Found> },
@@ -42,18 +42,18 @@ enum OwnedFileEvent {
     CaughtUp,
 }
 
-/// What taking pieces came to.
+/// Result of draining the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
-    /// There may be more.
+    /// There may be more events.
     More,
-    /// There is nothing for now.
+    /// The queue is empty.
     None,
-    /// There will be none.
+    /// The thread has ended.
     Ended,
 }
 
-/// The hub's end of the thread. Dropping it ends the thread.
+/// The hub's end of the thread. Dropping it stops the thread.
 pub(crate) struct FileReaderThread {
     pieces: Receiver<(Millis, OwnedFileEvent)>,
     has_left: Arc<AtomicBool>,
@@ -61,7 +61,10 @@ pub(crate) struct FileReaderThread {
 }
 
 impl FileReaderThread {
-    /// Starts the thread. Where `shutdown` is given and set, it reads what is there once more, and ends.
+    /// Starts the thread. If `shutdown` is given and gets set, it reads all files to their end once more, and ends.
+    ///
+    /// # Errors
+    /// If the operating system cannot create the thread.
     pub(crate) fn start(
         follow: Follow,
         waker: Waker,
@@ -82,7 +85,7 @@ impl FileReaderThread {
         self.waker.clone()
     }
 
-    /// Gives what has come, up to a turn's worth, each with the time at which it was read.
+    /// Passes on the queued events, at most [`TURN_EVENTS`], each with the time at which it was read.
     pub(crate) fn take(&self, each: &mut dyn FnMut(Millis, FileEvent<'_>)) -> Drained {
         for _ in 0..TURN_PIECES {
             let (at, piece) = match self.pieces.try_recv() {
@@ -114,10 +117,10 @@ impl Drop for FileReaderThread {
     }
 }
 
-/// The thread's end.
+/// State of the thread.
 struct Thread {
     follow: Follow,
-    /// Until the end.
+    /// `None` after the end.
     sender: Option<SyncSender<(Millis, OwnedFileEvent)>>,
     stop: Arc<AtomicBool>,
     shutdown: Option<Arc<AtomicBool>>,
@@ -139,7 +142,8 @@ impl Thread {
         self.waker.wake();
     }
 
-    /// Reads what comes within some time, or whatever there is. Returns whether anybody hears of it.
+    /// Reads new file content for at most `wait`, or once to the end of all files. Returns whether the hub still
+    /// listens.
     fn read(&mut self, wait: Option<Duration>) -> bool {
         let Self { follow, sender: Some(sender), waker, .. } = self else { return false };
         let mut is_heard = true;

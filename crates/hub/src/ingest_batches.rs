@@ -1,5 +1,5 @@
-//! Lines of one dialect that a program hands over: which dialects that may be, and what the hub is given of them. However they
-//! come (handed over, spooled) they are made into ingests here, so that what came both ways counts once.
+//! Splits lines from a program into ingests, and says which dialects a program may send. Posted and spooled lines are
+//! split the same way, so that lines that arrived both ways count once.
 
 use subscope_fold::{Dialect, LineSession};
 use subscope_model::{Millis, SessionId};
@@ -7,27 +7,29 @@ use subscope_store::SessionPart;
 
 use crate::command::{Asks, Ingest, LinePlace};
 
-/// Longer bodies are handed on in parts of about this size: others' deliveries are kept in between.
+/// Approximate size of an ingest into which longer bodies are split, so that other senders' ingests are committed in
+/// between.
 const PART_BYTES: usize = 2 << 20;
 
-/// The same for bodies of many sessions, of which each costs as much as a delivery of its own: so many are kept and concluded
-/// in some tens of milliseconds.
+/// Most sessions' runs of lines in one ingest, each of which costs as much as an ingest of its own: this many are saved
+/// and derived in some tens of milliseconds.
 const PART_RUNS: usize = 256;
 
-/// What is said of lines that are handed over.
+/// Description of lines from a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinesOf<'a> {
-    /// What they are written in.
+    /// Dialect of the lines.
     pub dialect: Dialect,
-    /// The stream that they belong to: order counts within it.
+    /// Stream that they belong to: lines are ordered within it.
     pub source: &'a str,
-    /// By which the ledger knows them: see [`crate::delivery_key`].
+    /// Idempotency key: see [`crate::delivery_key`].
     pub key: &'a str,
-    /// When they came, if not just now.
+    /// Time of arrival; `None` for now.
     pub received_ms: Option<Millis>,
 }
 
-/// Returns the dialect of a name, where lines of it make sense without a path: the others say nothing of their session.
+/// Parses the name of a dialect that programs may send: one whose lines make sense without a path. Lines of the others
+/// do not name their session.
 pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
     Dialect::parse(name).filter(|dialect| match dialect {
         Dialect::ClaudeTranscript
@@ -35,12 +37,12 @@ pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
         | Dialect::ClaudeHook
         | Dialect::SubagentEvents
         | Dialect::Feed => true,
-        // An order has a door of its own.
+        // Stop orders have a route of their own.
         Dialect::ClaudeMeta | Dialect::ClaudeJournal | Dialect::StopOrders => false,
     })
 }
 
-/// Returns the ingests of whole lines, in order; one at least. The same lines are always cut alike.
+/// Returns the ingests of complete lines, in order, at least one. The same lines are always split alike.
 pub fn line_ingests<'a>(of: LinesOf<'a>, body: &'a [u8]) -> impl Iterator<Item = Ingest> + 'a {
     parts(of.dialect, body).enumerate().map(move |(number, part)| Ingest {
         source: format!("ingest/{}/{}", of.dialect.as_str(), of.source),
@@ -54,15 +56,15 @@ pub fn line_ingests<'a>(of: LinesOf<'a>, body: &'a [u8]) -> impl Iterator<Item =
     })
 }
 
-/// What is handed on at once of a body.
+/// Part of a body that becomes one ingest.
 #[derive(Debug, PartialEq, Eq)]
 struct Cut<'b> {
     lines: &'b [u8],
-    /// Known where the body tells of several sessions.
+    /// Position in the body, if that contains several sessions.
     begins: Option<LinePlace>,
 }
 
-/// Cuts a body behind line ends.
+/// Splits a body at line ends.
 fn parts(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = Cut<'_>> {
     let (mut rest, mut at, mut is_mixed) = (Some(body), LinePlace::FIRST, false);
     std::iter::from_fn(move || {
@@ -80,16 +82,17 @@ fn parts(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = Cut<'_>> {
     })
 }
 
-/// Consecutive lines that are of one session by their words.
+/// Consecutive lines of one session.
 #[derive(Debug, PartialEq, Eq)]
 struct LineRun<'b> {
-    /// `None` where nothing tells.
+    /// `None` if no line names one.
     session: Option<String>,
     begins: LinePlace,
     lines: &'b [u8],
 }
 
-/// Divides lines by session. Those that name none belong to those before them, the first ones to those behind them.
+/// Groups consecutive lines by session. Lines that name no session belong to the lines before them, the first ones to
+/// the lines after them.
 fn runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
     let (mut lines, mut begins) = (body.split_inclusive(|byte| *byte == b'\n'), LinePlace::FIRST);
     let mut ahead: Option<(LineSession, &[u8])> = None;
@@ -121,8 +124,8 @@ fn runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
     })
 }
 
-/// Returns a body divided by session, as it is kept; nothing where it is of one, or not of all lines is known whose they are.
-/// `begins` says where it stands in what was handed over.
+/// Splits a body by session for the inbox; empty if it has one session, or the session of some line is unknown.
+/// `begins` is its position in the body that was sent.
 pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body: &[u8]) -> Vec<SessionPart> {
     let Some(dialect) = dialect else { return Vec::new() };
     let is_line = memchr::memchr(b'\n', body).is_none_or(|end| end + 1 == body.len());

@@ -1,4 +1,4 @@
-//! A recording as if it happened now: its lines at their own pace, through the same fold.
+//! Replays a recording as if it happened now: its lines at their original pace, through the same fold.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use crate::{
     driver::{Driver, PollResult},
 };
 
-/// A recorded source: what it is, and its bytes.
+/// A recorded source.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// What it is.
+    /// Description of the source.
     pub spec: SourceSpec,
-    /// All its bytes.
+    /// Complete content.
     pub bytes: Vec<u8>,
-    /// For a recording without times: the other one, by its place in the list, whose first line it appears with.
+    /// For a recording without timestamps: index of the recording whose first line it appears with.
     pub appears_with: Option<usize>,
 }
 
-/// One line of a recording and when it was written.
+/// A line of a recording, with its time and byte range.
 struct Line {
     at: Millis,
     source: usize,
@@ -30,7 +30,7 @@ struct Line {
     to: usize,
 }
 
-/// Replays recordings.
+/// Driver that replays recordings.
 pub struct Replay {
     recordings: Vec<Recording>,
     sources: Vec<Option<SourceId>>,
@@ -65,7 +65,7 @@ impl Replay {
         Self { recordings, sources, lines, next: 0, speed, began: None }
     }
 
-    /// Where the replay's clock stands.
+    /// Current time of the replay.
     fn position(&self) -> Millis {
         let first = self.lines.first().map_or(0, |line| line.at);
         let last = self.lines.last().map_or(0, |line| line.at);
@@ -81,7 +81,7 @@ impl Replay {
     }
 }
 
-/// Returns the lines of one recording, each with its own time or that of the line before it.
+/// Returns the lines of a recording, each with its own time or that of the line before it.
 fn schedule(source: usize, bytes: &[u8]) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut at = Millis::MIN;
@@ -95,7 +95,7 @@ fn schedule(source: usize, bytes: &[u8]) -> Vec<Line> {
     lines
 }
 
-/// The line's own `timestamp`, wherever it stands: the last one, since quoted lines come before it.
+/// Returns the line's own `timestamp`: the last one in it, since quoted lines come before it.
 fn line_time(line: &[u8]) -> Option<Millis> {
     const KEY: &[u8] = b"\"timestamp\":\"";
     let start = memmem::rfind(line, KEY)? + KEY.len();
@@ -103,7 +103,7 @@ fn line_time(line: &[u8]) -> Option<Millis> {
     std::str::from_utf8(line.get(start..end)?).ok().and_then(parse_rfc3339)
 }
 
-/// The longest the replay sleeps at once, so that the hub stays answerable.
+/// Longest sleep of a poll, so that the hub can handle commands.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 impl Driver for Replay {

@@ -1,5 +1,4 @@
-//! Finds passages and says whose they are: the index knows words and places, the files know what was said, the rows know
-//! the agents.
+//! Full-text search: the index finds positions of words, the files give the text, the rows give the agents.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -7,14 +6,17 @@ use subscope_collect::archive::Archive;
 use subscope_model::{RawJson, SearchHit, SessionId, Text};
 use subscope_store::{History, Hit, InboxPosition, StoreError, TextIndex, TextQuery, words};
 
-/// How many characters of a passage are shown in front of the first hit, and in all.
+/// Characters of a snippet before the first hit, and in total.
 const BEFORE: usize = 40;
 const SHOWN: usize = 240;
-/// How many more hits are looked at for a phrase than are asked for: the index knows words, not their order.
+/// Factor by which more hits are examined for a phrase than are requested: the index knows words, not their order.
 const PHRASE_FACTOR: usize = 20;
 
-/// Returns the newest passages that have all the words of all terms, at most `limit`. A term of several words is a phrase:
-/// it has to occur as it is, but for upper and lower case. One that ends in `*` stands for all that begin so.
+/// Returns the newest passages that contain the words of all terms, at most `limit`. A term of several words is a
+/// phrase: it has to occur literally, ignoring case. A term that ends in `*` matches all words with this prefix.
+///
+/// # Errors
+/// If the index or the store cannot be read.
 pub fn search(
     history: &dyn History,
     texts: &TextIndex,
@@ -43,22 +45,24 @@ pub fn search(
     Ok(passages.finish())
 }
 
-/// Passages that were found: hooks and streams repeat what a transcript says, which is shown once, as the transcript's.
+/// Hits without duplicates: hooks and streams repeat the content of a transcript, which is returned once, as the
+/// transcript's.
 #[derive(Default)]
 struct Passages {
     all: Vec<SearchHit>,
-    /// By session, kind and what is shown of them, since a hook has more around a result than its transcript.
+    /// Unpaired hits by session, kind and snippet (a hook has more text around a result than its transcript).
     alike: HashMap<(SessionId, &'static str, String), Unpaired>,
-    /// Whether one took the place of another that is newer, since it was received later than it was said.
+    /// Whether a hit replaced one with another time, so that the order is lost.
     is_moved: bool,
 }
 
-/// Passages that look alike and have no twin in another source: each of the one kind stands for one of the other.
+/// Hits with equal text whose twin in the other kind of source was not found yet: each file hit pairs with one inbox
+/// hit.
 #[derive(Default)]
 struct Unpaired {
-    /// How many stand in files.
+    /// Number of hits in files.
     in_files: usize,
-    /// The places among all of those that stand in the inbox.
+    /// Indices of the hits in the inbox.
     in_inbox: Vec<usize>,
 }
 
@@ -85,7 +89,7 @@ impl Passages {
         self.all.push(found);
     }
 
-    /// All of them, the newest first.
+    /// Returns all hits, newest first.
     fn finish(mut self) -> Vec<SearchHit> {
         if self.is_moved {
             self.all.sort_by_key(|found| Reverse(found.at_ms));
@@ -94,8 +98,8 @@ impl Passages {
     }
 }
 
-/// The passage, read again where it stands; `None` where its file is gone and not archived, or was replaced, or what was received
-/// was forgotten.
+/// Reads the text of a hit; `None` if its file was replaced, or deleted and not archived, or its inbox input was
+/// removed.
 fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String> {
     let len = usize::try_from(hit.span.bytes).ok()?;
     let bytes = match hit.inbox_position() {
@@ -112,7 +116,7 @@ fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String
 
 fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> SearchHit {
     let (agent_id, agent) = match hit.inbox_position() {
-        // Only the whole session tells: the root may have said it.
+        // The agent is known only from the complete session: it may be the root.
         Some(_) if hit.agent.is_empty() => (hit.agent.clone(), "an unknown agent".to_owned()),
         _ => names.of(&hit.session, &hit.agent),
     };
@@ -133,11 +137,11 @@ fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>)
     }
 }
 
-/// Some words around the first hit, in one line.
+/// Returns one line of text around the first hit.
 fn snippet(text: &str, terms: &[String]) -> String {
     let lower = text.to_lowercase();
     let first = terms.iter().flat_map(|term| words(term)).filter_map(|word| lower.find(&word)).min();
-    // Lower case may be longer or shorter in bytes: the place is counted in characters.
+    // Lower case may have another length in bytes: the position is counted in characters.
     let at = first.map_or(0, |byte| lower.get(..byte).map_or(0, |before| before.chars().count()));
     let from = at.saturating_sub(BEFORE);
     let shown: String = text.chars().skip(from).take(SHOWN).collect();
@@ -145,14 +149,14 @@ fn snippet(text: &str, terms: &[String]) -> String {
     if from > 0 { format!("…{line}") } else { line }
 }
 
-/// Agents by their sessions and what passages call them: many hits are of few agents.
+/// Cache of agent names: many hits belong to few agents.
 struct Names<'h> {
     history: &'h dyn History,
     known: HashMap<(SessionId, Text), (Text, String)>,
 }
 
 impl Names<'_> {
-    /// The id of the agent that a passage names, and what people call it.
+    /// Returns the id and the display name of the agent of a passage.
     fn of(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
         let history = self.history;
         let look_up = || match history.agent_label(session, agent).ok().flatten() {

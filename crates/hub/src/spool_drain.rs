@@ -1,6 +1,7 @@
-//! Hooks, programs that publish, and runs left in the spool what no hub took: it is taken in as if it came now, in the order in
-//! which it was left, and removed once it is kept. What comes twice (the hub died between the two, or had taken it and could not
-//! say so) is kept once, because a delivery and an event keep their ids.
+//! Spool: hooks, events and lines that no hub accepted are written to files and ingested later, in the order in which
+//! they were written, as if they arrived then. A file is removed after its content is saved. Input that arrives twice
+//! (the hub died in between, or could not send its acknowledgement) is ingested once, because deliveries and events
+//! keep their ids.
 
 use std::{
     collections::hash_map::RandomState,
@@ -26,11 +27,11 @@ use crate::{
     ingest_batches::{LinesOf, handed_over_dialect, line_ingests},
 };
 
-/// The partition of all hooks: a delivery is known by its id within it.
+/// Partition of all hooks: delivery ids are unique within it.
 const HOOKS: &str = "hooks";
 
-/// Returns the ingest of one hook payload, which stands in one line. However it comes (posted, spooled) it is made with
-/// this, so that a delivery that came both ways counts once.
+/// Returns the ingest of one hook payload, which is one line. Used for posted and spooled hooks, so that a delivery
+/// that arrived both ways counts once.
 pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>) -> Ingest {
     Ingest {
         source: HOOKS.to_owned(),
@@ -44,13 +45,15 @@ pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>
     }
 }
 
-/// Returns the key of a delivery that has an id.
+/// Returns the idempotency key of a delivery id.
 pub fn delivery_key(id: &str) -> String {
     format!("delivery/{id}")
 }
 
-/// Takes in what is spooled now and returns how many payloads that were. Ends early where the hub cannot take more; what is
-/// damaged is put aside and told through `told`.
+/// Ingests all spooled files and returns their number. Damaged files are moved aside and reported through `report`.
+///
+/// # Errors
+/// If the hub accepts no more: the remaining files stay in the spool.
 pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) -> Result<u64, SpoolStop> {
     let mut count = 0;
     for spooled in spool.iter() {
@@ -58,7 +61,7 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String))
             Ok(spooled) => spooled,
             Err(error) => {
                 told(error.to_string());
-                // What cannot even be renamed is met again.
+                // A file that cannot be renamed is met again.
                 let _ = spool.set_aside(&error);
                 continue;
             }
@@ -68,7 +71,7 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String))
             Err(Unfit::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
             Err(unfit) => {
                 told(format!("what was spooled cannot be taken in: {unfit}"));
-                // It would never be taken.
+                // It would never be accepted.
                 let _ = spool.put_aside(&spooled);
                 continue;
             }
@@ -76,18 +79,18 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String))
         for ingest in ingests {
             take(ingest, hub)?;
         }
-        // One that cannot be removed comes again and is known then.
+        // A file that cannot be removed is ingested again and recognised by its key.
         let _ = spool.remove(&spooled);
         count += 1;
     }
     Ok(count)
 }
 
-/// Hands one over, and waits until it is kept.
+/// Ingests one and waits until it is saved.
 fn take(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
     let (reply, answer) = sync_channel(1);
     let told = move |taken| {
-        // Whoever asked has gone: the payload stays, and is handed over again.
+        // The receiver is gone: the file stays and is ingested again.
         let _ = reply.send(taken);
     };
     hub.ingest(ingest, Box::new(told)).map_err(SpoolStop::NotAsked)?;
@@ -95,19 +98,19 @@ fn take(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
     taken.map(drop).map_err(SpoolStop::NotTaken)
 }
 
-/// Why something that was spooled is not handed over.
+/// Why a spooled file is not ingested.
 #[derive(Debug, thiserror::Error)]
 enum Unfit {
     #[error("it was published as an event, and is none: {0}")]
     Event(PostedError),
     #[error("it does not say what its lines are")]
     Lines,
-    /// The hub does not say where it belongs.
+    /// The hub cannot resolve its session.
     #[error(transparent)]
     Hub(AskError),
 }
 
-/// Returns the ingests of what was spooled, as if it came now.
+/// Returns the ingests of a spooled file, with its original time of arrival.
 fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, Unfit> {
     let received_ms = Some(spooled.received_ms);
     match spooled.kind {
@@ -138,13 +141,13 @@ fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, Unfit> {
     }
 }
 
-/// One payload is one line, however it was written.
+/// Joins the lines of a payload: one payload is one line.
 fn one_line(body: &[u8]) -> Vec<u8> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect()
 }
 
-/// The first line of lines that are spooled.
+/// Header line of a spooled file of lines.
 #[derive(Serialize, Deserialize)]
 struct Head {
     dialect: String,
@@ -152,7 +155,7 @@ struct Head {
     delivery: String,
 }
 
-/// Puts into the spool what no hub takes, each thing behind all that was put there before by the same one.
+/// Writes input that no hub accepted into the spool; files of one spooler keep their order.
 #[derive(Debug)]
 pub struct Spooler {
     folder: PathBuf,
@@ -160,24 +163,24 @@ pub struct Spooler {
 }
 
 impl Spooler {
-    /// Spools into a folder, which is made when it is needed.
+    /// Returns a spooler for a folder, which is created when it is needed.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, last_ns: AtomicU64::new(0) }
     }
 
-    /// Spools an event as a program publishes it. Returns its file, which is there until a hub has taken it.
+    /// Spools an event as a program publishes it. Returns its file, which exists until a hub has ingested it.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// If the file cannot be written.
     pub fn event(&self, event: &[u8]) -> io::Result<PathBuf> {
         spool::write(&self.folder, Kind::Event, self.delivery(), &[event])
     }
 
-    /// Spools whole lines that would be handed over to a hub with the same words ([`LinesOf`], `delivery` in place of its key): one
-    /// that has taken them already takes them once.
+    /// Spools complete lines with the metadata of [`LinesOf`] (`delivery` instead of its key): a hub that has ingested
+    /// them already ingests them once.
     ///
     /// # Errors
-    /// What the operating system says; that they are more than the spool takes.
+    /// If the file cannot be written, or the lines exceed the spool's size limit.
     pub fn lines(&self, dialect: Dialect, source: &str, delivery: &str, lines: &[u8]) -> io::Result<PathBuf> {
         let head = Head {
             dialect: dialect.as_str().to_owned(),
@@ -194,7 +197,7 @@ impl Spooler {
 
     fn delivery(&self) -> Delivery {
         let now_ns = clock::now_ns();
-        // The clock may stand still between two, or be set back.
+        // Two calls may see the same time, or the clock may be set back.
         let later = |last_ns: u64| Some(now_ns.max(last_ns.saturating_add(1)));
         let before = self.last_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
         let at_ns = now_ns.max(before.unwrap_or_default().saturating_add(1));
@@ -204,11 +207,11 @@ impl Spooler {
     }
 }
 
-/// Asks in which session a run is kept that a hub of before was told of.
+/// Resolves a run that an earlier hub process may have recorded.
 fn settle(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
     let (reply, answer) = sync_channel(1);
     let told = move |kept| {
-        // Whoever asked waits below.
+        // The caller waits for it below.
         let _ = reply.send(kept);
     };
     hub.sessions_of_agent(run.clone(), Box::new(told))?;
@@ -216,13 +219,13 @@ fn settle(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
     Ok(())
 }
 
-/// Why the rest of a spool waits on.
+/// Why draining stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolStop {
-    /// The hub was not even asked.
+    /// The hub did not accept the command.
     #[error(transparent)]
     NotAsked(AskError),
-    /// The hub could not keep one.
+    /// The hub could not save an ingest.
     #[error(transparent)]
     NotTaken(IngestError),
 }

@@ -1,4 +1,4 @@
-//! A stream that is read as it comes, to its end.
+//! Driver for a stream that is read until its end.
 
 use std::{
     io::Read,
@@ -14,7 +14,7 @@ use crate::{
     driver::{Driver, PollResult},
 };
 
-/// How many pieces may wait to be folded. The writer waits when they are full: nothing is dropped.
+/// Capacity of the queue to the hub, in chunks. The reader blocks when it is full: nothing is dropped.
 const QUEUE_PIECES: usize = 16;
 
 /// Reads standard input, or any other stream, on a thread of its own.
@@ -26,6 +26,9 @@ pub struct StreamDriver {
 
 impl StreamDriver {
     /// Starts reading.
+    ///
+    /// # Errors
+    /// If the operating system cannot create the thread.
     pub fn start(mut input: impl Read + Send + 'static, dialect: Option<Dialect>) -> std::io::Result<Self> {
         let (sender, pieces) = sync_channel(QUEUE_PIECES);
         std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {

@@ -1,20 +1,21 @@
-//! Which time counts as silence: such in which the machine was awake and the hub looked.
+//! Detects suspends and clock jumps, so that only time counts as silence in which the machine was awake and the hub
+//! looked.
 
 use std::time::{Duration, Instant};
 
 use subscope_fold::Awake;
 use subscope_model::Millis;
 
-/// A jump of the clock from which on every limit of silence starts anew.
+/// Clock jump from which on every limit of silence starts anew.
 const JUMP_MS: Millis = 60_000;
-/// The shortest sleep that is taken off. What is less than that is the grain of the clocks.
+/// Shortest sleep that is subtracted from silence. Less is clock granularity.
 const MIN_SLEEP_MS: Millis = 1_000;
-/// How many short sleeps are remembered: more than a machine has within any limit.
+/// Most sleeps remembered: more than a machine has within any limit of silence.
 const MAX_SLEEPS: usize = 256;
-/// A pause between two looks after which nothing is known of the time between: the hub was halted. It looks every second.
+/// Gap between two samples (taken every second) after which the time between is unknown: the hub was halted.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Compares the clock on the wall with one that stands still while the machine sleeps.
+/// Compares the wall clock with a clock that does not advance while the machine is suspended.
 #[derive(Debug, Default)]
 pub(crate) struct SuspendDetector {
     last: Option<Look>,
@@ -29,7 +30,7 @@ struct Look {
 }
 
 impl SuspendDetector {
-    /// Takes what the clocks show now. Returns whether other time counts than before.
+    /// Records the clocks. Returns whether the counted time changed.
     pub(crate) fn look(&mut self, now: Millis, awake_ms: Millis, tick: Instant) -> bool {
         let Some(last) = self.last.replace(Look { now, awake_ms, tick }) else { return false };
         let gap = (now - last.now) - (awake_ms - last.awake_ms);
@@ -47,7 +48,7 @@ impl SuspendDetector {
         true
     }
 
-    /// What counts.
+    /// The time that counts as silence.
     pub(crate) fn awake(&self) -> Awake {
         self.awake.clone()
     }

@@ -1,4 +1,4 @@
-//! RowCache from facts, what is kept of them, and what subscribers are told.
+//! Derives rows and events from facts, commits them and publishes them; retries failed commits.
 
 use std::{
     error::Error,
@@ -12,16 +12,16 @@ use subscope_store::{Commit, StoreError};
 use super::{DERIVE_SHARE, EventLoop, PRESSED, PRESSED_SHARE, row_cache::RowDiff};
 use crate::clock;
 
-/// How many revs are reserved at once: for some minutes of work. Those of a process that ends early are lost; revs begin at
-/// the microsecond in which a store was made, so that even then they never come before the clock.
+/// Revisions reserved at once: enough for some minutes. Those of a process that ends early are skipped; revisions begin
+/// at the microsecond at which the store was created and stay behind the clock even so.
 const REVS: u64 = 1 << 16;
 
-/// How long after a failed commit it is tried again.
+/// Pause before a failed commit is retried.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// A commit that failed. It is kept whole and tried again before anything else is read or taken, so nothing that it
-/// holds is lost while the process lives. Its ingests were answered with the error; one that comes again meanwhile is
-/// answered with it again, and as a repeat once the commit went through.
+/// A commit that failed. It is kept whole and retried before any other input is read or accepted, so nothing in it is
+/// lost while the process lives. Its ingests were answered with the error; a repeat of one is answered with the error
+/// again until the commit succeeds, then as a repeat.
 pub(super) struct FailedCommit {
     commit: Commit,
     error: String,
@@ -29,14 +29,14 @@ pub(super) struct FailedCommit {
 }
 
 impl FailedCommit {
-    /// Lets the next try happen at once.
+    /// Makes the next retry due immediately.
     pub(super) fn make_due(&mut self) {
         self.tried = None;
     }
 }
 
 impl EventLoop {
-    /// Concludes what is pending and measures how long it takes. Not while something is failed_commit.
+    /// Derives all dirty sessions. Does nothing while a failed commit is pending.
     pub(super) fn derive_dirty(&mut self, has_ended: bool) {
         if self.failed_commit.is_some() {
             return;
@@ -48,13 +48,13 @@ impl EventLoop {
         self.has_unprocessed_acked = false;
         self.recall.is_unconcluded = false;
         self.has_new_order = false;
-        // A failed commit is tried again before the next turn reads anything.
+        // A failed commit is retried before the next turn reads anything.
         let _ = self.derive(&sessions, has_ended);
         self.last_derived = clock::tick();
     }
 
-    /// Concludes those of what is pending that are due, each by itself: what it costs says when it is due again, so that big
-    /// sessions do not hold up small ones.
+    /// Derives the dirty sessions that are due, one by one. The time that each takes decides when it is due again, so
+    /// that big sessions do not delay small ones.
     pub(super) fn derive_due(&mut self) {
         let now = clock::tick();
         if self.throttled_until.is_some_and(|until| now < until) {
@@ -84,15 +84,15 @@ impl EventLoop {
             self.recall.is_unconcluded = false;
             self.has_new_order = false;
         }
-        // Where many wait for their answers, these go before.
+        // While many ingests wait for acknowledgement, these come first.
         let is_pressed = self.last_group >= PRESSED;
         self.throttled_until =
             is_pressed.then(|| self.last_derived + (self.last_derived - now) * PRESSED_SHARE);
         self.last_group = 0;
     }
 
-    /// Whether it is known which events of a session were published before. If the store cannot say, the session is derived after
-    /// a pause: its events would be published twice.
+    /// Whether the published events of a session are known. If the store cannot be read, the session is derived after a
+    /// pause: otherwise its events would be published twice.
     fn is_filter_loaded(&mut self, session: &SessionId) -> bool {
         let is_loaded = self.published.has_rows(session, &self.store).is_some();
         if !is_loaded {
@@ -101,14 +101,14 @@ impl EventLoop {
         is_loaded
     }
 
-    /// Concludes these sessions, shows their rows, and keeps and shows their events.
+    /// Derives these sessions, updates their rows, and commits and publishes their events.
     fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
         let sessions = &self.settle_copies(sessions);
         let at = self.look();
         let limits = self.limits();
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
         let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
-        // Files of live sessions are read from their beginning: what a hub of before has told is not told again.
+        // Files of live sessions are read from their beginning: drop events that an earlier hub published.
         let reloading: Vec<&SessionId> =
             sessions.iter().filter(|session| self.reloading.remove(*session)).collect();
         let startup_done = self.startup_done;
@@ -122,7 +122,7 @@ impl EventLoop {
             };
         }
         self.note_orders(&trees);
-        // They rest on what is kept; a full disk does not hide them.
+        // Rows are derived from saved input: they are shown even if the disk is full.
         self.show(trees);
         if events.is_empty() {
             return Ok(());
@@ -131,8 +131,8 @@ impl EventLoop {
         self.tell_failure(outcome)
     }
 
-    /// Keeps the rows that are due, some milliseconds' worth. Only of sessions of which all that was handed over is concluded:
-    /// their rows know of all that is kept of them.
+    /// Saves the rows that are due, a few milliseconds' worth. Skips dirty sessions: saved rows must include all input
+    /// saved for their session.
     pub(super) fn write_due(&mut self) {
         let began = clock::tick();
         if self.failed_commit.is_some() || !self.rows.is_due(began) {
@@ -143,7 +143,7 @@ impl EventLoop {
         self.rows.took(&due, began, clock::tick());
     }
 
-    /// Keeps all rows as they were last shown.
+    /// Derives dirty sessions and saves all unsaved rows.
     pub(super) fn save_rows(&mut self) -> Result<(), String> {
         self.retry_failed_commit()?;
         self.derive_dirty(self.has_ended);
@@ -177,7 +177,7 @@ impl EventLoop {
         outcome
     }
 
-    /// Takes what is known of these sessions as told.
+    /// Advances the feed of these sessions and discards the events: an earlier process published them.
     pub(super) fn pass_over(&mut self, sessions: &[SessionId]) {
         let (at, limits) = (self.driver.now(), self.limits());
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
@@ -185,7 +185,7 @@ impl EventLoop {
         self.note_orders(&trees);
     }
 
-    /// Tries again what could not be kept, if it is time.
+    /// Retries the failed commit, if there is one and its pause is over. Returns its error while it is still pending.
     pub(super) fn retry_failed_commit(&mut self) -> Result<(), String> {
         let Some(failed_commit) = self.failed_commit.take() else { return Ok(()) };
         if failed_commit.tried.is_some_and(|tried| tried.elapsed() < RETRY_AFTER) {
@@ -197,7 +197,7 @@ impl EventLoop {
         self.keep(failed_commit.commit)
     }
 
-    /// Keeps a commit, and shows its events once that is done.
+    /// Commits, then publishes the committed events. A commit that fails becomes the [`FailedCommit`].
     pub(super) fn keep(&mut self, mut commit: Commit) -> Result<(), String> {
         commit.at_ms = clock::now_ms();
         match self.store.commit(&commit) {
@@ -227,8 +227,8 @@ impl EventLoop {
         }
     }
 
-    /// A rev that no row was given. Where none can be reserved, rows are not kept either, and what is shown meanwhile gets
-    /// the numbers that follow.
+    /// Returns a new row revision. If none can be reserved, rows cannot be saved either; rows shown meanwhile get the
+    /// revisions that follow.
     pub(super) fn next_rev(&mut self) -> u64 {
         if self.revs.is_empty() {
             let reserved = self.store.reserve_revs(REVS);
@@ -238,7 +238,8 @@ impl EventLoop {
         self.revs.next().unwrap_or(self.revs.end)
     }
 
-    /// Shows trees: whoever listens is told what of them changed, at the pace that [`super::row_broadcast`] sets.
+    /// Puts derived trees into the row cache and queues their changes for broadcast ([`super::row_broadcast`]). A new
+    /// session is published as a snapshot at once.
     fn show(&mut self, trees: Vec<Tree>) {
         if trees.is_empty() {
             return;
@@ -261,7 +262,7 @@ impl EventLoop {
         self.broadcast_rows(false);
     }
 
-    /// Tells the rows that are due; all where nothing may wait.
+    /// Publishes the changed rows that are due; with `is_all`, all of them.
     pub(super) fn broadcast_rows(&mut self, is_all: bool) {
         let (rows, readers) = (&self.rows, self.subscribers.len());
         for change in self.broadcast.take(clock::tick(), is_all, readers, &|session| rows.shown(session)) {
@@ -287,7 +288,7 @@ impl EventLoop {
         });
     }
 
-    /// Tells subscribers that have room again what they missed, although nothing new happens.
+    /// Sends subscribers that have room again what they missed, although there is no new update.
     pub(super) fn catch_up_subscribers(&mut self) {
         let (rows, store) = (&self.rows, &self.store);
         let tree = |session: &SessionId| rows.tree(session, store);
@@ -304,7 +305,7 @@ impl EventLoop {
     }
 }
 
-/// An error with its causes, for people.
+/// The message of a store error followed by its causes.
 pub(super) fn describe(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

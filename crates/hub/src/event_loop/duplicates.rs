@@ -1,4 +1,5 @@
-//! What live sessions hold that others hold as well: it counts with the one that began first, from the first row on.
+//! Duplicate detection for live sessions: a response that several sessions contain is counted by the session that began
+//! first, from its first row on.
 
 use std::collections::BTreeSet;
 
@@ -10,32 +11,32 @@ use subscope_store::{KeySet, StoredSessionKeys};
 use super::{EventLoop, hub_store::HubStore};
 use crate::duplicates::{FirstKeyIndex, Owners};
 
-/// What is known of who holds what.
+/// Keys of live and stored sessions, and which session owns each shared key.
 #[derive(Default)]
 pub(super) struct DuplicateIndex {
-    /// Of all that is kept and all that is live; read from what is kept when the first session is concluded.
+    /// First keys of all stored and live sessions; read from the store when the first session is derived.
     first_keys: Option<FirstKeyIndex>,
-    /// Of what is live, and of what is kept and shares something with it.
+    /// Owners of the keys of live sessions, and of stored sessions that share keys with them.
     owners: Owners,
-    /// What is not kept yet, in order.
+    /// Keys that are not saved yet, in order.
     told: Vec<StoredSessionKeys>,
-    /// Sessions of this hub's fold.
+    /// Sessions that are in the hub's memory.
     live: HashMap<SessionId, Live>,
-    /// Kept sessions whose keys have owners.
+    /// Stored sessions whose keys are loaded into `owners`.
     kept: HashSet<SessionId>,
-    /// Sessions that lost something to one that began before them.
+    /// Sessions that lost keys to a session that began earlier.
     reassigned: BTreeSet<SessionId>,
 }
 
 struct Live {
     told: KeysCursor,
     holdings: SessionKeys,
-    /// Whether some of it is another's.
+    /// Whether another session owns some of its keys.
     has_copies: bool,
 }
 
 impl DuplicateIndex {
-    /// Takes what is to be kept with the rows of these sessions.
+    /// Takes the unsaved keys of these sessions, to be saved with their rows.
     pub(super) fn told_of(&mut self, sessions: &[SessionId]) -> Vec<StoredSessionKeys> {
         let written: HashSet<&SessionId> = sessions.iter().collect();
         let (own, others) =
@@ -44,7 +45,7 @@ impl DuplicateIndex {
         own
     }
 
-    /// Learns what was kept beside the hub.
+    /// Records keys that the background index committed.
     pub(super) fn kept(&mut self, held: &[StoredSessionKeys]) {
         let Some(heads) = &mut self.first_keys else { return };
         for StoredSessionKeys { keys: holdings, .. } in held {
@@ -57,21 +58,21 @@ impl DuplicateIndex {
         }
     }
 
-    /// A live session is known by what is kept of it from now on.
+    /// Records that a session was evicted: its stored keys are used from now on.
     pub(super) fn evict(&mut self, session: &SessionId) {
         if self.live.remove(session).is_some() {
             self.kept.insert(session.clone());
         }
     }
 
-    /// Forgets a live session, which is read anew, and whose keys were its.
+    /// Forgets a live session that is about to be reloaded, and rebuilds the owners without its keys.
     pub(super) fn reload(&mut self, session: &SessionId, store: &HubStore) {
         if self.live.remove(session).is_some() {
             self.sort_out(store);
         }
     }
 
-    /// Forgets live sessions: they are read anew.
+    /// Forgets all live sessions; they are compared again when they are derived.
     pub(super) fn reset(&mut self) {
         self.live.clear();
         self.kept.clear();
@@ -79,7 +80,7 @@ impl DuplicateIndex {
         self.owners = Owners::default();
     }
 
-    /// Takes what is new of a live session. Returns the heads that others may hold of whom nothing is known.
+    /// Records the new keys of a live session. Returns the first keys whose other holders are not loaded yet.
     fn take(&mut self, session: &SessionId, fold: &Fold, store: &HubStore) -> Vec<u64> {
         let known = self.live.get(session);
         let mut until = known.map(|known| known.told).unwrap_or_default();
@@ -92,14 +93,14 @@ impl DuplicateIndex {
         if fresh.keys.is_empty() && !is_whole {
             return Vec::new();
         }
-        // Where they cannot be read, the session counts all that it holds until it is derived again.
+        // If the store cannot be read, the session counts all its keys until it is derived again.
         let Some(heads) = &mut self.first_keys else { return Vec::new() };
-        // Whoever has a key that is owned was learnt with its owner.
+        // The holders of a key that has an owner are already loaded.
         let is_unknown = |key: &u64| self.owners.of(*key).is_none();
         let unknown = fresh.keys.iter().copied().filter(is_unknown);
         let kin: BTreeSet<SessionId> = heads.beginning_with(unknown).cloned().collect();
         let new = heads.add(session, &fresh.first_keys);
-        // Who was here before this hub began has kin that only a look at everything finds.
+        // A session that this hub sees for the first time may share its first keys with any stored session.
         let wanted = if is_whole { fresh.first_keys.clone() } else { new };
         let wanted = wanted.into_iter().filter(is_unknown).collect();
         let live = self.live.entry(session.clone()).or_insert_with(|| Live {
@@ -122,20 +123,20 @@ impl DuplicateIndex {
         wanted
     }
 
-    /// Says anew whose everything is: a session began later than was known.
+    /// Rebuilds key ownership after a session's start time moved later.
     fn sort_out(&mut self, store: &HubStore) {
         self.owners = Owners::default();
         for live in self.live.values() {
             self.reassigned.extend(self.owners.hold(&live.holdings));
         }
-        // Whoever had copies may have none now.
+        // Sessions that had duplicates may have none now.
         self.reassigned
             .extend(self.live.iter().filter(|(_, live)| live.has_copies).map(|(id, _)| id.clone()));
         let kept = std::mem::take(&mut self.kept);
         self.learn(kept, store);
     }
 
-    /// Learns what kept sessions hold. What is live is known better.
+    /// Loads the keys of stored sessions. Live sessions are skipped: their keys are newer.
     fn learn(&mut self, sessions: impl IntoIterator<Item = SessionId>, store: &HubStore) {
         for session in sessions {
             if self.live.contains_key(&session) || !self.kept.insert(session.clone()) {
@@ -143,7 +144,7 @@ impl DuplicateIndex {
             }
             match store.read("the keys of a session", store.session_keys(&session)) {
                 Some(held) => self.reassigned.extend(held.iter().flat_map(|held| self.owners.hold(held))),
-                // It is asked again when the session comes up again.
+                // It is read again when the session is next involved.
                 None => {
                     self.kept.remove(&session);
                 }
@@ -151,7 +152,7 @@ impl DuplicateIndex {
         }
     }
 
-    /// Learns who holds these heads, and who begins with them.
+    /// Loads the sessions that contain these first keys, and those that begin with them.
     fn learn_holders(&mut self, wanted: &KeySet, store: &HubStore) {
         let holders = store
             .read("the sessions_with_keys of keys", store.sessions_with_keys(wanted))
@@ -165,8 +166,8 @@ impl DuplicateIndex {
 }
 
 impl EventLoop {
-    /// Says to sessions that are to be concluded what is held elsewhere. Returns them with those that have to be concluded as
-    /// well, because these hold what they counted.
+    /// Tells the fold which keys of these sessions other sessions own. Returns the sessions, plus live sessions that
+    /// lost keys and must be derived as well.
     pub(super) fn settle_copies(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
         let Self { duplicates: copies, fold, store, driver, .. } = self;
         let mut wanted = KeySet::new();
@@ -178,7 +179,7 @@ impl EventLoop {
         }
         let DuplicateIndex { owners, live, reassigned, .. } = copies;
         let reassigned = std::mem::take(reassigned);
-        // What was let go of has to be made anew from its files.
+        // Evicted sessions have to be derived again from their files.
         let released = reassigned.iter().filter(|session| !live.contains_key(*session));
         let back: Vec<SessionId> = released.filter(|it| driver.reload_evicted(it, fold)).cloned().collect();
         let own: HashSet<&SessionId> = sessions.iter().collect();

@@ -1,8 +1,8 @@
-//! Sessions at rest, and a hub at rest: what can be made again is not held in memory.
+//! Evicts idle sessions from memory: everything that can be loaded again is dropped.
 //!
-//! A session that nothing comes of is shown as it is kept. When its files grow, or a program tells of it, its driver reads them
-//! again from their beginning, as those of a session that was at rest when the hub began, and so is what was handed over of it
-//! ([`super::inbox_replay`]). Only a session stays whose bytes cannot be told from another's.
+//! An evicted session is served from the store. When its files grow, or a program sends input for it, its driver reads
+//! the files again from their beginning, and its input is replayed from the inbox ([`super::inbox_replay`]). A session
+//! is never evicted if some of its bytes cannot be separated from another session's or cannot be read again.
 
 use std::{
     collections::BTreeMap,
@@ -14,59 +14,61 @@ use subscope_model::{SessionId, SourceId};
 use super::EventLoop;
 use crate::clock;
 
-/// How often sessions at rest are looked for.
+/// Interval between scans for idle sessions.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How many sessions are let go at once, and how long everything else has before the next.
+/// Most sessions evicted per scan, and the pause before the next scan after so many.
 const AT_ONCE: usize = 20;
 const BREATH: Duration = Duration::from_millis(20);
 
-/// How much longer than others a session stays by what it costs to read it again.
+/// Extra idle time before eviction, per megabyte that a reload would read.
 const STAYS_A_MEGABYTE: Duration = Duration::from_secs(10);
 
-/// How long readers that come are shown a session that has changed: as long as a hub that begins follows its files.
+/// How long a session stays in the snapshots for new subscribers after it was last derived: as long as a starting hub
+/// tails its files.
 const SHOWN: Duration = Duration::from_secs(15 * 60);
 
-/// How many of them at most: each is read and sent to whoever comes.
+/// Most evicted sessions in these snapshots: each is read from the store and sent to every new subscriber.
 const MOST_SHOWN: usize = 1_000;
 
-/// What was let go of.
+/// Sessions evicted from memory; they are served from the store until their input changes.
 #[derive(Default)]
 pub(super) struct Evictor {
-    /// When sessions are looked for again.
+    /// Time of the next scan.
     next: Option<Instant>,
-    /// Sessions that were let go, with when they were last concluded, until they are no longer shown.
+    /// Recently evicted sessions, with the time of their last derivation.
     sessions: BTreeMap<SessionId, Instant>,
-    /// How many commits there were at the last look.
+    /// Number of commits at the last scan.
     commits: u64,
-    /// How many when the store had last given back its memory.
+    /// Number of commits when the store last released its memory.
     given_back: Option<u64>,
 }
 
 impl Evictor {
-    /// How long until sessions are looked for again.
+    /// Time until the next scan.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(now))
     }
 
-    /// Whether a session was let go of late.
+    /// Whether a session was evicted recently.
     pub(super) fn has(&self, session: &SessionId) -> bool {
         self.sessions.contains_key(session)
     }
 
-    /// Sessions of which nothing is held, and that readers are shown.
+    /// Recently evicted sessions, which new subscribers still get.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &SessionId> {
         self.sessions.keys()
     }
 
-    /// One of them goes on.
+    /// Records that a session is live again.
     pub(super) fn goes_on(&mut self, session: &SessionId) {
         self.sessions.remove(session);
     }
 }
 
 impl EventLoop {
-    /// Lets go of what is at rest, now and then.
+    /// Evicts idle sessions, at most [`MAX_EVICTIONS_PER_SCAN`] per scan. Releases the store's memory once nothing is
+    /// committed any more.
     pub(super) fn evict_idle(&mut self) {
         let now = clock::tick();
         if self.evictor.due_in(now).is_some_and(|wait| !wait.is_zero()) {
@@ -92,7 +94,7 @@ impl EventLoop {
         }
     }
 
-    /// How many bytes are read and folded again when a session goes on; `None` where not all of it is to be had again.
+    /// Bytes to read if the session is evicted and reloaded; `None` if it cannot be reloaded completely.
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
         let handed = |bytes: u64| self.store.keeps_received().then_some(bytes);
         match (self.driver.reloadable_bytes(session), self.inbox_replay.reloadable_bytes(session)?) {
@@ -103,15 +105,15 @@ impl EventLoop {
         }
     }
 
-    /// Lets go of a session that was concluded and written just now, though it may be at work: time does not change it until
-    /// something comes of it.
+    /// Evicts a session that was just derived and saved, even if agents are running: its rows stay as they are until it
+    /// gets input.
     pub(super) fn set_aside(&mut self, session: &SessionId) {
         self.deadlines.remove(session);
         self.paces.remove(session);
         self.evict(session, clock::tick());
     }
 
-    /// Lets go of a session, if nothing of it is awaited. Returns whether it did.
+    /// Evicts a session unless work on it is pending. Returns whether it was evicted.
     pub(super) fn evict(&mut self, session: &SessionId, concluded: Instant) -> bool {
         let is_awaited = self.dirty.contains(session)
             || self.loading.contains(session)

@@ -1,4 +1,4 @@
-//! What an index made beside the hub: kept in slices, one a turn, after all that is live.
+//! Commits batches of the background index, one per turn, after all live input.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -14,12 +14,12 @@ use crate::{
     command::{IngestError, Reply},
 };
 
-/// Slices that wait. Whoever makes them waits for each before the next, so that they are few.
+/// Queued batches. The index waits for each commit before it sends the next, so there are few.
 pub(super) type IndexCommits = VecDeque<(Commit, Reply<Result<(), IngestError>>)>;
 
 impl EventLoop {
-    /// Keeps the next slice. Sessions that the hub has heard of itself are its own: what it knows of them is newer. Files of
-    /// theirs that it has not read it reads now.
+    /// Commits the next batch without the sessions that the hub has loaded or evicted with newer rows: the hub's own
+    /// rows are newer. Their files that the hub has not read are backfilled now.
     pub(super) fn commit_index_batch(&mut self) {
         let Some((mut commit, reply)) = self.index_commits.pop_front() else { return };
         if let Err(error) = self.retry_failed_commit() {
@@ -55,11 +55,11 @@ impl EventLoop {
             self.backfill_files(session, files);
         }
         if commit.duplicate_scan.is_some() {
-            // What is live may hold what was not known when it was concluded.
+            // Live sessions may share keys that were unknown when they were derived.
             self.duplicates.reset();
             self.dirty.extend(self.rows.sessions().cloned());
         }
-        // Readers were shown the sessions at work that were known when they came.
+        // Subscribers have snapshots of the live sessions that were known when they joined: send the new ones.
         for tree in commit.trees {
             if SessionRow::of(&tree).status == SessionStatus::Live {
                 self.publish(&Update::Snapshot(Box::new(tree)));
@@ -68,7 +68,7 @@ impl EventLoop {
         reply(Ok(()));
     }
 
-    /// Sessions of which the hub knew more when it let go of them than the index did when it read them.
+    /// Sessions of a batch whose stored rows, written by the hub before it evicted them, are newer than the batch.
     fn outdated(&self, commit: &Commit) -> BTreeSet<SessionId> {
         let is_outdated = |tree: &&Tree| {
             self.evictor.has(&tree.session.id)

@@ -1,6 +1,7 @@
-//! Bytes that programs hand over: folded, and kept before they are acknowledged.
+//! Ingests input from programs: folded, and saved before it is acknowledged.
 //!
-//! All that wait in a turn share one commit. What was handed over before is folded again where it is needed ([`super::inbox_replay`]).
+//! All ingests that wait in a turn share one commit (group commit). Earlier input of their sessions is replayed where
+//! it is needed ([`super::inbox_replay`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -15,15 +16,15 @@ use crate::{
     partitions::InputChunk,
 };
 
-/// How many ingests share a commit at most: the last of them waits until the first is folded.
+/// Most ingests per commit: the last of them waits until the first is folded.
 const GROUP_INGESTS: usize = 256;
 
-/// How many bytes share a commit at most, beyond which no further ingest joins it; one alone may be bigger.
+/// Bytes per commit beyond which no further ingest joins it; a single ingest may be bigger.
 const GROUP_BYTES: usize = 32 << 20;
 
 pub(super) type Answer = Reply<Result<Taken, IngestError>>;
 
-/// Ingests of this turn, in order.
+/// Ingests queued in this turn, in order.
 #[derive(Default)]
 pub(super) struct Waiting {
     all: Vec<(Ingest, Answer)>,
@@ -46,7 +47,7 @@ impl Waiting {
 }
 
 impl EventLoop {
-    /// Folds what waits, keeps it in one commit, and answers.
+    /// Folds the queued ingests, saves them in one commit, and acknowledges them.
     pub(super) fn commit_ingests(&mut self) {
         let Waiting { all, .. } = std::mem::take(&mut self.waiting);
         if all.is_empty() {
@@ -63,7 +64,7 @@ impl EventLoop {
         if self.has_new_order && self.has_unprocessed_acked {
             self.derive_dirty(false);
         }
-        // What the driver changed before is not these ingests' doing.
+        // Changes made by the driver must not count as changes of these ingests.
         self.take_changed();
         let mut group = Group::default();
         for (ingest, reply) in all {
@@ -105,13 +106,13 @@ impl EventLoop {
                 }
             }
         }
-        // Concluded behind the answer: whoever hands something over waits for its keeping alone.
+        // Derived after the acknowledgement: a caller waits only for the commit.
         self.has_unprocessed_acked |= !sessions.is_empty();
         self.backfill(&sessions);
         self.dirty.extend(sessions.into_keys());
     }
 
-    /// Whether that key was received before, also in this turn.
+    /// Whether this key was ingested before, in this turn included.
     fn is_known(&self, ingest: &Ingest, group: &Group) -> Result<bool, String> {
         if group.keys.contains(&(ingest.source.clone(), ingest.key.clone())) {
             return Ok(true);
@@ -119,10 +120,11 @@ impl EventLoop {
         self.store.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
     }
 
-    /// Folds one and adds it to the commit. Its question, if any, is answered from the rows before it.
+    /// Folds an ingest and adds it to the batch. A hook that asks whether to continue is answered from the rows before
+    /// it.
     ///
     /// # Errors
-    /// If the store cannot say what was ingested before of a session that it names.
+    /// If the store cannot be read for a session that the ingest names.
     pub(super) fn take_one(&mut self, ingest: Ingest, group: &mut Group) -> Result<Taken, IngestError> {
         let Ingest { source, session, dialect, key, received_ms, mut body, begins, asks } = ingest;
         if body.last().is_some_and(|last| *last != b'\n') {
@@ -171,13 +173,13 @@ impl EventLoop {
     }
 }
 
-/// What one commit takes.
+/// Contents of one commit.
 #[derive(Default)]
 pub(super) struct Group {
     keys: HashSet<(String, String)>,
     received: Vec<ReceivedInput>,
     bytes: usize,
-    /// The sessions that it tells of, with the dialects.
+    /// Touched sessions, with the dialects of their input.
     sessions: BTreeMap<SessionId, BTreeSet<Text>>,
     answers: Vec<(Answer, Taken)>,
 }

@@ -1,4 +1,4 @@
-//! Commands, and what the hub answers from what is kept.
+//! Command dispatch, and queries answered from the row cache and the store.
 
 use std::collections::BTreeSet;
 
@@ -16,26 +16,26 @@ use crate::{
     subscription::Subscriber,
 };
 
-/// How many sessions at work a reader begins with at most. Whoever has more has a list to look into.
+/// Most live sessions in the snapshots for a new subscriber. With more, the session list has to be queried.
 const MAX_LIVE_SESSIONS: usize = 1_000;
 
-/// How many events a reader that comes back is told at most. Whoever missed more is better off with the rows.
+/// Most events replayed to a subscriber that reconnects. One that missed more gets snapshots instead.
 const MAX_REPLAYED_EVENTS: usize = 50_000;
 
-/// How many agents of one id, or that begin with it, are looked at. Ids are random; a copied session has the same ones.
+/// Most agents looked at for an id or id prefix. Ids are random; a copied session has the same ones.
 pub(super) const MAX_AGENTS_PER_ID: usize = 100;
 
 impl EventLoop {
-    /// Does what a command says. Whoever asks is answered with all that was acknowledged before.
+    /// Handles a command. Queries see all input acknowledged before them.
     pub(super) fn handle_command(&mut self, command: Command) -> Next {
         let needs_all = match command {
             Command::Ingest(..) | Command::CommitIndexBatch(..) | Command::Wake | Command::Stop => false,
-            // What this hub was told itself is none of its business, and it is asked in the midst of many posts.
+            // Input acknowledged by this process needs no derivation for it, and it is queried between many posts.
             Command::SessionsOfAgent(..) => self.recall.is_unconcluded,
             _ => true,
         };
         if matches!(command, Command::SessionsOfAgent(..)) {
-            // Where its answer goes cannot be mended later.
+            // The routing that follows from this answer cannot be corrected later.
             while self.recall.is_under_way() && self.failed_commit.is_none() {
                 self.recall_portion();
             }
@@ -49,7 +49,7 @@ impl EventLoop {
             Command::CommitIndexBatch(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
             Command::CommitIndexBatch(commit, reply) => self.index_commits.push_back((*commit, reply)),
             Command::Subscribe(mut subscriber) => {
-                // What is told from here on is newer than its snapshots.
+                // Updates published from here on are newer than the snapshots.
                 self.broadcast_rows(true);
                 let tree = |session: &SessionId| self.tree(session);
                 for snapshot in self.current() {
@@ -74,7 +74,8 @@ impl EventLoop {
                 reply(self.events_after(seq, session.as_ref(), limit));
             }
             Command::Stats(reply) => {
-                // Sums are made of kept rows. Where they cannot be kept, those of before are told.
+                // Statistics are computed from saved rows. If these cannot be saved, the sums are those of the last
+                // save.
                 let _ = self.save_rows();
                 reply(self.store.read("the figures", self.store.stats()));
             }
@@ -102,7 +103,7 @@ impl EventLoop {
         }
     }
 
-    /// A session's rows as last shown. What cannot be read is as good as not there to whoever asks.
+    /// Returns a session's rows as last published; `None` also if the store cannot be read.
     pub(super) fn tree(&self, session: &SessionId) -> Option<Tree> {
         self.rows.tree(session, &self.store)
     }
@@ -111,8 +112,7 @@ impl EventLoop {
         self.rows.list(query, &self.store)
     }
 
-    /// The sessions that live readers are shown: those that changed of late, and those that are at work. The
-    /// oldest first, so that the newest is what comes last.
+    /// Snapshots for a new subscriber: loaded, recently evicted and live sessions, oldest first.
     fn current(&self) -> Vec<Tree> {
         let query = ListQuery::live(MAX_LIVE_SESSIONS);
         let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
@@ -122,14 +122,14 @@ impl EventLoop {
         trees
     }
 
-    /// What a reader begins with. It is added in the same turn: no gap and no repeat.
+    /// Initial data of a subscriber. It is added in the same turn: no gap and no duplicate.
     fn join(&self, after: Option<u64>) -> Joined {
         let seq = self.figures.seq;
         let Some(place) = after else {
             let is_caught_up = self.startup_done;
             return Joined { snapshots: self.current(), seq, is_caught_up, ..Joined::default() };
         };
-        // A place that was never given is of another log.
+        // A sequence number that was never assigned belongs to another change log.
         let events = self.events_after(place, None, MAX_REPLAYED_EVENTS + 1);
         let events = events.filter(|events| events.len() <= MAX_REPLAYED_EVENTS);
         match events {
@@ -151,7 +151,7 @@ impl EventLoop {
     fn agents(&self, session: Option<&SessionId>, agent: &AgentId) -> Vec<(Session, Agent)> {
         let sessions = match session {
             Some(session) => vec![session.clone()],
-            // Every session has one: some show that it has to be named.
+            // Every session has a root agent: a few of them show that a session has to be named.
             None if agent.is_root() => {
                 let query = ListQuery::first(MAX_AGENTS_PER_ID);
                 self.list(&query).into_iter().map(|row| row.id).collect()
@@ -187,13 +187,13 @@ impl EventLoop {
         self.store.read("the change log", self.store.events_after(seq, session, limit)).flatten()
     }
 
-    /// Looks into the full text that lies beside the store, where there is one. It is opened anew for each question: it is
-    /// written by somebody else, and may be made anew meanwhile.
+    /// Searches the full-text index, if there is one. It is opened for each query: another process writes it and may
+    /// rebuild it.
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<SearchHit>> {
         let at = self.options.texts.as_ref()?;
         let texts = match TextIndex::open(&at.folder, Access::Read) {
             Ok(texts) => texts,
-            // It is being made: nothing is found yet.
+            // It is being built: no hits yet.
             Err(OpenError::Missing(_)) => return Some(Vec::new()),
             Err(_) => return None,
         };

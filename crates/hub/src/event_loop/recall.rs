@@ -15,45 +15,45 @@ use subscope_store::ListQuery;
 use super::{EventLoop, derive::RETRY_AFTER};
 use crate::clock;
 
-/// How many sessions at work are taken up again, and of how many bytes of what was handed over of them, as they are kept. The
-/// newest are; the others when something comes of them.
+/// Limits for the replay of running sessions: number of sessions, and bytes of input as stored. The newest are
+/// replayed, the others when they get more input.
 const MAX_RUNNING_SESSIONS: usize = 1_000;
 const BYTES_AT_WORK: u64 = 16 << 20;
 
-/// How many sessions are taken up at once, and of how many bytes; one alone may have more.
+/// Limits of a portion: number of sessions, and bytes of their input; a single session may have more.
 const SESSIONS: usize = 64;
 const BYTES: u64 = 4 << 20;
 
-/// What is still to be taken up, and what was.
+/// Progress of the replay.
 #[derive(Default)]
 pub(super) struct Recall {
-    /// Sessions with acknowledged bytes that no rows know of.
+    /// Sessions with acknowledged input that no rows contain.
     pub(super) unsettled: BTreeSet<SessionId>,
-    /// Whether sessions at work are still to be taken up.
+    /// Whether the replay is not finished.
     is_under_way: bool,
     /// Whether the store has listed the sessions with unprocessed input, and when to ask it again if it has not.
     is_listed: bool,
     retry_at: Option<Instant>,
-    /// Sessions at work that were, until it is known how silent they are.
+    /// Replayed running sessions, until the initial scan is done and silence counts.
     at_work: Vec<SessionId>,
-    /// Whether something that was taken up is not concluded yet.
+    /// Whether replayed input is not derived yet.
     pub(super) is_unconcluded: bool,
 }
 
 impl Recall {
-    /// Whether something is still to be taken up.
+    /// Whether the replay is not finished.
     pub(super) fn is_under_way(&self) -> bool {
         self.is_under_way
     }
 
-    /// Whether the next portion can be taken up at once: the store is not failing.
+    /// Whether the next portion can be replayed at once: the store is not failing.
     pub(super) fn is_hurried(&self) -> bool {
         self.is_under_way && self.retry_at.is_none()
     }
 }
 
 impl EventLoop {
-    /// Looks what is to be taken up. Where that is little it is taken up at once.
+    /// Starts the replay. A small inbox is replayed at once.
     pub(super) fn begin_recall(&mut self) {
         self.recall.is_under_way = true;
         if self.list_unprocessed() && self.recall.unsettled.len() <= SESSIONS {
@@ -61,8 +61,8 @@ impl EventLoop {
         }
     }
 
-    /// Asks the store, once, which sessions have unprocessed input; again after a pause if it cannot say. Returns whether that is
-    /// known.
+    /// Reads the list of sessions with unprocessed input, once; again after a pause if the store cannot be read.
+    /// Returns whether the list is known.
     fn list_unprocessed(&mut self) -> bool {
         let now = clock::tick();
         if self.recall.is_listed || self.recall.retry_at.is_some_and(|at| now < at) {
@@ -79,12 +79,12 @@ impl EventLoop {
         self.recall.is_listed
     }
 
-    /// Bytes of a session in the inbox; where the store cannot say, as many as fill a portion.
+    /// Bytes of a session in the inbox; if the store cannot be read, as many as fill a portion.
     fn received_bytes(&self, session: &SessionId) -> u64 {
         self.store.read("the size of a session's input", self.store.received_bytes(session)).unwrap_or(BYTES)
     }
 
-    /// Takes up the next portion. What the process of before told is not told again.
+    /// Replays, derives, saves and evicts the next portion.
     pub(super) fn recall_portion(&mut self) {
         if !self.recall.is_under_way || self.failed_commit.is_some() || !self.list_unprocessed() {
             return;
@@ -93,7 +93,7 @@ impl EventLoop {
         let is_last = self.recall.unsettled.len() <= portion.len();
         let mut told: BTreeMap<SessionId, BTreeSet<Text>> = BTreeMap::new();
         for session in portion {
-            // Another of them may have told of it.
+            // Input of another session may have replayed it.
             if self.recall.unsettled.contains(&session) {
                 let dialects = self.fold_again(&session);
                 told.insert(session, dialects);
@@ -117,7 +117,7 @@ impl EventLoop {
         }
     }
 
-    /// The next sessions to be taken up together.
+    /// Returns the sessions of the next portion.
     fn portion(&self) -> Vec<SessionId> {
         let mut room = BYTES;
         let mut fits = |session: &&SessionId| {
@@ -128,7 +128,7 @@ impl EventLoop {
         self.recall.unsettled.iter().take(SESSIONS).take_while(|session| fits(session)).cloned().collect()
     }
 
-    /// Takes up sessions at work beside those that were just now.
+    /// Replays the input of running sessions that are not in the last portion, and discards their events.
     fn recall_at_work(&mut self, told: &BTreeMap<SessionId, BTreeSet<Text>>) {
         let rows = self.store.list(&ListQuery::live(MAX_RUNNING_SESSIONS));
         let rows = self.store.read("the list of running sessions", rows).unwrap_or_default();
@@ -146,8 +146,8 @@ impl EventLoop {
         self.pass_over(&self.recall.at_work.clone());
     }
 
-    /// Those of the sessions at work that were taken up and go on, as far as is known: time alone may change them. One of which
-    /// less is to be had than is kept keeps its rows as they are.
+    /// Takes the replayed running sessions that must be derived because time alone may change them. A session whose
+    /// replay has less than its stored rows keeps these rows.
     pub(super) fn replayed_running(&mut self) -> Vec<SessionId> {
         let mut found = std::mem::take(&mut self.recall.at_work);
         self.backfill(&found.iter().map(|session| (session.clone(), BTreeSet::new())).collect());

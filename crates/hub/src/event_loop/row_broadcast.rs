@@ -1,8 +1,8 @@
-//! Which rows subscribers have not been told of yet.
+//! Sends changed rows to subscribers, rate-limited per session.
 //!
-//! A row is told whole, with all of its calls, so what it costs grows with the session, and with the readers; events, which
-//! are small, are told at once. So the rows of a session follow at a pace that these set: at once for one reader of a small
-//! one, a second for fifty of agents with hundreds of calls.
+//! A changed agent row is sent complete, with all its calls, so its cost grows with the session and with the number of
+//! subscribers; events are small and are sent at once. So the rows of a session are sent at an interval that follows
+//! from both: at once for one subscriber of a small session, about a second for fifty agents with hundreds of calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,36 +11,36 @@ use std::{
 
 use subscope_model::{Agent, AgentId, Change, SessionId, Tree, Update};
 
-/// How many bytes of rows a second one session may cost, about, to all readers together.
+/// Bytes of rows per second that one session may cost, approximately, over all subscribers.
 const BYTES: f64 = 5_000_000.0;
-/// About how many bytes an agent and a call are as JSON.
+/// Approximate size of an agent and of a call as JSON.
 const AGENT_BYTES: usize = 1_200;
 const CALL_BYTES: usize = 180;
 
 #[derive(Default)]
 pub(super) struct PendingBroadcast {
     sessions: BTreeMap<SessionId, OfSession>,
-    /// Those of which something is still to be told: few of many.
+    /// Sessions with unsent changes.
     waiting: BTreeSet<SessionId>,
 }
 
 struct OfSession {
-    /// RowCache with a greater rev are news.
+    /// Rows with a greater revision are unsent.
     told: u64,
     removed: Vec<AgentId>,
-    /// Before this nothing more is told.
+    /// No change is sent before this time.
     throttled_until: Instant,
 }
 
 impl PendingBroadcast {
-    /// A session was told whole.
+    /// Records that a snapshot of a session was published.
     pub(super) fn told_whole(&mut self, session: &SessionId, rev: u64, now: Instant) {
         let of = OfSession { told: rev, removed: Vec::new(), throttled_until: now };
         self.waiting.remove(session);
         self.sessions.insert(session.clone(), of);
     }
 
-    /// Something of a session changed, and these agents are no more.
+    /// Queues a changed session and its removed agents.
     pub(super) fn add(&mut self, session: &SessionId, removed: Vec<AgentId>) {
         if let Some(of) = self.sessions.get_mut(session) {
             of.removed.extend(removed);
@@ -48,24 +48,24 @@ impl PendingBroadcast {
         }
     }
 
-    /// Whether something of a session is still to be told.
+    /// Whether a session has unsent changes.
     pub(super) fn is_waiting(&self, session: &SessionId) -> bool {
         self.waiting.contains(session)
     }
 
-    /// Nothing more will be told of a session before it is told whole.
+    /// Forgets a session; its next update is a snapshot.
     pub(super) fn evict(&mut self, session: &SessionId) {
         self.sessions.remove(session);
         self.waiting.remove(session);
     }
 
-    /// How long until some are to be told.
+    /// Time until the next change may be sent; `None` if there is none.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
         let waiting = self.waiting.iter().filter_map(|session| self.sessions.get(session));
         waiting.map(|of| of.throttled_until.saturating_duration_since(now)).min()
     }
 
-    /// Takes what is to be told now; everything where nobody is to wait.
+    /// Takes the changes that are due; with `is_all`, all of them.
     pub(super) fn take<'t>(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
-//! Orders that a subagent stop: from whoever asks to the answer that tells it.
+//! Orders to stop a subagent, from the request to the hook answer that delivers it.
 //!
-//! An order and its being given are facts of the session, kept beside what hooks handed over; whether an order stands is
-//! concluded with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild and an agent that ends otherwise need nothing
-//! of their own here. Hooks are looked into before they are answered only where an order was ever made.
+//! An order and its delivery are facts of the session, saved with the input of hooks; whether an order is pending is
+//! derived with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild, or an agent that ends otherwise needs no extra
+//! code here. Hook input is inspected before it is answered only for sessions with a pending order.
 
 use subscope_fold::Dialect;
 use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep, Tree};
@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl EventLoop {
-    /// Notes which agents of these sessions are to be told to stop.
+    /// Updates the pending orders of these sessions.
     pub(super) fn note_orders(&mut self, trees: &[Tree]) {
         for tree in trees {
             let ordered = tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone());
@@ -32,8 +32,11 @@ impl EventLoop {
         }
     }
 
-    /// Orders that an agent stop. Returns what is to be kept for it, which is nothing where it was ordered before.
-    /// Session and agent may be beginnings of ids.
+    /// Orders an agent to stop. Returns the ingest of the order; `None` if it was ordered before. `session` and `agent`
+    /// may be id prefixes.
+    ///
+    /// # Errors
+    /// If no running agent, or more than one, matches, or no hook of its session can deliver the order.
     pub(super) fn order_stop(
         &self,
         session: Option<&str>,
@@ -67,9 +70,9 @@ impl EventLoop {
         Ok((order, Stopping { title: row.title(), session, agent, is_repeat, is_reached }))
     }
 
-    /// Finds the one agent at work whose id begins so; one that has ended only where none at work does.
+    /// Finds the one running agent with this id prefix; an ended one only to name its status in the error.
     fn find(&self, session: Option<&str>, agent: &str) -> Result<(SessionId, AgentId), StopError> {
-        // A whole id is itself, whatever else begins so.
+        // A complete id matches itself only, even if it is a prefix of another.
         let whole = session.is_some_and(|id| self.tree(&id.into()).is_some());
         let is_session = |id: &SessionId| match session {
             Some(session) if whole => id.as_str() == session,
@@ -111,8 +114,8 @@ impl EventLoop {
         }
     }
 
-    /// Tells the agent that waits for an answer to these bytes to stop, where that is ordered. That it was told is kept
-    /// in the same commit as what it asked.
+    /// Returns the hook answer that stops the agent that sent this input, if that is ordered. The delivery is saved in
+    /// the same commit as the input.
     pub(super) fn answer(&mut self, asks: Asks, ingest: &Asked<'_>, group: &mut Group) -> Option<String> {
         if asks == Asks::Nothing || self.ordered.is_empty() {
             return None;
@@ -124,7 +127,7 @@ impl EventLoop {
         }
         let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);
         let answer = dialect.stop_answer(asker.moment, version.as_deref())?;
-        // Its next question may come before this is concluded.
+        // Its next hook may arrive before this is derived.
         if let Some(agents) = self.ordered.get_mut(&asker.session) {
             agents.retain(|agent| *agent != asker.agent);
         }
@@ -141,12 +144,13 @@ impl EventLoop {
         is_taken.then_some(answer.json)
     }
 
-    /// Orders that a stalled subagent stop. Why it cannot be told is told; the main thread is its user's to interrupt.
+    /// Orders a stalled subagent to stop; publishes a problem if that is not possible. The main thread is left to its
+    /// user.
     pub(super) fn stop_stalled(&mut self, stall: &Event) {
         let Some(agent) = stall.text("agent_id").filter(|agent| *agent != AgentId::ROOT) else { return };
         match self.order_stop(Some(&stall.session_id), agent) {
             Ok((Some(order), _)) => {
-                // Nobody waits to hear that it is kept; that it is to stop is seen in its row.
+                // No caller waits for the commit; the agent's row shows the order.
                 self.waiting.push(order, Box::new(|_| {}));
                 self.has_new_order = true;
             }
@@ -158,7 +162,7 @@ impl EventLoop {
         }
     }
 
-    /// Answers whoever ordered a stop, once that is kept.
+    /// Orders an agent to stop and replies after the order is committed.
     pub(super) fn stop(
         &mut self,
         session: Option<&str>,
@@ -179,7 +183,7 @@ impl EventLoop {
     }
 }
 
-/// What was handed over by somebody who waits for an answer.
+/// Hook input whose sender waits for an answer.
 pub(super) struct Asked<'a> {
     pub(super) dialect: Option<Dialect>,
     pub(super) key: &'a str,

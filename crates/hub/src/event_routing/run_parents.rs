@@ -1,15 +1,15 @@
-//! Which posted run was started by which, to find the session of an event that names none.
+//! Parents of posted runs, to find the session of an event that names none.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Mutex, PoisonError},
 };
 
-/// How many runs are remembered. The oldest are forgotten first; a run of a chain that long ago begins a session of its
-/// own, unless its events name their session.
+/// Most runs in memory. The oldest are evicted first; a later run of such a chain starts a session of its own, unless
+/// its events name their session.
 const RUNS: usize = 65_536;
 
-/// The parents of runs, as their events told them; one that nobody started is its own.
+/// Parents of runs, as reported by their events; a root run is its own parent.
 #[derive(Debug, Default)]
 pub(super) struct RunParents(Mutex<Known>);
 
@@ -23,19 +23,19 @@ struct Known {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) run: String,
-    /// Whether it is known that nobody started it: told so, or looked up.
+    /// Whether it is known to have no parent, from its start event or from a lookup.
     pub(super) is_settled: bool,
 }
 
 impl RunParents {
-    /// Returns the run at the root of a run's chain, and remembers its parent, where one is told.
+    /// Returns the root of a run's chain, and records its parent where one is given.
     pub(super) fn root(&self, run: &str, parent: Option<&str>) -> Root {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(parent) = parent.filter(|parent| *parent != run) {
             known.learn(run, parent);
         }
         let mut at = run;
-        // No chain is longer than there are runs; one that goes in a circle ends there.
+        // No chain is longer than the number of runs; a cycle ends here.
         for _ in 0..=known.parents.len() {
             match known.parents.get(at) {
                 Some(parent) if parent == at => return Root { run: at.to_owned(), is_settled: true },
@@ -46,7 +46,7 @@ impl RunParents {
         Root { run: run.to_owned(), is_settled: true }
     }
 
-    /// Remembers of a run, of which no parent is known, which one is at its root: maybe it is that itself.
+    /// Records the root of a run without a known parent; it may be its own root.
     pub(super) fn settle(&self, run: &str, root: &str) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for run in [run, root] {

@@ -1,5 +1,6 @@
-//! Behind the first pass: whose is what several sessions hold. Sessions of whose kin something was not known when they were
-//! folded are folded once more. Until then they count as not compared, so an index that is cut off here begins here.
+//! After the first pass: key ownership over all stored sessions. Sessions whose duplicates were not completely known
+//! when they were derived are derived again. Until then they count as not compared, so an interrupted index continues
+//! here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,18 +14,21 @@ use subscope_store::{Commit, DuplicateScan, History, KeySet, SharedHistory, Sqli
 
 use crate::duplicates::{FirstKeyIndex, Owners};
 
-/// Whose is what sessions share, as it is now.
+/// Duplicates of the stored sessions as they are now.
 pub(super) struct Comparison {
-    /// The sessions that were to be compared, and those that share something with them.
+    /// Sessions to compare, and those that share keys with them.
     touched: Vec<SessionId>,
-    /// Whose is what these hold.
+    /// Their shared history.
     kin: Vec<SharedHistory>,
-    /// What is held elsewhere of sessions whose rows rest on something else.
+    /// Sessions whose rows were derived with outdated ownership, with the keys that other sessions own.
     pub(super) wrong: BTreeMap<SessionId, OwnedElsewhere>,
 }
 
 impl Comparison {
-    /// Looks which sessions share something with those that are to be compared; `None` where there are none.
+    /// Compares the sessions that are not compared yet; `None` if there are none.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
     pub(super) fn look(store: &SqliteStore) -> Result<Option<Self>, StoreError> {
         let fresh = store.uncompared_sessions()?;
         if fresh.is_empty() {
@@ -52,7 +56,7 @@ impl Comparison {
         Ok(Some(Self { touched: touched.into_iter().collect(), kin: kin.into_iter().collect(), wrong }))
     }
 
-    /// What says that all rows rest on what was looked up.
+    /// Commit that marks the sessions as compared and replaces their shared history.
     pub(super) fn finish(self) -> Commit {
         Commit {
             duplicate_scan: Some(DuplicateScan { sessions: self.touched, shared: self.kin }),
@@ -61,7 +65,7 @@ impl Comparison {
     }
 }
 
-/// Those that are to be compared, with whoever shared something with them, and whoever does now.
+/// Returns the sessions to compare, and all that shared keys with them before or share keys now.
 fn touched(
     store: &SqliteStore,
     fresh: &[(SessionId, bool)],
@@ -88,12 +92,12 @@ fn touched(
     Ok(touched)
 }
 
-/// The kin of some sessions.
+/// Returns the shared history whose later session is among `sessions`.
 fn of(kin: &[SharedHistory], sessions: &BTreeSet<SessionId>) -> BTreeSet<SharedHistory> {
     kin.iter().filter(|kin| sessions.contains(&kin.later)).cloned().collect()
 }
 
-/// Whose is what a session holds and others held before.
+/// Returns the shared history of a session: the earlier sessions that own some of its keys, with the number of keys.
 fn shared_history_of(held: &SessionKeys, owners: &Owners) -> Vec<SharedHistory> {
     let mut shared: BTreeMap<&SessionId, u64> = BTreeMap::new();
     for owner in held.keys.iter().filter_map(|key| owners.of(*key)).filter(|owner| **owner != held.session) {
@@ -108,7 +112,7 @@ fn shared_history_of(held: &SessionKeys, owners: &Owners) -> Vec<SharedHistory> 
     .collect()
 }
 
-/// Returns what is held elsewhere of each session that has copies, as far as it is known.
+/// Returns, for each session with duplicates, the keys of the sessions that own them, as stored.
 pub(super) fn known(store: &SqliteStore) -> Result<BTreeMap<SessionId, OwnedElsewhere>, StoreError> {
     let mut by_later: BTreeMap<SessionId, Vec<SessionId>> = BTreeMap::new();
     for SharedHistory { later, earlier, .. } in store.shared_history()? {
@@ -118,14 +122,17 @@ pub(super) fn known(store: &SqliteStore) -> Result<BTreeMap<SessionId, OwnedElse
     by_later.into_iter().map(|(later, owners)| Ok((later, held.joined(&owners)?))).collect()
 }
 
-/// Returns what of a session is known to count elsewhere.
+/// Returns the keys of the sessions that own some of a session's keys, as stored.
+///
+/// # Errors
+/// If the store cannot be read.
 pub fn elsewhere(store: &SqliteStore, session: &SessionId) -> Result<OwnedElsewhere, StoreError> {
     let kin = store.shared_history()?.into_iter().filter(|kin| kin.later == *session);
     let owners: Vec<SessionId> = kin.map(|kin| kin.earlier).collect();
     Known { store, all: BTreeMap::new() }.joined(&owners)
 }
 
-/// What sessions hold, each read once.
+/// Keys of sessions, each read once.
 struct Known<'s> {
     store: &'s SqliteStore,
     all: BTreeMap<SessionId, Option<SessionKeys>>,
@@ -139,7 +146,7 @@ impl Known<'_> {
         Ok(self.all.get(session).and_then(Option::as_ref))
     }
 
-    /// What these sessions hold together.
+    /// Returns the keys of all these sessions together.
     fn joined(&mut self, sessions: &[SessionId]) -> Result<OwnedElsewhere, StoreError> {
         let mut keys = HashSet::new();
         for session in sessions {

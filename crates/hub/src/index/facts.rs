@@ -1,4 +1,4 @@
-//! The first pass: sessions are folded side by side and committed in batches.
+//! First pass: sessions are folded in parallel and committed in batches.
 
 use std::{
     sync::{
@@ -20,24 +20,24 @@ use crate::{
     partitions::{InputChunk, Partitions},
 };
 
-/// How many folded sessions may wait for the writer: enough that neither waits for the other's bursts.
+/// Capacity of the queue of folded sessions: enough that neither workers nor writer wait for the other's bursts.
 const QUEUE: usize = 8;
-/// How long a batch may wait for more.
+/// Longest time that a batch waits for more sessions.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
-/// A session as folded.
+/// Result of folding one session's files.
 #[derive(Default)]
 struct Folded {
     trees: Vec<(Tree, Option<Millis>)>,
     held: Vec<StoredSessionKeys>,
     sources: Vec<SourceFile>,
-    /// Sessions of which the archive is damaged: their rows stay as they are.
+    /// Sessions whose archived copy is damaged: their rows stay as they are.
     gone: Vec<SessionId>,
     problems: Vec<Problem>,
     bytes: u64,
 }
 
-/// Folds all sessions and keeps their rows, some `most_rows` at once.
+/// Folds all sessions and commits their rows, about `most_rows` per commit.
 pub(super) fn write(
     run: &mut Run<'_>,
     groups: &[Work],
@@ -71,7 +71,7 @@ pub(super) fn write(
     })
 }
 
-/// What becomes one commit.
+/// Sessions of one commit.
 #[derive(Default)]
 struct Batch {
     commit: Commit,
@@ -108,12 +108,12 @@ impl Batch {
     }
 }
 
-/// How many rows a tree has.
+/// Number of rows of a tree.
 fn rows(tree: &Tree) -> usize {
     tree.agents.len() + tree.agents.iter().map(|agent| agent.tools.len()).sum::<usize>()
 }
 
-/// Takes sessions until none is left. The writer's going away ends it early.
+/// Worker: folds sessions until none is left or the writer is gone.
 fn fold_all(
     groups: &[Work],
     next: &AtomicUsize,
@@ -129,7 +129,7 @@ fn fold_all(
     }
 }
 
-/// Folds a session. What was handed over of it is read by this thread's own connection, `inbox`, one body at a time.
+/// Folds a session. Its inbox input is read through this worker's own connection, `inbox`, one body at a time.
 fn fold(
     work: &Work,
     store: &Location,
@@ -157,7 +157,7 @@ fn fold(
         folded.gone = fold.sessions().cloned().collect();
         return Ok(folded);
     }
-    // What was handed over may tell of other sessions too: these are not made here.
+    // Inbox input may touch other sessions too: their rows are not derived here.
     let mut sessions: Vec<SessionId> = fold.sessions().cloned().collect();
     if sessions.iter().any(|session| fold.has_root(session)) {
         sessions.retain(|session| fold.has_root(session));

@@ -1,8 +1,8 @@
-//! Takes what stands on disk into the store: only what changed, the newest sessions first, in two passes. The first
-//! commits rows, so that lists and trees are there at once; the second the full text.
+//! Indexes the files on disk into the store: only changed ones, newest sessions first, in two passes. The first commits
+//! rows, so that lists and trees are available early; the second the full text.
 //!
-//! Workers read and fold, one session each; the caller's thread is the one writer. A session's rows and the state of the
-//! files that they were made from are one commit, so that whatever is interrupted is done again and nothing twice.
+//! Workers read and fold, one session each; the caller's thread is the only writer. A session's rows and the identity
+//! of the files that they were derived from are one commit, so that an interrupted index repeats unfinished work only.
 
 mod duplicates;
 mod facts;
@@ -23,37 +23,37 @@ use self::{
 };
 use crate::{clock, command::IngestError, handle::HubHandle};
 
-/// How many rows (agents and calls) are one commit at most, of several sessions, where nobody else writes: enough that
-/// commits cost little, few enough that the first are seen at once.
+/// Most rows (agents and calls) per commit, of several sessions, without a hub: enough that commits cost little, few
+/// enough that the first rows are visible early.
 const ALONE: usize = 50_000;
-/// The same beside a hub: what is live waits for one of these, for some milliseconds. A session is not cut.
+/// The same with a hub, whose live input waits some milliseconds for each commit. A session is never divided.
 const BESIDE: usize = 2_000;
 
-/// What an index is made with.
+/// Options of an index run.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// The folders to look into.
+    /// Folders to index.
     pub roots: Vec<PathBuf>,
-    /// Prices.
+    /// Token prices.
     pub prices: PriceTable,
-    /// Limits of silence.
+    /// Silence limits.
     pub limits: Limits,
-    /// The moment that rows are concluded for.
+    /// Time for which rows are derived.
     pub now_ms: Millis,
-    /// How many threads read; the machine's cores where none is named.
+    /// Number of worker threads; by default the number of cores.
     pub workers: Option<usize>,
-    /// What is read where the harness has deleted a file.
+    /// Archive that is read where the harness has deleted a file.
     pub archive: Archive,
-    /// Whether files are taken into the archive.
+    /// Whether files are copied into the archive.
     pub archives: bool,
-    /// For how long sessions are kept after their last event; for ever where nothing is named.
+    /// Retention after a session's last event; `None` for ever.
     pub keep_ms: Option<Millis>,
 }
 
-/// How far an index is.
+/// Progress of an index run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes to be read in both passes.
+    /// Bytes to read in both passes.
     pub total_bytes: u64,
     /// Bytes read.
     pub done_bytes: u64,
@@ -63,53 +63,56 @@ pub struct Progress {
     pub has_facts: bool,
 }
 
-/// What an index did.
+/// Result of an index run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Files that were found.
+    /// Files found.
     pub files: u64,
-    /// Sessions that were read.
+    /// Sessions read.
     pub sessions: u64,
-    /// Bytes that were read for rows.
+    /// Bytes read for rows.
     pub bytes: u64,
-    /// From the beginning until all rows were committed.
+    /// Time until all rows were committed.
     pub facts: Duration,
-    /// From the beginning until all was committed.
+    /// Time until everything was committed.
     pub total: Duration,
-    /// What could not be read.
+    /// Read errors.
     pub problems: Vec<Problem>,
 }
 
-/// Why an index ended early. What was committed before stays.
+/// Why an index run ended early. Everything committed before stays.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// A folder cannot be read.
     #[error(transparent)]
     Collect(#[from] CollectError),
-    /// Something could not be kept.
+    /// The store cannot be read or written.
     #[error(transparent)]
     Ledger(#[from] StoreError),
-    /// What was handed over cannot be read.
+    /// The store cannot be opened for reading the inbox.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Something could not be removed from the archive.
+    /// A file could not be removed from the archive.
     #[error("cannot remove it from the archive")]
     Archive(#[source] std::io::Error),
-    /// The hub could not keep something.
+    /// The hub could not commit a batch.
     #[error(transparent)]
     Hub(#[from] IngestError),
-    /// Whoever is told of the progress wants no more.
+    /// The progress callback cancelled the run.
     #[error("the index was stopped")]
     Stopped,
 }
 
-/// Who is told how far it is, and says whether it goes on.
+/// Progress callback; return `Break` to cancel.
 pub type ProgressCallback<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// Keeps a commit, whoever writes.
+/// Commits a batch, directly or through a hub.
 type Keep<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
 
-/// Brings a store up to date with what stands on disk. `texts` is left out where only rows are wanted.
+/// Brings a store up to date with the files on disk. Without `texts` only rows are indexed.
+///
+/// # Errors
+/// If a folder, the store, the full text or the archive cannot be read or written, or the callback cancels.
 pub fn index(
     store: &mut SqliteStore,
     texts: Option<&mut TextIndex>,
@@ -118,7 +121,7 @@ pub fn index(
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
     let mut run = Run::new(store, texts.as_deref(), options, told)?;
-    // A pass replaces each row once at most.
+    // A pass replaces each row once at most, so one revision is enough.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
     run.rows(ALONE, &mut |commit| keep(store, rev, commit))?;
     if let Some(comparison) = Comparison::look(store)? {
@@ -134,7 +137,10 @@ pub fn index(
     Ok(run.report)
 }
 
-/// Does the same beside a hub, which writes the rows when nothing that is live waits. `store` is only read.
+/// Does the same while a hub runs, which writes the rows when no live input waits. `store` is only read.
+///
+/// # Errors
+/// As [`index`], and if the hub has ended.
 pub fn index_beside(
     hub: &HubHandle,
     store: &SqliteStore,
@@ -163,7 +169,10 @@ fn keep(store: &mut SqliteStore, rev: u64, mut commit: Commit) -> Result<(), Ind
     Ok(())
 }
 
-/// Removes sessions from rows, full text and archive, and returns how many there were. Their files are not touched.
+/// Removes sessions from the store, full text and archive, and returns their number. Their files are not touched.
+///
+/// # Errors
+/// If one of the three cannot be written.
 pub fn forget(
     store: &mut SqliteStore,
     texts: &mut TextIndex,
@@ -178,11 +187,14 @@ pub fn forget(
     for source in store.sources()?.iter().filter(|source| all.contains(&source.session)) {
         archive.remove(&source.path).map_err(IndexError::Archive)?;
     }
-    // The rows last: they say what there is to forget, if something ended this before its end.
+    // The rows last: after an interruption they say what is still to be removed.
     Ok(store.forget(sessions)?)
 }
 
-/// Removes the sessions that have been kept for long enough, and returns how many there were.
+/// Removes the sessions past their retention, and returns their number.
+///
+/// # Errors
+/// As [`forget`].
 pub fn retire(
     store: &mut SqliteStore,
     texts: &mut TextIndex,
@@ -193,7 +205,10 @@ pub fn retire(
     forget(store, texts, &options.archive, &old)
 }
 
-/// Brings the full text alone up to date, beside whoever writes the rows.
+/// Brings only the full text up to date, while another process or thread writes the rows.
+///
+/// # Errors
+/// If a folder, the store or the full text cannot be read or written, or the callback cancels.
 pub fn index_texts(
     store: &SqliteStore,
     texts: &mut TextIndex,
@@ -203,7 +218,7 @@ pub fn index_texts(
     Run::new(store, Some(texts), options, told)?.words(store, texts)
 }
 
-/// An index under way.
+/// A running index.
 struct Run<'a> {
     plan: Plan,
     store: Location,
@@ -242,7 +257,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The first pass.
+    /// First pass: rows.
     fn rows(&mut self, most_rows: usize, keep: Keep<'_>) -> Result<(), IndexError> {
         let gone = std::mem::take(&mut self.plan.gone);
         if !gone.is_empty() {
@@ -254,7 +269,7 @@ impl<'a> Run<'a> {
         self.tell()
     }
 
-    /// Behind the first pass: what has to be folded once more, since not all of its copies were known as such.
+    /// After the first pass: derives sessions again whose duplicates were not completely known.
     fn compared(
         &mut self,
         again: &[Work],
@@ -262,14 +277,14 @@ impl<'a> Run<'a> {
         most_rows: usize,
         keep: Keep<'_>,
     ) -> Result<(), IndexError> {
-        // Nothing new is read by it.
+        // It reads nothing new: figures stay.
         let before = (self.report.clone(), self.progress);
         facts::write(self, again, &self.store.clone(), most_rows, keep)?;
         (self.report, self.progress) = before;
         keep(comparison.finish())
     }
 
-    /// The second pass.
+    /// Second pass: full text.
     fn words(&mut self, store: &SqliteStore, texts: &mut TextIndex) -> Result<(), IndexError> {
         let files = std::mem::take(&mut self.plan.files);
         text::write(self, texts, &files, &store.sources()?)?;
@@ -277,7 +292,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How many threads read.
+/// Number of worker threads.
 fn workers(options: &IndexOptions) -> usize {
     options.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }

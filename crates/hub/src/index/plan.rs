@@ -1,4 +1,4 @@
-//! What is to be done: which sessions have files that are new or other than they were, and which are due anyway.
+//! Plans an index run: sessions with new or changed files, and sessions whose rows are due by time.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -15,36 +15,36 @@ use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
 
-/// What is to be done.
+/// Work of an index run.
 pub(super) struct Plan {
-    /// Sessions to fold, the newest first.
+    /// Sessions to fold, newest first.
     pub(super) groups: Vec<Work>,
-    /// Transcripts whose words are to be read, the newest first.
+    /// Transcripts to index as text, newest first.
     pub(super) files: Vec<(Found, FileIdentity)>,
-    /// Sessions of which a file is gone and not archived: their rows stay as they are.
+    /// Sessions with a file that is neither on disk nor archived: their rows stay as they are.
     pub(super) gone: Vec<SessionId>,
 }
 
 /// A session to fold.
 pub(super) struct Work {
-    /// Its files as they stood just before they are read.
+    /// Its files, with their identity just before they are read.
     pub(super) files: Vec<(Found, FileIdentity)>,
-    /// Of which what programs handed over is read as well: rows are made of all that is known of a session.
+    /// Session whose inbox input is read as well: rows are derived from all input of a session.
     pub(super) session: Option<SessionId>,
-    /// What of its sessions is known to count elsewhere.
+    /// Keys that other sessions own, by session.
     pub(super) elsewhere: Arc<BTreeMap<SessionId, OwnedElsewhere>>,
-    /// Whether rows were made of all these files before, and only the archive's may differ since: where one of them is
+    /// Whether rows were derived from all these files before, and only archived copies may differ since: if a copy is
     /// damaged, the rows know more than it does.
     pub(super) has_rows: bool,
 }
 
 impl Plan {
-    /// How many bytes are read for rows.
+    /// Bytes to read for rows.
     pub(super) fn fact_bytes(&self) -> u64 {
         self.groups.iter().flat_map(|work| &work.files).map(|(found, _)| found.len).sum()
     }
 
-    /// How many bytes are read for words.
+    /// Bytes to read for text.
     pub(super) fn text_bytes(&self) -> u64 {
         self.files.iter().map(|(found, _)| found.len).sum()
     }
@@ -82,7 +82,7 @@ pub(super) fn plan(
             known.get(&found.path).is_none_or(|(_, identity)| identity != now)
         };
         let is_changed = files.iter().any(is_new);
-        // What was forgotten stays so until it goes on.
+        // A forgotten session stays so until it gets new content.
         if is_in(&forgotten) && !is_changed {
             return Ok(());
         }
@@ -130,7 +130,7 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// The sessions that stand below the roots.
+/// Returns the file groups of the sessions below the roots.
 fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, IndexError> {
     let mut groups: Vec<Group> = Vec::new();
     for root in &options.roots {
@@ -139,7 +139,7 @@ fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, Inde
         }
         let expanded = match expand(root) {
             Ok(expanded) => expanded,
-            // A harness that was never used has a folder all the same.
+            // A harness that was never used may have an empty folder.
             Err(CollectError::Empty { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -150,11 +150,11 @@ fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, Inde
     Ok(groups)
 }
 
-/// Files that rows were made from and that stand no more where they stood.
+/// Files that rows were derived from and that are no longer on disk.
 struct Missing {
-    /// By session, those that the archive has.
+    /// Archived copies by session.
     kept: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
-    /// Sessions of which nobody has a file.
+    /// Sessions with a file that is not archived.
     gone: HashSet<SessionId>,
 }
 
@@ -175,10 +175,10 @@ impl Missing {
                 all.gone.insert(session.clone());
                 continue;
             };
-            // Its number is another one in the archive; that it is the same file is known by its name there.
+            // Its inode differs in the archive; its path there identifies it.
             let mut now = FileIdentity { bytes: kept.bytes, modified_ns: kept.modified_ns, ..*identity };
             if kept.is_damaged {
-                // What is missing of it is no change of the transcript.
+                // The damage is no change of the transcript.
                 now = *identity;
                 let at = kept.path.display().to_string();
                 report
@@ -192,7 +192,8 @@ impl Missing {
         all
     }
 
-    /// Adds files that came and went while no index ran: a hub has taken them, and no rows were made from them here.
+    /// Adds archived files that came and went while no index ran: a hub archived them, and no rows were derived from
+    /// them here.
     fn add_unknown(
         &mut self,
         known: &HashMap<PathBuf, (SessionId, FileIdentity)>,
@@ -207,7 +208,7 @@ impl Missing {
                 continue;
             }
             if forgotten.contains(&id) {
-                // What cannot be removed is met again.
+                // A file that cannot be removed is met again.
                 let _ = options.archive.remove(&path);
                 continue;
             }
@@ -229,7 +230,7 @@ impl Missing {
     }
 }
 
-/// Takes files into the archive. What cannot be taken is told, and read all the same.
+/// Copies files into the archive. A file that cannot be copied is reported and indexed all the same.
 fn archive(files: &[(Found, FileIdentity)], options: &IndexOptions, report: &mut Report) {
     for (found, _) in files.iter().filter(|(found, _)| found.kept_at.is_none()) {
         if let Err(error) = options.archive.take(&found.path) {
@@ -239,18 +240,18 @@ fn archive(files: &[(Found, FileIdentity)], options: &IndexOptions, report: &mut
     }
 }
 
-/// Whether nothing was written since before the time that sessions are kept for: it would be removed again at once.
+/// Whether all files are older than the retention: the session would be removed again at once.
 fn is_too_old(files: &[(Found, FileIdentity)], options: &IndexOptions) -> bool {
     let Some(before) = options.keep_ms.map(|keep| options.now_ms.saturating_sub(keep)) else { return false };
     files.iter().all(|(_, identity)| identity.modified_ns / 1_000_000 < before)
 }
 
-/// Puts a session's files in the order in which a folder gives them.
+/// Sorts a session's files as the expansion of a folder does.
 fn in_order(files: &mut [(Found, FileIdentity)]) {
     files.sort_by(|(one, _), (other, _)| (one.role, &one.path).cmp(&(other.role, &other.path)));
 }
 
-/// What is to be folded once more of sessions that are kept. One whose files are gone keeps its rows.
+/// Returns the stored sessions to derive again after the comparison. A session with missing files keeps its rows.
 pub(super) fn again(
     store: &SqliteStore,
     options: &IndexOptions,
@@ -279,7 +280,7 @@ pub(super) fn again(
         .collect())
 }
 
-/// How a file stands now; all zero where it is gone.
+/// Returns a file's identity; all zero if it does not exist.
 fn identity(path: &Path) -> FileIdentity {
     let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };
     FileIdentity {
