@@ -25,28 +25,28 @@ pub struct BatchRead {
 }
 
 /// A file to read, with its group number.
-struct Job {
+struct FileJob {
     group: u32,
     found: Found,
 }
 
 /// Files read by one thread.
-struct Part {
+struct PartialRead {
     fold: Fold,
     paths: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
 
 /// Input per thread below which more threads do not pay: starting and joining one costs about as much as reading this.
-const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
+const MIN_THREAD_BYTES: u64 = 1 << 20;
 
 /// Distributes files over threads so that each gets about the same number of bytes.
-fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
+fn distribute(jobs: Vec<FileJob>) -> Vec<Vec<FileJob>> {
     let total: u64 = jobs.iter().map(|job| job.found.len).sum();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let worth = usize::try_from(total / WORTH_A_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
-    let count = cores.min(worth);
-    let mut shares: Vec<(u64, Vec<Job>)> = (0..count).map(|_| (0, Vec::new())).collect();
+    let useful = usize::try_from(total / MIN_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
+    let count = cores.min(useful);
+    let mut shares: Vec<(u64, Vec<FileJob>)> = (0..count).map(|_| (0, Vec::new())).collect();
     // Greedy and in order: a share keeps the order of its files, and a file is never divided.
     for job in jobs {
         if let Some((bytes, share)) = shares.iter_mut().min_by_key(|(bytes, _)| *bytes) {
@@ -58,13 +58,17 @@ fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
 }
 
 /// Reads each share on its own thread.
-fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<Dialect>) -> Vec<Part> {
+fn read_parts(
+    mut shares: Vec<Vec<FileJob>>,
+    options: &FoldOptions,
+    dialect: Option<Dialect>,
+) -> Vec<PartialRead> {
     let last = shares.pop().unwrap_or_default();
     std::thread::scope(|scope| {
         let others: Vec<_> =
             shares.into_iter().map(|share| scope.spawn(move || read_part(share, options, dialect))).collect();
         let own = read_part(last, options, dialect);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<PartialRead> = Vec::new();
         for other in others {
             match other.join() {
                 Ok(part) => parts.push(part),
@@ -77,10 +81,10 @@ fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<
     })
 }
 
-fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -> Part {
-    let mut part = Part { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
+fn read_part(share: Vec<FileJob>, options: &FoldOptions, dialect: Option<Dialect>) -> PartialRead {
+    let mut part = PartialRead { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
     let mut chunk = Vec::new();
-    for Job { group, found } in share {
+    for FileJob { group, found } in share {
         let source = part.fold.open(spec(&found, group, dialect));
         let fold = &mut part.fold;
         let outcome = read::read_file(found.place(), 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
@@ -102,26 +106,26 @@ impl BatchRead {
         let mut jobs = Vec::new();
         for (group, files) in expanded.groups.into_iter().enumerate() {
             let group = u32::try_from(group).unwrap_or(u32::MAX);
-            jobs.extend(files.files.into_iter().map(|found| Job { group, found }));
+            jobs.extend(files.files.into_iter().map(|found| FileJob { group, found }));
         }
-        let mut parts = read_parts(shares(jobs), &options, dialect).into_iter();
+        let mut parts = read_parts(distribute(jobs), &options, dialect).into_iter();
         // The first part is used as it is: nothing in it has to be renumbered.
         let first = parts.next();
-        let first = first.unwrap_or_else(|| Part {
+        let first = first.unwrap_or_else(|| PartialRead {
             fold: Fold::new(options),
             paths: Vec::new(),
             problems: Vec::new(),
         });
-        let mut cold = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
-        cold.problems.extend(first.problems);
+        let mut batch = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
+        batch.problems.extend(first.problems);
         for part in parts {
-            cold.fold.join(part.fold);
-            cold.files += part.paths.len();
-            cold.paths.extend(part.paths);
-            cold.problems.extend(part.problems);
+            batch.fold.join(part.fold);
+            batch.files += part.paths.len();
+            batch.paths.extend(part.paths);
+            batch.problems.extend(part.problems);
         }
-        duplicates::settle(&mut cold.fold);
-        cold
+        duplicates::mark_duplicates(&mut batch.fold);
+        batch
     }
 
     /// Expands TARGETs and merges the results.
@@ -163,9 +167,9 @@ impl BatchRead {
     /// Adds input from programs, in the order of its arrival.
     pub fn receive(&mut self, received: &[ReceivedInput]) {
         let mut partitions = Partitions::default();
-        for one in received {
-            for handed in InputChunk::of(one) {
-                partitions.push(&mut self.fold, &handed);
+        for input in received {
+            for chunk in InputChunk::of(input) {
+                partitions.push(&mut self.fold, &chunk);
             }
         }
         self.fold.receive_at(None);

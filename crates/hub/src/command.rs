@@ -181,9 +181,9 @@ pub(crate) enum Command {
     Search(Vec<String>, Option<SessionId>, usize, Reply<Option<Vec<SearchHit>>>),
     Figures(Reply<Figures>),
     /// A handle exists: respond to commands at any time.
-    Expect,
+    EnableWaking,
     /// Whether the background index is still reading older sessions.
-    ReadsPast(bool),
+    SetIndexing(bool),
     /// The driver has new input.
     Wake,
     Stop,

@@ -27,11 +27,11 @@ impl FirstKeyIndex {
 
     /// Adds a session's first keys and returns those that are new for it.
     pub(crate) fn add(&mut self, session: &SessionId, first_keys: &[u64]) -> Vec<u64> {
-        let mut is_new = |head: &u64| {
-            let list = self.0.entry(*head).or_default();
+        let mut is_new = |first_key: &u64| {
+            let list = self.0.entry(*first_key).or_default();
             list.binary_search(session).map_err(|place| list.insert(place, session.clone())).is_err()
         };
-        first_keys.iter().copied().filter(|head| is_new(head)).collect()
+        first_keys.iter().copied().filter(|first_key| is_new(first_key)).collect()
     }
 
     /// Whether some session begins with a key.
@@ -60,14 +60,14 @@ pub(crate) struct Owners {
 impl Owners {
     /// Records keys of a session. Keys recorded before need not be repeated, unless the session now begins earlier.
     /// Returns the sessions that lost keys.
-    pub(crate) fn hold(&mut self, held: &SessionKeys) -> BTreeSet<SessionId> {
+    pub(crate) fn insert(&mut self, keys: &SessionKeys) -> BTreeSet<SessionId> {
         let Self { numbers, sessions, by_key } = self;
-        let precedence = held.precedence();
-        let number = match numbers.get(&held.session) {
+        let precedence = keys.precedence();
+        let number = match numbers.get(&keys.session) {
             Some(number) => *number,
             None => {
-                numbers.insert(held.session.clone(), sessions.len());
-                sessions.push((precedence.0, held.session.clone()));
+                numbers.insert(keys.session.clone(), sessions.len());
+                sessions.push((precedence.0, keys.session.clone()));
                 sessions.len() - 1
             }
         };
@@ -75,7 +75,7 @@ impl Owners {
             *began = precedence.0;
         }
         let mut lost = BTreeSet::new();
-        for key in &held.keys {
+        for key in &keys.keys {
             let owner = by_key.entry(*key).or_insert(number);
             if *owner != number
                 && let Some((began, session)) = sessions.get(*owner)
@@ -89,24 +89,24 @@ impl Owners {
     }
 
     /// Recorded start time of a session.
-    pub(crate) fn began(&self, session: &SessionId) -> Option<Millis> {
+    pub(crate) fn start_of(&self, session: &SessionId) -> Option<Millis> {
         self.sessions.get(*self.numbers.get(session)?).map(|(began, _)| *began)
     }
 
     /// Owner of a key.
-    pub(crate) fn of(&self, key: u64) -> Option<&SessionId> {
+    pub(crate) fn owner_of(&self, key: u64) -> Option<&SessionId> {
         self.sessions.get(*self.by_key.get(&key)?).map(|(_, session)| session)
     }
 
     /// Keys of a session that another session owns.
-    pub(crate) fn elsewhere(&self, held: &SessionKeys) -> OwnedElsewhere {
-        let is_other = |key: &u64| self.of(*key).is_some_and(|owner| *owner != held.session);
-        Arc::new(held.keys.iter().copied().filter(is_other).collect())
+    pub(crate) fn owned_elsewhere(&self, keys: &SessionKeys) -> OwnedElsewhere {
+        let is_other = |key: &u64| self.owner_of(*key).is_some_and(|owner| *owner != keys.session);
+        Arc::new(keys.keys.iter().copied().filter(is_other).collect())
     }
 }
 
 /// Tells the fold, for each of its sessions, which keys an earlier session owns.
-pub(crate) fn settle(fold: &mut Fold) {
+pub(crate) fn mark_duplicates(fold: &mut Fold) {
     let sessions: Vec<SessionId> = fold.sessions().cloned().collect();
     if sessions.len() < 2 {
         return;
@@ -114,10 +114,10 @@ pub(crate) fn settle(fold: &mut Fold) {
     let all: Vec<SessionKeys> =
         sessions.iter().filter_map(|session| fold.holdings(session, &mut KeysCursor::default())).collect();
     let mut owners = Owners::default();
-    for held in &all {
-        owners.hold(held);
+    for keys in &all {
+        owners.insert(keys);
     }
-    for held in &all {
-        fold.set_owned_elsewhere(&held.session, owners.elsewhere(held));
+    for keys in &all {
+        fold.set_owned_elsewhere(&keys.session, owners.owned_elsewhere(keys));
     }
 }

@@ -14,7 +14,7 @@ use self::run_parents::RunParents;
 use crate::command::{Asks, Ingest};
 
 /// Type of the event that starts a run. A start event without a parent run marks a root.
-const START: &str = "subagent_start";
+const START_TYPE: &str = "subagent_start";
 
 /// Fields of an event that decide its route. All others belong to the decoder.
 #[derive(Deserialize)]
@@ -61,37 +61,40 @@ pub struct Posted {
 }
 
 /// Prefix of the session id of events that name no session; the id of their root run follows.
-const SESSION: &str = "events:";
+const SESSION_PREFIX: &str = "events:";
 
 /// Event router, shared by all handles of a hub.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Posts(Arc<RunParents>);
+pub(crate) struct EventRouter(Arc<RunParents>);
 
-impl Posts {
+impl EventRouter {
     /// Finds an event's session and key.
     ///
     /// # Errors
     /// If it is not a JSON object or a required field is missing.
-    pub(crate) fn place(&self, body: Vec<u8>) -> Result<Posted, PostedError> {
+    pub(crate) fn route(&self, body: Vec<u8>) -> Result<Posted, PostedError> {
         let event: Envelope<'_> =
             serde_json::from_slice(&body).map_err(|error| PostedError::NotJson(error.column()))?;
         let Envelope { timestamp, .. } = event;
         event.subagent_name.as_str().ok_or(PostedError::Missing("subagentName"))?;
         let run = text(&event.subagent_run_id).ok_or(PostedError::Missing("subagentRunId"))?;
-        let is_stamp =
+        let is_timestamp =
             |raw: &&str| raw.starts_with(['"', '-']) || raw.starts_with(|first: char| first.is_ascii_digit());
-        let stamp = timestamp.map(RawValue::get).filter(is_stamp).filter(|raw| *raw != "\"\"");
-        let stamp = stamp.ok_or(PostedError::Missing("timestamp"))?;
+        let timestamp = timestamp.map(RawValue::get).filter(is_timestamp).filter(|raw| *raw != "\"\"");
+        let timestamp = timestamp.ok_or(PostedError::Missing("timestamp"))?;
         let kind = text(&event.kind).ok_or(PostedError::Missing("type"))?;
         let (session, unsettled) = match text(&event.session_id) {
             Some(session) => (session.to_owned(), None),
             None => {
                 let parent = text(&event.parent_run_id);
-                if parent.is_none() && kind == START {
-                    self.0.settle(run, run);
+                if parent.is_none() && kind == START_TYPE {
+                    self.0.set_root(run, run);
                 }
                 let root = self.0.root(run, parent);
-                (format!("{SESSION}{}", root.run), (!root.is_settled).then(|| root.run.as_str().into()))
+                (
+                    format!("{SESSION_PREFIX}{}", root.run),
+                    (!root.is_resolved).then(|| root.run.as_str().into()),
+                )
             }
         };
         // Key: its own id, else the tool call's, else a hash of its content (design, "Keys").
@@ -99,7 +102,7 @@ impl Posts {
             (Some(id), _) => format!("id/{id}"),
             (None, Some(call)) => format!("call/{run}/{call}/{kind}"),
             (None, None) => {
-                format!("hash/{run}/{stamp}/{}", event_id(&session, &String::from_utf8_lossy(&body)))
+                format!("hash/{run}/{timestamp}/{}", event_id(&session, &String::from_utf8_lossy(&body)))
             }
         };
         let ingest = Ingest {
@@ -116,9 +119,9 @@ impl Posts {
     }
 
     /// Records the sessions that contain an unresolved run.
-    pub(crate) fn settle(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
-        let root = sessions_of_agent.iter().find_map(|session| session.as_str().strip_prefix(SESSION));
-        self.0.settle(run.as_str(), root.unwrap_or(run.as_str()));
+    pub(crate) fn resolve(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
+        let root = sessions_of_agent.iter().find_map(|session| session.as_str().strip_prefix(SESSION_PREFIX));
+        self.0.set_root(run.as_str(), root.unwrap_or(run.as_str()));
     }
 }
 

@@ -27,12 +27,12 @@ use crate::{
 };
 
 /// Files to tail.
-enum What {
+enum TailTarget {
     Targets(Vec<PathBuf>),
     Projects(PathBuf),
 }
 
-impl What {
+impl TailTarget {
     fn follow(&self) -> Result<Follow, CollectError> {
         let options = FollowOptions::new(Box::new(clock::now_ms));
         match self {
@@ -44,29 +44,29 @@ impl What {
 
 /// Tails files and pushes new content into the fold.
 pub struct FileTailDriver {
-    what: What,
-    reading: Reading,
-    files: Files,
+    target: TailTarget,
+    reader: TailReader,
+    files: TailedFiles,
     /// Set by the owner to end the input.
     shutdown: Option<Arc<AtomicBool>>,
 }
 
 /// Where the driver waits for files.
-enum Reading {
+enum TailReader {
     /// Inside `poll`.
-    Here(Box<Follow>),
+    Inline(Box<Follow>),
     /// On a thread, which wakes the hub.
-    FileReaderThread(FileReaderThread),
+    Thread(FileReaderThread),
     /// Nowhere: the thread could not be started, and the files could not be listed again.
-    Nowhere,
+    Stopped,
 }
 
 /// Tailed files as sources of the fold.
 #[derive(Default)]
-struct Files {
+struct TailedFiles {
     /// In order of appearance.
-    all: BTreeMap<FileId, File>,
-    groups: Vec<Group>,
+    all: BTreeMap<FileId, TailedFile>,
+    groups: Vec<SessionFiles>,
     /// Index of each session's group.
     sessions: HashMap<SessionId, usize>,
     /// Number of the first group.
@@ -82,15 +82,15 @@ struct Files {
 
 /// Files of one session.
 #[derive(Default)]
-struct Group {
+struct SessionFiles {
     files: Vec<FileId>,
     /// Whether the session is evicted: its files are read again before new content is pushed.
-    is_released: bool,
+    is_evicted: bool,
     /// Whether a file was truncated or replaced: nothing of the session is pushed until it is reloaded.
     is_replaced: bool,
 }
 
-struct File {
+struct TailedFile {
     found: Found,
     /// Index of its group.
     group: usize,
@@ -112,7 +112,7 @@ impl FileTailDriver {
     /// # Errors
     /// If a target cannot be read.
     pub fn targets(targets: Vec<PathBuf>, dialect: Option<Dialect>) -> Result<Self, CollectError> {
-        Self::new(What::Targets(targets), dialect)
+        Self::new(TailTarget::Targets(targets), dialect)
     }
 
     /// Tails every live session below a harness's `projects` folder, and new ones.
@@ -120,7 +120,7 @@ impl FileTailDriver {
     /// # Errors
     /// If the folder cannot be read.
     pub fn projects(root: PathBuf) -> Result<Self, CollectError> {
-        Self::new(What::Projects(root), None)
+        Self::new(TailTarget::Projects(root), None)
     }
 
     /// Tails the files of one session next to other sources of a fold, as group number `group`, until `shutdown` is
@@ -135,9 +135,9 @@ impl FileTailDriver {
         Ok(live)
     }
 
-    fn new(what: What, dialect: Option<Dialect>) -> Result<Self, CollectError> {
-        let reading = Reading::Here(Box::new(what.follow()?));
-        Ok(Self { what, reading, files: Files { dialect, ..Files::default() }, shutdown: None })
+    fn new(target: TailTarget, dialect: Option<Dialect>) -> Result<Self, CollectError> {
+        let reader = TailReader::Inline(Box::new(target.follow()?));
+        Ok(Self { target, reader, files: TailedFiles { dialect, ..TailedFiles::default() }, shutdown: None })
     }
 }
 
@@ -163,31 +163,31 @@ pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> Sourc
 
 impl Driver for FileTailDriver {
     fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
-        let Self { reading, files, shutdown, .. } = self;
+        let Self { reader, files, shutdown, .. } = self;
         let mut polled = PollResult::default();
-        match reading {
-            Reading::Here(follow) => {
-                let outcome =
-                    follow.poll(wait, &mut |event| files.take(event, clock::now_ms(), fold, &mut polled));
+        match reader {
+            TailReader::Inline(follow) => {
+                let outcome = follow
+                    .poll(wait, &mut |event| files.handle_event(event, clock::now_ms(), fold, &mut polled));
                 if let Err(error) = outcome {
                     polled.problems.push(Problem { at: String::new(), what: error.to_string() });
                 }
             }
-            Reading::FileReaderThread(thread) => {
-                match thread.take(&mut |at, event| files.take(event, at, fold, &mut polled)) {
+            TailReader::Thread(thread) => {
+                match thread.drain(&mut |at, event| files.handle_event(event, at, fold, &mut polled)) {
                     Drained::More => thread.waker().wake(),
                     Drained::None => {}
                     Drained::Ended => polled.has_ended = shutdown.is_some(),
                 }
             }
-            Reading::Nowhere => {
+            TailReader::Stopped => {
                 polled.has_ended = shutdown.as_ref().is_some_and(|shutdown| shutdown.load(Ordering::Acquire));
             }
         }
         if files.is_at_end {
             polled.replaced.extend(files.replaced(fold));
         }
-        polled.is_catching_up = !files.is_caught_up && !matches!(reading, Reading::Nowhere);
+        polled.is_catching_up = !files.is_caught_up && !matches!(reader, TailReader::Stopped);
         polled
     }
 
@@ -200,7 +200,7 @@ impl Driver for FileTailDriver {
     }
 
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
-        let group = self.files.group(session).filter(|group| !group.is_released)?;
+        let group = self.files.group(session).filter(|group| !group.is_evicted)?;
         Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
     }
 
@@ -218,24 +218,24 @@ impl Driver for FileTailDriver {
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
-        if matches!(self.reading, Reading::Here(_))
-            && let Reading::Here(follow) = std::mem::replace(&mut self.reading, Reading::Nowhere)
+        if matches!(self.reader, TailReader::Inline(_))
+            && let TailReader::Inline(follow) = std::mem::replace(&mut self.reader, TailReader::Stopped)
         {
-            self.reading = match FileReaderThread::start(*follow, waker, self.shutdown.clone()) {
-                Ok(thread) => Reading::FileReaderThread(thread),
+            self.reader = match FileReaderThread::start(*follow, waker, self.shutdown.clone()) {
+                Ok(thread) => TailReader::Thread(thread),
                 // Without a thread `poll` waits for files, as before; they are listed again for it.
-                Err(_) => match self.what.follow() {
-                    Ok(follow) => Reading::Here(Box::new(follow)),
-                    Err(_) => Reading::Nowhere,
+                Err(_) => match self.target.follow() {
+                    Ok(follow) => TailReader::Inline(Box::new(follow)),
+                    Err(_) => TailReader::Stopped,
                 },
             };
         }
-        matches!(self.reading, Reading::FileReaderThread(_))
+        matches!(self.reader, TailReader::Thread(_))
     }
 }
 
-impl Files {
-    fn take(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, polled: &mut PollResult) {
+impl TailedFiles {
+    fn handle_event(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, polled: &mut PollResult) {
         self.is_at_end &= matches!(event, FileEvent::Problem { .. } | FileEvent::Whole { .. });
         match event {
             FileEvent::Appeared { file, found } => self.appear(file, found, fold),
@@ -253,7 +253,7 @@ impl Files {
                 fold.receive_at(self.is_caught_up.then_some(at));
                 if !std::mem::take(&mut known.is_replaced) {
                     known.push(bytes, fold);
-                    known.pushed(fold);
+                    known.flush_object(fold);
                 } else if !known.source.is_some_and(|source| fold.replace(source, bytes)) {
                     known.is_replaced = true;
                     if let Some(group) = self.groups.get_mut(place) {
@@ -267,7 +267,7 @@ impl Files {
                 (known.read, known.is_replaced) = (0, true);
                 // A rewritten object may contain all its former content and more.
                 if let Some(group) = self.groups.get_mut(known.group)
-                    && (!known.is_object || group.is_released)
+                    && (!known.is_object || group.is_evicted)
                 {
                     group.is_replaced = true;
                 }
@@ -297,7 +297,7 @@ impl Files {
             // Its session was reloaded without it while it was deleted.
             if let Some(group) = self.groups.get_mut(known.group)
                 && known.source.is_none()
-                && !group.is_released
+                && !group.is_evicted
             {
                 group.is_replaced = true;
             }
@@ -306,7 +306,7 @@ impl Files {
         let number = self.group_of(found);
         let Some(group) = self.groups.get_mut(number) else { return };
         group.files.push(file);
-        let mut new = File {
+        let mut new = TailedFile {
             found: found.clone(),
             group: number,
             is_object: false,
@@ -316,7 +316,7 @@ impl Files {
             is_replaced: false,
         };
         // A file of an evicted session is read with the session's other files.
-        if !group.is_released {
+        if !group.is_evicted {
             new.open(self.first_group, self.dialect, fold);
         }
         self.all.insert(file, new);
@@ -334,7 +334,7 @@ impl Files {
                 own.extend(files.filter_map(|file| file.found.session.as_deref().map(SessionId::from)));
             }
             if own.is_empty() {
-                (group.is_replaced, group.is_released) = (false, true);
+                (group.is_replaced, group.is_evicted) = (false, true);
                 for file in &group.files {
                     if let Some(file) = self.all.get_mut(file) {
                         (file.source, file.is_replaced) = (None, false);
@@ -350,12 +350,13 @@ impl Files {
     /// Reloads a session whose files were replaced; see [`Driver::reload`].
     fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
         let named = self.sessions.get(session).copied();
-        let tells = |file: &&File| file.source.and_then(|source| fold.session_of(source)) == Some(session);
+        let is_source =
+            |file: &&TailedFile| file.source.and_then(|source| fold.session_of(source)) == Some(session);
         let places: BTreeSet<usize> =
-            self.all.values().filter(tells).map(|file| file.group).chain(named).collect();
-        let is_of = |file: &&File| places.contains(&file.group);
+            self.all.values().filter(is_source).map(|file| file.group).chain(named).collect();
+        let is_of = |file: &&TailedFile| places.contains(&file.group);
         let is_replaced = |place: &usize| self.groups.get(*place).is_some_and(|group| group.is_replaced);
-        if !places.iter().any(is_replaced) || !self.all.values().filter(is_of).all(File::is_whole) {
+        if !places.iter().any(is_replaced) || !self.all.values().filter(is_of).all(TailedFile::is_complete) {
             return false;
         }
         let own = self.all.values().filter(is_of).filter_map(|file| file.source);
@@ -371,14 +372,14 @@ impl Files {
         }
         for place in places {
             if let Some(group) = self.groups.get_mut(place) {
-                (group.is_replaced, group.is_released) = (false, true);
+                (group.is_replaced, group.is_evicted) = (false, true);
                 self.reload_evicted(place, fold);
             }
         }
         is_forgotten
     }
 
-    fn group(&self, session: &SessionId) -> Option<&Group> {
+    fn group(&self, session: &SessionId) -> Option<&SessionFiles> {
         self.groups.get(*self.sessions.get(session)?)
     }
 
@@ -386,7 +387,7 @@ impl Files {
     fn group_of(&mut self, found: &Found) -> usize {
         let Self { groups, sessions, .. } = self;
         let mut new = || {
-            groups.push(Group::default());
+            groups.push(SessionFiles::default());
             groups.len() - 1
         };
         match found.session.as_deref().map(SessionId::from) {
@@ -403,10 +404,10 @@ impl Files {
         };
         let own = group.files.iter().filter_map(|file| self.all.get(file)?.source);
         let sources: Vec<SourceId> = own.chain(others.iter().copied()).collect();
-        if group.is_released || !fold.evict(session, &sources) {
+        if group.is_evicted || !fold.evict(session, &sources) {
             return false;
         }
-        group.is_released = true;
+        group.is_evicted = true;
         for file in &group.files {
             if let Some(file) = self.all.get_mut(file) {
                 file.source = None;
@@ -419,12 +420,12 @@ impl Files {
     /// being read, to their end.
     fn reload_evicted(&mut self, group: usize, fold: &mut Fold) -> bool {
         let Self { all, groups, chunk, first_group, dialect, .. } = self;
-        let group = groups.get_mut(group).filter(|group| group.is_released);
+        let group = groups.get_mut(group).filter(|group| group.is_evicted);
         let Some(group) = group else { return false };
-        group.is_released = false;
+        group.is_evicted = false;
         fold.receive_at(None);
         for file in &group.files {
-            let is_there = |file: &&mut File| file.source.is_none() && !file.is_gone;
+            let is_there = |file: &&mut TailedFile| file.source.is_none() && !file.is_gone;
             let Some(file) = all.get_mut(file).filter(is_there) else { continue };
             file.open(*first_group, *dialect, fold);
             // Later content, and deletion, are reported by events of their own.
@@ -433,7 +434,7 @@ impl Files {
                 let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
                 file.push(bytes.get(..rest).unwrap_or(bytes), fold);
             });
-            file.pushed(fold);
+            file.flush_object(fold);
         }
         // These problems were published when the files were first read.
         let _ = fold.take_problems();
@@ -441,7 +442,7 @@ impl Files {
     }
 }
 
-impl File {
+impl TailedFile {
     /// Opens the file as a new source of the fold.
     fn open(&mut self, first_group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
         let group = u32::try_from(self.group).unwrap_or(u32::MAX);
@@ -451,7 +452,7 @@ impl File {
     }
 
     /// Whether everything read from it is still in the file, or the file is deleted.
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.is_gone || fs::metadata(&self.found.path).is_ok_and(|metadata| metadata.len() >= self.read)
     }
 
@@ -462,7 +463,7 @@ impl File {
     }
 
     /// Flushes an object: it is decoded after every write.
-    fn pushed(&self, fold: &mut Fold) {
+    fn flush_object(&self, fold: &mut Fold) {
         if let Some(source) = self.source.filter(|_| self.is_object) {
             fold.flush(source);
         }

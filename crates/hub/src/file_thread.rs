@@ -20,15 +20,15 @@ use crate::{clock, handle::Waker};
 
 /// Capacity of the queue to the hub, in file events of at most one chunk. The thread blocks when it is full: nothing is
 /// dropped.
-const QUEUE_PIECES: usize = 32;
+const QUEUE_EVENTS: usize = 32;
 
 /// Most file events folded per turn: bounds how long commands wait.
-pub(crate) const TURN_PIECES: usize = 16;
+pub(crate) const TURN_EVENTS: usize = 16;
 
 /// Longest wait of the thread for files: bounds how long it outlives its hub.
 const POLL: Duration = Duration::from_millis(300);
 /// The same for a thread with a `shutdown` flag, whose end a caller waits for.
-const POLL_UNTIL: Duration = Duration::from_millis(25);
+const SHUTDOWN_POLL: Duration = Duration::from_millis(25);
 
 /// Owned [`FileEvent`].
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub(crate) enum Drained {
 
 /// The hub's end of the thread. Dropping it stops the thread.
 pub(crate) struct FileReaderThread {
-    pieces: Receiver<(Millis, OwnedFileEvent)>,
-    has_left: Arc<AtomicBool>,
+    events: Receiver<(Millis, OwnedFileEvent)>,
+    stop_flag: Arc<AtomicBool>,
     waker: Waker,
 }
 
@@ -70,15 +70,15 @@ impl FileReaderThread {
         waker: Waker,
         shutdown: Option<Arc<AtomicBool>>,
     ) -> std::io::Result<Self> {
-        let (sender, pieces) = sync_channel(QUEUE_PIECES);
-        let has_left = Arc::new(AtomicBool::new(false));
-        let (stop, wake) = (Arc::clone(&has_left), waker.clone());
+        let (sender, events) = sync_channel(QUEUE_EVENTS);
+        let stop_flag = Arc::new(AtomicBool::new(false));
+        let (stop, wake) = (Arc::clone(&stop_flag), waker.clone());
         let build = std::thread::Builder::new().name("files".to_owned());
         build.spawn(move || {
-            let mut thread = Thread { follow, sender: Some(sender), stop, shutdown, waker: wake };
+            let mut thread = ReaderThread { follow, sender: Some(sender), stop, shutdown, waker: wake };
             thread.run();
         })?;
-        Ok(Self { pieces, has_left, waker })
+        Ok(Self { events, stop_flag, waker })
     }
 
     pub(crate) fn waker(&self) -> Waker {
@@ -86,14 +86,14 @@ impl FileReaderThread {
     }
 
     /// Passes on the queued events, at most [`TURN_EVENTS`], each with the time at which it was read.
-    pub(crate) fn take(&self, each: &mut dyn FnMut(Millis, FileEvent<'_>)) -> Drained {
-        for _ in 0..TURN_PIECES {
-            let (at, piece) = match self.pieces.try_recv() {
-                Ok(piece) => piece,
+    pub(crate) fn drain(&self, each: &mut dyn FnMut(Millis, FileEvent<'_>)) -> Drained {
+        for _ in 0..TURN_EVENTS {
+            let (at, event) = match self.events.try_recv() {
+                Ok(event) => event,
                 Err(TryRecvError::Empty) => return Drained::None,
                 Err(TryRecvError::Disconnected) => return Drained::Ended,
             };
-            match &piece {
+            match &event {
                 OwnedFileEvent::Appeared { file, found } => {
                     each(at, FileEvent::Appeared { file: *file, found })
                 }
@@ -113,12 +113,12 @@ impl FileReaderThread {
 
 impl Drop for FileReaderThread {
     fn drop(&mut self) {
-        self.has_left.store(true, Ordering::Release);
+        self.stop_flag.store(true, Ordering::Release);
     }
 }
 
 /// State of the thread.
-struct Thread {
+struct ReaderThread {
     follow: Follow,
     /// `None` after the end.
     sender: Option<SyncSender<(Millis, OwnedFileEvent)>>,
@@ -127,14 +127,14 @@ struct Thread {
     waker: Waker,
 }
 
-impl Thread {
+impl ReaderThread {
     fn run(&mut self) {
-        let wait = if self.shutdown.is_some() { POLL_UNTIL } else { POLL };
-        let mut is_heard = true;
-        while is_heard && !self.stop.load(Ordering::Acquire) {
-            let is_over = self.shutdown.as_ref().is_some_and(|shutdown| shutdown.load(Ordering::Acquire));
-            is_heard = self.read(if is_over { None } else { Some(wait) });
-            if is_over {
+        let wait = if self.shutdown.is_some() { SHUTDOWN_POLL } else { POLL };
+        let mut is_connected = true;
+        while is_connected && !self.stop.load(Ordering::Acquire) {
+            let is_shutdown = self.shutdown.as_ref().is_some_and(|shutdown| shutdown.load(Ordering::Acquire));
+            is_connected = self.read(if is_shutdown { None } else { Some(wait) });
+            if is_shutdown {
                 break;
             }
         }
@@ -146,24 +146,24 @@ impl Thread {
     /// listens.
     fn read(&mut self, wait: Option<Duration>) -> bool {
         let Self { follow, sender: Some(sender), waker, .. } = self else { return false };
-        let mut is_heard = true;
-        let mut tell = |piece| {
-            is_heard = is_heard && sender.send((clock::now_ms(), piece)).is_ok();
+        let mut is_connected = true;
+        let mut send = |event| {
+            is_connected = is_connected && sender.send((clock::now_ms(), event)).is_ok();
             waker.wake();
         };
         let outcome = match wait {
-            Some(wait) => follow.poll(wait, &mut |event| tell(own(event))),
-            None => follow.read_all(&mut |event| tell(own(event))),
+            Some(wait) => follow.poll(wait, &mut |event| send(to_owned_event(event))),
+            None => follow.read_all(&mut |event| send(to_owned_event(event))),
         };
         if let Err(error) = outcome {
-            tell(OwnedFileEvent::Problem { path: PathBuf::new(), what: error.to_string() });
+            send(OwnedFileEvent::Problem { path: PathBuf::new(), what: error.to_string() });
             std::thread::sleep(wait.unwrap_or_default());
         }
-        is_heard
+        is_connected
     }
 }
 
-fn own(event: FileEvent<'_>) -> OwnedFileEvent {
+fn to_owned_event(event: FileEvent<'_>) -> OwnedFileEvent {
     match event {
         FileEvent::Appeared { file, found } => {
             OwnedFileEvent::Appeared { file, found: Box::new(found.clone()) }

@@ -13,7 +13,7 @@ use subscope_store::{Commit, ListQuery};
 
 use crate::{
     command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
-    event_routing::{Posted, PostedError, Posts},
+    event_routing::{EventRouter, Posted, PostedError},
     stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
@@ -23,7 +23,7 @@ use crate::{
 #[derive(Clone)]
 pub struct HubHandle {
     commands: SyncSender<Command>,
-    posts: Posts,
+    router: EventRouter,
 }
 
 impl std::fmt::Debug for HubHandle {
@@ -33,11 +33,11 @@ impl std::fmt::Debug for HubHandle {
 }
 
 impl HubHandle {
-    pub(crate) fn new(commands: SyncSender<Command>, posts: Posts) -> Self {
-        Self { commands, posts }
+    pub(crate) fn new(commands: SyncSender<Command>, router: EventRouter) -> Self {
+        Self { commands, router }
     }
 
-    fn ask(&self, command: Command) -> Result<(), AskError> {
+    fn send(&self, command: Command) -> Result<(), AskError> {
         self.commands.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => AskError::Busy,
             TrySendError::Disconnected(_) => AskError::Ended,
@@ -46,7 +46,7 @@ impl HubHandle {
 
     /// Ingests input. The reply comes after it is saved, or could not be.
     pub fn ingest(&self, ingest: Ingest, reply: Reply<Result<Taken, IngestError>>) -> Result<(), AskError> {
-        self.ask(Command::Ingest(Box::new(ingest), reply))
+        self.send(Command::Ingest(Box::new(ingest), reply))
     }
 
     /// Returns the ingest of one published event, which is one line.
@@ -54,17 +54,17 @@ impl HubHandle {
     /// # Errors
     /// If it is not such an event.
     pub fn posted_ingest(&self, event: Vec<u8>) -> Result<Posted, PostedError> {
-        self.posts.place(event)
+        self.router.route(event)
     }
 
     /// Queries which sessions earlier hub processes recorded for a [`Posted::unsettled`] run.
     pub fn sessions_of_agent(&self, run: AgentId, reply: Reply<Vec<SessionId>>) -> Result<(), AskError> {
-        self.ask(Command::SessionsOfAgent(run, reply))
+        self.send(Command::SessionsOfAgent(run, reply))
     }
 
     /// Records the result of [`HubHandle::sessions_of_agent`]; an empty one counts, too.
     pub fn resolve_posted(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
-        self.posts.settle(run, sessions_of_agent);
+        self.router.resolve(run, sessions_of_agent);
     }
 
     /// Adds a subscriber, which starts after a sequence number of the change log where one is given.
@@ -74,7 +74,7 @@ impl HubHandle {
         after: Option<u64>,
         reply: Reply<Joined>,
     ) -> Result<(), AskError> {
-        self.ask(Command::Join(Subscriber::new(inlet), after, reply))
+        self.send(Command::Join(Subscriber::new(inlet), after, reply))
     }
 
     /// Commits a batch of the background index, and blocks until that is done: when no live input waits. Sessions that
@@ -84,11 +84,11 @@ impl HubHandle {
     /// If the hub has ended or its store cannot save the batch.
     pub(crate) fn commit_index_batch(&self, commit: Commit) -> Result<(), IngestError> {
         let (reply, answer) = sync_channel(1);
-        let told = move |outcome| {
+        let callback = move |outcome| {
             // The caller waits for it below.
             let _ = reply.send(outcome);
         };
-        let command = Command::CommitIndexBatch(Box::new(commit), Box::new(told));
+        let command = Command::CommitIndexBatch(Box::new(commit), Box::new(callback));
         self.commands.send(command).map_err(|_| IngestError::Ended)?;
         answer.recv().map_err(|_| IngestError::Ended)?
     }
@@ -96,17 +96,17 @@ impl HubHandle {
     /// Reports whether the background index is still reading older sessions, for [`Figures::is_reading`].
     pub fn reads_past(&self, is_reading: bool) {
         // A hub that has ended has no figures.
-        let _ = self.commands.send(Command::ReadsPast(is_reading));
+        let _ = self.commands.send(Command::SetIndexing(is_reading));
     }
 
     /// Queries sessions, newest first.
     pub fn sessions(&self, query: ListQuery, reply: Reply<Vec<SessionRow>>) -> Result<(), AskError> {
-        self.ask(Command::Sessions(query, reply))
+        self.send(Command::Sessions(query, reply))
     }
 
     /// Queries statistics over all sessions; `None` if the store fails.
     pub fn stats(&self, reply: Reply<Option<Stats>>) -> Result<(), AskError> {
-        self.ask(Command::Stats(reply))
+        self.send(Command::Stats(reply))
     }
 
     /// Queries the newest passages that contain all terms; `None` without a full-text index.
@@ -117,12 +117,12 @@ impl HubHandle {
         limit: usize,
         reply: Reply<Option<Vec<SearchHit>>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::Search(terms, session, limit, reply))
+        self.send(Command::Search(terms, session, limit, reply))
     }
 
     /// Queries a session's tree as last published.
     pub fn tree(&self, session: SessionId, reply: Reply<Option<Tree>>) -> Result<(), AskError> {
-        self.ask(Command::Tree(session, reply))
+        self.send(Command::Tree(session, reply))
     }
 
     /// Queries an agent by its id, in one session or in all.
@@ -132,7 +132,7 @@ impl HubHandle {
         agent: AgentId,
         reply: Reply<Vec<(Session, Agent)>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::Agents(session, agent, reply))
+        self.send(Command::Agents(session, agent, reply))
     }
 
     /// Orders a running subagent to stop. `session` and `agent` may be id prefixes. The reply comes after the order is
@@ -143,12 +143,12 @@ impl HubHandle {
         agent: String,
         reply: Reply<Result<Stopping, StopError>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::StopAgent(session, agent, reply))
+        self.send(Command::StopAgent(session, agent, reply))
     }
 
     /// Queries session and subagent ids by prefix, at most `limit` of each.
     pub fn names(&self, prefix: String, limit: usize, reply: Reply<IdMatches>) -> Result<(), AskError> {
-        self.ask(Command::Names(prefix, limit, reply))
+        self.send(Command::Names(prefix, limit, reply))
     }
 
     /// Queries at most `limit` events after a sequence number of the change log, of one session or of all. `None` if
@@ -160,12 +160,12 @@ impl HubHandle {
         limit: usize,
         reply: Reply<Option<Vec<Event>>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::EventsAfter(seq, session, limit, reply))
+        self.send(Command::EventsAfter(seq, session, limit, reply))
     }
 
     /// Queries the hub's own counters.
     pub fn figures(&self, reply: Reply<Figures>) -> Result<(), AskError> {
-        self.ask(Command::Figures(reply))
+        self.send(Command::Figures(reply))
     }
 }
 

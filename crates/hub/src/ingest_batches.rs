@@ -13,7 +13,7 @@ const PART_BYTES: usize = 2 << 20;
 
 /// Most sessions' runs of lines in one ingest, each of which costs as much as an ingest of its own: this many are saved
 /// and derived in some tens of milliseconds.
-const PART_RUNS: usize = 256;
+const MAX_PART_RUNS: usize = 256;
 
 /// Description of lines from a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
 
 /// Returns the ingests of complete lines, in order, at least one. The same lines are always split alike.
 pub fn line_ingests<'a>(of: LinesOf<'a>, body: &'a [u8]) -> impl Iterator<Item = Ingest> + 'a {
-    parts(of.dialect, body).enumerate().map(move |(number, part)| Ingest {
+    body_parts(of.dialect, body).enumerate().map(move |(number, part)| Ingest {
         source: format!("ingest/{}/{}", of.dialect.as_str(), of.source),
         session: None,
         dialect: Some(of.dialect),
@@ -58,27 +58,27 @@ pub fn line_ingests<'a>(of: LinesOf<'a>, body: &'a [u8]) -> impl Iterator<Item =
 
 /// Part of a body that becomes one ingest.
 #[derive(Debug, PartialEq, Eq)]
-struct Cut<'b> {
+struct BodyPart<'b> {
     lines: &'b [u8],
     /// Position in the body, if that contains several sessions.
     begins: Option<LinePlace>,
 }
 
 /// Splits a body at line ends.
-fn parts(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = Cut<'_>> {
-    let (mut rest, mut at, mut is_mixed) = (Some(body), LinePlace::FIRST, false);
+fn body_parts(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = BodyPart<'_>> {
+    let (mut rest, mut at, mut has_several_sessions) = (Some(body), LinePlace::FIRST, false);
     std::iter::from_fn(move || {
         let all = rest.take()?;
         let behind = all.get(PART_BYTES..).unwrap_or_default();
         let end = memchr::memchr(b'\n', behind).map_or(all.len(), |end| PART_BYTES + end + 1);
-        let mut next = runs(dialect, all.get(..end).unwrap_or_default()).skip(1).peekable();
-        is_mixed |= next.peek().is_some();
-        let end = next.nth(PART_RUNS - 1).map_or(end, |next| next.begins.offset as usize);
+        let mut next = line_runs(dialect, all.get(..end).unwrap_or_default()).skip(1).peekable();
+        has_several_sessions |= next.peek().is_some();
+        let end = next.nth(MAX_PART_RUNS - 1).map_or(end, |next| next.begins.offset as usize);
         let (lines, more) = all.split_at(end);
         rest = Some(more).filter(|more| !more.is_empty());
-        let begins = is_mixed.then_some(at);
+        let begins = has_several_sessions.then_some(at);
         at = at.behind(lines);
-        Some(Cut { lines, begins })
+        Some(BodyPart { lines, begins })
     })
 }
 
@@ -93,21 +93,22 @@ struct LineRun<'b> {
 
 /// Groups consecutive lines by session. Lines that name no session belong to the lines before them, the first ones to
 /// the lines after them.
-fn runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
+fn line_runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
     let (mut lines, mut begins) = (body.split_inclusive(|byte| *byte == b'\n'), LinePlace::FIRST);
-    let mut ahead: Option<(LineSession, &[u8])> = None;
+    let mut lookahead: Option<(LineSession, &[u8])> = None;
     std::iter::from_fn(move || {
         let mut of = LineSession::Same;
         let mut len = 0;
         loop {
-            let next = ahead.take().or_else(|| lines.next().map(|line| (dialect.line_session(line), line)));
+            let next =
+                lookahead.take().or_else(|| lines.next().map(|line| (dialect.line_session(line), line)));
             let Some((session, line)) = next else { break };
             match (&of, &session) {
                 (_, LineSession::Same) => {}
                 (LineSession::Same, _) => of = session,
                 (of, session) if of == session => {}
                 _ => {
-                    ahead = Some((session, line));
+                    lookahead = Some((session, line));
                     break;
                 }
             }
@@ -126,10 +127,14 @@ fn runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
 
 /// Splits a body by session for the inbox; empty if it has one session, or the session of some line is unknown.
 /// `begins` is its position in the body that was sent.
-pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body: &[u8]) -> Vec<SessionPart> {
+pub(crate) fn split_by_session(
+    dialect: Option<Dialect>,
+    begins: Option<LinePlace>,
+    body: &[u8],
+) -> Vec<SessionPart> {
     let Some(dialect) = dialect else { return Vec::new() };
-    let is_line = memchr::memchr(b'\n', body).is_none_or(|end| end + 1 == body.len());
-    if is_line && begins.is_none() {
+    let is_single_line = memchr::memchr(b'\n', body).is_none_or(|end| end + 1 == body.len());
+    if is_single_line && begins.is_none() {
         return Vec::new();
     }
     let before = begins.unwrap_or(LinePlace::FIRST);
@@ -141,7 +146,8 @@ pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body:
             body: run.lines.to_vec(),
         })
     };
-    let parts: Vec<SessionPart> = runs(dialect, body).map(part).collect::<Option<_>>().unwrap_or_default();
+    let parts: Vec<SessionPart> =
+        line_runs(dialect, body).map(part).collect::<Option<_>>().unwrap_or_default();
     if parts.len() > 1 || begins.is_some() { parts } else { Vec::new() }
 }
 
@@ -160,7 +166,7 @@ mod tests {
             (b"x".repeat(5 * PART_BYTES), 1),
             ([b"x".repeat(5 * PART_BYTES), b"\nend".to_vec()].concat(), 2),
         ] {
-            let cut: Vec<&[u8]> = parts(Dialect::ClaudeHook, &body).map(|part| part.lines).collect();
+            let cut: Vec<&[u8]> = body_parts(Dialect::ClaudeHook, &body).map(|part| part.lines).collect();
             assert_eq!(cut.len(), count, "{} bytes", body.len());
             assert!(cut.iter().rev().skip(1).all(|part| part.ends_with(b"\n")));
             assert_eq!(cut.concat(), body);

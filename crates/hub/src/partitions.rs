@@ -11,23 +11,23 @@ use crate::command::LinePlace;
 
 /// A chunk of input from a program, with its metadata.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct InputChunk<'h> {
+pub(crate) struct InputChunk<'a> {
     /// Name of the source.
-    pub(crate) source: &'h str,
+    pub(crate) source: &'a str,
     /// `None` if it has to be recognised from the content.
     pub(crate) dialect: Option<Dialect>,
     /// Session of lines that name none.
-    pub(crate) session: Option<&'h str>,
+    pub(crate) session: Option<&'a str>,
     pub(crate) received_ms: Millis,
     /// Position of the lines in a body of several sessions; otherwise lines are counted on.
     pub(crate) begins: Option<LinePlace>,
     /// Complete lines.
-    pub(crate) body: &'h [u8],
+    pub(crate) body: &'a [u8],
 }
 
-impl<'h> InputChunk<'h> {
+impl<'a> InputChunk<'a> {
     /// Returns the chunks of saved input, one per session part.
-    pub(crate) fn of(received: &'h ReceivedInput) -> impl Iterator<Item = Self> {
+    pub(crate) fn of(received: &'a ReceivedInput) -> impl Iterator<Item = Self> {
         let ReceivedInput { source, session, received_ms, body, parts, .. } = received;
         let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == received.dialect);
         let session = session.as_deref();
@@ -37,7 +37,7 @@ impl<'h> InputChunk<'h> {
     }
 
     /// Returns a part of a body of several sessions.
-    pub(crate) fn part(self, part: &'h SessionPart) -> Self {
+    pub(crate) fn part(self, part: &'a SessionPart) -> Self {
         let begins = Some(LinePlace { line: part.line, offset: part.offset });
         Self { session: Some(part.session.as_str()), begins, body: &part.body, ..self }
     }
@@ -55,38 +55,38 @@ pub(crate) struct Partitions {
 
 impl Partitions {
     /// Returns the session that a chunk names; a chunk that names none continues the last session of its source.
-    pub(crate) fn named(&mut self, handed: &InputChunk<'_>) -> Option<String> {
-        let of = (handed.source.to_owned(), handed.dialect);
-        if let Some(session) = handed.session {
-            if handed.begins.is_some() {
-                self.last.insert(of, session.to_owned());
+    pub(crate) fn session_of(&mut self, chunk: &InputChunk<'_>) -> Option<String> {
+        let key = (chunk.source.to_owned(), chunk.dialect);
+        if let Some(session) = chunk.session {
+            if chunk.begins.is_some() {
+                self.last.insert(key, session.to_owned());
             }
             return Some(session.to_owned());
         }
-        match handed.dialect?.session_of(handed.body) {
+        match chunk.dialect?.session_of(chunk.body) {
             Some(session) => {
-                self.last.insert(of, session.clone());
+                self.last.insert(key, session.clone());
                 Some(session)
             }
-            None => self.last.get(&of).cloned(),
+            None => self.last.get(&key).cloned(),
         }
     }
 
     /// Pushes a chunk into the source of its partition, and returns that source.
-    pub(crate) fn push(&mut self, fold: &mut Fold, handed: &InputChunk<'_>) -> SourceId {
-        let named = self.named(handed);
-        self.push_named(fold, handed, named.as_deref())
+    pub(crate) fn push(&mut self, fold: &mut Fold, chunk: &InputChunk<'_>) -> SourceId {
+        let named = self.session_of(chunk);
+        self.push_named(fold, chunk, named.as_deref())
     }
 
-    /// The same with the session that [`Self::named`] returned.
+    /// The same with the session that [`Self::session_of`] returned.
     pub(crate) fn push_named(
         &mut self,
         fold: &mut Fold,
-        handed: &InputChunk<'_>,
+        chunk: &InputChunk<'_>,
         named: Option<&str>,
     ) -> SourceId {
         let Self { sources, groups, .. } = self;
-        let InputChunk { source, dialect, received_ms, begins, body, .. } = *handed;
+        let InputChunk { source, dialect, received_ms, begins, body, .. } = *chunk;
         let partition = (source.to_owned(), dialect, named.map(str::to_owned));
         let source = *sources.entry(partition).or_insert_with(|| {
             // Tailed files number their groups from 0 upwards.
@@ -119,7 +119,7 @@ impl Partitions {
     }
 
     /// Forgets the partitions of sources that the fold has evicted.
-    pub(crate) fn forget(&mut self, gone: &BTreeSet<SourceId>) {
-        self.sources.retain(|_, source| !gone.contains(source));
+    pub(crate) fn remove(&mut self, evicted: &BTreeSet<SourceId>) {
+        self.sources.retain(|_, source| !evicted.contains(source));
     }
 }

@@ -23,7 +23,7 @@ pub struct Recording {
 }
 
 /// A line of a recording, with its time and byte range.
-struct Line {
+struct RecordedLine {
     at: Millis,
     source: usize,
     from: usize,
@@ -34,7 +34,7 @@ struct Line {
 pub struct Replay {
     recordings: Vec<Recording>,
     sources: Vec<Option<SourceId>>,
-    lines: Vec<Line>,
+    lines: Vec<RecordedLine>,
     next: usize,
     speed: f64,
     began: Option<Instant>,
@@ -43,7 +43,7 @@ pub struct Replay {
 impl Replay {
     /// Replays recordings `speed` times as fast as they happened; `f64::INFINITY` is at once.
     pub fn new(recordings: Vec<Recording>, speed: f64) -> Self {
-        let mut lines: Vec<Line> =
+        let mut lines: Vec<RecordedLine> =
             recordings.iter().enumerate().flat_map(|(at, it)| schedule(at, &it.bytes)).collect();
         let first_of = |source: usize| {
             let own = lines.iter().filter(|line| line.source == source).map(|line| line.at);
@@ -66,7 +66,7 @@ impl Replay {
     }
 
     /// Current time of the replay.
-    fn position(&self) -> Millis {
+    fn replay_time(&self) -> Millis {
         let first = self.lines.first().map_or(0, |line| line.at);
         let last = self.lines.last().map_or(0, |line| line.at);
         match self.began {
@@ -82,14 +82,14 @@ impl Replay {
 }
 
 /// Returns the lines of a recording, each with its own time or that of the line before it.
-fn schedule(source: usize, bytes: &[u8]) -> Vec<Line> {
+fn schedule(source: usize, bytes: &[u8]) -> Vec<RecordedLine> {
     let mut lines = Vec::new();
     let mut at = Millis::MIN;
     let mut from = 0;
     while from < bytes.len() {
         let to = memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |end| from + end + 1);
         at = line_time(&bytes[from..to]).unwrap_or(at);
-        lines.push(Line { at, source, from, to });
+        lines.push(RecordedLine { at, source, from, to });
         from = to;
     }
     lines
@@ -104,7 +104,7 @@ fn line_time(line: &[u8]) -> Option<Millis> {
 }
 
 /// Longest sleep of a poll, so that the hub can handle commands.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 
 impl Driver for Replay {
     fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
@@ -115,7 +115,7 @@ impl Driver for Replay {
             }
         }
         let mut polled = PollResult::default();
-        let position = self.position();
+        let position = self.replay_time();
         while let Some(line) = self.lines.get(self.next).filter(|line| line.at <= position) {
             let recording = self.recordings.get(line.source);
             let bytes =
@@ -137,7 +137,7 @@ impl Driver for Replay {
             Some(line) if !polled.has_pushed => {
                 let millis = (line.at - position) as f64 / self.speed;
                 std::thread::sleep(
-                    wait.min(LONGEST_SLEEP).min(Duration::from_secs_f64((millis / 1000.0).max(0.001))),
+                    wait.min(MAX_SLEEP).min(Duration::from_secs_f64((millis / 1000.0).max(0.001))),
                 );
             }
             Some(_) => {}
@@ -146,11 +146,11 @@ impl Driver for Replay {
     }
 
     fn now(&self) -> Millis {
-        self.position()
+        self.replay_time()
     }
 
     fn awake_ms(&self) -> Millis {
-        self.position()
+        self.replay_time()
     }
 }
 

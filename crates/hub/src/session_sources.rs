@@ -53,8 +53,8 @@ impl SessionSources {
         let (mut seen, mut files, mut missing) = (HashSet::new(), Vec::new(), Vec::new());
         for path in &known {
             let found = match path.exists() {
-                true => standing(path)?,
-                false => archived(path, session, archive),
+                true => expand_file(path)?,
+                false => archived_copy(path, session, archive),
             };
             if found.is_empty() {
                 missing.push(path.clone());
@@ -84,9 +84,9 @@ impl SessionSources {
     /// Files to tail as TARGETs, since they may grow: the main transcripts, from which the other files are found; if
     /// these are deleted, the other files.
     pub fn growing(&self) -> Vec<PathBuf> {
-        let standing = || self.files.iter().filter(|found| found.kept_at.is_none());
-        let main: Vec<&Found> = standing().filter(|found| found.role == Role::Main).collect();
-        let chosen = if main.is_empty() { standing().collect() } else { main };
+        let on_disk = || self.files.iter().filter(|found| found.kept_at.is_none());
+        let main: Vec<&Found> = on_disk().filter(|found| found.role == Role::Main).collect();
+        let chosen = if main.is_empty() { on_disk().collect() } else { main };
         chosen.into_iter().map(|found| found.path.clone()).collect()
     }
 
@@ -101,10 +101,10 @@ impl SessionSources {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub fn join_to(&self, cold: &mut BatchRead, store: Option<&SqliteStore>) -> Result<(), StoreError> {
-        cold.receive(&self.received);
+    pub fn join_to(&self, batch: &mut BatchRead, store: Option<&SqliteStore>) -> Result<(), StoreError> {
+        batch.receive(&self.received);
         if let Some(store) = store {
-            cold.fold.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
+            batch.fold.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
         }
         Ok(())
     }
@@ -118,27 +118,27 @@ impl SessionSources {
         store: Option<&SqliteStore>,
         options: FoldOptions,
     ) -> Result<BatchRead, StoreError> {
-        let mut cold = BatchRead::read(self.take_files(), options, None);
-        self.join_to(&mut cold, store)?;
-        Ok(cold)
+        let mut batch = BatchRead::read(self.take_files(), options, None);
+        self.join_to(&mut batch, store)?;
+        Ok(batch)
     }
 }
 
 /// Whether stored rows have more agents or calls than the re-read session: a file was deleted that no index had
 /// archived. Facts only grow, so a complete re-read never has less.
-pub fn knows_more(kept: &Tree, read: &Tree) -> bool {
+pub fn knows_more(stored: &Tree, read: &Tree) -> bool {
     let known = |tree: &Tree| (tree.summary.agents, tree.summary.tool_calls);
-    let (kept, read) = (known(kept), known(read));
-    kept.0 > read.0 || kept.1 > read.1
+    let (stored, read) = (known(stored), known(read));
+    stored.0 > read.0 || stored.1 > read.1
 }
 
 /// Returns a file and those that belong to it.
-fn standing(path: &Path) -> Result<Vec<Found>, CollectError> {
+fn expand_file(path: &Path) -> Result<Vec<Found>, CollectError> {
     Ok(expand(path)?.groups.into_iter().flat_map(|group| group.files).collect())
 }
 
 /// Returns the archived copy of a file; empty if there is none, or it is damaged.
-fn archived(path: &Path, session: &SessionId, archive: &Archive) -> Vec<Found> {
-    let kept = archive.find(path).ok().flatten();
-    kept.and_then(|kept| Found::again(path, session.as_str(), Some(kept))).into_iter().collect()
+fn archived_copy(path: &Path, session: &SessionId, archive: &Archive) -> Vec<Found> {
+    let stored = archive.find(path).ok().flatten();
+    stored.and_then(|stored| Found::again(path, session.as_str(), Some(stored))).into_iter().collect()
 }

@@ -28,13 +28,13 @@ use crate::{
 };
 
 /// Partition of all hooks: delivery ids are unique within it.
-const HOOKS: &str = "hooks";
+const HOOKS_SOURCE: &str = "hooks";
 
 /// Returns the ingest of one hook payload, which is one line. Used for posted and spooled hooks, so that a delivery
 /// that arrived both ways counts once.
 pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>) -> Ingest {
     Ingest {
-        source: HOOKS.to_owned(),
+        source: HOOKS_SOURCE.to_owned(),
         session: None,
         dialect: Some(Dialect::ClaudeHook),
         key: delivery_key(delivery),
@@ -54,13 +54,13 @@ pub fn delivery_key(id: &str) -> String {
 ///
 /// # Errors
 /// If the hub accepts no more: the remaining files stay in the spool.
-pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) -> Result<u64, SpoolStop> {
+pub fn drain_spool(spool: &Spool, hub: &HubHandle, report: &mut dyn FnMut(String)) -> Result<u64, SpoolStop> {
     let mut count = 0;
     for spooled in spool.iter() {
         let spooled = match spooled {
             Ok(spooled) => spooled,
             Err(error) => {
-                told(error.to_string());
+                report(error.to_string());
                 // A file that cannot be renamed is met again.
                 let _ = spool.set_aside(&error);
                 continue;
@@ -68,16 +68,16 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String))
         };
         let ingests = match ingests(&spooled, hub) {
             Ok(ingests) => ingests,
-            Err(Unfit::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
-            Err(unfit) => {
-                told(format!("what was spooled cannot be taken in: {unfit}"));
+            Err(SpoolReject::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
+            Err(reject) => {
+                report(format!("what was spooled cannot be taken in: {reject}"));
                 // It would never be accepted.
                 let _ = spool.put_aside(&spooled);
                 continue;
             }
         };
         for ingest in ingests {
-            take(ingest, hub)?;
+            ingest_and_wait(ingest, hub)?;
         }
         // A file that cannot be removed is ingested again and recognised by its key.
         let _ = spool.remove(&spooled);
@@ -87,20 +87,20 @@ pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String))
 }
 
 /// Ingests one and waits until it is saved.
-fn take(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
+fn ingest_and_wait(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
     let (reply, answer) = sync_channel(1);
-    let told = move |taken| {
+    let callback = move |taken| {
         // The receiver is gone: the file stays and is ingested again.
         let _ = reply.send(taken);
     };
-    hub.ingest(ingest, Box::new(told)).map_err(SpoolStop::NotAsked)?;
+    hub.ingest(ingest, Box::new(callback)).map_err(SpoolStop::NotAsked)?;
     let taken = answer.recv().map_err(|_| SpoolStop::NotAsked(AskError::Ended))?;
     taken.map(drop).map_err(SpoolStop::NotTaken)
 }
 
 /// Why a spooled file is not ingested.
 #[derive(Debug, thiserror::Error)]
-enum Unfit {
+enum SpoolReject {
     #[error("it was published as an event, and is none: {0}")]
     Event(PostedError),
     #[error("it does not say what its lines are")]
@@ -111,7 +111,7 @@ enum Unfit {
 }
 
 /// Returns the ingests of a spooled file, with its original time of arrival.
-fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, Unfit> {
+fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, SpoolReject> {
     let received_ms = Some(spooled.received_ms);
     match spooled.kind {
         Kind::Hook => {
@@ -119,22 +119,22 @@ fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, Unfit> {
             Ok(vec![hook_ingest(&spooled.delivery.to_string(), received_ms, body)])
         }
         Kind::Event => {
-            let posted = hub.posted_ingest(one_line(&spooled.body)).map_err(Unfit::Event)?;
+            let posted = hub.posted_ingest(one_line(&spooled.body)).map_err(SpoolReject::Event)?;
             let ingest = match posted.unsettled {
                 None => posted.ingest,
                 Some(run) => {
-                    settle(run, hub).map_err(Unfit::Hub)?;
-                    hub.posted_ingest(posted.ingest.body).map_err(Unfit::Event)?.ingest
+                    resolve_run(run, hub).map_err(SpoolReject::Hub)?;
+                    hub.posted_ingest(posted.ingest.body).map_err(SpoolReject::Event)?.ingest
                 }
             };
             Ok(vec![Ingest { received_ms, ..ingest }])
         }
         Kind::Lines => {
-            let end = memchr::memchr(b'\n', &spooled.body).ok_or(Unfit::Lines)?;
+            let end = memchr::memchr(b'\n', &spooled.body).ok_or(SpoolReject::Lines)?;
             let (head, lines) = spooled.body.split_at(end + 1);
-            let Head { dialect, source, delivery } =
-                serde_json::from_slice(head).map_err(|_| Unfit::Lines)?;
-            let dialect = handed_over_dialect(&dialect).ok_or(Unfit::Lines)?;
+            let LinesHeader { dialect, source, delivery } =
+                serde_json::from_slice(head).map_err(|_| SpoolReject::Lines)?;
+            let dialect = handed_over_dialect(&dialect).ok_or(SpoolReject::Lines)?;
             let key = delivery_key(&delivery);
             Ok(line_ingests(LinesOf { dialect, source: &source, key: &key, received_ms }, lines).collect())
         }
@@ -149,7 +149,7 @@ fn one_line(body: &[u8]) -> Vec<u8> {
 
 /// Header line of a spooled file of lines.
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct LinesHeader {
     dialect: String,
     source: String,
     delivery: String,
@@ -182,7 +182,7 @@ impl Spooler {
     /// # Errors
     /// If the file cannot be written, or the lines exceed the spool's size limit.
     pub fn lines(&self, dialect: Dialect, source: &str, delivery: &str, lines: &[u8]) -> io::Result<PathBuf> {
-        let head = Head {
+        let head = LinesHeader {
             dialect: dialect.as_str().to_owned(),
             source: source.to_owned(),
             delivery: delivery.to_owned(),
@@ -208,13 +208,13 @@ impl Spooler {
 }
 
 /// Resolves a run that an earlier hub process may have recorded.
-fn settle(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
+fn resolve_run(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
     let (reply, answer) = sync_channel(1);
-    let told = move |kept| {
+    let callback = move |kept| {
         // The caller waits for it below.
         let _ = reply.send(kept);
     };
-    hub.sessions_of_agent(run.clone(), Box::new(told))?;
+    hub.sessions_of_agent(run.clone(), Box::new(callback))?;
     hub.resolve_posted(&run, &answer.recv().map_err(|_| AskError::Ended)?);
     Ok(())
 }

@@ -6,7 +6,7 @@ use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopOrder};
 use crate::command::{Asks, Ingest};
 
 /// Partition of all stop orders.
-pub(crate) const ORDERS: &str = "stop-orders";
+pub(crate) const ORDERS_SOURCE: &str = "stop-orders";
 
 /// A saved order: the agent gets it as the answer to the next hook of one of its own calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum StopError {
 ///
 /// # Errors
 /// If the session has no hooks.
-pub(crate) fn reach(hooked: Hooked) -> Result<bool, StopError> {
+pub(crate) fn certain_delivery(hooked: Hooked) -> Result<bool, StopError> {
     match hooked {
         Hooked::No => Err(StopError::NoHooks),
         Hooked::Unnamed => Ok(false),
@@ -63,7 +63,7 @@ pub(crate) fn reach(hooked: Hooked) -> Result<bool, StopError> {
 /// Returns the ingest of one line about an order, under a unique `key`.
 pub(crate) fn order_ingest(key: String, order: &StopOrder) -> Ingest {
     Ingest {
-        source: ORDERS.to_owned(),
+        source: ORDERS_SOURCE.to_owned(),
         session: Some(order.session_id.as_str().to_owned()),
         dialect: Some(Dialect::StopOrders),
         key,

@@ -92,13 +92,13 @@ impl Subscriber {
         }
         // Missed updates come first.
         if self.is_behind() {
-            self.miss(update);
+            self.record_missed(update);
             return true;
         }
         match self.inlet.offer(update) {
             Offered::Taken => true,
             Offered::Full(update) => {
-                self.miss(*update);
+                self.record_missed(*update);
                 true
             }
             Offered::Gone => false,
@@ -115,24 +115,24 @@ impl Subscriber {
         std::mem::take(&mut self.dropped)
     }
 
-    fn miss(&mut self, update: Update) {
+    fn record_missed(&mut self, update: Update) {
         match update {
             Update::Event(_) => {
                 self.missed += 1;
                 self.dropped += 1;
             }
             Update::Missed(count) => self.missed += count,
-            Update::Snapshot(tree) => self.mark(&tree.session.id),
+            Update::Snapshot(tree) => self.mark_stale(&tree.session.id),
             Update::Change(change) => {
                 let Change { session, .. } = *change;
-                self.mark(&session.id);
+                self.mark_stale(&session.id);
             }
             // `CaughtUp` to a subscriber that is behind can be dropped: it is still behind.
             Update::CaughtUp => {}
         }
     }
 
-    fn mark(&mut self, session: &SessionId) {
+    fn mark_stale(&mut self, session: &SessionId) {
         if !self.stale.contains(session) {
             self.stale.push(session.clone());
         }

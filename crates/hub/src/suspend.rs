@@ -13,17 +13,17 @@ const MIN_SLEEP_MS: Millis = 1_000;
 /// Most sleeps remembered: more than a machine has within any limit of silence.
 const MAX_SLEEPS: usize = 256;
 /// Gap between two samples (taken every second) after which the time between is unknown: the hub was halted.
-const PAUSE: Duration = Duration::from_secs(60);
+const HALT_GAP: Duration = Duration::from_secs(60);
 
 /// Compares the wall clock with a clock that does not advance while the machine is suspended.
 #[derive(Debug, Default)]
 pub(crate) struct SuspendDetector {
-    last: Option<Look>,
+    last: Option<ClockSample>,
     awake: Awake,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct ClockSample {
     now: Millis,
     awake_ms: Millis,
     tick: Instant,
@@ -31,10 +31,10 @@ struct Look {
 
 impl SuspendDetector {
     /// Records the clocks. Returns whether the counted time changed.
-    pub(crate) fn look(&mut self, now: Millis, awake_ms: Millis, tick: Instant) -> bool {
-        let Some(last) = self.last.replace(Look { now, awake_ms, tick }) else { return false };
+    pub(crate) fn record(&mut self, now: Millis, awake_ms: Millis, tick: Instant) -> bool {
+        let Some(last) = self.last.replace(ClockSample { now, awake_ms, tick }) else { return false };
         let gap = (now - last.now) - (awake_ms - last.awake_ms);
-        let was_halted = tick.duration_since(last.tick) > PAUSE;
+        let was_halted = tick.duration_since(last.tick) > HALT_GAP;
         if gap.abs() > JUMP_MS || was_halted {
             self.awake = Awake { since: Some(now), ..Awake::default() };
         } else if gap.abs() >= MIN_SLEEP_MS {
@@ -61,25 +61,25 @@ mod tests {
 
     #[test]
     fn looks_tell_sleep_from_work() {
-        let mut wakefulness = SuspendDetector::default();
+        let mut detector = SuspendDetector::default();
         let tick = clock::tick();
-        let mut look = |now, awake| (wakefulness.look(now, awake, tick), wakefulness.awake());
-        assert_eq!(look(1_000_000, 0), (false, Awake::default()));
-        assert!(!look(1_000_900, 1_000).0, "a grain");
+        let mut record = |now, awake| (detector.record(now, awake, tick), detector.awake());
+        assert_eq!(record(1_000_000, 0), (false, Awake::default()));
+        assert!(!record(1_000_900, 1_000).0, "a grain");
         let sleeps = Awake { since: None, sleeps: [(1_031_000, 30_000)].into() };
-        assert_eq!(look(1_031_000, 1_100), (true, sleeps.clone()));
-        assert_eq!(look(1_032_000, 2_100), (false, sleeps));
+        assert_eq!(record(1_031_000, 1_100), (true, sleeps.clone()));
+        assert_eq!(record(1_032_000, 2_100), (false, sleeps));
         let woke = |since| Awake { since: Some(since), ..Awake::default() };
-        assert_eq!(look(9_032_000, 3_100), (true, woke(9_032_000)), "a night");
-        assert_eq!(look(5_000_000, 4_100), (true, woke(5_000_000)), "the clock was set back");
+        assert_eq!(record(9_032_000, 3_100), (true, woke(9_032_000)), "a night");
+        assert_eq!(record(5_000_000, 4_100), (true, woke(5_000_000)), "the clock was set back");
     }
 
     #[test]
     fn hub_that_was_halted_knows_nothing_of_the_time_between() {
-        let mut wakefulness = SuspendDetector::default();
+        let mut detector = SuspendDetector::default();
         let tick = clock::tick();
-        assert!(!wakefulness.look(0, 0, tick));
-        assert!(!wakefulness.look(60_000, 60_000, tick + PAUSE));
-        assert!(wakefulness.look(180_000, 180_000, tick + PAUSE * 3));
+        assert!(!detector.record(0, 0, tick));
+        assert!(!detector.record(60_000, 60_000, tick + HALT_GAP));
+        assert!(detector.record(180_000, 180_000, tick + HALT_GAP * 3));
     }
 }

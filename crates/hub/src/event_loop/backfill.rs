@@ -28,8 +28,8 @@ impl EventLoop {
                 tracing::debug!(%session, "reloaded");
                 self.reloading.insert(session.clone());
             }
-            let is_known = self.backfilled.contains_key(session);
-            let files = if is_known || self.driver.follows(session) {
+            let is_looked_up = self.backfilled.contains_key(session);
+            let files = if is_looked_up || self.driver.follows(session) {
                 Some(Vec::new())
             } else {
                 self.store.read("the files of a session", self.store.files_of(session))
@@ -38,7 +38,7 @@ impl EventLoop {
             let Some(files) = files else { continue };
             self.backfilled.entry(session.clone()).or_default();
             // File content may be old; input from programs is new, whatever its timestamps.
-            self.published.is_fresh(session, dialects, &self.store);
+            self.published.mark_new_input(session, dialects, &self.store);
             self.read_files(session, &files);
         }
     }
@@ -56,8 +56,8 @@ impl EventLoop {
             return;
         }
         self.reloading.insert(session.clone());
-        let group = FIRST_GROUP.saturating_add(self.groups_read);
-        self.groups_read += 1;
+        let group = FIRST_GROUP.saturating_add(self.backfilled_groups);
+        self.backfilled_groups += 1;
         let (mut seen, mut chunk, mut sources) = (HashSet::new(), Vec::new(), Vec::new());
         for file in files {
             // A missing file is reported by the index.

@@ -54,9 +54,9 @@ impl HubStore {
     pub(super) fn take_problem(&self, now: Instant) -> Option<Problem> {
         let mut failures = self.failures.borrow_mut();
         let what = failures.unreported.take()?;
-        let is_known =
+        let is_recent =
             |(text, at): &(String, Instant)| *text == what && now.duration_since(*at) < REPORT_EVERY;
-        if failures.reported.as_ref().is_some_and(is_known) {
+        if failures.reported.as_ref().is_some_and(is_recent) {
             return None;
         }
         failures.reported = Some((what.clone(), now));

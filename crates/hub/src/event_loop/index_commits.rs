@@ -25,19 +25,19 @@ impl EventLoop {
         if let Err(error) = self.retry_failed_commit() {
             return reply(Err(IngestError::Store(error)));
         }
-        let mut late: BTreeMap<SessionId, Vec<PathBuf>> = BTreeMap::new();
+        let mut files_by_session: BTreeMap<SessionId, Vec<PathBuf>> = BTreeMap::new();
         for source in &commit.sources {
-            late.entry(source.session.clone()).or_default().push(source.path.clone());
+            files_by_session.entry(source.session.clone()).or_default().push(source.path.clone());
         }
-        let outdated = self.outdated(&commit);
+        let outdated = self.outdated_sessions(&commit);
         let is_own = |session: &SessionId| {
             self.rows.has(session) || self.dirty.contains(session) || outdated.contains(session)
         };
-        late.retain(|session, _| is_own(session));
+        files_by_session.retain(|session, _| is_own(session));
         commit.trees.retain(|tree| !is_own(&tree.session.id));
         commit.deadlines.retain(|(session, _)| !is_own(session));
         commit.sources.retain(|source| !is_own(&source.session));
-        commit.session_keys.retain(|held| !is_own(&held.keys.session));
+        commit.session_keys.retain(|stored| !is_own(&stored.keys.session));
         if !commit.trees.is_empty() {
             let rev = self.next_rev();
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
@@ -50,8 +50,8 @@ impl EventLoop {
         }
         self.figures.commits += 1;
         tracing::debug!(trees = commit.trees.len(), sources = commit.sources.len(), "index batch committed");
-        self.duplicates.kept(&commit.session_keys);
-        for (session, files) in &late {
+        self.duplicates.record_committed(&commit.session_keys);
+        for (session, files) in &files_by_session {
             self.backfill_files(session, files);
         }
         if commit.duplicate_scan.is_some() {
@@ -69,12 +69,12 @@ impl EventLoop {
     }
 
     /// Sessions of a batch whose stored rows, written by the hub before it evicted them, are newer than the batch.
-    fn outdated(&self, commit: &Commit) -> BTreeSet<SessionId> {
+    fn outdated_sessions(&self, commit: &Commit) -> BTreeSet<SessionId> {
         let is_outdated = |tree: &&Tree| {
-            self.evictor.has(&tree.session.id)
+            self.evictor.has_recent(&tree.session.id)
                 && self
                     .tree(&tree.session.id)
-                    .is_some_and(|kept| kept.session.ended_at_ms > tree.session.ended_at_ms)
+                    .is_some_and(|stored| stored.session.ended_at_ms > tree.session.ended_at_ms)
         };
         commit.trees.iter().filter(is_outdated).map(|tree| tree.session.id.clone()).collect()
     }

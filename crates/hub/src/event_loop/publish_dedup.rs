@@ -13,14 +13,14 @@ use super::hub_store::HubStore;
 use subscope_model::{Event, Millis, SessionId, Text};
 
 /// Most recent event ids loaded per session: far more than arrive out of order.
-const TOLD_EVENTS: usize = 20_000;
+const MAX_EVENT_IDS: usize = 20_000;
 
 /// Tolerance for events that arrive out of order: files are read concurrently, and some lines are understood only by
 /// later ones. Far more than that takes; at most this much of the past is published again.
-const UNTOLD_MS: Millis = 10_000;
+const REORDER_MS: Millis = 10_000;
 
 /// `source` of events that the hub derives itself.
-const CONCLUDED: &str = "subscope";
+const DERIVED_SOURCE: &str = "subscope";
 
 /// Events at the end of the change log that are searched for the time at which the last hub stopped: some have no time.
 const LAST_EVENTS: u64 = 200;
@@ -29,28 +29,28 @@ const LAST_EVENTS: u64 = 200;
 pub(super) struct PublishedFilter {
     /// Time up to which the previous hub published all events; `None` if unknown.
     stopped_ms: Option<Millis>,
-    sessions: HashMap<SessionId, OfSession>,
+    sessions: HashMap<SessionId, PublishedEvents>,
     /// Whether the initial content of live files is read.
     startup_done: bool,
 }
 
 /// Published events of one session.
-struct OfSession {
+struct PublishedEvents {
     /// Events up to this time are past.
     until: Option<Millis>,
     /// The same for new input: set if more events were published than ids are loaded.
-    always_until: Option<Millis>,
+    unchecked_until: Option<Millis>,
     ids: HashSet<Text>,
     /// Dialects of input that arrived after the rows were saved: its events may have any time.
-    fresh: BTreeSet<Text>,
+    new_dialects: BTreeSet<Text>,
     has_rows: bool,
     /// Whether it was idle when this hub started: its files are read from their beginning once they grow.
-    was_at_rest: bool,
+    was_idle: bool,
 }
 
 impl PublishedFilter {
     /// Finds the time at which the last hub stopped.
-    pub(super) fn before(store: &HubStore) -> Self {
+    pub(super) fn load(store: &HubStore) -> Self {
         let last = store.last_seq();
         let events = store.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX);
         let events = store.read("the end of the change log", events).flatten();
@@ -58,14 +58,14 @@ impl PublishedFilter {
         let stopped_ms = match events.as_slice() {
             // Sequence numbers begin with the microsecond at which the store was created.
             [] => Millis::try_from(last / 1000).ok(),
-            events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - UNTOLD_MS),
+            events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - REORDER_MS),
         };
         Self { stopped_ms, sessions: HashMap::new(), startup_done: false }
     }
 
     /// Records that the initial content of live files is read: of sessions loaded from now on, everything in their rows
     /// is past.
-    pub(super) fn announced(&mut self) {
+    pub(super) fn finish_startup(&mut self) {
         self.startup_done = true;
     }
 
@@ -75,16 +75,21 @@ impl PublishedFilter {
     }
 
     /// Records dialects in which new input of a session arrived.
-    pub(super) fn is_fresh(&mut self, session: &SessionId, dialects: &BTreeSet<Text>, store: &HubStore) {
-        if let Some(of) = self.of(session, store) {
-            of.fresh.extend(dialects.iter().cloned());
+    pub(super) fn mark_new_input(
+        &mut self,
+        session: &SessionId,
+        dialects: &BTreeSet<Text>,
+        store: &HubStore,
+    ) {
+        if let Some(events) = self.entry(session, store) {
+            events.new_dialects.extend(dialects.iter().cloned());
         }
     }
 
     /// Whether a session had rows when this hub first loaded it: they contain all of it, as far as an index read it.
     /// `None` if the store cannot be read.
     pub(super) fn has_rows(&mut self, session: &SessionId, store: &HubStore) -> Option<bool> {
-        self.of(session, store).map(|of| of.has_rows)
+        self.entry(session, store).map(|events| events.has_rows)
     }
 
     /// Removes events that were published before. The age of an event counts only while its session's files are read
@@ -92,57 +97,57 @@ impl PublishedFilter {
     pub(super) fn retain(
         &mut self,
         events: &mut Vec<Event>,
-        is_read_again: &dyn Fn(&SessionId) -> bool,
+        is_reread: &dyn Fn(&SessionId) -> bool,
         store: &HubStore,
     ) {
         events.retain(|event| {
-            let Some(told) = self.of(&event.session_id, store) else { return true };
-            let may_be_past = told.was_at_rest || is_read_again(&event.session_id);
-            !(told.ids.contains(&event.id) || (may_be_past && told.is_past(event)))
+            let Some(published) = self.entry(&event.session_id, store) else { return true };
+            let may_be_past = published.was_idle || is_reread(&event.session_id);
+            !(published.ids.contains(&event.id) || (may_be_past && published.is_past(event)))
         });
     }
 
-    fn of(&mut self, session: &SessionId, store: &HubStore) -> Option<&mut OfSession> {
+    fn entry(&mut self, session: &SessionId, store: &HubStore) -> Option<&mut PublishedEvents> {
         let Self { stopped_ms, startup_done, sessions } = self;
         match sessions.entry(session.clone()) {
-            Entry::Occupied(known) => Some(known.into_mut()),
-            Entry::Vacant(vacant) => {
-                OfSession::look(session, *stopped_ms, *startup_done, store).map(|of| vacant.insert(of))
-            }
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(slot) => PublishedEvents::load(session, *stopped_ms, *startup_done, store)
+                .map(|events| slot.insert(events)),
         }
     }
 }
 
-impl OfSession {
-    fn look(
+impl PublishedEvents {
+    fn load(
         session: &SessionId,
         stopped_ms: Option<Millis>,
         startup_done: bool,
         store: &HubStore,
     ) -> Option<Self> {
-        let logged = store.read("a session's published events", store.latest_events(session, TOLD_EVENTS))?;
+        let logged =
+            store.read("a session's published events", store.latest_events(session, MAX_EVENT_IDS))?;
         let rows = store.read("a session's rows", store.tree(session))?;
-        let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
+        let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - REORDER_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
-        let was_at_rest = startup_done && rows.is_some();
+        let was_idle = startup_done && rows.is_some();
         // The rows of an idle session are a better limit than the time at which the last hub stopped.
-        let stopped_ms = stopped_ms.filter(|_| !was_at_rest);
+        let stopped_ms = stopped_ms.filter(|_| !was_idle);
         Some(Self {
             until: first.or(stopped_ms).or(known),
-            always_until: first.filter(|_| logged.len() == TOLD_EVENTS),
+            unchecked_until: first.filter(|_| logged.len() == MAX_EVENT_IDS),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
-            fresh: BTreeSet::new(),
+            new_dialects: BTreeSet::new(),
             has_rows: rows.is_some(),
-            was_at_rest,
+            was_idle,
         })
     }
 
     fn is_past(&self, event: &Event) -> bool {
-        if !self.has_rows && !self.fresh.is_empty() && *event.source == *CONCLUDED {
+        if !self.has_rows && !self.new_dialects.is_empty() && *event.source == *DERIVED_SOURCE {
             // Derived from input of programs that has no rows yet: new, whatever its time.
             return false;
         }
-        let until = if self.fresh.contains(&event.source) { self.always_until } else { self.until };
+        let until = if self.new_dialects.contains(&event.source) { self.unchecked_until } else { self.until };
         event.at_ms.zip(until).is_some_and(|(at, until)| at <= until)
     }
 }

@@ -8,7 +8,7 @@ use subscope_model::{
 };
 use subscope_store::{Access, ListQuery, OpenError, TextIndex};
 
-use super::{EventLoop, Next};
+use super::{EventLoop, LoopControl};
 use crate::{
     command::{Command, Figures, IngestError, Joined},
     search::search,
@@ -27,17 +27,29 @@ pub(super) const MAX_AGENTS_PER_ID: usize = 100;
 
 impl EventLoop {
     /// Handles a command. Queries see all input acknowledged before them.
-    pub(super) fn handle_command(&mut self, command: Command) -> Next {
+    pub(super) fn handle_command(&mut self, command: Command) -> LoopControl {
         let needs_all = match command {
             Command::Ingest(..) | Command::CommitIndexBatch(..) | Command::Wake | Command::Stop => false,
             // Input acknowledged by this process needs no derivation for it, and it is queried between many posts.
-            Command::SessionsOfAgent(..) => self.recall.is_unconcluded,
-            _ => true,
+            Command::SessionsOfAgent(..) => self.startup_replay.has_underived,
+            Command::Subscribe(_)
+            | Command::Join(..)
+            | Command::Tree(..)
+            | Command::Sessions(..)
+            | Command::Agents(..)
+            | Command::Names(..)
+            | Command::EventsAfter(..)
+            | Command::Stats(_)
+            | Command::StopAgent(..)
+            | Command::Search(..)
+            | Command::Figures(_)
+            | Command::EnableWaking
+            | Command::SetIndexing(_) => true,
         };
         if matches!(command, Command::SessionsOfAgent(..)) {
             // The routing that follows from this answer cannot be corrected later.
-            while self.recall.is_under_way() && self.failed_commit.is_none() {
-                self.recall_portion();
+            while self.startup_replay.is_under_way() && self.failed_commit.is_none() {
+                self.replay_portion();
             }
         }
         if self.has_unprocessed_acked && needs_all {
@@ -45,25 +57,25 @@ impl EventLoop {
         }
         match command {
             Command::Ingest(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
-            Command::Ingest(ingest, reply) => self.waiting.push(*ingest, reply),
+            Command::Ingest(ingest, reply) => self.pending_ingests.push(*ingest, reply),
             Command::CommitIndexBatch(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
             Command::CommitIndexBatch(commit, reply) => self.index_commits.push_back((*commit, reply)),
             Command::Subscribe(mut subscriber) => {
                 // Updates published from here on are newer than the snapshots.
                 self.broadcast_rows(true);
                 let tree = |session: &SessionId| self.tree(session);
-                for snapshot in self.current() {
+                for snapshot in self.snapshots() {
                     subscriber.send(Update::Snapshot(Box::new(snapshot)), &tree);
                 }
                 if self.startup_done {
                     subscriber.send(Update::CaughtUp, &tree);
                 }
-                self.add(subscriber);
+                self.add_subscriber(subscriber);
             }
             Command::Join(subscriber, after, reply) => {
                 self.broadcast_rows(true);
                 reply(self.join(after));
-                self.add(subscriber);
+                self.add_subscriber(subscriber);
             }
             Command::Tree(session, reply) => reply(self.tree(&session)),
             Command::Sessions(query, reply) => reply(self.list(&query)),
@@ -85,19 +97,19 @@ impl EventLoop {
             Command::StopAgent(session, agent, reply) => self.stop(session.as_deref(), &agent, reply),
             Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
             Command::Figures(reply) => reply(self.figures()),
-            Command::Expect => {
+            Command::EnableWaking => {
                 if !self.is_woken {
                     self.is_woken = self.driver.wake_with(self.waker.clone());
                 }
             }
-            Command::ReadsPast(reads_past) => self.reads_past = reads_past,
+            Command::SetIndexing(is_indexing) => self.is_indexing = is_indexing,
             Command::Wake => self.waker.has_woken(),
-            Command::Stop => return Next::Stop,
+            Command::Stop => return LoopControl::Stop,
         }
-        Next::GoOn
+        LoopControl::Continue
     }
 
-    fn add(&mut self, subscriber: Subscriber) {
+    fn add_subscriber(&mut self, subscriber: Subscriber) {
         if !self.has_ended {
             self.subscribers.push(subscriber);
         }
@@ -113,10 +125,10 @@ impl EventLoop {
     }
 
     /// Snapshots for a new subscriber: loaded, recently evicted and live sessions, oldest first.
-    fn current(&self) -> Vec<Tree> {
+    fn snapshots(&self) -> Vec<Tree> {
         let query = ListQuery::live(MAX_LIVE_SESSIONS);
         let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
-        ids.extend(self.rows.sessions().chain(self.evictor.sessions()).cloned());
+        ids.extend(self.rows.sessions().chain(self.evictor.recent_sessions()).cloned());
         let mut trees: Vec<Tree> = ids.iter().filter_map(|id| self.tree(id)).collect();
         trees.sort_by_key(|tree| (tree.session.ended_at_ms, tree.session.id.clone()));
         trees
@@ -125,22 +137,22 @@ impl EventLoop {
     /// Initial data of a subscriber. It is added in the same turn: no gap and no duplicate.
     fn join(&self, after: Option<u64>) -> Joined {
         let seq = self.figures.seq;
-        let Some(place) = after else {
+        let Some(seq_after) = after else {
             let is_caught_up = self.startup_done;
-            return Joined { snapshots: self.current(), seq, is_caught_up, ..Joined::default() };
+            return Joined { snapshots: self.snapshots(), seq, is_caught_up, ..Joined::default() };
         };
         // A sequence number that was never assigned belongs to another change log.
-        let events = self.events_after(place, None, MAX_REPLAYED_EVENTS + 1);
+        let events = self.events_after(seq_after, None, MAX_REPLAYED_EVENTS + 1);
         let events = events.filter(|events| events.len() <= MAX_REPLAYED_EVENTS);
         match events {
             Some(events) => {
-                let since = self.moved.iter().filter(|(_, moved)| **moved >= place);
+                let since = self.rows_changed_at.iter().filter(|(_, moved)| **moved >= seq_after);
                 let snapshots: Vec<Tree> = since.filter_map(|(id, _)| self.tree(id)).collect();
                 Joined { is_reset: false, snapshots, events, seq, is_caught_up: self.startup_done }
             }
             None => Joined {
                 is_reset: true,
-                snapshots: self.current(),
+                snapshots: self.snapshots(),
                 events: Vec::new(),
                 seq,
                 is_caught_up: self.startup_done,
@@ -167,15 +179,15 @@ impl EventLoop {
 
     /// Returns the sessions that have an agent of an id.
     fn sessions_of_agent(&self, agent: &AgentId) -> Vec<SessionId> {
-        let begin = self.rows.agents(agent.as_str(), MAX_AGENTS_PER_ID, &self.store);
-        begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
+        let candidates = self.rows.agents_with_prefix(agent.as_str(), MAX_AGENTS_PER_ID, &self.store);
+        candidates.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
     }
 
     fn names(&self, prefix: &str, limit: usize) -> IdMatches {
-        let agents = self.rows.agents(prefix, limit, &self.store).into_iter();
+        let agents = self.rows.agents_with_prefix(prefix, limit, &self.store).into_iter();
         IdMatches {
             schema: NAMES_SCHEMA.into(),
-            sessions: self.rows.named(prefix, limit, &self.store),
+            sessions: self.rows.sessions_with_prefix(prefix, limit, &self.store),
             agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
         }
     }
@@ -203,10 +215,10 @@ impl EventLoop {
 
     fn figures(&self) -> Figures {
         Figures {
-            sessions: (self.rows.sessions().chain(self.evictor.sessions())).count() as u64,
+            sessions: (self.rows.sessions().chain(self.evictor.recent_sessions())).count() as u64,
             held: self.rows.sessions().count() as u64,
             running: self.rows.running(),
-            is_reading: self.reads_past || !self.startup_done || self.recall.is_under_way(),
+            is_reading: self.is_indexing || !self.startup_done || self.startup_replay.is_under_way(),
             subscribers: self.subscribers.len() as u64,
             failed_reads: self.store.failed_reads(),
             ..self.figures

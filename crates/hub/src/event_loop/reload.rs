@@ -11,18 +11,18 @@ impl EventLoop {
     /// same ids and are not published again.
     pub(super) fn reload(&mut self, session: &SessionId) {
         tracing::debug!(%session, "reloads: a file was replaced");
-        let handed = self.inbox_replay.reloadable_bytes(session);
-        let is_kept = handed.is_some_and(|bytes| bytes == 0 || self.store.keeps_received());
-        let read = self.backfilled.get(session).into_iter().flatten().copied();
-        let others: Vec<SourceId> = self.inbox_replay.sources(session).chain(read).collect();
-        if !self.driver.reload(session, is_kept.then_some(&others), &mut self.fold) {
+        let bytes = self.inbox_replay.reloadable_bytes(session);
+        let can_replay = bytes.is_some_and(|bytes| bytes == 0 || self.store.keeps_received());
+        let backfilled = self.backfilled.get(session).into_iter().flatten().copied();
+        let others: Vec<SourceId> = self.inbox_replay.sources(session).chain(backfilled).collect();
+        if !self.driver.reload(session, can_replay.then_some(&others), &mut self.fold) {
             return;
         }
         if let Some(sources) = self.backfilled.get_mut(session) {
             sources.clear();
         }
         self.duplicates.reload(session, &self.store);
-        self.fold_handed_again(session);
-        self.note_changed(session.clone());
+        self.replay_after_reset(session);
+        self.mark_changed(session.clone());
     }
 }

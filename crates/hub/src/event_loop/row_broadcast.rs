@@ -12,21 +12,21 @@ use std::{
 use subscope_model::{Agent, AgentId, Change, SessionId, Tree, Update};
 
 /// Bytes of rows per second that one session may cost, approximately, over all subscribers.
-const BYTES: f64 = 5_000_000.0;
+const BYTES_PER_SECOND: f64 = 5_000_000.0;
 /// Approximate size of an agent and of a call as JSON.
 const AGENT_BYTES: usize = 1_200;
 const CALL_BYTES: usize = 180;
 
 #[derive(Default)]
 pub(super) struct PendingBroadcast {
-    sessions: BTreeMap<SessionId, OfSession>,
+    sessions: BTreeMap<SessionId, SessionBroadcast>,
     /// Sessions with unsent changes.
-    waiting: BTreeSet<SessionId>,
+    pending: BTreeSet<SessionId>,
 }
 
-struct OfSession {
+struct SessionBroadcast {
     /// Rows with a greater revision are unsent.
-    told: u64,
+    sent_rev: u64,
     removed: Vec<AgentId>,
     /// No change is sent before this time.
     throttled_until: Instant,
@@ -34,68 +34,70 @@ struct OfSession {
 
 impl PendingBroadcast {
     /// Records that a snapshot of a session was published.
-    pub(super) fn told_whole(&mut self, session: &SessionId, rev: u64, now: Instant) {
-        let of = OfSession { told: rev, removed: Vec::new(), throttled_until: now };
-        self.waiting.remove(session);
-        self.sessions.insert(session.clone(), of);
+    pub(super) fn record_snapshot(&mut self, session: &SessionId, rev: u64, now: Instant) {
+        let state = SessionBroadcast { sent_rev: rev, removed: Vec::new(), throttled_until: now };
+        self.pending.remove(session);
+        self.sessions.insert(session.clone(), state);
     }
 
     /// Queues a changed session and its removed agents.
-    pub(super) fn add(&mut self, session: &SessionId, removed: Vec<AgentId>) {
-        if let Some(of) = self.sessions.get_mut(session) {
-            of.removed.extend(removed);
-            self.waiting.insert(session.clone());
+    pub(super) fn add_change(&mut self, session: &SessionId, removed: Vec<AgentId>) {
+        if let Some(state) = self.sessions.get_mut(session) {
+            state.removed.extend(removed);
+            self.pending.insert(session.clone());
         }
     }
 
     /// Whether a session has unsent changes.
-    pub(super) fn is_waiting(&self, session: &SessionId) -> bool {
-        self.waiting.contains(session)
+    pub(super) fn has_pending(&self, session: &SessionId) -> bool {
+        self.pending.contains(session)
     }
 
     /// Forgets a session; its next update is a snapshot.
     pub(super) fn evict(&mut self, session: &SessionId) {
         self.sessions.remove(session);
-        self.waiting.remove(session);
+        self.pending.remove(session);
     }
 
     /// Time until the next change may be sent; `None` if there is none.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
-        let waiting = self.waiting.iter().filter_map(|session| self.sessions.get(session));
-        waiting.map(|of| of.throttled_until.saturating_duration_since(now)).min()
+        let waiting = self.pending.iter().filter_map(|session| self.sessions.get(session));
+        waiting.map(|state| state.throttled_until.saturating_duration_since(now)).min()
     }
 
     /// Takes the changes that are due; with `is_all`, all of them.
-    pub(super) fn take<'t>(
+    pub(super) fn take_due<'t>(
         &mut self,
         now: Instant,
         is_all: bool,
         readers: usize,
         shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
     ) -> Vec<Update> {
-        let mut all = Vec::new();
+        let mut updates = Vec::new();
         let mut later = BTreeSet::new();
-        for session in std::mem::take(&mut self.waiting) {
-            let Some(of) = self.sessions.get_mut(&session) else { continue };
-            if !is_all && of.throttled_until > now {
+        for session in std::mem::take(&mut self.pending) {
+            let Some(state) = self.sessions.get_mut(&session) else { continue };
+            if !is_all && state.throttled_until > now {
                 later.insert(session);
                 continue;
             }
             let Some(tree) = shown(&session) else { continue };
-            let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > of.told);
-            let agents: Vec<Agent> = tree.agents.iter().filter(|agent| is_news(agent.rev)).cloned().collect();
-            of.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
-            let removed = std::mem::take(&mut of.removed);
+            let is_unsent = |rev: Option<u64>| rev.is_some_and(|rev| rev > state.sent_rev);
+            let agents: Vec<Agent> =
+                tree.agents.iter().filter(|agent| is_unsent(agent.rev)).cloned().collect();
+            state.removed.retain(|agent_id| tree.agents.iter().all(|agent| agent.id != *agent_id));
+            let removed = std::mem::take(&mut state.removed);
             let bytes: usize = agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
-            of.throttled_until = now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES);
+            state.throttled_until =
+                now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES_PER_SECOND);
             let revs = agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
-            of.told = revs.flatten().fold(of.told, u64::max);
+            state.sent_rev = revs.flatten().fold(state.sent_rev, u64::max);
             if !agents.is_empty() || !removed.is_empty() {
                 let session = tree.session.clone();
-                all.push(Update::Change(Box::new(Change { session, agents, removed })));
+                updates.push(Update::Change(Box::new(Change { session, agents, removed })));
             }
         }
-        self.waiting = later;
-        all
+        self.pending = later;
+        updates
     }
 }

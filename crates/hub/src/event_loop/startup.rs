@@ -9,19 +9,19 @@ use super::EventLoop;
 
 /// Most sessions, and approximate bytes, derived together. Each portion is compared with all stored sessions
 /// ([`super::duplicates`]), so fewer portions cost less.
-const SESSIONS: usize = 16;
-const BYTES: u64 = 2_000_000;
+const PORTION_SESSIONS: usize = 16;
+const PORTION_BYTES: u64 = 2_000_000;
 
 /// Approximate rows (agents and calls) of idle sessions kept in memory while other files are read, and the number of
 /// sessions kept regardless of their size: about as many as a user works with.
-const ROWS: usize = 1_000;
-const AT_HAND: usize = 8;
+const MAX_IDLE_ROWS: usize = 1_000;
+const MIN_SESSIONS_IN_MEMORY: usize = 8;
 
 /// Sessions loaded by the start-up scan.
 #[derive(Default)]
 pub(super) struct Startup {
     /// Loaded completely, not derived yet.
-    whole: Vec<SessionId>,
+    loaded: Vec<SessionId>,
     /// Bytes of their files.
     bytes: u64,
     /// Derived, to be evicted as soon as they are idle. A session that changes is removed.
@@ -35,42 +35,43 @@ impl Startup {
     }
 
     /// Removes a session that changed or was evicted.
-    pub(super) fn goes_on(&mut self, session: &SessionId) {
+    pub(super) fn remove(&mut self, session: &SessionId) {
         self.evict_after_startup.remove(session);
     }
 }
 
 impl EventLoop {
     /// Takes sessions whose initial content is read, and derives them once a portion is complete.
-    pub(super) fn derive_loaded(&mut self, whole: Vec<SessionId>) {
-        for session in whole.into_iter().filter(|session| self.loading.contains(session)) {
-            self.begin.bytes += self.driver.reloadable_bytes(&session).unwrap_or_default();
-            self.begin.whole.push(session);
+    pub(super) fn derive_loaded(&mut self, loaded: Vec<SessionId>) {
+        for session in loaded.into_iter().filter(|session| self.loading.contains(session)) {
+            self.startup.bytes += self.driver.reloadable_bytes(&session).unwrap_or_default();
+            self.startup.loaded.push(session);
         }
-        if self.begin.whole.len() < SESSIONS && self.begin.bytes < BYTES {
+        if self.startup.loaded.len() < PORTION_SESSIONS && self.startup.bytes < PORTION_BYTES {
             return;
         }
-        self.begin.bytes = 0;
-        for session in std::mem::take(&mut self.begin.whole) {
+        self.startup.bytes = 0;
+        for session in std::mem::take(&mut self.startup.loaded) {
             self.loading.remove(&session);
             self.dirty.insert(session);
         }
         self.derive_dirty(false);
-        self.make_room();
+        self.evict_surplus();
     }
 
     /// Saves and evicts idle sessions if there are many: reloading one of them costs less than holding all. Running
     /// sessions follow when they become idle ([`super::eviction`]).
-    fn make_room(&mut self) {
-        let is_room = self.rows.settled_size() <= ROWS || self.rows.sessions().count() <= AT_HAND;
-        if is_room || self.write(&self.rows.unwritten()).is_err() {
+    fn evict_surplus(&mut self) {
+        let has_room =
+            self.rows.idle_size() <= MAX_IDLE_ROWS || self.rows.sessions().count() <= MIN_SESSIONS_IN_MEMORY;
+        if has_room || self.save_trees(&self.rows.unsaved()).is_err() {
             return;
         }
-        self.begin.evict_after_startup.extend(self.rows.sessions().cloned());
-        let settled: Vec<_> =
-            self.rows.settled().map(|(session, concluded)| (session.clone(), concluded)).collect();
-        for (session, concluded) in settled {
-            self.evict(&session, concluded);
+        self.startup.evict_after_startup.extend(self.rows.sessions().cloned());
+        let idle: Vec<_> =
+            self.rows.idle_sessions().map(|(session, derived_at)| (session.clone(), derived_at)).collect();
+        for (session, derived_at) in idle {
+            self.evict(&session, derived_at);
         }
     }
 }

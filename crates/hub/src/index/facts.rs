@@ -13,7 +13,7 @@ use subscope_fold::{FactDetail, Fold, FoldOptions, KeysCursor, Now, next_deadlin
 use subscope_model::{Millis, Problem, SessionId, Tree};
 use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
 
-use super::{IndexError, IndexOptions, Keep, Run, plan::Work, workers};
+use super::{CommitSink, IndexError, IndexOptions, IndexRun, plan::SessionWork, workers};
 use crate::{
     clock,
     file_tail::spec,
@@ -27,7 +27,7 @@ const BATCH_WAIT: Duration = Duration::from_millis(50);
 
 /// Result of folding one session's files.
 #[derive(Default)]
-struct Folded {
+struct FoldedSession {
     trees: Vec<(Tree, Option<Millis>)>,
     held: Vec<StoredSessionKeys>,
     sources: Vec<SourceFile>,
@@ -37,43 +37,43 @@ struct Folded {
     bytes: u64,
 }
 
-/// Folds all sessions and commits their rows, about `most_rows` per commit.
+/// Folds all sessions and commits their rows, about `max_rows` per commit.
 pub(super) fn write(
-    run: &mut Run<'_>,
-    groups: &[Work],
+    run: &mut IndexRun<'_>,
+    groups: &[SessionWork],
     store: &Location,
-    most_rows: usize,
-    keep: Keep<'_>,
+    max_rows: usize,
+    sink: CommitSink<'_>,
 ) -> Result<(), IndexError> {
     let (next, options) = (AtomicUsize::new(0), run.options);
     std::thread::scope(|scope| {
-        let (sender, folded) = sync_channel::<Result<Folded, IndexError>>(QUEUE);
+        let (sender, folded) = sync_channel::<Result<FoldedSession, IndexError>>(QUEUE);
         for _ in 0..workers(options).min(groups.len()) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || fold_all(groups, next, store, options, &sender));
         }
         drop(sender);
-        let mut batch = Batch::default();
-        for one in folded {
-            let one = one?;
-            let rows = one.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
-            if batch.rows > 0 && batch.rows + rows > most_rows {
-                batch.keep(run, keep)?;
+        let mut batch = CommitBatch::default();
+        for folded_session in folded {
+            let folded_session = folded_session?;
+            let rows = folded_session.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
+            if batch.rows > 0 && batch.rows + rows > max_rows {
+                batch.commit(run, sink)?;
             }
             batch.rows += rows;
-            batch.add(run, one);
+            batch.add(run, folded_session);
             let is_late = batch.since.get_or_insert_with(clock::tick).elapsed() >= BATCH_WAIT;
-            if batch.rows >= most_rows || is_late {
-                batch.keep(run, keep)?;
+            if batch.rows >= max_rows || is_late {
+                batch.commit(run, sink)?;
             }
         }
-        batch.keep(run, keep)
+        batch.commit(run, sink)
     })
 }
 
 /// Sessions of one commit.
 #[derive(Default)]
-struct Batch {
+struct CommitBatch {
     commit: Commit,
     rows: usize,
     sessions: u64,
@@ -81,30 +81,30 @@ struct Batch {
     since: Option<Instant>,
 }
 
-impl Batch {
-    fn add(&mut self, run: &mut Run<'_>, one: Folded) {
-        self.bytes += one.bytes;
-        self.sessions += one.trees.len() as u64;
-        run.report.problems.extend(one.problems);
-        for (tree, deadline) in one.trees {
+impl CommitBatch {
+    fn add(&mut self, run: &mut IndexRun<'_>, folded_session: FoldedSession) {
+        self.bytes += folded_session.bytes;
+        self.sessions += folded_session.trees.len() as u64;
+        run.report.problems.extend(folded_session.problems);
+        for (tree, deadline) in folded_session.trees {
             self.commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
             self.commit.trees.push(tree);
         }
-        self.commit.session_keys.extend(one.held);
-        self.commit.sources.extend(one.sources);
-        self.commit.frozen.extend(one.gone);
+        self.commit.session_keys.extend(folded_session.held);
+        self.commit.sources.extend(folded_session.sources);
+        self.commit.frozen.extend(folded_session.gone);
     }
 
-    fn keep(&mut self, run: &mut Run<'_>, keep: Keep<'_>) -> Result<(), IndexError> {
+    fn commit(&mut self, run: &mut IndexRun<'_>, sink: CommitSink<'_>) -> Result<(), IndexError> {
         let Self { commit, sessions, bytes, .. } = std::mem::take(self);
         if !commit.trees.is_empty() || !commit.sources.is_empty() || !commit.frozen.is_empty() {
-            keep(commit)?;
+            sink(commit)?;
         }
         run.report.bytes += bytes;
         run.report.sessions += sessions;
         run.progress.done_bytes += bytes;
         run.progress.sessions += sessions;
-        run.tell()
+        run.report_progress()
     }
 }
 
@@ -115,30 +115,30 @@ fn rows(tree: &Tree) -> usize {
 
 /// Worker: folds sessions until none is left or the writer is gone.
 fn fold_all(
-    groups: &[Work],
+    groups: &[SessionWork],
     next: &AtomicUsize,
     store: &Location,
     options: &IndexOptions,
-    sender: &SyncSender<Result<Folded, IndexError>>,
+    sender: &SyncSender<Result<FoldedSession, IndexError>>,
 ) {
     let (mut chunk, mut inbox) = (Vec::new(), None);
     while let Some(work) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-        if sender.send(fold(work, store, &mut inbox, options, &mut chunk)).is_err() {
+        if sender.send(fold_session(work, store, &mut inbox, options, &mut chunk)).is_err() {
             return;
         }
     }
 }
 
 /// Folds a session. Its inbox input is read through this worker's own connection, `inbox`, one body at a time.
-fn fold(
-    work: &Work,
+fn fold_session(
+    work: &SessionWork,
     store: &Location,
     inbox: &mut Option<SqliteStore>,
     options: &IndexOptions,
     chunk: &mut Vec<u8>,
-) -> Result<Folded, IndexError> {
+) -> Result<FoldedSession, IndexError> {
     let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
-    let mut folded = Folded::default();
+    let mut folded = FoldedSession::default();
     let mut is_damaged = false;
     for (found, _) in &work.files {
         let source = fold.open(spec(found, 0, None));
@@ -168,9 +168,9 @@ fn fold(
             Some(inbox) => inbox,
             none => none.insert(store.open()?),
         };
-        inbox.read_received(session, u64::MAX, &mut |one| {
-            for handed in InputChunk::of(&one) {
-                partitions.push(&mut fold, &handed);
+        inbox.read_received(session, u64::MAX, &mut |received| {
+            for chunk in InputChunk::of(&received) {
+                partitions.push(&mut fold, &chunk);
             }
         })?;
     }

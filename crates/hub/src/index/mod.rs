@@ -18,16 +18,16 @@ use subscope_model::{Millis, PriceTable, Problem, SessionId};
 use subscope_store::{Commit, Ledger, Location, OpenError, SqliteStore, StoreError, TextIndex};
 
 use self::{
-    duplicates::Comparison,
-    plan::{Plan, Work},
+    duplicates::DuplicateComparison,
+    plan::{Plan, SessionWork},
 };
 use crate::{clock, command::IngestError, handle::HubHandle};
 
 /// Most rows (agents and calls) per commit, of several sessions, without a hub: enough that commits cost little, few
 /// enough that the first rows are visible early.
-const ALONE: usize = 50_000;
+const ROWS_PER_COMMIT: usize = 50_000;
 /// The same with a hub, whose live input waits some milliseconds for each commit. A session is never divided.
-const BESIDE: usize = 2_000;
+const HUB_ROWS_PER_COMMIT: usize = 2_000;
 
 /// Options of an index run.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ pub enum IndexError {
 pub type ProgressCallback<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Commits a batch, directly or through a hub.
-type Keep<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
+type CommitSink<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
 
 /// Brings a store up to date with the files on disk. Without `texts` only rows are indexed.
 ///
@@ -117,21 +117,21 @@ pub fn index(
     store: &mut SqliteStore,
     texts: Option<&mut TextIndex>,
     options: &IndexOptions,
-    told: ProgressCallback<'_>,
+    callback: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    let mut run = Run::new(store, texts.as_deref(), options, told)?;
+    let mut run = IndexRun::new(store, texts.as_deref(), options, callback)?;
     // A pass replaces each row once at most, so one revision is enough.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
-    run.rows(ALONE, &mut |commit| keep(store, rev, commit))?;
-    if let Some(comparison) = Comparison::look(store)? {
-        let again = plan::again(store, options, &comparison)?;
+    run.index_rows(ROWS_PER_COMMIT, &mut |commit| keep(store, rev, commit))?;
+    if let Some(comparison) = DuplicateComparison::compare(store)? {
+        let again = plan::derive_again(store, options, &comparison)?;
         let rev = if again.is_empty() { 0 } else { store.reserve_revs(1)? };
-        run.compared(&again, comparison, ALONE, &mut |commit| keep(store, rev, commit))?;
+        run.derive_again(&again, comparison, ROWS_PER_COMMIT, &mut |commit| keep(store, rev, commit))?;
     }
     run.report.facts = began.elapsed();
     if let Some(texts) = texts {
-        run.words(store, texts)?;
+        run.index_text(store, texts)?;
     }
     run.report.total = began.elapsed();
     Ok(run.report)
@@ -146,18 +146,18 @@ pub fn index_beside(
     store: &SqliteStore,
     texts: &mut TextIndex,
     options: &IndexOptions,
-    told: ProgressCallback<'_>,
+    callback: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    let mut run = Run::new(store, Some(texts), options, told)?;
+    let mut run = IndexRun::new(store, Some(texts), options, callback)?;
     let mut keep = |commit| Ok(hub.commit_index_batch(commit)?);
-    run.rows(BESIDE, &mut keep)?;
-    if let Some(comparison) = Comparison::look(store)? {
-        let again = plan::again(store, options, &comparison)?;
-        run.compared(&again, comparison, BESIDE, &mut keep)?;
+    run.index_rows(HUB_ROWS_PER_COMMIT, &mut keep)?;
+    if let Some(comparison) = DuplicateComparison::compare(store)? {
+        let again = plan::derive_again(store, options, &comparison)?;
+        run.derive_again(&again, comparison, HUB_ROWS_PER_COMMIT, &mut keep)?;
     }
     run.report.facts = began.elapsed();
-    run.words(store, texts)?;
+    run.index_text(store, texts)?;
     run.report.total = began.elapsed();
     Ok(run.report)
 }
@@ -213,27 +213,27 @@ pub fn index_texts(
     store: &SqliteStore,
     texts: &mut TextIndex,
     options: &IndexOptions,
-    told: ProgressCallback<'_>,
+    callback: ProgressCallback<'_>,
 ) -> Result<(), IndexError> {
-    Run::new(store, Some(texts), options, told)?.words(store, texts)
+    IndexRun::new(store, Some(texts), options, callback)?.index_text(store, texts)
 }
 
 /// A running index.
-struct Run<'a> {
+struct IndexRun<'a> {
     plan: Plan,
     store: Location,
     options: &'a IndexOptions,
     report: Report,
     progress: Progress,
-    told: ProgressCallback<'a>,
+    callback: ProgressCallback<'a>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> IndexRun<'a> {
     fn new(
         store: &SqliteStore,
         texts: Option<&TextIndex>,
         options: &'a IndexOptions,
-        told: ProgressCallback<'a>,
+        callback: ProgressCallback<'a>,
     ) -> Result<Self, IndexError> {
         let mut report = Report::default();
         let plan = plan::plan(store, texts, options, &mut report)?;
@@ -244,48 +244,48 @@ impl<'a> Run<'a> {
             options,
             report,
             progress: Progress { total_bytes, ..Progress::default() },
-            told,
+            callback,
         };
-        run.tell()?;
+        run.report_progress()?;
         Ok(run)
     }
 
-    fn tell(&mut self) -> Result<(), IndexError> {
-        match (self.told)(self.progress) {
+    fn report_progress(&mut self) -> Result<(), IndexError> {
+        match (self.callback)(self.progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(IndexError::Stopped),
         }
     }
 
     /// First pass: rows.
-    fn rows(&mut self, most_rows: usize, keep: Keep<'_>) -> Result<(), IndexError> {
+    fn index_rows(&mut self, max_rows: usize, sink: CommitSink<'_>) -> Result<(), IndexError> {
         let gone = std::mem::take(&mut self.plan.gone);
         if !gone.is_empty() {
-            keep(Commit { frozen: gone, ..Commit::default() })?;
+            sink(Commit { frozen: gone, ..Commit::default() })?;
         }
         let groups = std::mem::take(&mut self.plan.groups);
-        facts::write(self, &groups, &self.store.clone(), most_rows, keep)?;
+        facts::write(self, &groups, &self.store.clone(), max_rows, sink)?;
         self.progress.has_facts = true;
-        self.tell()
+        self.report_progress()
     }
 
     /// After the first pass: derives sessions again whose duplicates were not completely known.
-    fn compared(
+    fn derive_again(
         &mut self,
-        again: &[Work],
-        comparison: Comparison,
-        most_rows: usize,
-        keep: Keep<'_>,
+        again: &[SessionWork],
+        comparison: DuplicateComparison,
+        max_rows: usize,
+        sink: CommitSink<'_>,
     ) -> Result<(), IndexError> {
         // It reads nothing new: figures stay.
         let before = (self.report.clone(), self.progress);
-        facts::write(self, again, &self.store.clone(), most_rows, keep)?;
+        facts::write(self, again, &self.store.clone(), max_rows, sink)?;
         (self.report, self.progress) = before;
-        keep(comparison.finish())
+        sink(comparison.finish())
     }
 
     /// Second pass: full text.
-    fn words(&mut self, store: &SqliteStore, texts: &mut TextIndex) -> Result<(), IndexError> {
+    fn index_text(&mut self, store: &SqliteStore, texts: &mut TextIndex) -> Result<(), IndexError> {
         let files = std::mem::take(&mut self.plan.files);
         text::write(self, texts, &files, &store.sources()?)?;
         text::write_inbox(self, store, texts)

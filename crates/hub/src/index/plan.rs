@@ -18,7 +18,7 @@ use super::{IndexError, IndexOptions, Report, duplicates};
 /// Work of an index run.
 pub(super) struct Plan {
     /// Sessions to fold, newest first.
-    pub(super) groups: Vec<Work>,
+    pub(super) groups: Vec<SessionWork>,
     /// Transcripts to index as text, newest first.
     pub(super) files: Vec<(Found, FileIdentity)>,
     /// Sessions with a file that is neither on disk nor archived: their rows stay as they are.
@@ -26,7 +26,7 @@ pub(super) struct Plan {
 }
 
 /// A session to fold.
-pub(super) struct Work {
+pub(super) struct SessionWork {
     /// Its files, with their identity just before they are read.
     pub(super) files: Vec<(Found, FileIdentity)>,
     /// Session whose inbox input is read as well: rows are derived from all input of a session.
@@ -62,18 +62,18 @@ pub(super) fn plan(
     let forgotten: HashSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
     let indexed: HashMap<PathBuf, FileIdentity> =
         texts.map(TextIndex::files).transpose()?.unwrap_or_default().into_iter().collect();
-    let groups = found(options, report)?;
+    let groups = find_groups(options, report)?;
     let on_disk: HashSet<PathBuf> =
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
     let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
-    let mut missing = Missing::of(missing, &forgotten, options, report);
+    let mut missing = MissingFiles::of(missing, &forgotten, options, report);
     missing.add_unknown(&known, &forgotten, options, report);
-    let elsewhere = Arc::new(duplicates::known(store)?);
+    let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
     let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
     let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
-        let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
+        let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
         let is_in = |sessions: &HashSet<SessionId>| {
-            files.iter().any(|(found, _)| of(found).is_some_and(|session| sessions.contains(session)))
+            files.iter().any(|(found, _)| session_of(found).is_some_and(|session| sessions.contains(session)))
         };
         if is_in(&missing.gone) {
             return Ok(());
@@ -95,10 +95,11 @@ pub(super) fn plan(
         plan.files.extend(unread.cloned());
         if is_changed || is_in(&due) {
             let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
-            let is_past =
-                |it: &(Found, FileIdentity)| of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it));
+            let is_past = |it: &(Found, FileIdentity)| {
+                session_of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it))
+            };
             let has_rows = files.iter().all(is_past);
-            plan.groups.push(Work { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
+            plan.groups.push(SessionWork { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
         }
         Ok(())
     };
@@ -110,18 +111,18 @@ pub(super) fn plan(
             .map(|(id, it)| (it, id))
             .collect();
         report.files += files.len() as u64;
-        let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
-        let session = files.iter().find_map(|(found, _)| of(found)).cloned();
+        let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
+        let session = files.iter().find_map(|(found, _)| session_of(found)).cloned();
         if let Some(kept) = session.and_then(|session| missing.kept.remove(&session)) {
             files.extend(kept);
-            in_order(&mut files);
+            sort_files(&mut files);
         }
         if !is_too_old(&files, options) {
             consider(files, report)?;
         }
     }
     for (_, mut files) in std::mem::take(&mut missing.kept) {
-        in_order(&mut files);
+        sort_files(&mut files);
         consider(files, report)?;
     }
     plan.gone = missing.gone.into_iter().collect();
@@ -131,7 +132,7 @@ pub(super) fn plan(
 }
 
 /// Returns the file groups of the sessions below the roots.
-fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, IndexError> {
+fn find_groups(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, IndexError> {
     let mut groups: Vec<Group> = Vec::new();
     for root in &options.roots {
         if !root.exists() {
@@ -151,14 +152,14 @@ fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, Inde
 }
 
 /// Files that rows were derived from and that are no longer on disk.
-struct Missing {
+struct MissingFiles {
     /// Archived copies by session.
     kept: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
     /// Sessions with a file that is not archived.
     gone: HashSet<SessionId>,
 }
 
-impl Missing {
+impl MissingFiles {
     fn of<'k>(
         missing: impl Iterator<Item = (&'k PathBuf, &'k (SessionId, FileIdentity))>,
         forgotten: &HashSet<SessionId>,
@@ -247,20 +248,20 @@ fn is_too_old(files: &[(Found, FileIdentity)], options: &IndexOptions) -> bool {
 }
 
 /// Sorts a session's files as the expansion of a folder does.
-fn in_order(files: &mut [(Found, FileIdentity)]) {
+fn sort_files(files: &mut [(Found, FileIdentity)]) {
     files.sort_by(|(one, _), (other, _)| (one.role, &one.path).cmp(&(other.role, &other.path)));
 }
 
 /// Returns the stored sessions to derive again after the comparison. A session with missing files keeps its rows.
-pub(super) fn again(
+pub(super) fn derive_again(
     store: &SqliteStore,
     options: &IndexOptions,
-    comparison: &duplicates::Comparison,
-) -> Result<Vec<Work>, StoreError> {
-    if comparison.wrong.is_empty() {
+    comparison: &duplicates::DuplicateComparison,
+) -> Result<Vec<SessionWork>, StoreError> {
+    if comparison.outdated.is_empty() {
         return Ok(Vec::new());
     }
-    let elsewhere = Arc::new(comparison.wrong.clone());
+    let elsewhere = Arc::new(comparison.outdated.clone());
     let mut files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>> = BTreeMap::new();
     let mut gone: HashSet<SessionId> = HashSet::new();
     for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {
@@ -274,8 +275,8 @@ pub(super) fn again(
     let whole = files.into_iter().filter(|(session, _)| !gone.contains(session));
     Ok(whole
         .map(|(session, mut files)| {
-            in_order(&mut files);
-            Work { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
+            sort_files(&mut files);
+            SessionWork { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
         })
         .collect())
 }

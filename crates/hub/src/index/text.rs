@@ -20,7 +20,7 @@ use subscope_store::{
     SqliteStore, TextFile, TextIndex,
 };
 
-use super::{IndexError, Run, workers};
+use super::{IndexError, IndexRun, workers};
 
 /// Capacity of the queue of sealed segments of tens of megabytes; the writer saves one faster than a reader fills one.
 const QUEUE: usize = 1;
@@ -30,7 +30,7 @@ const INBOX_BYTES: u64 = 4 << 20;
 
 /// Indexes the text of files.
 pub(super) fn write(
-    run: &mut Run<'_>,
+    run: &mut IndexRun<'_>,
     texts: &mut TextIndex,
     files: &[(Found, FileIdentity)],
     sources: &[SourceFile],
@@ -48,7 +48,7 @@ pub(super) fn write(
         for segment in sealed {
             texts.put(&segment)?;
             run.progress.done_bytes += segment.read_bytes();
-            run.tell()?;
+            run.report_progress()?;
         }
         Ok(())
     })
@@ -117,7 +117,7 @@ fn kind(said: PassageClass) -> PassageKind {
 /// Indexes the text of inbox rows that arrived since the last run. The inbox is append-only, so an indexed row is never
 /// read again.
 pub(super) fn write_inbox(
-    run: &mut Run<'_>,
+    run: &mut IndexRun<'_>,
     store: &SqliteStore,
     texts: &mut TextIndex,
 ) -> Result<(), IndexError> {
@@ -131,7 +131,7 @@ pub(super) fn write_inbox(
         let segment = inbox_segment(&rows, last, &forgotten);
         // One commit per segment: interrupted work is repeated.
         texts.put(&segment)?;
-        run.tell()?;
+        run.report_progress()?;
     }
 }
 
