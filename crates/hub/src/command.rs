@@ -13,7 +13,7 @@ use crate::{
 
 /// Callback with the reply to a command. It runs on the hub's thread and must not block. It is dropped without a call
 /// if the hub has ended.
-pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
+pub type ReplyCallback<T> = Box<dyn FnOnce(T) + Send>;
 
 /// Input from a program that is in no file: posts, hooks, streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,27 +159,27 @@ pub struct Figures {
 /// Command to the event loop.
 pub(crate) enum Command {
     /// Ingests input and replies after it is saved.
-    Ingest(Box<Ingest>, Reply<Result<Taken, IngestError>>),
+    Ingest(Box<Ingest>, ReplyCallback<Result<Taken, IngestError>>),
     /// Commits a batch of the background index, when no live input waits.
-    CommitIndexBatch(Box<Commit>, Reply<Result<(), IngestError>>),
+    CommitIndexBatch(Box<Commit>, ReplyCallback<Result<(), IngestError>>),
     /// Adds a subscriber; its initial data goes through its queue.
     Subscribe(Subscriber),
     /// Adds a subscriber; its initial data, from a sequence number on where one is given, is the reply.
-    Join(Subscriber, Option<u64>, Reply<Joined>),
-    Tree(SessionId, Reply<Option<Tree>>),
-    Sessions(ListQuery, Reply<Vec<SessionRow>>),
-    Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
+    Join(Subscriber, Option<u64>, ReplyCallback<Joined>),
+    Tree(SessionId, ReplyCallback<Option<Tree>>),
+    Sessions(ListQuery, ReplyCallback<Vec<SessionRow>>),
+    Agents(Option<SessionId>, AgentId, ReplyCallback<Vec<(Session, Agent)>>),
     /// Sessions that have an agent of this id, from input acknowledged by earlier hub processes.
-    SessionsOfAgent(AgentId, Reply<Vec<SessionId>>),
+    SessionsOfAgent(AgentId, ReplyCallback<Vec<SessionId>>),
     /// Id prefix, and the limit for each kind of id.
-    Names(String, usize, Reply<IdMatches>),
-    EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
-    Stats(Reply<Option<Stats>>),
+    Names(String, usize, ReplyCallback<IdMatches>),
+    EventsAfter(u64, Option<SessionId>, usize, ReplyCallback<Option<Vec<Event>>>),
+    Stats(ReplyCallback<Option<Stats>>),
     /// Session and agent, or prefixes of their ids.
-    StopAgent(Option<String>, String, Reply<Result<Stopping, StopError>>),
+    StopAgent(Option<String>, String, ReplyCallback<Result<Stopping, StopError>>),
     /// Terms, session, limit.
-    Search(Vec<String>, Option<SessionId>, usize, Reply<Option<Vec<SearchHit>>>),
-    Figures(Reply<Figures>),
+    Search(Vec<String>, Option<SessionId>, usize, ReplyCallback<Option<Vec<SearchHit>>>),
+    Figures(ReplyCallback<Figures>),
     /// A handle exists: respond to commands at any time.
     EnableWaking,
     /// Whether the background index is still reading older sessions.

@@ -13,7 +13,7 @@ pub struct PollResult {
     /// Whether it pushed anything into the fold.
     pub has_pushed: bool,
     /// Sessions whose initial content is read.
-    pub whole: Vec<SessionId>,
+    pub loaded: Vec<SessionId>,
     /// Whether all initial content is read.
     pub is_caught_up: bool,
     /// Whether initial content is still being read: its age does not count as silence yet.

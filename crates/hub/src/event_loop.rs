@@ -71,7 +71,7 @@ use crate::{
     driver::Driver,
     event_routing::EventRouter,
     handle::{HubHandle, Waker},
-    subscription::{Subscriber, Subscription, pair},
+    subscription::{HubSubscription, Subscriber, pair},
     suspend::SuspendDetector,
 };
 
@@ -179,7 +179,7 @@ impl Hub {
     }
 
     /// Subscribes: first the snapshots of all sessions, then every update.
-    pub fn subscribe(&self) -> Subscription {
+    pub fn subscribe(&self) -> HubSubscription {
         let (subscriber, subscription) = pair(self.commands.clone());
         // A hub that has ended drops the subscriber: its reader sees a closed feed.
         let _ = self.commands.send(Command::Subscribe(subscriber));
@@ -417,7 +417,7 @@ impl EventLoop {
             self.reload(session);
         }
         self.collect_changed();
-        self.derive_loaded(polled.whole);
+        self.derive_loaded(polled.loaded);
         for problem in polled.problems {
             self.publish_problem(problem);
         }

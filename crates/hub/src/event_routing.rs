@@ -1,5 +1,5 @@
 //! Routes events that programs publish about their own subagents: finds the session of each event and its idempotency
-//! key. Posted and spooled events are routed the same way, so that one that arrived both ways counts once.
+//! key. RoutedEvent and spooled events are routed the same way, so that one that arrived both ways counts once.
 
 mod run_parents;
 
@@ -51,7 +51,7 @@ pub enum PostedError {
 
 /// An event with its route.
 #[derive(Debug)]
-pub struct Posted {
+pub struct RoutedEvent {
     /// Ingest of the event.
     pub ingest: Ingest,
     /// The run that decides its session, if this process has not seen it start; an earlier hub may have. Then the
@@ -72,7 +72,7 @@ impl EventRouter {
     ///
     /// # Errors
     /// If it is not a JSON object or a required field is missing.
-    pub(crate) fn route(&self, body: Vec<u8>) -> Result<Posted, PostedError> {
+    pub(crate) fn route(&self, body: Vec<u8>) -> Result<RoutedEvent, PostedError> {
         let event: Envelope<'_> =
             serde_json::from_slice(&body).map_err(|error| PostedError::NotJson(error.column()))?;
         let Envelope { timestamp, .. } = event;
@@ -115,7 +115,7 @@ impl EventRouter {
             received_ms: None,
             body,
         };
-        Ok(Posted { ingest, unsettled })
+        Ok(RoutedEvent { ingest, unsettled })
     }
 
     /// Records the sessions that contain an unresolved run.

@@ -283,7 +283,7 @@ impl TailedFiles {
             FileEvent::Problem { path, what } => {
                 polled.problems.push(Problem { at: path.display().to_string(), what: what.to_owned() });
             }
-            FileEvent::Whole { session } => polled.whole.push(SessionId::from(session)),
+            FileEvent::Whole { session } => polled.loaded.push(SessionId::from(session)),
             FileEvent::CaughtUp => {
                 (self.is_at_end, self.is_caught_up) = (true, true);
                 polled.is_caught_up = true;

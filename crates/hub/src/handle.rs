@@ -12,13 +12,13 @@ use subscope_model::{
 use subscope_store::{Commit, ListQuery};
 
 use crate::{
-    command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
-    event_routing::{EventRouter, Posted, PostedError},
+    command::{AskError, Command, Figures, Ingest, IngestError, Joined, ReplyCallback, Taken},
+    event_routing::{EventRouter, PostedError, RoutedEvent},
     stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
 
-/// Sends commands to the hub. A call never blocks: the result arrives through the [`Reply`], and a full queue is
+/// Sends commands to the hub. A call never blocks: the result arrives through the [`ReplyCallback`], and a full queue is
 /// [`AskError::Busy`].
 #[derive(Clone)]
 pub struct HubHandle {
@@ -45,7 +45,11 @@ impl HubHandle {
     }
 
     /// Ingests input. The reply comes after it is saved, or could not be.
-    pub fn ingest(&self, ingest: Ingest, reply: Reply<Result<Taken, IngestError>>) -> Result<(), AskError> {
+    pub fn ingest(
+        &self,
+        ingest: Ingest,
+        reply: ReplyCallback<Result<Taken, IngestError>>,
+    ) -> Result<(), AskError> {
         self.send(Command::Ingest(Box::new(ingest), reply))
     }
 
@@ -53,12 +57,16 @@ impl HubHandle {
     ///
     /// # Errors
     /// If it is not such an event.
-    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<Posted, PostedError> {
+    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<RoutedEvent, PostedError> {
         self.router.route(event)
     }
 
-    /// Queries which sessions earlier hub processes recorded for a [`Posted::unsettled`] run.
-    pub fn sessions_of_agent(&self, run: AgentId, reply: Reply<Vec<SessionId>>) -> Result<(), AskError> {
+    /// Queries which sessions earlier hub processes recorded for a [`RoutedEvent::unsettled`] run.
+    pub fn sessions_of_agent(
+        &self,
+        run: AgentId,
+        reply: ReplyCallback<Vec<SessionId>>,
+    ) -> Result<(), AskError> {
         self.send(Command::SessionsOfAgent(run, reply))
     }
 
@@ -72,7 +80,7 @@ impl HubHandle {
         &self,
         inlet: Box<dyn Inlet>,
         after: Option<u64>,
-        reply: Reply<Joined>,
+        reply: ReplyCallback<Joined>,
     ) -> Result<(), AskError> {
         self.send(Command::Join(Subscriber::new(inlet), after, reply))
     }
@@ -100,12 +108,12 @@ impl HubHandle {
     }
 
     /// Queries sessions, newest first.
-    pub fn sessions(&self, query: ListQuery, reply: Reply<Vec<SessionRow>>) -> Result<(), AskError> {
+    pub fn sessions(&self, query: ListQuery, reply: ReplyCallback<Vec<SessionRow>>) -> Result<(), AskError> {
         self.send(Command::Sessions(query, reply))
     }
 
     /// Queries statistics over all sessions; `None` if the store fails.
-    pub fn stats(&self, reply: Reply<Option<Stats>>) -> Result<(), AskError> {
+    pub fn stats(&self, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
         self.send(Command::Stats(reply))
     }
 
@@ -115,13 +123,13 @@ impl HubHandle {
         terms: Vec<String>,
         session: Option<SessionId>,
         limit: usize,
-        reply: Reply<Option<Vec<SearchHit>>>,
+        reply: ReplyCallback<Option<Vec<SearchHit>>>,
     ) -> Result<(), AskError> {
         self.send(Command::Search(terms, session, limit, reply))
     }
 
     /// Queries a session's tree as last published.
-    pub fn tree(&self, session: SessionId, reply: Reply<Option<Tree>>) -> Result<(), AskError> {
+    pub fn tree(&self, session: SessionId, reply: ReplyCallback<Option<Tree>>) -> Result<(), AskError> {
         self.send(Command::Tree(session, reply))
     }
 
@@ -130,7 +138,7 @@ impl HubHandle {
         &self,
         session: Option<SessionId>,
         agent: AgentId,
-        reply: Reply<Vec<(Session, Agent)>>,
+        reply: ReplyCallback<Vec<(Session, Agent)>>,
     ) -> Result<(), AskError> {
         self.send(Command::Agents(session, agent, reply))
     }
@@ -141,13 +149,18 @@ impl HubHandle {
         &self,
         session: Option<String>,
         agent: String,
-        reply: Reply<Result<Stopping, StopError>>,
+        reply: ReplyCallback<Result<Stopping, StopError>>,
     ) -> Result<(), AskError> {
         self.send(Command::StopAgent(session, agent, reply))
     }
 
     /// Queries session and subagent ids by prefix, at most `limit` of each.
-    pub fn names(&self, prefix: String, limit: usize, reply: Reply<IdMatches>) -> Result<(), AskError> {
+    pub fn names(
+        &self,
+        prefix: String,
+        limit: usize,
+        reply: ReplyCallback<IdMatches>,
+    ) -> Result<(), AskError> {
         self.send(Command::Names(prefix, limit, reply))
     }
 
@@ -158,13 +171,13 @@ impl HubHandle {
         seq: u64,
         session: Option<SessionId>,
         limit: usize,
-        reply: Reply<Option<Vec<Event>>>,
+        reply: ReplyCallback<Option<Vec<Event>>>,
     ) -> Result<(), AskError> {
         self.send(Command::EventsAfter(seq, session, limit, reply))
     }
 
     /// Queries the hub's own counters.
-    pub fn figures(&self, reply: Reply<Figures>) -> Result<(), AskError> {
+    pub fn figures(&self, reply: ReplyCallback<Figures>) -> Result<(), AskError> {
         self.send(Command::Figures(reply))
     }
 }

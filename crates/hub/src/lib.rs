@@ -36,10 +36,10 @@ mod subscription;
 mod suspend;
 
 pub use batch::BatchRead;
-pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, LinePlace, Reply, Taken};
+pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, LinePlace, ReplyCallback, Taken};
 pub use driver::{Driver, Nothing, PollResult};
 pub use event_loop::{Hub, HubError, HubOptions, TextsAt};
-pub use event_routing::{Posted, PostedError};
+pub use event_routing::{PostedError, RoutedEvent};
 pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
@@ -52,4 +52,4 @@ pub use stream::StreamDriver;
 pub use subscope_store::{
     AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, Store, StoreError,
 };
-pub use subscription::{Inlet, Offered, Subscription};
+pub use subscription::{HubSubscription, Inlet, Offered};

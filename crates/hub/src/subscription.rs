@@ -41,7 +41,7 @@ impl Inlet for SyncSender<Update> {
 }
 
 /// The subscriber's end.
-pub struct Subscription {
+pub struct HubSubscription {
     updates: Receiver<Update>,
     commands: SyncSender<Command>,
 }
@@ -57,12 +57,12 @@ pub(crate) struct Subscriber {
     stale: Vec<SessionId>,
 }
 
-pub(crate) fn pair(commands: SyncSender<Command>) -> (Subscriber, Subscription) {
+pub(crate) fn pair(commands: SyncSender<Command>) -> (Subscriber, HubSubscription) {
     let (sender, updates) = sync_channel(QUEUE_UPDATES);
-    (Subscriber::new(Box::new(sender)), Subscription { updates, commands })
+    (Subscriber::new(Box::new(sender)), HubSubscription { updates, commands })
 }
 
-impl Feed for Subscription {
+impl Feed for HubSubscription {
     fn next(&mut self, wait: Duration) -> FeedItem {
         match self.updates.recv_timeout(wait) {
             Ok(update) => FeedItem::Update(update),

@@ -24,7 +24,7 @@ fn hub(folder: &Path) -> Hub {
     Hub::start(Box::new(Nothing), Box::new(open(folder)), HubOptions::default()).unwrap()
 }
 
-fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::Reply<T>) -> Result<(), AskError>) -> T {
+fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::ReplyCallback<T>) -> Result<(), AskError>) -> T {
     let (sender, answer) = sync_channel(1);
     ask(Box::new(move |told| sender.send(told).unwrap())).unwrap();
     answer.recv_timeout(LIMIT).unwrap()

@@ -16,7 +16,7 @@ use std::{
 use subscope_collect::archive::Archive;
 use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
 use subscope_hub::{
-    BatchRead, Figures, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest,
+    BatchRead, Figures, FileTailDriver, Hub, HubHandle, HubOptions, HubSubscription, clock, hook_ingest,
     index::{IndexOptions, index},
 };
 use subscope_model::{
@@ -94,7 +94,7 @@ fn write(main: &Path, line: &str) {
 }
 
 /// What is told from now on, until nothing more is.
-fn told(feed: &mut Subscription) -> Vec<Event> {
+fn told(feed: &mut HubSubscription) -> Vec<Event> {
     let mut told: Vec<Event> = Vec::new();
     loop {
         let wait = if told.is_empty() { LIMIT } else { QUIET };
@@ -113,7 +113,7 @@ fn is_only_prompt(told: &[Event], words: &str) {
     assert!(told.iter().all(|event| event.kind != EventKind::ToolPre), "{told:#?}");
 }
 
-fn catch_up(feed: &mut Subscription) -> Vec<SessionId> {
+fn catch_up(feed: &mut HubSubscription) -> Vec<SessionId> {
     let (began, mut shown) = (clock::tick(), Vec::new());
     loop {
         match feed.next(LIMIT) {

@@ -18,7 +18,7 @@ use std::{
 use subscope_fold::Dialect;
 use subscope_hub::{
     AskError, Asks, Commit, Figures, Hub, HubHandle, HubOptions, Ingest, Ledger, Nothing, ReceivedInput,
-    Reply,
+    ReplyCallback,
 };
 use subscope_model::{EventKind, SessionId, Tree, Update};
 use subscope_store::{Access, SqliteStore};
@@ -28,7 +28,7 @@ use failing::Failing;
 /// Far more than any wait of these tests takes.
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn answer<T: Send + 'static>(ask: impl FnOnce(Reply<T>) -> Result<(), AskError>) -> T {
+fn answer<T: Send + 'static>(ask: impl FnOnce(ReplyCallback<T>) -> Result<(), AskError>) -> T {
     let (sender, answer) = sync_channel(1);
     ask(Box::new(move |value| sender.send(value).unwrap())).unwrap();
     answer.recv_timeout(LIMIT).unwrap()

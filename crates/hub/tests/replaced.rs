@@ -12,7 +12,9 @@ use std::{
 };
 
 use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
-use subscope_hub::{BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest};
+use subscope_hub::{
+    BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, HubSubscription, clock, hook_ingest,
+};
 use subscope_model::{Agent, Feed, FeedItem, PriceTable, SessionId, Text, Tree, Update, parse_rfc3339};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
@@ -29,7 +31,7 @@ struct Stage {
     folder: tempfile::TempDir,
     hub: Hub,
     handle: HubHandle,
-    feed: Subscription,
+    feed: HubSubscription,
     losses: Losses,
     /// Sessions that were told of since the last look.
     touched: BTreeSet<SessionId>,

@@ -11,7 +11,7 @@ use std::{
 
 use proptest::{prelude::*, sample::Index};
 use subscope_fold::Fold;
-use subscope_hub::{Driver, Hub, HubOptions, MemoryStore, PollResult, Recording, Replay, Subscription};
+use subscope_hub::{Driver, Hub, HubOptions, HubSubscription, MemoryStore, PollResult, Recording, Replay};
 use subscope_model::{
     Agent, Event, Feed, FeedItem, Millis, PriceTable, Session, SessionId, SourceId, Tree, Update,
 };
@@ -79,7 +79,7 @@ impl Reader {
     }
 
     /// Reads until the hub says that nothing more will come.
-    fn read(mut self, feed: &mut Subscription) -> Self {
+    fn read(mut self, feed: &mut HubSubscription) -> Self {
         loop {
             match feed.next(LIMIT) {
                 FeedItem::Update(update) => self.take(update),
@@ -99,7 +99,7 @@ fn unmarked(rows: BTreeMap<String, Agent>) -> BTreeMap<String, Agent> {
     rows.into_iter().map(|(id, row)| (id, Agent { rev: None, ..row })).collect()
 }
 
-fn fresh(feed: &mut Subscription, session: &SessionId) -> Rows {
+fn fresh(feed: &mut HubSubscription, session: &SessionId) -> Rows {
     let tree = feed.tree(session).unwrap();
     (tree.session, by_id(tree.agents))
 }

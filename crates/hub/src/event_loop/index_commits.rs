@@ -11,11 +11,11 @@ use subscope_store::Commit;
 use super::{EventLoop, derive::describe};
 use crate::{
     clock,
-    command::{IngestError, Reply},
+    command::{IngestError, ReplyCallback},
 };
 
 /// Queued batches. The index waits for each commit before it sends the next, so there are few.
-pub(super) type IndexCommits = VecDeque<(Commit, Reply<Result<(), IngestError>>)>;
+pub(super) type IndexCommits = VecDeque<(Commit, ReplyCallback<Result<(), IngestError>>)>;
 
 impl EventLoop {
     /// Commits the next batch without the sessions that the hub has loaded or evicted with newer rows: the hub's own

@@ -11,7 +11,7 @@ use subscope_store::{Commit, ReceivedInput};
 use super::{EventLoop, derive::describe, stop::HookRequest};
 use crate::{
     clock,
-    command::{Ingest, IngestError, Reply, Taken},
+    command::{Ingest, IngestError, ReplyCallback, Taken},
     ingest_batches::split_by_session,
     partitions::InputChunk,
 };
@@ -22,7 +22,7 @@ const MAX_BATCH_INGESTS: usize = 256;
 /// Bytes per commit beyond which no further ingest joins it; a single ingest may be bigger.
 const MAX_BATCH_BYTES: usize = 32 << 20;
 
-pub(super) type IngestReply = Reply<Result<Taken, IngestError>>;
+pub(super) type IngestReply = ReplyCallback<Result<Taken, IngestError>>;
 
 /// Ingests queued in this turn, in order.
 #[derive(Default)]

@@ -172,7 +172,7 @@ impl EventLoop {
         &mut self,
         session: Option<&str>,
         agent: &str,
-        reply: crate::command::Reply<Result<Stopping, StopError>>,
+        reply: crate::command::ReplyCallback<Result<Stopping, StopError>>,
     ) {
         match self.create_stop_order(session, agent) {
             Ok((Some(order), stopping)) => {
