@@ -1,4 +1,4 @@
-//! Files as they stand: read once, folded, no thread kept.
+//! Reads existing files once into a fold, on all cores; no thread is kept.
 
 use std::path::PathBuf;
 
@@ -13,41 +13,41 @@ use crate::{
     partitions::{InputChunk, Partitions},
 };
 
-/// What reading TARGETs gave.
+/// Result of reading TARGETs.
 pub struct BatchRead {
-    /// Everything that was read.
+    /// Facts of all files.
     pub fold: Fold,
     /// Files that could not be read.
     pub problems: Vec<Problem>,
-    /// How many files were read.
+    /// Number of files read.
     pub files: usize,
     paths: Vec<PathBuf>,
 }
 
-/// A file to read.
-struct Job {
+/// A file to read, with its group number.
+struct FileJob {
     group: u32,
     found: Found,
 }
 
-/// What one core has read.
-struct Part {
+/// Files read by one thread.
+struct PartialRead {
     fold: Fold,
     paths: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
 
-/// Less than this is read faster by one core than by several: starting a thread and joining costs about as much.
-const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
+/// Input per thread below which more threads do not pay: starting and joining one costs about as much as reading this.
+const MIN_THREAD_BYTES: u64 = 1 << 20;
 
-/// Deals files out to the machine's cores, so that each has about as many bytes.
-fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
+/// Distributes files over threads so that each gets about the same number of bytes.
+fn distribute(jobs: Vec<FileJob>) -> Vec<Vec<FileJob>> {
     let total: u64 = jobs.iter().map(|job| job.found.len).sum();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let worth = usize::try_from(total / WORTH_A_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
-    let count = cores.min(worth);
-    let mut shares: Vec<(u64, Vec<Job>)> = (0..count).map(|_| (0, Vec::new())).collect();
-    // In order, each file to whoever has least: a share keeps the order of its files, and a file is read whole.
+    let useful = usize::try_from(total / MIN_THREAD_BYTES).unwrap_or(usize::MAX).max(1);
+    let count = cores.min(useful);
+    let mut shares: Vec<(u64, Vec<FileJob>)> = (0..count).map(|_| (0, Vec::new())).collect();
+    // Greedy and in order: a share keeps the order of its files, and a file is never divided.
     for job in jobs {
         if let Some((bytes, share)) = shares.iter_mut().min_by_key(|(bytes, _)| *bytes) {
             *bytes += job.found.len;
@@ -57,18 +57,22 @@ fn shares(jobs: Vec<Job>) -> Vec<Vec<Job>> {
     shares.into_iter().map(|(_, share)| share).collect()
 }
 
-/// Reads each share on a core of its own.
-fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<Dialect>) -> Vec<Part> {
+/// Reads each share on its own thread.
+fn read_parts(
+    mut shares: Vec<Vec<FileJob>>,
+    options: &FoldOptions,
+    dialect: Option<Dialect>,
+) -> Vec<PartialRead> {
     let last = shares.pop().unwrap_or_default();
     std::thread::scope(|scope| {
         let others: Vec<_> =
             shares.into_iter().map(|share| scope.spawn(move || read_part(share, options, dialect))).collect();
         let own = read_part(last, options, dialect);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<PartialRead> = Vec::new();
         for other in others {
             match other.join() {
                 Ok(part) => parts.push(part),
-                // A panic of a reader is a bug of ours: it goes on as if it had happened here.
+                // A panic of a reader is a bug of ours: resume it here.
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
@@ -77,10 +81,10 @@ fn read_parts(mut shares: Vec<Vec<Job>>, options: &FoldOptions, dialect: Option<
     })
 }
 
-fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -> Part {
-    let mut part = Part { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
+fn read_part(share: Vec<FileJob>, options: &FoldOptions, dialect: Option<Dialect>) -> PartialRead {
+    let mut part = PartialRead { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
     let mut chunk = Vec::new();
-    for Job { group, found } in share {
+    for FileJob { group, found } in share {
         let source = part.fold.open(spec(&found, group, dialect));
         let fold = &mut part.fold;
         let outcome = read::read_file(found.place(), 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
@@ -94,7 +98,7 @@ fn read_part(share: Vec<Job>, options: &FoldOptions, dialect: Option<Dialect>) -
 }
 
 impl BatchRead {
-    /// Reads what several expanded TARGETs name, each file once.
+    /// Reads the files of several expanded TARGETs, each file once.
     pub fn read(expanded: Expanded, options: FoldOptions, dialect: Option<Dialect>) -> Self {
         let skipped = expanded.skipped.into_iter();
         let problems: Vec<Problem> =
@@ -102,29 +106,32 @@ impl BatchRead {
         let mut jobs = Vec::new();
         for (group, files) in expanded.groups.into_iter().enumerate() {
             let group = u32::try_from(group).unwrap_or(u32::MAX);
-            jobs.extend(files.files.into_iter().map(|found| Job { group, found }));
+            jobs.extend(files.files.into_iter().map(|found| FileJob { group, found }));
         }
-        let mut parts = read_parts(shares(jobs), &options, dialect).into_iter();
-        // The first part is taken as it is: nothing of it has to be renumbered.
+        let mut parts = read_parts(distribute(jobs), &options, dialect).into_iter();
+        // The first part is used as it is: nothing in it has to be renumbered.
         let first = parts.next();
-        let first = first.unwrap_or_else(|| Part {
+        let first = first.unwrap_or_else(|| PartialRead {
             fold: Fold::new(options),
             paths: Vec::new(),
             problems: Vec::new(),
         });
-        let mut cold = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
-        cold.problems.extend(first.problems);
+        let mut batch = Self { fold: first.fold, problems, files: first.paths.len(), paths: first.paths };
+        batch.problems.extend(first.problems);
         for part in parts {
-            cold.fold.join(part.fold);
-            cold.files += part.paths.len();
-            cold.paths.extend(part.paths);
-            cold.problems.extend(part.problems);
+            batch.fold.join(part.fold);
+            batch.files += part.paths.len();
+            batch.paths.extend(part.paths);
+            batch.problems.extend(part.problems);
         }
-        duplicates::settle(&mut cold.fold);
-        cold
+        duplicates::mark_duplicates(&mut batch.fold);
+        batch
     }
 
-    /// Expands TARGETs and joins what they name.
+    /// Expands TARGETs and merges the results.
+    ///
+    /// # Errors
+    /// If a TARGET cannot be expanded.
     pub fn expand(targets: &[PathBuf]) -> Result<Expanded, CollectError> {
         let mut all: Option<Expanded> = None;
         for target in targets {
@@ -138,6 +145,9 @@ impl BatchRead {
     }
 
     /// Reads standard input, or any other stream, as one more source.
+    ///
+    /// # Errors
+    /// If the stream cannot be read; what was read before stays.
     pub fn read_stream(
         &mut self,
         input: impl std::io::Read,
@@ -154,20 +164,20 @@ impl BatchRead {
         outcome.map(|_| ())
     }
 
-    /// Joins what programs handed over, in the order in which it came.
+    /// Adds input from programs, in the order of its arrival.
     pub fn receive(&mut self, received: &[ReceivedInput]) {
         let mut partitions = Partitions::default();
-        for one in received {
-            for handed in InputChunk::of(one) {
-                partitions.push(&mut self.fold, &handed);
+        for input in received {
+            for chunk in InputChunk::of(input) {
+                partitions.push(&mut self.fold, &chunk);
             }
         }
         self.fold.receive_at(None);
-        // None of them can be read again.
+        // Payloads of inbox input cannot be read again by path.
         self.paths.resize(self.paths.len() + partitions.len(), PathBuf::new());
     }
 
-    /// Returns the JSON text of a payload, read again where it stands.
+    /// Returns the JSON text of a payload, read again from its file if needed.
     pub fn payload(&self, payload: &Payload) -> Option<String> {
         match payload {
             Payload::Inline(text) => Some(text.to_string()),

@@ -1,4 +1,4 @@
-//! The only place that reads the machine's clock.
+//! The only module that reads the system clock.
 
 use std::{
     sync::OnceLock,
@@ -7,27 +7,27 @@ use std::{
 
 use subscope_model::Millis;
 
-/// Returns the time now. Steps when somebody sets the clock.
+/// Returns the time now in milliseconds since 1970. Jumps when the system clock is set.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module that the ban points to")]
 pub fn now_ms() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Returns the time now in nanoseconds since 1970. Steps when somebody sets the clock.
+/// Returns the time now in nanoseconds since 1970. Jumps when the system clock is set.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module that the ban points to")]
 pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns a time in milliseconds that stands still while the machine sleeps, and never steps.
+/// Returns monotonic milliseconds that do not advance while the machine is suspended.
 pub fn awake_ms() -> Millis {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
     Millis::try_from(BEGAN.get_or_init(tick).elapsed().as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// Returns a moment for measuring how long something took. Never steps.
+/// Returns a monotonic instant for measuring durations.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module that the ban points to")]
 pub fn tick() -> Instant {
     Instant::now()

@@ -1,4 +1,4 @@
-//! What others ask of the hub, and what they are told.
+//! Commands to the event loop, and their replies.
 
 use subscope_fold::Dialect;
 use subscope_model::{
@@ -11,36 +11,37 @@ use crate::{
     subscription::Subscriber,
 };
 
-/// Takes an answer, on the hub's thread: it must not wait. Dropped without a call where the hub has ended.
-pub type Reply<T> = Box<dyn FnOnce(T) + Send>;
+/// Callback with the reply to a command. It runs on the hub's thread and must not block. It is dropped without a call
+/// if the hub has ended.
+pub type ReplyCallback<T> = Box<dyn FnOnce(T) + Send>;
 
-/// Bytes that a program hands over and that stand in no file: posts, hooks, streams.
+/// Input from a program that is in no file: posts, hooks, streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ingest {
-    /// The partition that they belong to: order counts within it, and keys are unique within it.
+    /// Partition of the inbox: input is ordered within it, and keys are unique within it.
     pub source: String,
-    /// The session of lines that name none.
+    /// Session of lines that name none.
     pub session: Option<String>,
-    /// The dialect; `None` where the content has to tell.
+    /// Dialect; `None` if it has to be recognised from the content.
     pub dialect: Option<Dialect>,
-    /// What comes again with the same key is acknowledged and not taken again.
+    /// Idempotency key: input with a key that was ingested before is acknowledged and not ingested again.
     pub key: String,
-    /// When they came, where that was not just now.
+    /// Time of arrival; `None` for now.
     pub received_ms: Option<Millis>,
-    /// Whole lines; a missing last line end is added.
+    /// Complete lines; a missing last line end is added.
     pub body: Vec<u8>,
-    /// Where the first of them stands in the body that was handed over, where that tells of several sessions and was cut.
+    /// Position of the first line in the body that was sent, if that contains several sessions and was divided.
     pub begins: Option<LinePlace>,
-    /// What whoever handed it over waits to be told.
+    /// The answer that the sender waits for.
     pub asks: Asks,
 }
 
-/// Where a line stands in a body.
+/// Position of a line in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinePlace {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// How many bytes stand before it.
+    /// Byte offset.
     pub offset: u64,
 }
 
@@ -48,54 +49,54 @@ impl LinePlace {
     /// The first line of a body.
     pub(crate) const FIRST: Self = Self { line: 1, offset: 0 };
 
-    /// The place of what stands behind these whole lines.
+    /// Returns the position after these complete lines.
     pub(crate) fn behind(self, lines: &[u8]) -> Self {
         let count = memchr::memchr_iter(b'\n', lines).count() as u64;
         Self { line: self.line + count, offset: self.offset + lines.len() as u64 }
     }
 }
 
-/// What somebody who hands bytes over waits to be told, beside that they are kept.
+/// Answer that the sender of an ingest waits for, besides the acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
     /// Nothing.
     Nothing,
-    /// Whether the agent that they come from may go on.
+    /// Whether the agent that sent the hook may continue.
     WhetherToGoOn,
 }
 
-/// What became of an ingest that was kept.
+/// Acknowledgement of an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Whether its key was known already: then nothing of it was taken again.
+    /// Whether its key was ingested before: then nothing of it was ingested again.
     pub is_repeat: bool,
-    /// Lines in it, blank ones not counted.
+    /// Number of lines, blank ones not counted.
     pub lines: u64,
-    /// Sessions that it told something about.
+    /// Sessions that it touched.
     pub sessions: Vec<SessionId>,
-    /// What of it could not be understood; the first hundred.
+    /// Problems with its content; the first hundred.
     pub problems: Vec<Problem>,
-    /// How many problems there were.
+    /// Number of problems.
     pub problem_count: u64,
-    /// What is answered to who asked whether to go on, in the words of its dialect; `None` where it may.
+    /// Hook answer in the format of its dialect that stops the agent; `None` if it may continue.
     pub answer: Option<String>,
 }
 
 /// Why an ingest was not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IngestError {
-    /// The store could not keep it. It can be handed over again with its key.
+    /// The store could not save it. It can be sent again with the same key.
     #[error("{0}")]
     Store(String),
-    /// Nothing more is taken.
+    /// The hub accepts no more input.
     #[error("the hub has ended")]
     Ended,
 }
 
-/// Why a command was not even queued.
+/// Why a command was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// Too many commands wait.
+    /// The command queue is full.
     #[error("too much waits to be taken")]
     Busy,
     /// The hub has ended.
@@ -103,31 +104,31 @@ pub enum AskError {
     Ended,
 }
 
-/// What a subscriber begins with. What follows comes through its queue, without a gap and without a repeat.
+/// Initial data of a subscriber. All later updates arrive through its queue, without a gap and without a duplicate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Joined {
-    /// Whether the place asked for lies outside the log, so that everything begins anew.
+    /// Whether the requested sequence number is outside the change log, so that the subscriber has to start anew.
     pub is_reset: bool,
-    /// The rows of all sessions; of those that may have changed since, where a place was given.
+    /// Rows of all sessions; if a sequence number was given, of those that may have changed since.
     pub snapshots: Vec<Tree>,
-    /// The events behind the place asked for; none where no place was given.
+    /// Events after the requested sequence number; none if none was given.
     pub events: Vec<Event>,
-    /// The place in the log at which the queue begins.
+    /// Sequence number of the change log at which the queue begins.
     pub seq: u64,
-    /// Whether everything that stood in files when the hub began is read.
+    /// Whether the initial content of files is read.
     pub is_caught_up: bool,
 }
 
-/// Figures of the hub itself, since it began.
+/// Counters and gauges of the hub since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// The last place in the change log.
+    /// Last sequence number of the change log.
     pub seq: u64,
-    /// Sessions that readers are shown.
+    /// Sessions in the snapshots for new subscribers.
     pub sessions: u64,
-    /// Those of them whose facts are held in memory: the others are at rest.
+    /// Sessions in memory; the others are evicted.
     pub held: u64,
-    /// Subagents at work.
+    /// Running subagents.
     pub running: u64,
     /// Commits.
     pub commits: u64,
@@ -135,55 +136,55 @@ pub struct Figures {
     pub failed_commits: u64,
     /// Reads of the store that failed.
     pub failed_reads: u64,
-    /// Ingests that were kept.
+    /// Ingests that were saved.
     pub ingests: u64,
-    /// Bytes of them.
+    /// Bytes of the saved ingests.
     pub ingest_bytes: u64,
-    /// Ingests whose key was known.
+    /// Ingests whose key was ingested before.
     pub repeats: u64,
     /// Ingests that were answered with an error.
     pub refused: u64,
-    /// Events that were given a place.
+    /// Events that were saved.
     pub events: u64,
     /// Problems found in what was ingested.
     pub problems: u64,
-    /// Whether something that stands in files is not read yet: answers do not know it.
+    /// Whether existing files are still being read: query results may lack their content.
     pub is_reading: bool,
-    /// Readers now.
+    /// Current subscribers.
     pub subscribers: u64,
-    /// Events that readers were too slow for.
+    /// Events dropped for slow subscribers.
     pub missed: u64,
 }
 
-/// What others ask of the hub. Closed.
+/// Command to the event loop.
 pub(crate) enum Command {
-    /// Takes bytes and answers when they are kept.
-    Ingest(Box<Ingest>, Reply<Result<Taken, IngestError>>),
-    /// Keeps what an index made, when nothing that is live waits.
-    CommitIndexBatch(Box<Commit>, Reply<Result<(), IngestError>>),
-    /// Adds a reader; what it begins with goes through its queue.
+    /// Ingests input and replies after it is saved.
+    Ingest(Box<Ingest>, ReplyCallback<Result<Taken, IngestError>>),
+    /// Commits a batch of the background index, when no live input waits.
+    CommitIndexBatch(Box<Commit>, ReplyCallback<Result<(), IngestError>>),
+    /// Adds a subscriber; its initial data goes through its queue.
     Subscribe(Subscriber),
-    /// Adds a reader; what it begins with is the answer.
-    Join(Subscriber, Option<u64>, Reply<Joined>),
-    Tree(SessionId, Reply<Option<Tree>>),
-    Sessions(ListQuery, Reply<Vec<SessionRow>>),
-    Agents(Option<SessionId>, AgentId, Reply<Vec<(Session, Agent)>>),
-    /// Sessions that have an agent of that id, as far as a hub of before was told.
-    SessionsOfAgent(AgentId, Reply<Vec<SessionId>>),
-    /// The beginning of ids, and how many of each kind at most.
-    Names(String, usize, Reply<IdMatches>),
-    EventsAfter(u64, Option<SessionId>, usize, Reply<Option<Vec<Event>>>),
-    Stats(Reply<Option<Stats>>),
-    /// Session and agent, or beginnings of their ids.
-    StopAgent(Option<String>, String, Reply<Result<Stopping, StopError>>),
-    /// Terms, the session, and how many hits at most.
-    Search(Vec<String>, Option<SessionId>, usize, Reply<Option<Vec<SearchHit>>>),
-    Figures(Reply<Figures>),
-    /// Somebody holds a handle: be answerable at any time.
-    Expect,
-    /// Whether sessions of before are still being read beside the hub.
-    ReadsPast(bool),
-    /// The driver has something.
+    /// Adds a subscriber; its initial data, from a sequence number on where one is given, is the reply.
+    Join(Subscriber, Option<u64>, ReplyCallback<Joined>),
+    Tree(SessionId, ReplyCallback<Option<Tree>>),
+    Sessions(ListQuery, ReplyCallback<Vec<SessionRow>>),
+    Agents(Option<SessionId>, AgentId, ReplyCallback<Vec<(Session, Agent)>>),
+    /// Sessions that have an agent of this id, from input acknowledged by earlier hub processes.
+    SessionsOfAgent(AgentId, ReplyCallback<Vec<SessionId>>),
+    /// Id prefix, and the limit for each kind of id.
+    Names(String, usize, ReplyCallback<IdMatches>),
+    EventsAfter(u64, Option<SessionId>, usize, ReplyCallback<Option<Vec<Event>>>),
+    Stats(ReplyCallback<Option<Stats>>),
+    /// Session and agent, or prefixes of their ids.
+    StopAgent(Option<String>, String, ReplyCallback<Result<Stopping, StopError>>),
+    /// Terms, session, limit.
+    Search(Vec<String>, Option<SessionId>, usize, ReplyCallback<Option<Vec<SearchHit>>>),
+    Figures(ReplyCallback<Figures>),
+    /// A handle exists: respond to commands at any time.
+    EnableWaking,
+    /// Whether the background index is still reading older sessions.
+    SetIndexing(bool),
+    /// The driver has new input.
     Wake,
     Stop,
 }

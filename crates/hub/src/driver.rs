@@ -1,4 +1,4 @@
-//! What hands bytes to the hub.
+//! Drivers: sources of bytes that the event loop polls.
 
 use std::time::Duration;
 
@@ -7,74 +7,75 @@ use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{clock, handle::Waker};
 
-/// What one turn of a driver did.
+/// Result of a poll.
 #[derive(Debug, Default)]
 pub struct PollResult {
     /// Whether it pushed anything into the fold.
     pub has_pushed: bool,
-    /// Sessions of which everything is read that stood there at first.
-    pub whole: Vec<SessionId>,
-    /// Whether everything that stood there is read for now.
+    /// Sessions whose initial content is read.
+    pub loaded: Vec<SessionId>,
+    /// Whether all initial content is read.
     pub is_caught_up: bool,
-    /// Whether what stood there at first is still being read: how old that is says nothing yet.
+    /// Whether initial content is still being read: its age does not count as silence yet.
     pub is_catching_up: bool,
-    /// Whether nothing will come any more.
+    /// Whether the input has ended.
     pub has_ended: bool,
-    /// Sessions of which a file was truncated or replaced by other content, and is read to its end again: to be reloaded.
+    /// Sessions to reload: a file was truncated or replaced by other content, and the new content is read.
     pub replaced: Vec<SessionId>,
-    /// What could not be read.
+    /// Read errors.
     pub problems: Vec<Problem>,
 }
 
-/// A source of bytes with its own idea of time: the machine's, or that of a replayed recording.
+/// A source of bytes with its own clock: the machine's, or that of a replayed recording.
 pub trait Driver: Send {
-    /// Waits no longer than `wait` for bytes and pushes them into the fold.
+    /// Waits at most `wait` for bytes and pushes them into the fold.
     fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult;
 
-    /// The time now, by this driver.
+    /// The time now by this driver's clock.
     fn now(&self) -> Millis;
 
-    /// How long its world has been awake: unlike [`Driver::now`], this stands still while the machine sleeps.
+    /// Monotonic milliseconds; unlike [`Driver::now`], they do not advance while the machine is suspended.
     fn awake_ms(&self) -> Millis {
         clock::awake_ms()
     }
 
-    /// Whether it reads the files of this session by itself.
+    /// Whether it tails the files of this session.
     fn follows(&self, _session: &SessionId) -> bool {
         false
     }
 
-    /// How many bytes it has read of a session that it alone tells of and can read again; `None` for any other.
+    /// Bytes to re-read if the session is evicted; `None` if this driver cannot reload it.
     fn reloadable_bytes(&self, _session: &SessionId) -> Option<u64> {
         None
     }
 
-    /// Lets go of what the fold knows of a session from its files and from these other sources, and reads the files again from
-    /// their beginning before it goes on. Returns whether it has.
+    /// Removes a session from the fold: the facts from its files and from the sources `others`. Its files are read
+    /// again before more of them is pushed. Returns whether the session was evicted.
     fn evict(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
         fold.evict(session, others)
     }
 
-    /// Reads again now what it has let go of, since something else tells of this session. Returns whether there was anything.
+    /// Reads the files of an evicted session again, because input for it arrived from elsewhere. Returns whether it was
+    /// evicted.
     fn reload_evicted(&mut self, _session: &SessionId, _fold: &mut Fold) -> bool {
         false
     }
 
-    /// Folds a session anew from its files, after [`PollResult::replaced`] named it: what the fold has of it, and of these other sources, is
-    /// forgotten first. Without `others`, or where the fold cannot forget it, what the replaced files say now joins what they said
-    /// before. Returns whether the fold has forgotten the session.
+    /// Reloads a session that [`PollResult::replaced`] named: removes its facts and those of the sources `others` from
+    /// the fold, then reads its files again. If `others` is `None`, or the fold cannot forget the session, the new
+    /// content is added to the old facts. Returns whether the fold has forgotten the session.
     fn reload(&mut self, _session: &SessionId, _others: Option<&[SourceId]>, _fold: &mut Fold) -> bool {
         false
     }
 
-    /// Waits on a thread of its own from now on and wakes the hub when there is something, so that turns need not wait.
-    /// Returns whether it does; one that cannot is asked in short turns.
+    /// Starts a thread that waits for input and wakes the hub, so that `poll` need not wait. Returns whether it did;
+    /// otherwise the driver is polled with short waits.
     fn wake_with(&mut self, _waker: Waker) -> bool {
         false
     }
 }
 
-/// Nothing to read: for a hub that is only told things.
+/// Driver without input, for a hub that only receives ingests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 

@@ -1,7 +1,9 @@
-//! Who counts what several sessions hold: the one that began first, then the smaller id.
+//! Key ownership: of the sessions that contain the same response, the one that began first counts it, then the smaller
+//! id.
 //!
-//! Harnesses copy the front of a conversation into a new session. So whoever shares something with a session begins with one
-//! of its responses, or holds its first: it is enough to compare first_keys with keys, and what has no kin costs nothing more.
+//! Harnesses copy the front of a conversation into a new session. So a session that shares keys with another begins
+//! with one of the other's keys, or contains its first key: it is enough to compare first keys with keys, and a session
+//! without duplicates costs nothing more.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,12 +11,12 @@ use hashbrown::HashMap;
 use subscope_fold::{Fold, KeysCursor, OwnedElsewhere};
 use subscope_model::{Millis, SessionId, SessionKeys};
 
-/// Sessions by their first_keys, each list sorted.
+/// Index of sessions by their first keys; each list is sorted.
 #[derive(Default)]
 pub(crate) struct FirstKeyIndex(HashMap<u64, Vec<SessionId>>);
 
 impl FirstKeyIndex {
-    /// Sorts first_keys as a store gives them.
+    /// Builds the index from the first keys in a store.
     pub(crate) fn of(all: Vec<(SessionId, Vec<u64>)>) -> Self {
         let mut first_keys = Self::default();
         for (session, own) in all {
@@ -23,13 +25,13 @@ impl FirstKeyIndex {
         first_keys
     }
 
-    /// Adds a session's first_keys and returns those that were not known as its own.
+    /// Adds a session's first keys and returns those that are new for it.
     pub(crate) fn add(&mut self, session: &SessionId, first_keys: &[u64]) -> Vec<u64> {
-        let mut is_new = |head: &u64| {
-            let list = self.0.entry(*head).or_default();
+        let mut is_new = |first_key: &u64| {
+            let list = self.0.entry(*first_key).or_default();
             list.binary_search(session).map_err(|place| list.insert(place, session.clone())).is_err()
         };
-        first_keys.iter().copied().filter(|head| is_new(head)).collect()
+        first_keys.iter().copied().filter(|first_key| is_new(first_key)).collect()
     }
 
     /// Whether some session begins with a key.
@@ -37,7 +39,7 @@ impl FirstKeyIndex {
         self.0.contains_key(&key)
     }
 
-    /// Returns the sessions that begin with one of these keys; one may come twice.
+    /// Returns the sessions that begin with one of these keys, possibly with repeats.
     pub(crate) fn beginning_with(
         &self,
         keys: impl IntoIterator<Item = u64>,
@@ -46,8 +48,8 @@ impl FirstKeyIndex {
     }
 }
 
-/// Whose each key is: of those that hold it, the session that began first. What it costs grows with the keys that are held,
-/// and not with how many hold the same.
+/// Owner of each key: of the sessions that contain it, the one that began first. The cost grows with the number of
+/// keys, not with the number of sessions per key.
 #[derive(Default)]
 pub(crate) struct Owners {
     numbers: HashMap<SessionId, usize>,
@@ -56,16 +58,16 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Takes what a session holds; what it was said to hold before need not be said again, unless it began earlier than was
-    /// said. Returns whose some of it was until now.
-    pub(crate) fn hold(&mut self, held: &SessionKeys) -> BTreeSet<SessionId> {
+    /// Records keys of a session. Keys recorded before need not be repeated, unless the session now begins earlier.
+    /// Returns the sessions that lost keys.
+    pub(crate) fn insert(&mut self, keys: &SessionKeys) -> BTreeSet<SessionId> {
         let Self { numbers, sessions, by_key } = self;
-        let precedence = held.precedence();
-        let number = match numbers.get(&held.session) {
+        let precedence = keys.precedence();
+        let number = match numbers.get(&keys.session) {
             Some(number) => *number,
             None => {
-                numbers.insert(held.session.clone(), sessions.len());
-                sessions.push((precedence.0, held.session.clone()));
+                numbers.insert(keys.session.clone(), sessions.len());
+                sessions.push((precedence.0, keys.session.clone()));
                 sessions.len() - 1
             }
         };
@@ -73,7 +75,7 @@ impl Owners {
             *began = precedence.0;
         }
         let mut lost = BTreeSet::new();
-        for key in &held.keys {
+        for key in &keys.keys {
             let owner = by_key.entry(*key).or_insert(number);
             if *owner != number
                 && let Some((began, session)) = sessions.get(*owner)
@@ -86,25 +88,25 @@ impl Owners {
         lost
     }
 
-    /// When a session is said to have begun.
-    pub(crate) fn began(&self, session: &SessionId) -> Option<Millis> {
+    /// Recorded start time of a session.
+    pub(crate) fn start_of(&self, session: &SessionId) -> Option<Millis> {
         self.sessions.get(*self.numbers.get(session)?).map(|(began, _)| *began)
     }
 
-    /// Whose a key is.
-    pub(crate) fn of(&self, key: u64) -> Option<&SessionId> {
+    /// Owner of a key.
+    pub(crate) fn owner_of(&self, key: u64) -> Option<&SessionId> {
         self.sessions.get(*self.by_key.get(&key)?).map(|(_, session)| session)
     }
 
-    /// What of all that a session holds is another's.
-    pub(crate) fn elsewhere(&self, held: &SessionKeys) -> OwnedElsewhere {
-        let is_other = |key: &u64| self.of(*key).is_some_and(|owner| *owner != held.session);
-        Arc::new(held.keys.iter().copied().filter(is_other).collect())
+    /// Keys of a session that another session owns.
+    pub(crate) fn owned_elsewhere(&self, keys: &SessionKeys) -> OwnedElsewhere {
+        let is_other = |key: &u64| self.owner_of(*key).is_some_and(|owner| *owner != keys.session);
+        Arc::new(keys.keys.iter().copied().filter(is_other).collect())
     }
 }
 
-/// Says to each session of a fold what the others hold that began before it.
-pub(crate) fn settle(fold: &mut Fold) {
+/// Tells the fold, for each of its sessions, which keys an earlier session owns.
+pub(crate) fn mark_duplicates(fold: &mut Fold) {
     let sessions: Vec<SessionId> = fold.sessions().cloned().collect();
     if sessions.len() < 2 {
         return;
@@ -112,10 +114,10 @@ pub(crate) fn settle(fold: &mut Fold) {
     let all: Vec<SessionKeys> =
         sessions.iter().filter_map(|session| fold.holdings(session, &mut KeysCursor::default())).collect();
     let mut owners = Owners::default();
-    for held in &all {
-        owners.hold(held);
+    for keys in &all {
+        owners.insert(keys);
     }
-    for held in &all {
-        fold.set_owned_elsewhere(&held.session, owners.elsewhere(held));
+    for keys in &all {
+        fold.set_owned_elsewhere(&keys.session, owners.owned_elsewhere(keys));
     }
 }

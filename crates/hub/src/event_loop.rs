@@ -1,8 +1,32 @@
-//! The one thread that owns sessions, what keeps them, and subscribers.
+//! The event loop: one thread that owns all live sessions, the store and the subscribers.
 //!
-//! A turn: handle_command what waits → keep the ingests among it in one commit and answer them → let the driver read → conclude
-//! what changed: events are kept at once, rows now and then ([`rows`]) → keep a slice of what an index made. Where somebody
-//! holds a handle and the driver can wake the hub, the wait between turns is for either of them; otherwise it is the driver's.
+//! One turn ([`EventLoop::run`]), in order:
+//! 1. `handle_commands`: answer queries, queue ingests and index batches ([`queries`]).
+//! 2. `commit_ingests`: fold all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
+//! 3. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
+//! 4. `run_turn`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that are
+//!    due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`row_cache`]); evict idle
+//!    sessions ([`eviction`]).
+//! 5. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
+//! 6. `wait_for_command`: wait for a command if the driver can wake the hub; otherwise the driver waits inside `poll`.
+//!
+//! Modules:
+//! * [`backfill`]: loads the transcript files of a session for which only input from programs has arrived.
+//! * [`mod@derive`]: derives rows and events from facts, commits and publishes them; retries failed commits.
+//! * [`duplicates`]: decides which session counts a response that several sessions contain.
+//! * [`eviction`]: evicts idle sessions from memory.
+//! * [`hub_store`]: the store, with failed reads counted, logged and reported.
+//! * [`inbox_replay`]: replays a session's saved input from the inbox when the session is loaded.
+//! * [`index_commits`]: commits batches of the background index.
+//! * [`ingest`]: input from programs: group commit and acknowledgement.
+//! * [`publish_dedup`]: drops events that an earlier hub process already published.
+//! * [`queries`]: command dispatch and queries.
+//! * [`reload`]: derives a session anew whose file was truncated or replaced.
+//! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
+//! * [`row_cache`]: write-back cache of rows.
+//! * [`startup`]: derives and evicts in portions while existing files are read at start-up.
+//! * [`startup_replay`]: replays the inbox at start-up.
+//! * [`stop`]: orders to stop a subagent.
 
 mod backfill;
 mod derive;
@@ -14,11 +38,11 @@ mod index_commits;
 mod ingest;
 mod publish_dedup;
 mod queries;
-mod recall;
 mod reload;
 mod row_broadcast;
 mod row_cache;
 mod startup;
+mod startup_replay;
 mod stop;
 
 use std::{
@@ -37,32 +61,33 @@ use subscope_store::Store;
 
 use self::{
     derive::FailedCommit, duplicates::DuplicateIndex, eviction::Evictor, hub_store::HubStore,
-    inbox_replay::InboxReplay, index_commits::IndexCommits, ingest::Waiting, publish_dedup::PublishedFilter,
-    recall::Recall, row_broadcast::PendingBroadcast, row_cache::RowCache, startup::Startup,
+    inbox_replay::InboxReplay, index_commits::IndexCommits, ingest::PendingIngests,
+    publish_dedup::PublishedFilter, row_broadcast::PendingBroadcast, row_cache::RowCache, startup::Startup,
+    startup_replay::StartupReplay,
 };
 use crate::{
     clock,
     command::{Command, Figures},
     driver::Driver,
-    event_routing::Posts,
+    event_routing::EventRouter,
     handle::{HubHandle, Waker},
-    subscription::{Subscriber, Subscription, pair},
+    subscription::{HubSubscription, Subscriber, pair},
     suspend::SuspendDetector,
 };
 
-/// What the hub concludes with.
+/// Options of a hub.
 #[derive(Clone, Debug)]
 pub struct HubOptions {
-    /// Prices.
+    /// Token prices.
     pub prices: PriceTable,
-    /// Limits of silence.
+    /// Silence limits.
     pub limits: Limits,
-    /// Where passages are found, where they are.
+    /// Full-text index, if there is one.
     pub texts: Option<TextsAt>,
-    /// Whether a subagent that is stalled is told to stop, as if a person had ordered it.
+    /// Whether the hub orders a stalled subagent to stop, as a user could.
     pub stops_stalled: bool,
-    /// After how much silence the hub lets go of a session of which nothing is at work. It is shown as it is kept, and its
-    /// files are read again when it goes on; a big one stays longer.
+    /// Idle time after which a session without running agents is evicted from memory. It is served from the store, and
+    /// its files are read again when its input changes. Large sessions stay longer.
     pub evict_after: Duration,
 }
 
@@ -78,64 +103,67 @@ impl Default for HubOptions {
     }
 }
 
-/// Where passages are found.
+/// Location of the full-text index.
 #[derive(Clone, Debug)]
 pub struct TextsAt {
-    /// The folder with the full text.
+    /// Folder of the full-text index.
     pub folder: PathBuf,
-    /// What is read where the harness has deleted a file.
+    /// Archive that is read where the harness has deleted a file.
     pub archive: Archive,
 }
 
 /// Why a hub could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// The system gave no thread.
+    /// The operating system could not create the thread.
     #[error("cannot start the hub's thread")]
     Thread(#[source] std::io::Error),
 }
 
-/// How many commands may wait. Deep enough for every connection of a server to have one, with bodies that the server's
-/// own budget bounds; whoever comes on top of that is told that the hub is busy.
+/// Capacity of the command queue: deep enough for one command of each connection of a server, whose bodies the server's
+/// own budget bounds. A caller beyond that gets [`crate::AskError::Busy`].
 const QUEUE_COMMANDS: usize = 1024;
 
-/// How long a turn waits for bytes: the longest that a command waits for its answer where the driver cannot wake the hub.
-const TURN: Duration = Duration::from_millis(100);
+/// Longest wait for bytes in a turn: the longest that a command waits for its answer if the driver cannot wake the hub.
+const POLL_WAIT: Duration = Duration::from_millis(100);
 
-/// The same while changes wait to be concluded.
-const BUSY_TURN: Duration = Duration::from_millis(50);
+/// The same while sessions are dirty.
+const DIRTY_POLL_WAIT: Duration = Duration::from_millis(50);
 
-/// The same once nothing has happened for [`IDLE_AFTER`], so that a watcher that is left open costs nothing.
-const IDLE_TURN: Duration = Duration::from_millis(300);
+/// The same after [`IDLE_AFTER`] without changes, so that a watcher left open costs nothing.
+const IDLE_POLL_WAIT: Duration = Duration::from_millis(300);
 const IDLE_AFTER: Duration = Duration::from_secs(3);
 
-/// The longest wait of a hub that is woken: bounds how late a deadline is met when somebody sets the clock.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Longest wait of a hub that is woken: bounds how late a deadline is met after the system clock was set.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// The shortest: a deadline that cannot be met at once must not keep the hub busy.
-const SHORTEST_WAIT: Duration = Duration::from_millis(10);
+/// Shortest wait: a deadline that cannot be met at once must not keep the hub busy.
+const MIN_WAIT: Duration = Duration::from_millis(10);
 
-/// How many sessions are concluded in one turn because time alone changed them: thousands may have begun at one moment.
-const MOST_DUE: usize = 256;
+/// Most sessions derived in one turn because a deadline passed: thousands may have started at one moment.
+const MAX_DUE_SESSIONS: usize = 256;
 
-/// How long a session rests after it was concluded, in what that took: a big session is concluded less often.
+/// Pause of a session after it was derived, as a multiple of the time that took: a big session is derived less often.
 const DERIVE_SHARE: u32 = 4;
 
-/// From how many ingests in one commit on others wait for their answers while sessions are concluded.
-const PRESSED: usize = 8;
-/// How long concluding rests then, in what it took.
-const PRESSED_SHARE: u32 = 6;
+/// Ingests in one commit from which deriving is throttled, so that acknowledgements come first.
+const THROTTLE_FROM_INGESTS: usize = 8;
+/// Pause of all deriving in that case, as a multiple of the time that deriving took.
+const THROTTLE_SHARE: u32 = 6;
 
 /// A handle to a running hub. Dropping it stops the hub.
 pub struct Hub {
     commands: SyncSender<Command>,
-    posts: Posts,
+    router: EventRouter,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Hub {
-    /// Starts a hub on its own thread, polled by a driver. It begins to read when the first subscriber has joined, who so
-    /// gets everything that happens, or when the first [`Hub::handle`] is asked for.
+    /// Starts a hub on its own thread, polled by a driver. It begins to read when the first subscriber has joined, who
+    /// therefore gets every update, or at the first [`Hub::handle`].
+    ///
+    /// # Errors
+    /// If the operating system cannot create the thread.
     pub fn start(
         driver: Box<dyn Driver>,
         store: Box<dyn Store>,
@@ -147,22 +175,22 @@ impl Hub {
         let thread = build
             .spawn(move || EventLoop::new(driver, store, options, inbox, waker).run())
             .map_err(HubError::Thread)?;
-        Ok(Self { commands, posts: Posts::default(), thread: Some(thread) })
+        Ok(Self { commands, router: EventRouter::default(), thread: Some(thread) })
     }
 
     /// Subscribes: first the snapshots of all sessions, then every update.
-    pub fn subscribe(&self) -> Subscription {
+    pub fn subscribe(&self) -> HubSubscription {
         let (subscriber, subscription) = pair(self.commands.clone());
-        // A hub that has ended drops the subscriber, and its reader learns that it is closed.
+        // A hub that has ended drops the subscriber: its reader sees a closed feed.
         let _ = self.commands.send(Command::Subscribe(subscriber));
         subscription
     }
 
-    /// Returns a handle for ingests and questions. From the first on the hub reads, listened to or not.
+    /// Returns a handle for ingests and queries. From the first call on the hub reads, with or without subscribers.
     pub fn handle(&self) -> HubHandle {
-        // A hub that has ended says so to whoever asks it something.
-        let _ = self.commands.send(Command::Expect);
-        HubHandle::new(self.commands.clone(), self.posts.clone())
+        // A hub that has ended rejects every later query.
+        let _ = self.commands.send(Command::EnableWaking);
+        HubHandle::new(self.commands.clone(), self.router.clone())
     }
 }
 
@@ -175,10 +203,10 @@ impl Drop for Hub {
     }
 }
 
-/// Whether to go on after a command.
+/// Whether the event loop continues after a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    GoOn,
+enum LoopControl {
+    Continue,
     Stop,
 }
 
@@ -188,7 +216,7 @@ struct EventLoop {
     options: HubOptions,
     inbox: Receiver<Command>,
     waker: Waker,
-    /// Whether the driver wakes the hub, so that only the inbox is waited for.
+    /// Whether the driver wakes the hub, so that the hub waits for commands only.
     is_woken: bool,
     fold: Fold,
     events: FeedBuilder,
@@ -196,52 +224,52 @@ struct EventLoop {
     rows: RowCache,
     evictor: Evictor,
     broadcast: PendingBroadcast,
-    /// The place in the log before the commit that last changed a session's rows.
-    moved: BTreeMap<SessionId, u64>,
-    /// Agents that are to be told to stop.
-    ordered: BTreeMap<SessionId, Vec<AgentId>>,
-    /// Whether an order was taken since the last conclusion: it stands before the next hook is answered.
+    /// Sequence number of the change log before the commit that last changed a session's rows.
+    rows_changed_at: BTreeMap<SessionId, u64>,
+    /// Agents with a pending order to stop.
+    stop_orders: BTreeMap<SessionId, Vec<AgentId>>,
+    /// Whether a stop order arrived since the last derivation: it must be derived before the next hook is answered.
     has_new_order: bool,
-    /// When time alone may change a session's rows.
+    /// Time at which a session's rows may change without new input.
     deadlines: BTreeMap<SessionId, Millis>,
-    /// What hubs of before have told of what this one reads from its beginning.
+    /// Drops events that an earlier hub process already published; needed because live files are re-read from offset 0.
     published: PublishedFilter,
-    /// Sessions whose files have been looked for, since they were told of, with the sources that these became.
+    /// Sessions whose files were looked up because input arrived for them, with the sources opened for these files.
     backfilled: BTreeMap<SessionId, Vec<SourceId>>,
-    /// How many groups of files were read so.
-    groups_read: u32,
-    /// Of which the files were read since the last conclusion.
+    /// Number of file groups opened by backfill.
+    backfilled_groups: u32,
+    /// Sessions whose input was read again since the last derivation.
     reloading: BTreeSet<SessionId>,
-    /// Sessions with changes that are not concluded yet.
+    /// Sessions with changes that are not derived yet.
     dirty: BTreeSet<SessionId>,
-    /// Sessions whose files are still read for the first time, and whose rows are of before.
+    /// Sessions whose files are being read for the first time; until then their stored rows are served.
     loading: BTreeSet<SessionId>,
-    begin: Startup,
-    /// Whether some of these changes were acknowledged: the next answer must know them.
+    startup: Startup,
+    /// Acknowledged input is not derived yet: derive before answering the next query (read-your-writes).
     has_unprocessed_acked: bool,
-    waiting: Waiting,
+    pending_ingests: PendingIngests,
     index_commits: IndexCommits,
     inbox_replay: InboxReplay,
     duplicates: DuplicateIndex,
-    /// Revs that are reserved and not given.
+    /// Reserved revisions that are not used yet.
     revs: Range<u64>,
-    recall: Recall,
+    startup_replay: StartupReplay,
     failed_commit: Option<FailedCommit>,
     figures: Figures,
     last_derived: Instant,
-    /// The most ingests of one commit since sessions were concluded.
-    last_group: usize,
-    /// Before this no session is concluded.
+    /// Most ingests in one commit since the last derivation.
+    largest_ingest_batch: usize,
+    /// No session is derived before this time.
     throttled_until: Option<Instant>,
-    /// When a session is due to be concluded again, if it is pending.
-    paces: BTreeMap<SessionId, Instant>,
+    /// Earliest next derivation of a session, if it is dirty.
+    next_derivations: BTreeMap<SessionId, Instant>,
     has_ended: bool,
-    /// Whether the driver has read what stood there at first.
+    /// Whether the driver has read the initial content of its files.
     is_caught_up: bool,
     startup_done: bool,
-    /// Whether sessions of before are still being read beside the hub.
-    reads_past: bool,
-    /// Whether what stood there at first is still being read: no silence counts until then.
+    /// Whether the background index is still reading older sessions.
+    is_indexing: bool,
+    /// Whether the initial content of files or the inbox is still being read: silence does not count until then.
     initial_scan_running: bool,
     suspend: SuspendDetector,
 }
@@ -259,7 +287,7 @@ impl EventLoop {
         waker: Waker,
     ) -> Self {
         let store = HubStore::new(store);
-        let published = PublishedFilter::before(&store);
+        let published = PublishedFilter::load(&store);
         let figures = Figures { seq: store.last_seq(), ..Figures::default() };
         Self {
             driver,
@@ -274,34 +302,34 @@ impl EventLoop {
             rows: RowCache::default(),
             evictor: Evictor::default(),
             broadcast: PendingBroadcast::default(),
-            moved: BTreeMap::new(),
-            ordered: BTreeMap::new(),
+            rows_changed_at: BTreeMap::new(),
+            stop_orders: BTreeMap::new(),
             has_new_order: false,
             deadlines: BTreeMap::new(),
             published,
             backfilled: BTreeMap::new(),
-            groups_read: 0,
+            backfilled_groups: 0,
             reloading: BTreeSet::new(),
             dirty: BTreeSet::new(),
             loading: BTreeSet::new(),
-            begin: Startup::default(),
+            startup: Startup::default(),
             has_unprocessed_acked: false,
-            waiting: Waiting::default(),
+            pending_ingests: PendingIngests::default(),
             index_commits: IndexCommits::default(),
             inbox_replay: InboxReplay::default(),
             duplicates: DuplicateIndex::default(),
             revs: 0..0,
-            recall: Recall::default(),
+            startup_replay: StartupReplay::default(),
             failed_commit: None,
             figures,
             last_derived: clock::tick(),
-            last_group: 0,
+            largest_ingest_batch: 0,
             throttled_until: None,
-            paces: BTreeMap::new(),
+            next_derivations: BTreeMap::new(),
             has_ended: false,
             is_caught_up: false,
             startup_done: false,
-            reads_past: false,
+            is_indexing: false,
             initial_scan_running: true,
             suspend: SuspendDetector::default(),
         }
@@ -309,126 +337,126 @@ impl EventLoop {
 
     fn run(mut self) {
         tracing::info!(seq = self.figures.seq, "event loop starts");
-        self.begin_recall();
-        // What is read before anybody listens would be told to nobody.
+        self.start_replay();
+        // Events published before the first subscriber would reach nobody.
         let Ok(command) = self.inbox.recv() else { return };
         let mut next = self.handle_command(command);
-        while next == Next::GoOn {
+        while next == LoopControl::Continue {
             next = self.handle_commands();
             self.commit_ingests();
             if let Some(problem) = self.store.take_problem(clock::tick()) {
                 self.publish_problem(problem);
             }
-            if next == Next::Stop {
+            if next == LoopControl::Stop {
                 break;
             }
-            self.recall_portion();
+            self.replay_portion();
             if !self.has_ended {
-                self.turn();
+                self.run_turn();
             }
             self.commit_index_batch();
             next = self.wait_for_command();
         }
-        // What could not be kept gets its last chance.
+        // Last attempt for a failed commit.
         self.failed_commit.iter_mut().for_each(FailedCommit::make_due);
         let _ = self.retry_failed_commit();
         let _ = self.save_rows();
     }
 
-    /// Obeys what waits, until a group of ingests is full.
-    fn handle_commands(&mut self) -> Next {
-        while !self.waiting.is_full() {
+    /// Handles queued commands until the ingest batch is full.
+    fn handle_commands(&mut self) -> LoopControl {
+        while !self.pending_ingests.is_full() {
             match self.inbox.try_recv() {
                 Ok(command) => {
-                    if self.handle_command(command) == Next::Stop {
-                        return Next::Stop;
+                    if self.handle_command(command) == LoopControl::Stop {
+                        return LoopControl::Stop;
                     }
                 }
-                Err(TryRecvError::Empty) => return Next::GoOn,
-                Err(TryRecvError::Disconnected) => return Next::Stop,
+                Err(TryRecvError::Empty) => return LoopControl::Continue,
+                Err(TryRecvError::Disconnected) => return LoopControl::Stop,
             }
         }
-        Next::GoOn
+        LoopControl::Continue
     }
 
-    /// Waits for a command where the driver's turn does not wait itself.
-    fn wait_for_command(&mut self) -> Next {
+    /// Waits for a command if the driver does not wait inside `poll`.
+    fn wait_for_command(&mut self) -> LoopControl {
         if self.has_ended {
             return match self.inbox.recv() {
                 Ok(command) => self.handle_command(command),
-                Err(_) => Next::Stop,
+                Err(_) => LoopControl::Stop,
             };
         }
         if !self.is_woken
             || !self.index_commits.is_empty()
-            || !self.waiting.is_empty()
-            || self.recall.is_under_way()
+            || !self.pending_ingests.is_empty()
+            || self.startup_replay.is_under_way()
         {
-            return Next::GoOn;
+            return LoopControl::Continue;
         }
-        match self.inbox.recv_timeout(self.woken_wait()) {
+        match self.inbox.recv_timeout(self.command_timeout()) {
             Ok(command) => self.handle_command(command),
-            Err(RecvTimeoutError::Timeout) => Next::GoOn,
-            Err(RecvTimeoutError::Disconnected) => Next::Stop,
+            Err(RecvTimeoutError::Timeout) => LoopControl::Continue,
+            Err(RecvTimeoutError::Disconnected) => LoopControl::Stop,
         }
     }
 
-    fn turn(&mut self) {
+    fn run_turn(&mut self) {
         if self.retry_failed_commit().is_err() {
-            // Nothing more is read while nothing can be kept: files and programs wait.
+            // Backpressure: nothing more is read while nothing can be saved.
             if !self.is_woken {
-                std::thread::sleep(TURN);
+                std::thread::sleep(POLL_WAIT);
             }
             return;
         }
-        let is_hurried = self.is_woken || self.recall.is_hurried();
-        let wait = if is_hurried { Duration::ZERO } else { self.wait() };
+        let is_hurried = self.is_woken || self.startup_replay.is_hurried();
+        let wait = if is_hurried { Duration::ZERO } else { self.poll_timeout() };
         let polled = self.driver.poll(wait, &mut self.fold);
-        self.take_changed();
+        self.collect_changed();
         for session in &polled.replaced {
             self.reload(session);
         }
-        self.take_changed();
-        self.derive_loaded(polled.whole);
+        self.collect_changed();
+        self.derive_loaded(polled.loaded);
         for problem in polled.problems {
             self.publish_problem(problem);
         }
-        let is_behind = polled.is_catching_up || self.recall.is_under_way();
+        let is_behind = polled.is_catching_up || self.startup_replay.is_under_way();
         if std::mem::replace(&mut self.initial_scan_running, is_behind) && !is_behind {
-            // Now it is known how silent everybody is.
-            let replayed = self.replayed_running();
+            // From now on silence counts.
+            let replayed = self.take_replayed_running();
             self.dirty.extend(self.rows.sessions().cloned().chain(replayed));
         }
-        let at = self.look();
+        let at = self.read_clock();
         let due = self
             .deadlines
             .iter()
             .filter(|(session, deadline)| **deadline <= at && !self.dirty.contains(*session))
             .map(|(session, _)| session.clone())
-            .take(MOST_DUE)
+            .take(MAX_DUE_SESSIONS)
             .collect::<Vec<_>>();
         self.dirty.extend(due);
         if polled.has_ended {
             self.dirty.append(&mut self.loading);
-            // That nothing more will come settles what was left open, in all of them.
+            // The end of input decides the state of agents that were left open, in all sessions.
             self.dirty.extend(self.rows.sessions().cloned());
             self.derive_dirty(true);
         } else {
             self.derive_due();
         }
         self.broadcast_rows(polled.has_ended);
-        self.write_due();
+        self.save_due_rows();
         if self.startup_done && self.failed_commit.is_none() {
             self.evict_idle();
         }
         self.is_caught_up |= polled.is_caught_up;
-        if self.is_caught_up && !self.recall.is_under_way() && !self.startup_done {
+        if self.is_caught_up && !self.startup_replay.is_under_way() && !self.startup_done {
             self.dirty.append(&mut self.loading);
             if !self.dirty.is_empty() {
                 self.derive_dirty(polled.has_ended);
             }
             self.startup_done = true;
-            self.published.announced();
+            self.published.finish_startup();
             self.broadcast_rows(true);
             self.publish(&Update::CaughtUp);
         }
@@ -436,21 +464,21 @@ impl EventLoop {
         if polled.has_ended {
             self.has_ended = true;
             let _ = self.save_rows();
-            // Readers learn that nothing more will come by the end of their queue.
+            // Subscribers see the end of the feed by the end of their queue.
             self.subscribers.clear();
         }
     }
 
-    /// Returns the time. Where it was seen to jump, deadlines were named by the time before.
-    fn look(&mut self) -> Millis {
+    /// Returns the driver's time. After a clock jump all deadlines are void: their sessions become dirty.
+    fn read_clock(&mut self) -> Millis {
         let now = self.driver.now();
-        if self.suspend.look(now, self.driver.awake_ms(), clock::tick()) {
+        if self.suspend.record(now, self.driver.awake_ms(), clock::tick()) {
             self.dirty.extend(self.deadlines.keys().cloned());
         }
         now
     }
 
-    /// What the hub concludes with at this moment.
+    /// Silence limits for this derivation; endless during the initial scan.
     fn limits(&self) -> Limits {
         if self.initial_scan_running {
             return Limits::endless();
@@ -458,18 +486,18 @@ impl EventLoop {
         Limits { awake: self.suspend.awake(), ..self.options.limits.clone() }
     }
 
-    /// Notes which sessions the driver changed. One whose files are read from their beginning is concluded when they are read to
-    /// their end: until then it is known by names that later files correct, and rows of before are better.
-    fn take_changed(&mut self) {
+    /// Marks the sessions that the driver changed. A session whose files are read from their beginning is derived after
+    /// they are read completely: until then agents have names that later files correct, and its stored rows are better.
+    fn collect_changed(&mut self) {
         for session in self.fold.take_changed() {
-            self.note_changed(session);
+            self.mark_changed(session);
         }
     }
 
-    fn note_changed(&mut self, session: SessionId) {
-        self.begin.goes_on(&session);
-        self.look_up(&session);
-        // Where the store cannot say, the session's rows may stand there.
+    fn mark_changed(&mut self, session: SessionId) {
+        self.startup.remove(&session);
+        self.ensure_replayed(&session);
+        // If the store cannot be read, assume that it has rows of the session.
         let has_rows = |it: &mut Self| it.published.has_rows(&session, &it.store).unwrap_or(true);
         if !self.startup_done && (self.driver.follows(&session) || has_rows(self)) {
             self.loading.insert(session);
@@ -478,38 +506,40 @@ impl EventLoop {
         }
     }
 
-    /// How long a turn of a driver may wait that cannot wake the hub: less while changes wait to be concluded.
-    fn wait(&self) -> Duration {
+    /// Longest wait of a driver that cannot wake the hub: shorter while sessions are dirty.
+    fn poll_timeout(&self) -> Duration {
         let now = clock::tick();
         if let Some(news) = self.broadcast.due_in(now).filter(|_| self.dirty.is_empty()) {
-            return news.min(BUSY_TURN);
+            return news.min(DIRTY_POLL_WAIT);
         }
         if self.dirty.is_empty() {
-            return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_TURN } else { TURN };
+            return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_POLL_WAIT } else { POLL_WAIT };
         }
         let due = |session| {
-            self.paces.get(session).map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
+            self.next_derivations
+                .get(session)
+                .map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
         };
         let rest = self.throttled_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        self.dirty.iter().map(due).min().unwrap_or_default().max(rest).min(BUSY_TURN)
+        self.dirty.iter().map(due).min().unwrap_or_default().max(rest).min(DIRTY_POLL_WAIT)
     }
 
-    /// How long the hub may sleep until something wakes it: to what is next to be concluded.
-    fn woken_wait(&self) -> Duration {
+    /// Longest wait of a hub that is woken: until the next derivation, broadcast, save or eviction is due.
+    fn command_timeout(&self) -> Duration {
         if self.failed_commit.is_some() || self.subscribers.iter().any(Subscriber::is_behind) {
-            return TURN;
+            return POLL_WAIT;
         }
         if !self.dirty.is_empty() {
             let news = self.broadcast.due_in(clock::tick());
-            return news.map_or(self.wait(), |news| news.min(self.wait()));
+            return news.map_or(self.poll_timeout(), |news| news.min(self.poll_timeout()));
         }
         let at = self.driver.now();
         let next = self.deadlines.values().min().map(|deadline| (deadline - at).max(0));
-        let until = next.and_then(|ms| u64::try_from(ms).ok()).map_or(LONGEST_WAIT, Duration::from_millis);
+        let until = next.and_then(|ms| u64::try_from(ms).ok()).map_or(MAX_WAIT, Duration::from_millis);
         let now = clock::tick();
         let until = self.rows.due_in(now).map_or(until, |rows| until.min(rows));
         let until = self.broadcast.due_in(now).map_or(until, |news| until.min(news));
         let until = self.evictor.due_in(now).map_or(until, |rest| until.min(rest));
-        until.clamp(SHORTEST_WAIT, LONGEST_WAIT)
+        until.clamp(MIN_WAIT, MAX_WAIT)
     }
 }

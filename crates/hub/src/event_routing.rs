@@ -1,5 +1,5 @@
-//! Events that programs publish about their own subagents: which session each belongs to, and by which key a repeat of it is
-//! known. However an event comes (posted, spooled) it is placed here, so that one that came both ways counts once.
+//! Routes events that programs publish about their own subagents: finds the session of each event and its idempotency
+//! key. RoutedEvent and spooled events are routed the same way, so that one that arrived both ways counts once.
 
 mod run_parents;
 
@@ -13,10 +13,10 @@ use subscope_model::{AgentId, SessionId, event_id};
 use self::run_parents::RunParents;
 use crate::command::{Asks, Ingest};
 
-/// The type of an event that begins a run: one that names no parent has none.
-const START: &str = "subagent_start";
+/// Type of the event that starts a run. A start event without a parent run marks a root.
+const START_TYPE: &str = "subagent_start";
 
-/// What of an event decides where it goes. Everything else is the decoder's.
+/// Fields of an event that decide its route. All others belong to the decoder.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
@@ -38,64 +38,71 @@ struct Envelope<'a> {
     event_id: Value,
 }
 
-/// Why an event cannot be taken. The text repeats nothing of it.
+/// Why an event is rejected. The message repeats nothing of the event.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostedError {
-    /// It is no JSON object.
+    /// It is not a JSON object.
     #[error("not a JSON object (column {0})")]
     NotJson(usize),
-    /// It has not what every event has (requirement 4.1).
+    /// A field that every event must have (requirement 4.1).
     #[error("{0} is missing, empty or of the wrong type")]
     Missing(&'static str),
 }
 
-/// An event with its place.
+/// An event with its route.
 #[derive(Debug)]
-pub struct Posted {
-    /// What is handed over.
+pub struct RoutedEvent {
+    /// Ingest of the event.
     pub ingest: Ingest,
-    /// The run that decides about its session, where this process has not seen it start: a hub of before may have. Then
-    /// whoever has the event asks for that agent, tells what it found ([`crate::HubHandle::resolve_posted`]), and places it anew.
+    /// The run that decides its session, if this process has not seen it start; an earlier hub may have. Then the
+    /// caller looks up that agent, passes the result to [`crate::HubHandle::resolve_posted`], and routes the event
+    /// again.
     pub unsettled: Option<AgentId>,
 }
 
-/// What the session of events is called of which none names one, in front of the run at their root.
-const SESSION: &str = "events:";
+/// Prefix of the session id of events that name no session; the id of their root run follows.
+const SESSION_PREFIX: &str = "events:";
 
-/// Which run was started by which, shared by all who hand a hub events.
+/// Event router, shared by all handles of a hub.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Posts(Arc<RunParents>);
+pub(crate) struct EventRouter(Arc<RunParents>);
 
-impl Posts {
+impl EventRouter {
     /// Finds an event's session and key.
-    pub(crate) fn place(&self, body: Vec<u8>) -> Result<Posted, PostedError> {
+    ///
+    /// # Errors
+    /// If it is not a JSON object or a required field is missing.
+    pub(crate) fn route(&self, body: Vec<u8>) -> Result<RoutedEvent, PostedError> {
         let event: Envelope<'_> =
             serde_json::from_slice(&body).map_err(|error| PostedError::NotJson(error.column()))?;
         let Envelope { timestamp, .. } = event;
         event.subagent_name.as_str().ok_or(PostedError::Missing("subagentName"))?;
         let run = text(&event.subagent_run_id).ok_or(PostedError::Missing("subagentRunId"))?;
-        let is_stamp =
+        let is_timestamp =
             |raw: &&str| raw.starts_with(['"', '-']) || raw.starts_with(|first: char| first.is_ascii_digit());
-        let stamp = timestamp.map(RawValue::get).filter(is_stamp).filter(|raw| *raw != "\"\"");
-        let stamp = stamp.ok_or(PostedError::Missing("timestamp"))?;
+        let timestamp = timestamp.map(RawValue::get).filter(is_timestamp).filter(|raw| *raw != "\"\"");
+        let timestamp = timestamp.ok_or(PostedError::Missing("timestamp"))?;
         let kind = text(&event.kind).ok_or(PostedError::Missing("type"))?;
         let (session, unsettled) = match text(&event.session_id) {
             Some(session) => (session.to_owned(), None),
             None => {
                 let parent = text(&event.parent_run_id);
-                if parent.is_none() && kind == START {
-                    self.0.settle(run, run);
+                if parent.is_none() && kind == START_TYPE {
+                    self.0.set_root(run, run);
                 }
                 let root = self.0.root(run, parent);
-                (format!("{SESSION}{}", root.run), (!root.is_settled).then(|| root.run.as_str().into()))
+                (
+                    format!("{SESSION_PREFIX}{}", root.run),
+                    (!root.is_resolved).then(|| root.run.as_str().into()),
+                )
             }
         };
-        // Design, "Keys": its own id, else the call's, else what it says.
+        // Key: its own id, else the tool call's, else a hash of its content (design, "Keys").
         let key = match (text(&event.event_id), text(&event.tool_call_id)) {
             (Some(id), _) => format!("id/{id}"),
             (None, Some(call)) => format!("call/{run}/{call}/{kind}"),
             (None, None) => {
-                format!("hash/{run}/{stamp}/{}", event_id(&session, &String::from_utf8_lossy(&body)))
+                format!("hash/{run}/{timestamp}/{}", event_id(&session, &String::from_utf8_lossy(&body)))
             }
         };
         let ingest = Ingest {
@@ -108,13 +115,13 @@ impl Posts {
             received_ms: None,
             body,
         };
-        Ok(Posted { ingest, unsettled })
+        Ok(RoutedEvent { ingest, unsettled })
     }
 
-    /// Says of an unsettled run in which sessions there is an agent of that id.
-    pub(crate) fn settle(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
-        let root = sessions_of_agent.iter().find_map(|session| session.as_str().strip_prefix(SESSION));
-        self.0.settle(run.as_str(), root.unwrap_or(run.as_str()));
+    /// Records the sessions that contain an unresolved run.
+    pub(crate) fn resolve(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
+        let root = sessions_of_agent.iter().find_map(|session| session.as_str().strip_prefix(SESSION_PREFIX));
+        self.0.set_root(run.as_str(), root.unwrap_or(run.as_str()));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Files as they are written.
+//! Driver that tails files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,13 +26,13 @@ use crate::{
     handle::Waker,
 };
 
-/// What is followed.
-enum What {
+/// Files to tail.
+enum TailTarget {
     Targets(Vec<PathBuf>),
     Projects(PathBuf),
 }
 
-impl What {
+impl TailTarget {
     fn follow(&self) -> Result<Follow, CollectError> {
         let options = FollowOptions::new(Box::new(clock::now_ms));
         match self {
@@ -42,83 +42,92 @@ impl What {
     }
 }
 
-/// Follows files and tells when they grow.
+/// Tails files and pushes new content into the fold.
 pub struct FileTailDriver {
-    what: What,
-    reading: Reading,
-    files: Files,
-    /// Set when no more is to come.
+    target: TailTarget,
+    reader: TailReader,
+    files: TailedFiles,
+    /// Set by the owner to end the input.
     shutdown: Option<Arc<AtomicBool>>,
 }
 
-/// Where files are waited for.
-enum Reading {
-    /// In the hub's turns.
-    Here(Box<Follow>),
-    /// On a thread of its own, which wakes the hub.
-    FileReaderThread(FileReaderThread),
-    /// Nowhere: no thread could be started again.
-    Nowhere,
+/// Where the driver waits for files.
+enum TailReader {
+    /// Inside `poll`.
+    Inline(Box<Follow>),
+    /// On a thread, which wakes the hub.
+    Thread(FileReaderThread),
+    /// Nowhere: the thread could not be started, and the files could not be listed again.
+    Stopped,
 }
 
-/// The followed files as sources of the fold.
+/// Tailed files as sources of the fold.
 #[derive(Default)]
-struct Files {
-    /// In the order in which they appeared.
-    all: BTreeMap<FileId, File>,
-    groups: Vec<Group>,
-    /// The place of each session among the groups.
+struct TailedFiles {
+    /// In order of appearance.
+    all: BTreeMap<FileId, TailedFile>,
+    groups: Vec<SessionFiles>,
+    /// Index of each session's group.
     sessions: HashMap<SessionId, usize>,
-    /// The number of the first group.
+    /// Number of the first group.
     first_group: u32,
     dialect: Option<Dialect>,
-    /// Whether what stood there at first is read: what comes later is received now.
+    /// Whether the initial content is read: later content gets its time of arrival.
     is_caught_up: bool,
-    /// Whether all files are read to their end for now.
+    /// Whether all files are read to their current end.
     is_at_end: bool,
-    /// Scratch space for what is read again.
+    /// Scratch buffer for re-reading.
     chunk: Vec<u8>,
 }
 
-/// The files of one session.
+/// Files of one session.
 #[derive(Default)]
-struct Group {
+struct SessionFiles {
     files: Vec<FileId>,
-    /// Whether the fold has let go of the session: its files are read again before it goes on.
-    is_released: bool,
-    /// Whether a file of it was replaced: nothing of it is pushed until all of it is folded anew.
+    /// Whether the session is evicted: its files are read again before new content is pushed.
+    is_evicted: bool,
+    /// Whether a file was truncated or replaced: nothing of the session is pushed until it is reloaded.
     is_replaced: bool,
 }
 
-struct File {
+struct TailedFile {
     found: Found,
-    /// The place of its group.
+    /// Index of its group.
     group: usize,
-    /// Whether it is one object without a line end.
+    /// Whether it is one JSON object without a line end.
     is_object: bool,
-    /// `None` while the fold has let go of it.
+    /// `None` while the session is evicted.
     source: Option<SourceId>,
-    /// Up to where it was read.
+    /// Offset up to which it was read.
     read: u64,
-    /// Whether it was removed.
+    /// Whether it was deleted.
     is_gone: bool,
-    /// Whether what it said is void.
+    /// Whether its earlier content is void.
     is_replaced: bool,
 }
 
 impl FileTailDriver {
-    /// Follows the given files and folders, and those of their sessions that appear later.
+    /// Tails the given files and folders, and files of their sessions that appear later.
+    ///
+    /// # Errors
+    /// If a target cannot be read.
     pub fn targets(targets: Vec<PathBuf>, dialect: Option<Dialect>) -> Result<Self, CollectError> {
-        Self::new(What::Targets(targets), dialect)
+        Self::new(TailTarget::Targets(targets), dialect)
     }
 
-    /// Follows every live session below a harness's `projects` folder, and new ones.
+    /// Tails every live session below a harness's `projects` folder, and new ones.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
     pub fn projects(root: PathBuf) -> Result<Self, CollectError> {
-        Self::new(What::Projects(root), None)
+        Self::new(TailTarget::Projects(root), None)
     }
 
-    /// Follows the files of one session thread other sources of a fold, as a group of this number, until `shutdown` is set: then
-    /// what is there is read once more to its end, and no more comes.
+    /// Tails the files of one session next to other sources of a fold, as group number `group`, until `shutdown` is
+    /// set: then all files are read once more to their end, and the input ends.
+    ///
+    /// # Errors
+    /// If the transcript cannot be read.
     pub fn session(transcript: PathBuf, group: u32, shutdown: Arc<AtomicBool>) -> Result<Self, CollectError> {
         let mut live = Self::targets(vec![transcript], None)?;
         live.files.first_group = group;
@@ -126,9 +135,9 @@ impl FileTailDriver {
         Ok(live)
     }
 
-    fn new(what: What, dialect: Option<Dialect>) -> Result<Self, CollectError> {
-        let reading = Reading::Here(Box::new(what.follow()?));
-        Ok(Self { what, reading, files: Files { dialect, ..Files::default() }, shutdown: None })
+    fn new(target: TailTarget, dialect: Option<Dialect>) -> Result<Self, CollectError> {
+        let reader = TailReader::Inline(Box::new(target.follow()?));
+        Ok(Self { target, reader, files: TailedFiles { dialect, ..TailedFiles::default() }, shutdown: None })
     }
 }
 
@@ -154,31 +163,31 @@ pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> Sourc
 
 impl Driver for FileTailDriver {
     fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
-        let Self { reading, files, shutdown, .. } = self;
+        let Self { reader, files, shutdown, .. } = self;
         let mut polled = PollResult::default();
-        match reading {
-            Reading::Here(follow) => {
-                let outcome =
-                    follow.poll(wait, &mut |event| files.take(event, clock::now_ms(), fold, &mut polled));
+        match reader {
+            TailReader::Inline(follow) => {
+                let outcome = follow
+                    .poll(wait, &mut |event| files.handle_event(event, clock::now_ms(), fold, &mut polled));
                 if let Err(error) = outcome {
                     polled.problems.push(Problem { at: String::new(), what: error.to_string() });
                 }
             }
-            Reading::FileReaderThread(thread) => {
-                match thread.take(&mut |at, event| files.take(event, at, fold, &mut polled)) {
+            TailReader::Thread(thread) => {
+                match thread.drain(&mut |at, event| files.handle_event(event, at, fold, &mut polled)) {
                     Drained::More => thread.waker().wake(),
                     Drained::None => {}
                     Drained::Ended => polled.has_ended = shutdown.is_some(),
                 }
             }
-            Reading::Nowhere => {
+            TailReader::Stopped => {
                 polled.has_ended = shutdown.as_ref().is_some_and(|shutdown| shutdown.load(Ordering::Acquire));
             }
         }
         if files.is_at_end {
             polled.replaced.extend(files.replaced(fold));
         }
-        polled.is_catching_up = !files.is_caught_up && !matches!(reading, Reading::Nowhere);
+        polled.is_catching_up = !files.is_caught_up && !matches!(reader, TailReader::Stopped);
         polled
     }
 
@@ -191,7 +200,7 @@ impl Driver for FileTailDriver {
     }
 
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
-        let group = self.files.group(session).filter(|group| !group.is_released)?;
+        let group = self.files.group(session).filter(|group| !group.is_evicted)?;
         Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
     }
 
@@ -209,24 +218,24 @@ impl Driver for FileTailDriver {
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
-        if matches!(self.reading, Reading::Here(_))
-            && let Reading::Here(follow) = std::mem::replace(&mut self.reading, Reading::Nowhere)
+        if matches!(self.reader, TailReader::Inline(_))
+            && let TailReader::Inline(follow) = std::mem::replace(&mut self.reader, TailReader::Stopped)
         {
-            self.reading = match FileReaderThread::start(*follow, waker, self.shutdown.clone()) {
-                Ok(thread) => Reading::FileReaderThread(thread),
-                // Without a thread files are waited for in turns, as before; they are listed again for it.
-                Err(_) => match self.what.follow() {
-                    Ok(follow) => Reading::Here(Box::new(follow)),
-                    Err(_) => Reading::Nowhere,
+            self.reader = match FileReaderThread::start(*follow, waker, self.shutdown.clone()) {
+                Ok(thread) => TailReader::Thread(thread),
+                // Without a thread `poll` waits for files, as before; they are listed again for it.
+                Err(_) => match self.target.follow() {
+                    Ok(follow) => TailReader::Inline(Box::new(follow)),
+                    Err(_) => TailReader::Stopped,
                 },
             };
         }
-        matches!(self.reading, Reading::FileReaderThread(_))
+        matches!(self.reader, TailReader::Thread(_))
     }
 }
 
-impl Files {
-    fn take(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, polled: &mut PollResult) {
+impl TailedFiles {
+    fn handle_event(&mut self, event: FileEvent<'_>, at: Millis, fold: &mut Fold, polled: &mut PollResult) {
         self.is_at_end &= matches!(event, FileEvent::Problem { .. } | FileEvent::Whole { .. });
         match event {
             FileEvent::Appeared { file, found } => self.appear(file, found, fold),
@@ -244,7 +253,7 @@ impl Files {
                 fold.receive_at(self.is_caught_up.then_some(at));
                 if !std::mem::take(&mut known.is_replaced) {
                     known.push(bytes, fold);
-                    known.pushed(fold);
+                    known.flush_object(fold);
                 } else if !known.source.is_some_and(|source| fold.replace(source, bytes)) {
                     known.is_replaced = true;
                     if let Some(group) = self.groups.get_mut(place) {
@@ -256,9 +265,9 @@ impl Files {
             FileEvent::Restarted { file } => {
                 let Some(known) = self.all.get_mut(&file) else { return };
                 (known.read, known.is_replaced) = (0, true);
-                // What an object says instead may be all that it said and more.
+                // A rewritten object may contain all its former content and more.
                 if let Some(group) = self.groups.get_mut(known.group)
-                    && (!known.is_object || group.is_released)
+                    && (!known.is_object || group.is_evicted)
                 {
                     group.is_replaced = true;
                 }
@@ -274,7 +283,7 @@ impl Files {
             FileEvent::Problem { path, what } => {
                 polled.problems.push(Problem { at: path.display().to_string(), what: what.to_owned() });
             }
-            FileEvent::Whole { session } => polled.whole.push(SessionId::from(session)),
+            FileEvent::Whole { session } => polled.loaded.push(SessionId::from(session)),
             FileEvent::CaughtUp => {
                 (self.is_at_end, self.is_caught_up) = (true, true);
                 polled.is_caught_up = true;
@@ -285,10 +294,10 @@ impl Files {
     fn appear(&mut self, file: FileId, found: &Found, fold: &mut Fold) {
         if let Some(known) = self.all.get_mut(&file) {
             known.is_gone = false;
-            // While it was gone its session was read without it.
+            // Its session was reloaded without it while it was deleted.
             if let Some(group) = self.groups.get_mut(known.group)
                 && known.source.is_none()
-                && !group.is_released
+                && !group.is_evicted
             {
                 group.is_replaced = true;
             }
@@ -297,7 +306,7 @@ impl Files {
         let number = self.group_of(found);
         let Some(group) = self.groups.get_mut(number) else { return };
         group.files.push(file);
-        let mut new = File {
+        let mut new = TailedFile {
             found: found.clone(),
             group: number,
             is_object: false,
@@ -306,14 +315,14 @@ impl Files {
             is_gone: false,
             is_replaced: false,
         };
-        // One of a session that the fold has let go of is read with the others of it.
-        if !group.is_released {
+        // A file of an evicted session is read with the session's other files.
+        if !group.is_evicted {
             new.open(self.first_group, self.dialect, fold);
         }
         self.all.insert(file, new);
     }
 
-    /// Returns the sessions that are to be folded anew. Files that have told of none are read again at once.
+    /// Returns the sessions to reload. Groups without a session are read again at once.
     fn replaced(&mut self, fold: &mut Fold) -> BTreeSet<SessionId> {
         let mut replaced = BTreeSet::new();
         for place in 0..self.groups.len() {
@@ -325,7 +334,7 @@ impl Files {
                 own.extend(files.filter_map(|file| file.found.session.as_deref().map(SessionId::from)));
             }
             if own.is_empty() {
-                (group.is_replaced, group.is_released) = (false, true);
+                (group.is_replaced, group.is_evicted) = (false, true);
                 for file in &group.files {
                     if let Some(file) = self.all.get_mut(file) {
                         (file.source, file.is_replaced) = (None, false);
@@ -338,15 +347,16 @@ impl Files {
         replaced
     }
 
-    /// Folds a session anew whose files were replaced.
+    /// Reloads a session whose files were replaced; see [`Driver::reload`].
     fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
         let named = self.sessions.get(session).copied();
-        let tells = |file: &&File| file.source.and_then(|source| fold.session_of(source)) == Some(session);
+        let is_source =
+            |file: &&TailedFile| file.source.and_then(|source| fold.session_of(source)) == Some(session);
         let places: BTreeSet<usize> =
-            self.all.values().filter(tells).map(|file| file.group).chain(named).collect();
-        let is_of = |file: &&File| places.contains(&file.group);
+            self.all.values().filter(is_source).map(|file| file.group).chain(named).collect();
+        let is_of = |file: &&TailedFile| places.contains(&file.group);
         let is_replaced = |place: &usize| self.groups.get(*place).is_some_and(|group| group.is_replaced);
-        if !places.iter().any(is_replaced) || !self.all.values().filter(is_of).all(File::is_whole) {
+        if !places.iter().any(is_replaced) || !self.all.values().filter(is_of).all(TailedFile::is_complete) {
             return false;
         }
         let own = self.all.values().filter(is_of).filter_map(|file| file.source);
@@ -355,29 +365,29 @@ impl Files {
             fold.reset(session, &sources)
         });
         for file in self.all.values_mut().filter(|file| places.contains(&file.group)) {
-            // What is not forgotten is joined by what is read now.
+            // If the facts stay, the new content is added to them.
             if std::mem::take(&mut file.is_replaced) || is_forgotten {
                 file.source = None;
             }
         }
         for place in places {
             if let Some(group) = self.groups.get_mut(place) {
-                (group.is_replaced, group.is_released) = (false, true);
+                (group.is_replaced, group.is_evicted) = (false, true);
                 self.reload_evicted(place, fold);
             }
         }
         is_forgotten
     }
 
-    fn group(&self, session: &SessionId) -> Option<&Group> {
+    fn group(&self, session: &SessionId) -> Option<&SessionFiles> {
         self.groups.get(*self.sessions.get(session)?)
     }
 
-    /// The place of a file's group. Files without a session of their own are no session's: each is its own group.
+    /// Returns the index of a file's group. A file without a session is a group of its own.
     fn group_of(&mut self, found: &Found) -> usize {
         let Self { groups, sessions, .. } = self;
         let mut new = || {
-            groups.push(Group::default());
+            groups.push(SessionFiles::default());
             groups.len() - 1
         };
         match found.session.as_deref().map(SessionId::from) {
@@ -386,7 +396,7 @@ impl Files {
         }
     }
 
-    /// Lets go of a session, its files and these other sources.
+    /// Evicts a session: its files and the sources `others`.
     fn evict(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
         let place = self.sessions.get(session).copied();
         let Some(group) = place.and_then(|place| self.groups.get_mut(place)) else {
@@ -394,10 +404,10 @@ impl Files {
         };
         let own = group.files.iter().filter_map(|file| self.all.get(file)?.source);
         let sources: Vec<SourceId> = own.chain(others.iter().copied()).collect();
-        if group.is_released || !fold.evict(session, &sources) {
+        if group.is_evicted || !fold.evict(session, &sources) {
             return false;
         }
-        group.is_released = true;
+        group.is_evicted = true;
         for file in &group.files {
             if let Some(file) = self.all.get_mut(file) {
                 file.source = None;
@@ -406,34 +416,34 @@ impl Files {
         true
     }
 
-    /// Reads what was read of a session's files before, where the fold has let go of it. Of one whose files were replaced, and are
-    /// still being read, that is all they say.
+    /// Reads the files of an evicted session again up to their former offsets; files that were replaced and are still
+    /// being read, to their end.
     fn reload_evicted(&mut self, group: usize, fold: &mut Fold) -> bool {
         let Self { all, groups, chunk, first_group, dialect, .. } = self;
-        let group = groups.get_mut(group).filter(|group| group.is_released);
+        let group = groups.get_mut(group).filter(|group| group.is_evicted);
         let Some(group) = group else { return false };
-        group.is_released = false;
+        group.is_evicted = false;
         fold.receive_at(None);
         for file in &group.files {
-            let is_there = |file: &&mut File| file.source.is_none() && !file.is_gone;
+            let is_there = |file: &&mut TailedFile| file.source.is_none() && !file.is_gone;
             let Some(file) = all.get_mut(file).filter(is_there) else { continue };
             file.open(*first_group, *dialect, fold);
-            // What it says beyond comes by itself; that it is gone is told by itself too.
+            // Later content, and deletion, are reported by events of their own.
             let until = if group.is_replaced { u64::MAX } else { file.read };
             let _ = read::read_file(&file.found.path, 0, chunk, &mut |offset, bytes| {
                 let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
                 file.push(bytes.get(..rest).unwrap_or(bytes), fold);
             });
-            file.pushed(fold);
+            file.flush_object(fold);
         }
-        // They were told when they were read first.
+        // These problems were published when the files were first read.
         let _ = fold.take_problems();
         true
     }
 }
 
-impl File {
-    /// Becomes a new source of the fold.
+impl TailedFile {
+    /// Opens the file as a new source of the fold.
     fn open(&mut self, first_group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
         let group = u32::try_from(self.group).unwrap_or(u32::MAX);
         let spec = spec(&self.found, first_group.saturating_add(group), dialect);
@@ -441,8 +451,8 @@ impl File {
         self.source = Some(fold.open(spec));
     }
 
-    /// Whether all that was read of it stands there, or nothing does any more.
-    fn is_whole(&self) -> bool {
+    /// Whether everything read from it is still in the file, or the file is deleted.
+    fn is_complete(&self) -> bool {
         self.is_gone || fs::metadata(&self.found.path).is_ok_and(|metadata| metadata.len() >= self.read)
     }
 
@@ -452,8 +462,8 @@ impl File {
         }
     }
 
-    /// An object is read as often as it is written.
-    fn pushed(&self, fold: &mut Fold) {
+    /// Flushes an object: it is decoded after every write.
+    fn flush_object(&self, fold: &mut Fold) {
         if let Some(source) = self.source.filter(|_| self.is_object) {
             fold.flush(source);
         }

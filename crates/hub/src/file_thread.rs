@@ -1,4 +1,4 @@
-//! Followed files on a thread of their own, so that the hub can wait for commands and files at the same time.
+//! Thread that tails files, so that the hub can wait for commands and files at the same time.
 
 use std::{
     path::PathBuf,
@@ -18,19 +18,19 @@ use subscope_model::Millis;
 
 use crate::{clock, handle::Waker};
 
-/// How many pieces may wait to be folded, each of at most a chunk. The thread waits when they are full: nothing is
+/// Capacity of the queue to the hub, in file events of at most one chunk. The thread blocks when it is full: nothing is
 /// dropped.
-const QUEUE_PIECES: usize = 32;
+const QUEUE_EVENTS: usize = 32;
 
-/// How many pieces are folded in one turn: what else is asked of the hub waits no longer than that takes.
-pub(crate) const TURN_PIECES: usize = 16;
+/// Most file events folded per turn: bounds how long commands wait.
+pub(crate) const TURN_EVENTS: usize = 16;
 
-/// How long the thread waits for files at once: the longest that it outlives its hub.
+/// Longest wait of the thread for files: bounds how long it outlives its hub.
 const POLL: Duration = Duration::from_millis(300);
-/// The same for one that is told when to end: somebody waits for that.
-const POLL_UNTIL: Duration = Duration::from_millis(25);
+/// The same for a thread with a `shutdown` flag, whose end a caller waits for.
+const SHUTDOWN_POLL: Duration = Duration::from_millis(25);
 
-/// A [`FileEvent`] that owns what it tells.
+/// Owned [`FileEvent`].
 #[derive(Debug)]
 enum OwnedFileEvent {
     Appeared { file: FileId, found: Box<Found> },
@@ -42,55 +42,58 @@ enum OwnedFileEvent {
     CaughtUp,
 }
 
-/// What taking pieces came to.
+/// Result of draining the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drained {
-    /// There may be more.
+    /// There may be more events.
     More,
-    /// There is nothing for now.
+    /// The queue is empty.
     None,
-    /// There will be none.
+    /// The thread has ended.
     Ended,
 }
 
-/// The hub's end of the thread. Dropping it ends the thread.
+/// The hub's end of the thread. Dropping it stops the thread.
 pub(crate) struct FileReaderThread {
-    pieces: Receiver<(Millis, OwnedFileEvent)>,
-    has_left: Arc<AtomicBool>,
+    events: Receiver<(Millis, OwnedFileEvent)>,
+    stop_flag: Arc<AtomicBool>,
     waker: Waker,
 }
 
 impl FileReaderThread {
-    /// Starts the thread. Where `shutdown` is given and set, it reads what is there once more, and ends.
+    /// Starts the thread. If `shutdown` is given and gets set, it reads all files to their end once more, and ends.
+    ///
+    /// # Errors
+    /// If the operating system cannot create the thread.
     pub(crate) fn start(
         follow: Follow,
         waker: Waker,
         shutdown: Option<Arc<AtomicBool>>,
     ) -> std::io::Result<Self> {
-        let (sender, pieces) = sync_channel(QUEUE_PIECES);
-        let has_left = Arc::new(AtomicBool::new(false));
-        let (stop, wake) = (Arc::clone(&has_left), waker.clone());
+        let (sender, events) = sync_channel(QUEUE_EVENTS);
+        let stop_flag = Arc::new(AtomicBool::new(false));
+        let (stop, wake) = (Arc::clone(&stop_flag), waker.clone());
         let build = std::thread::Builder::new().name("files".to_owned());
         build.spawn(move || {
-            let mut thread = Thread { follow, sender: Some(sender), stop, shutdown, waker: wake };
+            let mut thread = ReaderThread { follow, sender: Some(sender), stop, shutdown, waker: wake };
             thread.run();
         })?;
-        Ok(Self { pieces, has_left, waker })
+        Ok(Self { events, stop_flag, waker })
     }
 
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Gives what has come, up to a turn's worth, each with the time at which it was read.
-    pub(crate) fn take(&self, each: &mut dyn FnMut(Millis, FileEvent<'_>)) -> Drained {
-        for _ in 0..TURN_PIECES {
-            let (at, piece) = match self.pieces.try_recv() {
-                Ok(piece) => piece,
+    /// Passes on the queued events, at most [`TURN_EVENTS`], each with the time at which it was read.
+    pub(crate) fn drain(&self, each: &mut dyn FnMut(Millis, FileEvent<'_>)) -> Drained {
+        for _ in 0..TURN_EVENTS {
+            let (at, event) = match self.events.try_recv() {
+                Ok(event) => event,
                 Err(TryRecvError::Empty) => return Drained::None,
                 Err(TryRecvError::Disconnected) => return Drained::Ended,
             };
-            match &piece {
+            match &event {
                 OwnedFileEvent::Appeared { file, found } => {
                     each(at, FileEvent::Appeared { file: *file, found })
                 }
@@ -110,28 +113,28 @@ impl FileReaderThread {
 
 impl Drop for FileReaderThread {
     fn drop(&mut self) {
-        self.has_left.store(true, Ordering::Release);
+        self.stop_flag.store(true, Ordering::Release);
     }
 }
 
-/// The thread's end.
-struct Thread {
+/// State of the thread.
+struct ReaderThread {
     follow: Follow,
-    /// Until the end.
+    /// `None` after the end.
     sender: Option<SyncSender<(Millis, OwnedFileEvent)>>,
     stop: Arc<AtomicBool>,
     shutdown: Option<Arc<AtomicBool>>,
     waker: Waker,
 }
 
-impl Thread {
+impl ReaderThread {
     fn run(&mut self) {
-        let wait = if self.shutdown.is_some() { POLL_UNTIL } else { POLL };
-        let mut is_heard = true;
-        while is_heard && !self.stop.load(Ordering::Acquire) {
-            let is_over = self.shutdown.as_ref().is_some_and(|shutdown| shutdown.load(Ordering::Acquire));
-            is_heard = self.read(if is_over { None } else { Some(wait) });
-            if is_over {
+        let wait = if self.shutdown.is_some() { SHUTDOWN_POLL } else { POLL };
+        let mut is_connected = true;
+        while is_connected && !self.stop.load(Ordering::Acquire) {
+            let is_shutdown = self.shutdown.as_ref().is_some_and(|shutdown| shutdown.load(Ordering::Acquire));
+            is_connected = self.read(if is_shutdown { None } else { Some(wait) });
+            if is_shutdown {
                 break;
             }
         }
@@ -139,27 +142,28 @@ impl Thread {
         self.waker.wake();
     }
 
-    /// Reads what comes within some time, or whatever there is. Returns whether anybody hears of it.
+    /// Reads new file content for at most `wait`, or once to the end of all files. Returns whether the hub still
+    /// listens.
     fn read(&mut self, wait: Option<Duration>) -> bool {
         let Self { follow, sender: Some(sender), waker, .. } = self else { return false };
-        let mut is_heard = true;
-        let mut tell = |piece| {
-            is_heard = is_heard && sender.send((clock::now_ms(), piece)).is_ok();
+        let mut is_connected = true;
+        let mut send = |event| {
+            is_connected = is_connected && sender.send((clock::now_ms(), event)).is_ok();
             waker.wake();
         };
         let outcome = match wait {
-            Some(wait) => follow.poll(wait, &mut |event| tell(own(event))),
-            None => follow.read_all(&mut |event| tell(own(event))),
+            Some(wait) => follow.poll(wait, &mut |event| send(to_owned_event(event))),
+            None => follow.read_all(&mut |event| send(to_owned_event(event))),
         };
         if let Err(error) = outcome {
-            tell(OwnedFileEvent::Problem { path: PathBuf::new(), what: error.to_string() });
+            send(OwnedFileEvent::Problem { path: PathBuf::new(), what: error.to_string() });
             std::thread::sleep(wait.unwrap_or_default());
         }
-        is_heard
+        is_connected
     }
 }
 
-fn own(event: FileEvent<'_>) -> OwnedFileEvent {
+fn to_owned_event(event: FileEvent<'_>) -> OwnedFileEvent {
     match event {
         FileEvent::Appeared { file, found } => {
             OwnedFileEvent::Appeared { file, found: Box::new(found.clone()) }

@@ -1,4 +1,4 @@
-//! What others hold of a running hub: a cheap handle with a bounded queue behind it.
+//! Handle to a running hub: cheap to clone, with a bounded command queue behind it.
 
 use std::sync::{
     Arc,
@@ -12,17 +12,18 @@ use subscope_model::{
 use subscope_store::{Commit, ListQuery};
 
 use crate::{
-    command::{AskError, Command, Figures, Ingest, IngestError, Joined, Reply, Taken},
-    event_routing::{Posted, PostedError, Posts},
+    command::{AskError, Command, Figures, Ingest, IngestError, Joined, ReplyCallback, Taken},
+    event_routing::{EventRouter, PostedError, RoutedEvent},
     stop::{StopError, Stopping},
     subscription::{Inlet, Subscriber},
 };
 
-/// Asks the hub. A question never waits: its answer comes through the [`Reply`], and a full queue is [`AskError::Busy`].
+/// Sends commands to the hub. A call never blocks: the result arrives through the [`ReplyCallback`], and a full queue is
+/// [`AskError::Busy`].
 #[derive(Clone)]
 pub struct HubHandle {
     commands: SyncSender<Command>,
-    posts: Posts,
+    router: EventRouter,
 }
 
 impl std::fmt::Debug for HubHandle {
@@ -32,144 +33,160 @@ impl std::fmt::Debug for HubHandle {
 }
 
 impl HubHandle {
-    pub(crate) fn new(commands: SyncSender<Command>, posts: Posts) -> Self {
-        Self { commands, posts }
+    pub(crate) fn new(commands: SyncSender<Command>, router: EventRouter) -> Self {
+        Self { commands, router }
     }
 
-    fn ask(&self, command: Command) -> Result<(), AskError> {
+    fn send(&self, command: Command) -> Result<(), AskError> {
         self.commands.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => AskError::Busy,
             TrySendError::Disconnected(_) => AskError::Ended,
         })
     }
 
-    /// Hands bytes over. The answer comes once they are kept, or could not be.
-    pub fn ingest(&self, ingest: Ingest, reply: Reply<Result<Taken, IngestError>>) -> Result<(), AskError> {
-        self.ask(Command::Ingest(Box::new(ingest), reply))
+    /// Ingests input. The reply comes after it is saved, or could not be.
+    pub fn ingest(
+        &self,
+        ingest: Ingest,
+        reply: ReplyCallback<Result<Taken, IngestError>>,
+    ) -> Result<(), AskError> {
+        self.send(Command::Ingest(Box::new(ingest), reply))
     }
 
-    /// Returns the ingest of one event that a program publishes, which stands in one line.
+    /// Returns the ingest of one published event, which is one line.
     ///
     /// # Errors
-    /// Where it is no such event.
-    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<Posted, PostedError> {
-        self.posts.place(event)
+    /// If it is not such an event.
+    pub fn posted_ingest(&self, event: Vec<u8>) -> Result<RoutedEvent, PostedError> {
+        self.router.route(event)
     }
 
-    /// Asks in which sessions a hub of before was told of a [`Posted::unsettled`] run.
-    pub fn sessions_of_agent(&self, run: AgentId, reply: Reply<Vec<SessionId>>) -> Result<(), AskError> {
-        self.ask(Command::SessionsOfAgent(run, reply))
+    /// Queries which sessions earlier hub processes recorded for a [`RoutedEvent::unsettled`] run.
+    pub fn sessions_of_agent(
+        &self,
+        run: AgentId,
+        reply: ReplyCallback<Vec<SessionId>>,
+    ) -> Result<(), AskError> {
+        self.send(Command::SessionsOfAgent(run, reply))
     }
 
-    /// Says what [`HubHandle::sessions_of_agent`] found; nothing is an answer, too.
+    /// Records the result of [`HubHandle::sessions_of_agent`]; an empty one counts, too.
     pub fn resolve_posted(&self, run: &AgentId, sessions_of_agent: &[SessionId]) {
-        self.posts.settle(run, sessions_of_agent);
+        self.router.resolve(run, sessions_of_agent);
     }
 
-    /// Adds a reader, behind a place in the change log where one is given.
+    /// Adds a subscriber, which starts after a sequence number of the change log where one is given.
     pub fn subscribe(
         &self,
         inlet: Box<dyn Inlet>,
         after: Option<u64>,
-        reply: Reply<Joined>,
+        reply: ReplyCallback<Joined>,
     ) -> Result<(), AskError> {
-        self.ask(Command::Join(Subscriber::new(inlet), after, reply))
+        self.send(Command::Join(Subscriber::new(inlet), after, reply))
     }
 
-    /// Hands over what an index made, and waits until it is kept: that is when nothing that is live waits. What the hub has
-    /// read of itself stays.
+    /// Commits a batch of the background index, and blocks until that is done: when no live input waits. Sessions that
+    /// the hub has loaded itself are left out.
+    ///
+    /// # Errors
+    /// If the hub has ended or its store cannot save the batch.
     pub(crate) fn commit_index_batch(&self, commit: Commit) -> Result<(), IngestError> {
         let (reply, answer) = sync_channel(1);
-        let told = move |outcome| {
-            // Whoever asked waits below.
+        let callback = move |outcome| {
+            // The caller waits for it below.
             let _ = reply.send(outcome);
         };
-        let command = Command::CommitIndexBatch(Box::new(commit), Box::new(told));
+        let command = Command::CommitIndexBatch(Box::new(commit), Box::new(callback));
         self.commands.send(command).map_err(|_| IngestError::Ended)?;
         answer.recv().map_err(|_| IngestError::Ended)?
     }
 
-    /// Says whether sessions of before are still being read beside the hub: who asks may want to wait.
+    /// Reports whether the background index is still reading older sessions, for [`Figures::is_reading`].
     pub fn reads_past(&self, is_reading: bool) {
-        // A hub that has ended answers nobody.
-        let _ = self.commands.send(Command::ReadsPast(is_reading));
+        // A hub that has ended has no figures.
+        let _ = self.commands.send(Command::SetIndexing(is_reading));
     }
 
-    /// Asks for sessions, the newest first.
-    pub fn sessions(&self, query: ListQuery, reply: Reply<Vec<SessionRow>>) -> Result<(), AskError> {
-        self.ask(Command::Sessions(query, reply))
+    /// Queries sessions, newest first.
+    pub fn sessions(&self, query: ListQuery, reply: ReplyCallback<Vec<SessionRow>>) -> Result<(), AskError> {
+        self.send(Command::Sessions(query, reply))
     }
 
-    /// Asks for figures over everything; `None` where the store fails.
-    pub fn stats(&self, reply: Reply<Option<Stats>>) -> Result<(), AskError> {
-        self.ask(Command::Stats(reply))
+    /// Queries statistics over all sessions; `None` if the store fails.
+    pub fn stats(&self, reply: ReplyCallback<Option<Stats>>) -> Result<(), AskError> {
+        self.send(Command::Stats(reply))
     }
 
-    /// Asks for the newest passages with all these terms; `None` where there is no full text.
+    /// Queries the newest passages that contain all terms; `None` without a full-text index.
     pub fn search(
         &self,
         terms: Vec<String>,
         session: Option<SessionId>,
         limit: usize,
-        reply: Reply<Option<Vec<SearchHit>>>,
+        reply: ReplyCallback<Option<Vec<SearchHit>>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::Search(terms, session, limit, reply))
+        self.send(Command::Search(terms, session, limit, reply))
     }
 
-    /// Asks for a session's tree as last committed.
-    pub fn tree(&self, session: SessionId, reply: Reply<Option<Tree>>) -> Result<(), AskError> {
-        self.ask(Command::Tree(session, reply))
+    /// Queries a session's tree as last published.
+    pub fn tree(&self, session: SessionId, reply: ReplyCallback<Option<Tree>>) -> Result<(), AskError> {
+        self.send(Command::Tree(session, reply))
     }
 
-    /// Asks for an agent by its id, in one session or in whichever have one of that id.
+    /// Queries an agent by its id, in one session or in all.
     pub fn agents(
         &self,
         session: Option<SessionId>,
         agent: AgentId,
-        reply: Reply<Vec<(Session, Agent)>>,
+        reply: ReplyCallback<Vec<(Session, Agent)>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::Agents(session, agent, reply))
+        self.send(Command::Agents(session, agent, reply))
     }
 
-    /// Orders that a subagent at work stop. Session and agent may be beginnings of ids. The answer comes once the order is
-    /// kept; the agent is told by the answer to the next hook of a call of its own.
+    /// Orders a running subagent to stop. `session` and `agent` may be id prefixes. The reply comes after the order is
+    /// saved; the agent gets it as the answer to the next hook of one of its own calls.
     pub fn stop(
         &self,
         session: Option<String>,
         agent: String,
-        reply: Reply<Result<Stopping, StopError>>,
+        reply: ReplyCallback<Result<Stopping, StopError>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::StopAgent(session, agent, reply))
+        self.send(Command::StopAgent(session, agent, reply))
     }
 
-    /// Asks which sessions' and subagents' ids begin so, at most `limit` of each.
-    pub fn names(&self, prefix: String, limit: usize, reply: Reply<IdMatches>) -> Result<(), AskError> {
-        self.ask(Command::Names(prefix, limit, reply))
+    /// Queries session and subagent ids by prefix, at most `limit` of each.
+    pub fn names(
+        &self,
+        prefix: String,
+        limit: usize,
+        reply: ReplyCallback<IdMatches>,
+    ) -> Result<(), AskError> {
+        self.send(Command::Names(prefix, limit, reply))
     }
 
-    /// Asks for at most `limit` events behind a place in the change log, of one session or of all. `None` where the log
-    /// does not reach back there.
+    /// Queries at most `limit` events after a sequence number of the change log, of one session or of all. `None` if
+    /// the change log does not reach back there.
     pub fn events_after(
         &self,
         seq: u64,
         session: Option<SessionId>,
         limit: usize,
-        reply: Reply<Option<Vec<Event>>>,
+        reply: ReplyCallback<Option<Vec<Event>>>,
     ) -> Result<(), AskError> {
-        self.ask(Command::EventsAfter(seq, session, limit, reply))
+        self.send(Command::EventsAfter(seq, session, limit, reply))
     }
 
-    /// Asks for the hub's own figures.
-    pub fn figures(&self, reply: Reply<Figures>) -> Result<(), AskError> {
-        self.ask(Command::Figures(reply))
+    /// Queries the hub's own counters.
+    pub fn figures(&self, reply: ReplyCallback<Figures>) -> Result<(), AskError> {
+        self.send(Command::Figures(reply))
     }
 }
 
-/// Wakes the hub from its wait. Cheap, and harmless when it is awake.
+/// Wakes the event loop. Cheap, and harmless if it is awake.
 #[derive(Clone)]
 pub struct Waker {
     commands: SyncSender<Command>,
-    /// Whether a wake-up is on its way, so that a burst sends one.
+    /// Whether a wake-up is queued, so that a burst sends only one.
     is_due: Arc<AtomicBool>,
 }
 
@@ -178,15 +195,15 @@ impl Waker {
         Self { commands, is_due: Arc::default() }
     }
 
-    /// Wakes the hub.
+    /// Wakes the event loop.
     pub fn wake(&self) {
-        // A full queue has woken it already.
+        // A full queue wakes it anyway.
         if !self.is_due.swap(true, Ordering::AcqRel) && self.commands.try_send(Command::Wake).is_err() {
             self.is_due.store(false, Ordering::Release);
         }
     }
 
-    /// Says that the wake-up has come: what is told from now on needs another.
+    /// Records that the wake-up was received: later input needs another.
     pub(crate) fn has_woken(&self) {
         self.is_due.store(false, Ordering::Release);
     }

@@ -1,12 +1,12 @@
-//! How active agents stand, told at a steady pace (requirement 2.1).
+//! Heartbeat events: the state of running agents at a steady interval (requirement 2.1).
 
 use serde_json::json;
 use subscope_model::{Actor, Agent, AgentId, Basis, Event, EventKind, Flag, Millis, SessionId, event_id};
 
-/// Returns a heartbeat of a session: what its active agents last did, never that the watcher lives. `beat` is its number,
-/// so that two of one moment differ.
+/// Returns a heartbeat of a session: the last activity of its running agents, never a mere sign that the watcher lives.
+/// `beat` is its number, so that two at the same time have different ids.
 pub fn heartbeat(session: &SessionId, rows: &[&Agent], now: Millis, beat: u64) -> Event {
-    // One that is only asked for has not started; it counts from when it was asked for.
+    // A requested agent that has not started yet counts from its request.
     let oldest = rows.iter().filter_map(|row| row.started_at_ms.or(row.last_event_at_ms)).min();
     let elapsed = oldest.map_or(0, |start| (now - start).max(0) / 1000);
     let agents: Vec<_> = rows

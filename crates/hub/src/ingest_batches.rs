@@ -1,5 +1,5 @@
-//! Lines of one dialect that a program hands over: which dialects that may be, and what the hub is given of them. However they
-//! come (handed over, spooled) they are made into ingests here, so that what came both ways counts once.
+//! Splits lines from a program into ingests, and says which dialects a program may send. Posted and spooled lines are
+//! split the same way, so that lines that arrived both ways count once.
 
 use subscope_fold::{Dialect, LineSession};
 use subscope_model::{Millis, SessionId};
@@ -7,27 +7,29 @@ use subscope_store::SessionPart;
 
 use crate::command::{Asks, Ingest, LinePlace};
 
-/// Longer bodies are handed on in parts of about this size: others' deliveries are kept in between.
+/// Approximate size of an ingest into which longer bodies are split, so that other senders' ingests are committed in
+/// between.
 const PART_BYTES: usize = 2 << 20;
 
-/// The same for bodies of many sessions, of which each costs as much as a delivery of its own: so many are kept and concluded
-/// in some tens of milliseconds.
-const PART_RUNS: usize = 256;
+/// Most sessions' runs of lines in one ingest, each of which costs as much as an ingest of its own: this many are saved
+/// and derived in some tens of milliseconds.
+const MAX_PART_RUNS: usize = 256;
 
-/// What is said of lines that are handed over.
+/// Description of lines from a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinesOf<'a> {
-    /// What they are written in.
+    /// Dialect of the lines.
     pub dialect: Dialect,
-    /// The stream that they belong to: order counts within it.
+    /// Stream that they belong to: lines are ordered within it.
     pub source: &'a str,
-    /// By which the ledger knows them: see [`crate::delivery_key`].
+    /// Idempotency key: see [`crate::delivery_key`].
     pub key: &'a str,
-    /// When they came, if not just now.
+    /// Time of arrival; `None` for now.
     pub received_ms: Option<Millis>,
 }
 
-/// Returns the dialect of a name, where lines of it make sense without a path: the others say nothing of their session.
+/// Parses the name of a dialect that programs may send: one whose lines make sense without a path. Lines of the others
+/// do not name their session.
 pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
     Dialect::parse(name).filter(|dialect| match dialect {
         Dialect::ClaudeTranscript
@@ -35,14 +37,14 @@ pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
         | Dialect::ClaudeHook
         | Dialect::SubagentEvents
         | Dialect::Feed => true,
-        // An order has a door of its own.
+        // Stop orders have a route of their own.
         Dialect::ClaudeMeta | Dialect::ClaudeJournal | Dialect::StopOrders => false,
     })
 }
 
-/// Returns the ingests of whole lines, in order; one at least. The same lines are always cut alike.
+/// Returns the ingests of complete lines, in order, at least one. The same lines are always split alike.
 pub fn line_ingests<'a>(of: LinesOf<'a>, body: &'a [u8]) -> impl Iterator<Item = Ingest> + 'a {
-    parts(of.dialect, body).enumerate().map(move |(number, part)| Ingest {
+    body_parts(of.dialect, body).enumerate().map(move |(number, part)| Ingest {
         source: format!("ingest/{}/{}", of.dialect.as_str(), of.source),
         session: None,
         dialect: Some(of.dialect),
@@ -54,57 +56,59 @@ pub fn line_ingests<'a>(of: LinesOf<'a>, body: &'a [u8]) -> impl Iterator<Item =
     })
 }
 
-/// What is handed on at once of a body.
+/// Part of a body that becomes one ingest.
 #[derive(Debug, PartialEq, Eq)]
-struct Cut<'b> {
+struct BodyPart<'b> {
     lines: &'b [u8],
-    /// Known where the body tells of several sessions.
+    /// Position in the body, if that contains several sessions.
     begins: Option<LinePlace>,
 }
 
-/// Cuts a body behind line ends.
-fn parts(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = Cut<'_>> {
-    let (mut rest, mut at, mut is_mixed) = (Some(body), LinePlace::FIRST, false);
+/// Splits a body at line ends.
+fn body_parts(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = BodyPart<'_>> {
+    let (mut rest, mut at, mut has_several_sessions) = (Some(body), LinePlace::FIRST, false);
     std::iter::from_fn(move || {
         let all = rest.take()?;
         let behind = all.get(PART_BYTES..).unwrap_or_default();
         let end = memchr::memchr(b'\n', behind).map_or(all.len(), |end| PART_BYTES + end + 1);
-        let mut next = runs(dialect, all.get(..end).unwrap_or_default()).skip(1).peekable();
-        is_mixed |= next.peek().is_some();
-        let end = next.nth(PART_RUNS - 1).map_or(end, |next| next.begins.offset as usize);
+        let mut next = line_runs(dialect, all.get(..end).unwrap_or_default()).skip(1).peekable();
+        has_several_sessions |= next.peek().is_some();
+        let end = next.nth(MAX_PART_RUNS - 1).map_or(end, |next| next.begins.offset as usize);
         let (lines, more) = all.split_at(end);
         rest = Some(more).filter(|more| !more.is_empty());
-        let begins = is_mixed.then_some(at);
+        let begins = has_several_sessions.then_some(at);
         at = at.behind(lines);
-        Some(Cut { lines, begins })
+        Some(BodyPart { lines, begins })
     })
 }
 
-/// Consecutive lines that are of one session by their words.
+/// Consecutive lines of one session.
 #[derive(Debug, PartialEq, Eq)]
 struct LineRun<'b> {
-    /// `None` where nothing tells.
+    /// `None` if no line names one.
     session: Option<String>,
     begins: LinePlace,
     lines: &'b [u8],
 }
 
-/// Divides lines by session. Those that name none belong to those before them, the first ones to those behind them.
-fn runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
+/// Groups consecutive lines by session. Lines that name no session belong to the lines before them, the first ones to
+/// the lines after them.
+fn line_runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
     let (mut lines, mut begins) = (body.split_inclusive(|byte| *byte == b'\n'), LinePlace::FIRST);
-    let mut ahead: Option<(LineSession, &[u8])> = None;
+    let mut lookahead: Option<(LineSession, &[u8])> = None;
     std::iter::from_fn(move || {
         let mut of = LineSession::Same;
         let mut len = 0;
         loop {
-            let next = ahead.take().or_else(|| lines.next().map(|line| (dialect.line_session(line), line)));
+            let next =
+                lookahead.take().or_else(|| lines.next().map(|line| (dialect.line_session(line), line)));
             let Some((session, line)) = next else { break };
             match (&of, &session) {
                 (_, LineSession::Same) => {}
                 (LineSession::Same, _) => of = session,
                 (of, session) if of == session => {}
                 _ => {
-                    ahead = Some((session, line));
+                    lookahead = Some((session, line));
                     break;
                 }
             }
@@ -121,12 +125,16 @@ fn runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>> {
     })
 }
 
-/// Returns a body divided by session, as it is kept; nothing where it is of one, or not of all lines is known whose they are.
-/// `begins` says where it stands in what was handed over.
-pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body: &[u8]) -> Vec<SessionPart> {
+/// Splits a body by session for the inbox; empty if it has one session, or the session of some line is unknown.
+/// `begins` is its position in the body that was sent.
+pub(crate) fn split_by_session(
+    dialect: Option<Dialect>,
+    begins: Option<LinePlace>,
+    body: &[u8],
+) -> Vec<SessionPart> {
     let Some(dialect) = dialect else { return Vec::new() };
-    let is_line = memchr::memchr(b'\n', body).is_none_or(|end| end + 1 == body.len());
-    if is_line && begins.is_none() {
+    let is_single_line = memchr::memchr(b'\n', body).is_none_or(|end| end + 1 == body.len());
+    if is_single_line && begins.is_none() {
         return Vec::new();
     }
     let before = begins.unwrap_or(LinePlace::FIRST);
@@ -138,7 +146,8 @@ pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body:
             body: run.lines.to_vec(),
         })
     };
-    let parts: Vec<SessionPart> = runs(dialect, body).map(part).collect::<Option<_>>().unwrap_or_default();
+    let parts: Vec<SessionPart> =
+        line_runs(dialect, body).map(part).collect::<Option<_>>().unwrap_or_default();
     if parts.len() > 1 || begins.is_some() { parts } else { Vec::new() }
 }
 
@@ -157,7 +166,7 @@ mod tests {
             (b"x".repeat(5 * PART_BYTES), 1),
             ([b"x".repeat(5 * PART_BYTES), b"\nend".to_vec()].concat(), 2),
         ] {
-            let cut: Vec<&[u8]> = parts(Dialect::ClaudeHook, &body).map(|part| part.lines).collect();
+            let cut: Vec<&[u8]> = body_parts(Dialect::ClaudeHook, &body).map(|part| part.lines).collect();
             assert_eq!(cut.len(), count, "{} bytes", body.len());
             assert!(cut.iter().rev().skip(1).all(|part| part.ends_with(b"\n")));
             assert_eq!(cut.concat(), body);

@@ -1,15 +1,16 @@
-//! Owns live sessions, the one writer, subscribers and the only wall clock.
+//! Event loop that turns input bytes into session rows and events, saves them and sends them to subscribers.
 //!
-//! Flow: a driver (followed files, a replay) or a program (an ingest) hands over bytes → fold → commit → subscribers. One
-//! thread does all of it; others hold a cheap [`HubHandle`] and a bounded queue. A new subscriber gets the snapshots and
-//! joins the list in the same turn: no gap, no repeat. An ingest is answered when it is kept; those that wait together
-//! share a commit.
+//! Flow: a driver (tailed files, a replay) or a program (an ingest) delivers bytes → fold → commit → subscribers. One
+//! thread, the [`Hub`]'s event loop, does all of it and is the only writer of the store; other threads use a cheap
+//! [`HubHandle`] in front of a bounded command queue. A new subscriber gets snapshots and is added to the subscriber
+//! list in the same turn: no gap, no duplicate. An ingest is acknowledged after it is committed; ingests that wait at
+//! the same time share one commit (group commit).
 //!
-//! Loss, by class: `Snapshot` and `Change` are never lost silently (a subscriber that cannot take one is marked and gets
-//! a fresh snapshot as soon as it can); events are dropped for a subscriber whose queue is full, counted, and told as
-//! `Missed`.
+//! Loss by class: `Snapshot` and `Change` are never lost silently (a subscriber with a full queue is marked stale and
+//! gets a fresh snapshot as soon as it has room); events are dropped for a subscriber whose queue is full, counted, and
+//! reported as `Missed`.
 //!
-//! Absent on purpose: dialects, HTTP, terminals.
+//! Only [`clock`] reads the system clock. Not in this crate: parsing of dialects, HTTP, terminals.
 
 mod batch;
 pub mod clock;
@@ -35,10 +36,10 @@ mod subscription;
 mod suspend;
 
 pub use batch::BatchRead;
-pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, LinePlace, Reply, Taken};
+pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, LinePlace, ReplyCallback, Taken};
 pub use driver::{Driver, Nothing, PollResult};
 pub use event_loop::{Hub, HubError, HubOptions, TextsAt};
-pub use event_routing::{Posted, PostedError};
+pub use event_routing::{PostedError, RoutedEvent};
 pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
@@ -51,4 +52,4 @@ pub use stream::StreamDriver;
 pub use subscope_store::{
     AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, Store, StoreError,
 };
-pub use subscription::{Inlet, Offered, Subscription};
+pub use subscription::{HubSubscription, Inlet, Offered};

@@ -1,5 +1,5 @@
-//! What programs hand over, as sources of a fold: each partition (a source, its dialect and the session that its lines are of)
-//! is one, and stays open, so that order within it counts and what it said before is known.
+//! Inbox partitions as sources of a fold. A partition (source name, dialect, session of its lines) is one source and
+//! stays open, so that order within it counts and the decoder keeps its state.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,25 +9,25 @@ use subscope_store::{ReceivedInput, SessionPart};
 
 use crate::command::LinePlace;
 
-/// Bytes that were handed over, and what was said of them.
+/// A chunk of input from a program, with its metadata.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct InputChunk<'h> {
-    /// The source by its name.
-    pub(crate) source: &'h str,
-    /// `None` where the content has to tell.
+pub(crate) struct InputChunk<'a> {
+    /// Name of the source.
+    pub(crate) source: &'a str,
+    /// `None` if it has to be recognised from the content.
     pub(crate) dialect: Option<Dialect>,
-    /// The session of lines that name none.
-    pub(crate) session: Option<&'h str>,
+    /// Session of lines that name none.
+    pub(crate) session: Option<&'a str>,
     pub(crate) received_ms: Millis,
-    /// Where the lines stand in a body of several sessions; otherwise they are counted on.
+    /// Position of the lines in a body of several sessions; otherwise lines are counted on.
     pub(crate) begins: Option<LinePlace>,
-    /// Whole lines.
-    pub(crate) body: &'h [u8],
+    /// Complete lines.
+    pub(crate) body: &'a [u8],
 }
 
-impl<'h> InputChunk<'h> {
-    /// What was received before, part by part.
-    pub(crate) fn of(received: &'h ReceivedInput) -> impl Iterator<Item = Self> {
+impl<'a> InputChunk<'a> {
+    /// Returns the chunks of saved input, one per session part.
+    pub(crate) fn of(received: &'a ReceivedInput) -> impl Iterator<Item = Self> {
         let ReceivedInput { source, session, received_ms, body, parts, .. } = received;
         let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == received.dialect);
         let session = session.as_deref();
@@ -36,60 +36,60 @@ impl<'h> InputChunk<'h> {
         divided.chain(parts.is_empty().then_some(whole))
     }
 
-    /// A part of a body of several sessions.
-    pub(crate) fn part(self, part: &'h SessionPart) -> Self {
+    /// Returns a part of a body of several sessions.
+    pub(crate) fn part(self, part: &'a SessionPart) -> Self {
         let begins = Some(LinePlace { line: part.line, offset: part.offset });
         Self { session: Some(part.session.as_str()), begins, body: &part.body, ..self }
     }
 }
 
-/// The partitions that a fold knows.
+/// Partitions that are open in a fold.
 #[derive(Default)]
 pub(crate) struct Partitions {
     sources: HashMap<(String, Option<Dialect>, Option<String>), SourceId>,
-    /// Which session the lines of a source were of last, where they say so themselves.
+    /// Session of the last lines of a source, for sources whose lines name it.
     last: HashMap<(String, Option<Dialect>), String>,
-    /// How many groups were ever numbered.
+    /// Number of groups numbered so far.
     groups: u32,
 }
 
 impl Partitions {
-    /// The session that all of these bytes are said to be of; what says nothing goes on where its source was.
-    pub(crate) fn named(&mut self, handed: &InputChunk<'_>) -> Option<String> {
-        let of = (handed.source.to_owned(), handed.dialect);
-        if let Some(session) = handed.session {
-            if handed.begins.is_some() {
-                self.last.insert(of, session.to_owned());
+    /// Returns the session that a chunk names; a chunk that names none continues the last session of its source.
+    pub(crate) fn session_of(&mut self, chunk: &InputChunk<'_>) -> Option<String> {
+        let key = (chunk.source.to_owned(), chunk.dialect);
+        if let Some(session) = chunk.session {
+            if chunk.begins.is_some() {
+                self.last.insert(key, session.to_owned());
             }
             return Some(session.to_owned());
         }
-        match handed.dialect?.session_of(handed.body) {
+        match chunk.dialect?.session_of(chunk.body) {
             Some(session) => {
-                self.last.insert(of, session.clone());
+                self.last.insert(key, session.clone());
                 Some(session)
             }
-            None => self.last.get(&of).cloned(),
+            None => self.last.get(&key).cloned(),
         }
     }
 
-    /// Pushes bytes as those of their partition, and returns its source.
-    pub(crate) fn push(&mut self, fold: &mut Fold, handed: &InputChunk<'_>) -> SourceId {
-        let named = self.named(handed);
-        self.push_named(fold, handed, named.as_deref())
+    /// Pushes a chunk into the source of its partition, and returns that source.
+    pub(crate) fn push(&mut self, fold: &mut Fold, chunk: &InputChunk<'_>) -> SourceId {
+        let named = self.session_of(chunk);
+        self.push_named(fold, chunk, named.as_deref())
     }
 
-    /// The same where it is known what they are said to be of.
+    /// The same with the session that [`Self::session_of`] returned.
     pub(crate) fn push_named(
         &mut self,
         fold: &mut Fold,
-        handed: &InputChunk<'_>,
+        chunk: &InputChunk<'_>,
         named: Option<&str>,
     ) -> SourceId {
         let Self { sources, groups, .. } = self;
-        let InputChunk { source, dialect, received_ms, begins, body, .. } = *handed;
+        let InputChunk { source, dialect, received_ms, begins, body, .. } = *chunk;
         let partition = (source.to_owned(), dialect, named.map(str::to_owned));
         let source = *sources.entry(partition).or_insert_with(|| {
-            // Files number their groups from 0.
+            // Tailed files number their groups from 0 upwards.
             let group = u32::MAX - *groups;
             *groups += 1;
             fold.open(SourceSpec {
@@ -107,19 +107,19 @@ impl Partitions {
         }
         fold.push(source, body);
         if dialect.is_none() {
-            // Whole lines are all there is to tell a dialect by: more of them would not tell it better.
+            // The dialect has to be recognised from these complete lines: more of them would not help.
             fold.flush(source);
         }
         source
     }
 
-    /// How many there are.
+    /// Number of partitions.
     pub(crate) fn len(&self) -> usize {
         self.sources.len()
     }
 
-    /// Forgets these: the fold has let go of them.
-    pub(crate) fn forget(&mut self, gone: &BTreeSet<SourceId>) {
-        self.sources.retain(|_, source| !gone.contains(source));
+    /// Forgets the partitions of sources that the fold has evicted.
+    pub(crate) fn remove(&mut self, evicted: &BTreeSet<SourceId>) {
+        self.sources.retain(|_, source| !evicted.contains(source));
     }
 }

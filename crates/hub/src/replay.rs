@@ -1,4 +1,4 @@
-//! A recording as if it happened now: its lines at their own pace, through the same fold.
+//! Replays a recording as if it happened now: its lines at their original pace, through the same fold.
 
 use std::time::{Duration, Instant};
 
@@ -11,30 +11,30 @@ use crate::{
     driver::{Driver, PollResult},
 };
 
-/// A recorded source: what it is, and its bytes.
+/// A recorded source.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// What it is.
+    /// Description of the source.
     pub spec: SourceSpec,
-    /// All its bytes.
+    /// Complete content.
     pub bytes: Vec<u8>,
-    /// For a recording without times: the other one, by its place in the list, whose first line it appears with.
+    /// For a recording without timestamps: index of the recording whose first line it appears with.
     pub appears_with: Option<usize>,
 }
 
-/// One line of a recording and when it was written.
-struct Line {
+/// A line of a recording, with its time and byte range.
+struct RecordedLine {
     at: Millis,
     source: usize,
     from: usize,
     to: usize,
 }
 
-/// Replays recordings.
+/// Driver that replays recordings.
 pub struct Replay {
     recordings: Vec<Recording>,
     sources: Vec<Option<SourceId>>,
-    lines: Vec<Line>,
+    lines: Vec<RecordedLine>,
     next: usize,
     speed: f64,
     began: Option<Instant>,
@@ -43,7 +43,7 @@ pub struct Replay {
 impl Replay {
     /// Replays recordings `speed` times as fast as they happened; `f64::INFINITY` is at once.
     pub fn new(recordings: Vec<Recording>, speed: f64) -> Self {
-        let mut lines: Vec<Line> =
+        let mut lines: Vec<RecordedLine> =
             recordings.iter().enumerate().flat_map(|(at, it)| schedule(at, &it.bytes)).collect();
         let first_of = |source: usize| {
             let own = lines.iter().filter(|line| line.source == source).map(|line| line.at);
@@ -65,8 +65,8 @@ impl Replay {
         Self { recordings, sources, lines, next: 0, speed, began: None }
     }
 
-    /// Where the replay's clock stands.
-    fn position(&self) -> Millis {
+    /// Current time of the replay.
+    fn replay_time(&self) -> Millis {
         let first = self.lines.first().map_or(0, |line| line.at);
         let last = self.lines.last().map_or(0, |line| line.at);
         match self.began {
@@ -81,21 +81,21 @@ impl Replay {
     }
 }
 
-/// Returns the lines of one recording, each with its own time or that of the line before it.
-fn schedule(source: usize, bytes: &[u8]) -> Vec<Line> {
+/// Returns the lines of a recording, each with its own time or that of the line before it.
+fn schedule(source: usize, bytes: &[u8]) -> Vec<RecordedLine> {
     let mut lines = Vec::new();
     let mut at = Millis::MIN;
     let mut from = 0;
     while from < bytes.len() {
         let to = memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |end| from + end + 1);
         at = line_time(&bytes[from..to]).unwrap_or(at);
-        lines.push(Line { at, source, from, to });
+        lines.push(RecordedLine { at, source, from, to });
         from = to;
     }
     lines
 }
 
-/// The line's own `timestamp`, wherever it stands: the last one, since quoted lines come before it.
+/// Returns the line's own `timestamp`: the last one in it, since quoted lines come before it.
 fn line_time(line: &[u8]) -> Option<Millis> {
     const KEY: &[u8] = b"\"timestamp\":\"";
     let start = memmem::rfind(line, KEY)? + KEY.len();
@@ -103,8 +103,8 @@ fn line_time(line: &[u8]) -> Option<Millis> {
     std::str::from_utf8(line.get(start..end)?).ok().and_then(parse_rfc3339)
 }
 
-/// The longest the replay sleeps at once, so that the hub stays answerable.
-const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// Longest sleep of a poll, so that the hub can handle commands.
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 
 impl Driver for Replay {
     fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
@@ -115,7 +115,7 @@ impl Driver for Replay {
             }
         }
         let mut polled = PollResult::default();
-        let position = self.position();
+        let position = self.replay_time();
         while let Some(line) = self.lines.get(self.next).filter(|line| line.at <= position) {
             let recording = self.recordings.get(line.source);
             let bytes =
@@ -137,7 +137,7 @@ impl Driver for Replay {
             Some(line) if !polled.has_pushed => {
                 let millis = (line.at - position) as f64 / self.speed;
                 std::thread::sleep(
-                    wait.min(LONGEST_SLEEP).min(Duration::from_secs_f64((millis / 1000.0).max(0.001))),
+                    wait.min(MAX_SLEEP).min(Duration::from_secs_f64((millis / 1000.0).max(0.001))),
                 );
             }
             Some(_) => {}
@@ -146,11 +146,11 @@ impl Driver for Replay {
     }
 
     fn now(&self) -> Millis {
-        self.position()
+        self.replay_time()
     }
 
     fn awake_ms(&self) -> Millis {
-        self.position()
+        self.replay_time()
     }
 }
 

@@ -1,5 +1,4 @@
-//! Finds passages and says whose they are: the index knows words and places, the files know what was said, the rows know
-//! the agents.
+//! Full-text search: the index finds positions of words, the files give the text, the rows give the agents.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -7,14 +6,17 @@ use subscope_collect::archive::Archive;
 use subscope_model::{RawJson, SearchHit, SessionId, Text};
 use subscope_store::{History, Hit, InboxPosition, StoreError, TextIndex, TextQuery, words};
 
-/// How many characters of a passage are shown in front of the first hit, and in all.
-const BEFORE: usize = 40;
-const SHOWN: usize = 240;
-/// How many more hits are looked at for a phrase than are asked for: the index knows words, not their order.
+/// Characters of a snippet before the first hit, and in total.
+const SNIPPET_BEFORE: usize = 40;
+const SNIPPET_CHARS: usize = 240;
+/// Factor by which more hits are examined for a phrase than are requested: the index knows words, not their order.
 const PHRASE_FACTOR: usize = 20;
 
-/// Returns the newest passages that have all the words of all terms, at most `limit`. A term of several words is a phrase:
-/// it has to occur as it is, but for upper and lower case. One that ends in `*` stands for all that begin so.
+/// Returns the newest passages that contain the words of all terms, at most `limit`. A term of several words is a
+/// phrase: it has to occur literally, ignoring case. A term that ends in `*` matches all words with this prefix.
+///
+/// # Errors
+/// If the index or the store cannot be read.
 pub fn search(
     history: &dyn History,
     texts: &TextIndex,
@@ -27,76 +29,78 @@ pub fn search(
         terms.iter().filter(|term| words(term).len() > 1).map(|term| term.to_lowercase()).collect();
     let factor = if phrases.is_empty() { 1 } else { PHRASE_FACTOR };
     let query = TextQuery { words: terms.to_vec(), session, limit: limit.saturating_mul(factor) };
-    let mut names = Names { history, known: HashMap::new() };
-    let mut passages = Passages::default();
+    let mut names = AgentNames { history, cache: HashMap::new() };
+    let mut hits = PairedHits::default();
     for hit in texts.find(&query)? {
-        let text = text_of(&hit, history, archive);
+        let text = read_text(&hit, history, archive);
         let lower = text.as_deref().map(str::to_lowercase);
         let has = |phrase: &String| lower.as_deref().is_none_or(|text| text.contains(phrase.as_str()));
         if phrases.iter().all(has) {
-            passages.add(&hit, found(&hit, text.as_deref(), terms, &mut names));
+            hits.add(&hit, search_hit(&hit, text.as_deref(), terms, &mut names));
         }
-        if passages.all.len() == limit {
+        if hits.all.len() == limit {
             break;
         }
     }
-    Ok(passages.finish())
+    Ok(hits.finish())
 }
 
-/// Passages that were found: hooks and streams repeat what a transcript says, which is shown once, as the transcript's.
+/// Hits without duplicates: hooks and streams repeat the content of a transcript, which is returned once, as the
+/// transcript's.
 #[derive(Default)]
-struct Passages {
+struct PairedHits {
     all: Vec<SearchHit>,
-    /// By session, kind and what is shown of them, since a hook has more around a result than its transcript.
-    alike: HashMap<(SessionId, &'static str, String), Unpaired>,
-    /// Whether one took the place of another that is newer, since it was received later than it was said.
-    is_moved: bool,
+    /// Unpaired hits by session, kind and snippet (a hook has more text around a result than its transcript).
+    unpaired: HashMap<(SessionId, &'static str, String), Unpaired>,
+    /// Whether a hit replaced one with another time, so that the order is lost.
+    is_unordered: bool,
 }
 
-/// Passages that look alike and have no twin in another source: each of the one kind stands for one of the other.
+/// Hits with equal text whose twin in the other kind of source was not found yet: each file hit pairs with one inbox
+/// hit.
 #[derive(Default)]
 struct Unpaired {
-    /// How many stand in files.
+    /// Number of hits in files.
     in_files: usize,
-    /// The places among all of those that stand in the inbox.
+    /// Indices of the hits in the inbox.
     in_inbox: Vec<usize>,
 }
 
-impl Passages {
+impl PairedHits {
     fn add(&mut self, hit: &Hit, found: SearchHit) {
         let key = (hit.session.clone(), hit.kind.as_str(), found.snippet.clone());
-        let alike = self.alike.entry(key).or_default();
+        let unpaired = self.unpaired.entry(key).or_default();
         if hit.inbox_position().is_none() {
-            let twin = alike.in_inbox.pop().and_then(|at| self.all.get_mut(at));
+            let twin = unpaired.in_inbox.pop().and_then(|at| self.all.get_mut(at));
             match twin {
                 Some(twin) => {
                     *twin = found;
-                    self.is_moved = true;
+                    self.is_unordered = true;
                     return;
                 }
-                None => alike.in_files += 1,
+                None => unpaired.in_files += 1,
             }
-        } else if alike.in_files > 0 {
-            alike.in_files -= 1;
+        } else if unpaired.in_files > 0 {
+            unpaired.in_files -= 1;
             return;
         } else {
-            alike.in_inbox.push(self.all.len());
+            unpaired.in_inbox.push(self.all.len());
         }
         self.all.push(found);
     }
 
-    /// All of them, the newest first.
+    /// Returns all hits, newest first.
     fn finish(mut self) -> Vec<SearchHit> {
-        if self.is_moved {
+        if self.is_unordered {
             self.all.sort_by_key(|found| Reverse(found.at_ms));
         }
         self.all
     }
 }
 
-/// The passage, read again where it stands; `None` where its file is gone and not archived, or was replaced, or what was received
-/// was forgotten.
-fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String> {
+/// Reads the text of a hit; `None` if its file was replaced, or deleted and not archived, or its inbox input was
+/// removed.
+fn read_text(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String> {
     let len = usize::try_from(hit.span.bytes).ok()?;
     let bytes = match hit.inbox_position() {
         Some(InboxPosition { row, offset }) => {
@@ -110,9 +114,9 @@ fn text_of(hit: &Hit, history: &dyn History, archive: &Archive) -> Option<String
     Some(RawJson { json: &json, offset: 0 }.text().into_owned())
 }
 
-fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>) -> SearchHit {
+fn search_hit(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut AgentNames<'_>) -> SearchHit {
     let (agent_id, agent) = match hit.inbox_position() {
-        // Only the whole session tells: the root may have said it.
+        // The agent is known only from the complete session: it may be the root.
         Some(_) if hit.agent.is_empty() => (hit.agent.clone(), "an unknown agent".to_owned()),
         _ => names.of(&hit.session, &hit.agent),
     };
@@ -133,26 +137,26 @@ fn found(hit: &Hit, text: Option<&str>, terms: &[String], names: &mut Names<'_>)
     }
 }
 
-/// Some words around the first hit, in one line.
+/// Returns one line of text around the first hit.
 fn snippet(text: &str, terms: &[String]) -> String {
     let lower = text.to_lowercase();
     let first = terms.iter().flat_map(|term| words(term)).filter_map(|word| lower.find(&word)).min();
-    // Lower case may be longer or shorter in bytes: the place is counted in characters.
+    // Lower case may have another length in bytes: the position is counted in characters.
     let at = first.map_or(0, |byte| lower.get(..byte).map_or(0, |before| before.chars().count()));
-    let from = at.saturating_sub(BEFORE);
-    let shown: String = text.chars().skip(from).take(SHOWN).collect();
+    let from = at.saturating_sub(SNIPPET_BEFORE);
+    let shown: String = text.chars().skip(from).take(SNIPPET_CHARS).collect();
     let line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     if from > 0 { format!("…{line}") } else { line }
 }
 
-/// Agents by their sessions and what passages call them: many hits are of few agents.
-struct Names<'h> {
-    history: &'h dyn History,
-    known: HashMap<(SessionId, Text), (Text, String)>,
+/// Cache of agent names: many hits belong to few agents.
+struct AgentNames<'a> {
+    history: &'a dyn History,
+    cache: HashMap<(SessionId, Text), (Text, String)>,
 }
 
-impl Names<'_> {
-    /// The id of the agent that a passage names, and what people call it.
+impl AgentNames<'_> {
+    /// Returns the id and the display name of the agent of a passage.
     fn of(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
         let history = self.history;
         let look_up = || match history.agent_label(session, agent).ok().flatten() {
@@ -168,6 +172,6 @@ impl Names<'_> {
             None if agent.is_empty() => (agent.clone(), "a subagent".to_owned()),
             None => (agent.clone(), agent.to_string()),
         };
-        self.known.entry((session.clone(), agent.clone())).or_insert_with(look_up).clone()
+        self.cache.entry((session.clone(), agent.clone())).or_insert_with(look_up).clone()
     }
 }

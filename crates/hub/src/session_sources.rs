@@ -1,5 +1,4 @@
-//! The loader of a past session: finds everything that it is made of (its files, the archive's copies of deleted ones, its input
-//! in the inbox), for whoever reads it again.
+//! Finds all sources of a past session: its files, archived copies of deleted ones, and its input in the inbox.
 
 use std::{
     collections::HashSet,
@@ -13,7 +12,7 @@ use subscope_store::{History, ReceivedInput, SqliteStore, StoreError};
 
 use crate::{batch::BatchRead, index::elsewhere};
 
-/// Everything that one session is made of.
+/// All sources of one session.
 #[derive(Clone, Debug)]
 pub struct SessionSources {
     session: SessionId,
@@ -25,20 +24,20 @@ pub struct SessionSources {
 /// Why the sources of a session could not be found.
 #[derive(Debug, thiserror::Error)]
 pub enum SourcesError {
-    /// A file cannot be looked at.
+    /// A file cannot be read.
     #[error(transparent)]
     Collect(#[from] CollectError),
-    /// The store cannot be asked.
+    /// The store cannot be read.
     #[error(transparent)]
     Ledger(#[from] StoreError),
 }
 
 impl SessionSources {
-    /// Finds the sources of a session. `transcripts` are the main transcripts that stand where its harness puts them; what the
-    /// rows were made from and what was received is known to the store, where there is one.
+    /// Finds the sources of a session. `transcripts` are its main transcripts in the harness's own folder; the store,
+    /// where there is one, adds the files that its rows were derived from and its inbox input.
     ///
     /// # Errors
-    /// Where a transcript that exists cannot be looked at, or the store cannot be asked.
+    /// If an existing transcript or the store cannot be read.
     pub fn find(
         session: &SessionId,
         transcripts: Vec<PathBuf>,
@@ -54,8 +53,8 @@ impl SessionSources {
         let (mut seen, mut files, mut missing) = (HashSet::new(), Vec::new(), Vec::new());
         for path in &known {
             let found = match path.exists() {
-                true => standing(path)?,
-                false => archived(path, session, archive),
+                true => expand_file(path)?,
+                false => archived_copy(path, session, archive),
             };
             if found.is_empty() {
                 missing.push(path.clone());
@@ -65,13 +64,14 @@ impl SessionSources {
         Ok(Self { session: session.clone(), files, received, missing })
     }
 
-    /// Whether the session can be read again as a whole: a file that its rows were made from is neither where it stood nor in the
+    /// Whether the session can be read completely: every file that its rows were derived from is in its place or in the
     /// archive.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && !self.is_empty()
     }
 
-    /// Whether programs alone have told of it, as far as is known: its harness's files may have come and gone unseen.
+    /// Whether it has no files: only programs have sent input, as far as is known; its harness's files may have come
+    /// and gone unseen.
     pub fn has_no_files(&self) -> bool {
         self.files.is_empty()
     }
@@ -81,65 +81,64 @@ impl SessionSources {
         self.files.is_empty() && self.received.is_empty()
     }
 
-    /// The files that are to be followed as TARGETs, since they may grow: the main transcripts, which stand for what belongs to
-    /// them; where these are gone, the rest.
+    /// Files to tail as TARGETs, since they may grow: the main transcripts, from which the other files are found; if
+    /// these are deleted, the other files.
     pub fn growing(&self) -> Vec<PathBuf> {
-        let standing = || self.files.iter().filter(|found| found.kept_at.is_none());
-        let main: Vec<&Found> = standing().filter(|found| found.role == Role::Main).collect();
-        let chosen = if main.is_empty() { standing().collect() } else { main };
+        let on_disk = || self.files.iter().filter(|found| found.kept_at.is_none());
+        let main: Vec<&Found> = on_disk().filter(|found| found.role == Role::Main).collect();
+        let chosen = if main.is_empty() { on_disk().collect() } else { main };
         chosen.into_iter().map(|found| found.path.clone()).collect()
     }
 
-    /// Takes the files out, as what a TARGET names.
+    /// Takes the files, as the expansion of a TARGET.
     pub fn take_files(&mut self) -> Expanded {
         let files = std::mem::take(&mut self.files);
         let group = Group { session: Some(self.session.to_string()), files };
         Expanded { groups: vec![group], skipped: Vec::new() }
     }
 
-    /// Joins the input that was received of it, and tells which of its responses and calls are copies, to a fold that has read its
-    /// files.
+    /// Adds the inbox input, and the keys that other sessions own, to a fold that has read the files.
     ///
     /// # Errors
-    /// Where the store cannot be asked.
-    pub fn join_to(&self, cold: &mut BatchRead, store: Option<&SqliteStore>) -> Result<(), StoreError> {
-        cold.receive(&self.received);
+    /// If the store cannot be read.
+    pub fn join_to(&self, batch: &mut BatchRead, store: Option<&SqliteStore>) -> Result<(), StoreError> {
+        batch.receive(&self.received);
         if let Some(store) = store {
-            cold.fold.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
+            batch.fold.set_owned_elsewhere(&self.session, elsewhere(store, &self.session)?);
         }
         Ok(())
     }
 
-    /// Reads all of it.
+    /// Reads all sources.
     ///
     /// # Errors
-    /// Where the store cannot be asked.
+    /// If the store cannot be read.
     pub fn read(
         mut self,
         store: Option<&SqliteStore>,
         options: FoldOptions,
     ) -> Result<BatchRead, StoreError> {
-        let mut cold = BatchRead::read(self.take_files(), options, None);
-        self.join_to(&mut cold, store)?;
-        Ok(cold)
+        let mut batch = BatchRead::read(self.take_files(), options, None);
+        self.join_to(&mut batch, store)?;
+        Ok(batch)
     }
 }
 
-/// Whether rows that were kept know more of a session than reading it again gave, since a file was deleted that no index has
-/// seen. Facts only grow, so what is read again as a whole never knows less.
-pub fn knows_more(kept: &Tree, read: &Tree) -> bool {
+/// Whether stored rows have more agents or calls than the re-read session: a file was deleted that no index had
+/// archived. Facts only grow, so a complete re-read never has less.
+pub fn knows_more(stored: &Tree, read: &Tree) -> bool {
     let known = |tree: &Tree| (tree.summary.agents, tree.summary.tool_calls);
-    let (kept, read) = (known(kept), known(read));
-    kept.0 > read.0 || kept.1 > read.1
+    let (stored, read) = (known(stored), known(read));
+    stored.0 > read.0 || stored.1 > read.1
 }
 
-/// A file as it stands, with what belongs to it.
-fn standing(path: &Path) -> Result<Vec<Found>, CollectError> {
+/// Returns a file and those that belong to it.
+fn expand_file(path: &Path) -> Result<Vec<Found>, CollectError> {
     Ok(expand(path)?.groups.into_iter().flat_map(|group| group.files).collect())
 }
 
-/// The archive's copy of a file; none where it has none, or a damaged one.
-fn archived(path: &Path, session: &SessionId, archive: &Archive) -> Vec<Found> {
-    let kept = archive.find(path).ok().flatten();
-    kept.and_then(|kept| Found::again(path, session.as_str(), Some(kept))).into_iter().collect()
+/// Returns the archived copy of a file; empty if there is none, or it is damaged.
+fn archived_copy(path: &Path, session: &SessionId, archive: &Archive) -> Vec<Found> {
+    let stored = archive.find(path).ok().flatten();
+    stored.and_then(|stored| Found::again(path, session.as_str(), Some(stored))).into_iter().collect()
 }

@@ -1,6 +1,7 @@
-//! Hooks, programs that publish, and runs left in the spool what no hub took: it is taken in as if it came now, in the order in
-//! which it was left, and removed once it is kept. What comes twice (the hub died between the two, or had taken it and could not
-//! say so) is kept once, because a delivery and an event keep their ids.
+//! Spool: hooks, events and lines that no hub accepted are written to files and ingested later, in the order in which
+//! they were written, as if they arrived then. A file is removed after its content is saved. Input that arrives twice
+//! (the hub died in between, or could not send its acknowledgement) is ingested once, because deliveries and events
+//! keep their ids.
 
 use std::{
     collections::hash_map::RandomState,
@@ -26,14 +27,14 @@ use crate::{
     ingest_batches::{LinesOf, handed_over_dialect, line_ingests},
 };
 
-/// The partition of all hooks: a delivery is known by its id within it.
-const HOOKS: &str = "hooks";
+/// Partition of all hooks: delivery ids are unique within it.
+const HOOKS_SOURCE: &str = "hooks";
 
-/// Returns the ingest of one hook payload, which stands in one line. However it comes (posted, spooled) it is made with
-/// this, so that a delivery that came both ways counts once.
+/// Returns the ingest of one hook payload, which is one line. Used for posted and spooled hooks, so that a delivery
+/// that arrived both ways counts once.
 pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>) -> Ingest {
     Ingest {
-        source: HOOKS.to_owned(),
+        source: HOOKS_SOURCE.to_owned(),
         session: None,
         dialect: Some(Dialect::ClaudeHook),
         key: delivery_key(delivery),
@@ -44,71 +45,73 @@ pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>
     }
 }
 
-/// Returns the key of a delivery that has an id.
+/// Returns the idempotency key of a delivery id.
 pub fn delivery_key(id: &str) -> String {
     format!("delivery/{id}")
 }
 
-/// Takes in what is spooled now and returns how many payloads that were. Ends early where the hub cannot take more; what is
-/// damaged is put aside and told through `told`.
-pub fn drain_spool(spool: &Spool, hub: &HubHandle, told: &mut dyn FnMut(String)) -> Result<u64, SpoolStop> {
+/// Ingests all spooled files and returns their number. Damaged files are moved aside and reported through `report`.
+///
+/// # Errors
+/// If the hub accepts no more: the remaining files stay in the spool.
+pub fn drain_spool(spool: &Spool, hub: &HubHandle, report: &mut dyn FnMut(String)) -> Result<u64, SpoolStop> {
     let mut count = 0;
     for spooled in spool.iter() {
         let spooled = match spooled {
             Ok(spooled) => spooled,
             Err(error) => {
-                told(error.to_string());
-                // What cannot even be renamed is met again.
+                report(error.to_string());
+                // A file that cannot be renamed is met again.
                 let _ = spool.set_aside(&error);
                 continue;
             }
         };
         let ingests = match ingests(&spooled, hub) {
             Ok(ingests) => ingests,
-            Err(Unfit::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
-            Err(unfit) => {
-                told(format!("what was spooled cannot be taken in: {unfit}"));
-                // It would never be taken.
+            Err(SpoolReject::Hub(error)) => return Err(SpoolStop::NotAsked(error)),
+            Err(reject) => {
+                report(format!("what was spooled cannot be taken in: {reject}"));
+                // It would never be accepted.
                 let _ = spool.put_aside(&spooled);
                 continue;
             }
         };
         for ingest in ingests {
-            take(ingest, hub)?;
+            ingest_and_wait(ingest, hub)?;
         }
-        // One that cannot be removed comes again and is known then.
+        // A file that cannot be removed is ingested again and recognised by its key.
         let _ = spool.remove(&spooled);
         count += 1;
     }
     Ok(count)
 }
 
-/// Hands one over, and waits until it is kept.
-fn take(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
+/// Ingests one and waits until it is saved.
+fn ingest_and_wait(ingest: Ingest, hub: &HubHandle) -> Result<(), SpoolStop> {
     let (reply, answer) = sync_channel(1);
-    let told = move |taken| {
-        // Whoever asked has gone: the payload stays, and is handed over again.
+    let callback = move |taken| {
+        // The receiver is gone: the file stays and is ingested again.
         let _ = reply.send(taken);
     };
-    hub.ingest(ingest, Box::new(told)).map_err(SpoolStop::NotAsked)?;
+    hub.ingest(ingest, Box::new(callback)).map_err(SpoolStop::NotAsked)?;
     let taken = answer.recv().map_err(|_| SpoolStop::NotAsked(AskError::Ended))?;
     taken.map(drop).map_err(SpoolStop::NotTaken)
 }
 
-/// Why something that was spooled is not handed over.
+/// Why a spooled file is not ingested.
 #[derive(Debug, thiserror::Error)]
-enum Unfit {
+enum SpoolReject {
     #[error("it was published as an event, and is none: {0}")]
     Event(PostedError),
     #[error("it does not say what its lines are")]
     Lines,
-    /// The hub does not say where it belongs.
+    /// The hub cannot resolve its session.
     #[error(transparent)]
     Hub(AskError),
 }
 
-/// Returns the ingests of what was spooled, as if it came now.
-fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, Unfit> {
+/// Returns the ingests of a spooled file, with its original time of arrival.
+fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, SpoolReject> {
     let received_ms = Some(spooled.received_ms);
     match spooled.kind {
         Kind::Hook => {
@@ -116,43 +119,43 @@ fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, Unfit> {
             Ok(vec![hook_ingest(&spooled.delivery.to_string(), received_ms, body)])
         }
         Kind::Event => {
-            let posted = hub.posted_ingest(one_line(&spooled.body)).map_err(Unfit::Event)?;
+            let posted = hub.posted_ingest(one_line(&spooled.body)).map_err(SpoolReject::Event)?;
             let ingest = match posted.unsettled {
                 None => posted.ingest,
                 Some(run) => {
-                    settle(run, hub).map_err(Unfit::Hub)?;
-                    hub.posted_ingest(posted.ingest.body).map_err(Unfit::Event)?.ingest
+                    resolve_run(run, hub).map_err(SpoolReject::Hub)?;
+                    hub.posted_ingest(posted.ingest.body).map_err(SpoolReject::Event)?.ingest
                 }
             };
             Ok(vec![Ingest { received_ms, ..ingest }])
         }
         Kind::Lines => {
-            let end = memchr::memchr(b'\n', &spooled.body).ok_or(Unfit::Lines)?;
+            let end = memchr::memchr(b'\n', &spooled.body).ok_or(SpoolReject::Lines)?;
             let (head, lines) = spooled.body.split_at(end + 1);
-            let Head { dialect, source, delivery } =
-                serde_json::from_slice(head).map_err(|_| Unfit::Lines)?;
-            let dialect = handed_over_dialect(&dialect).ok_or(Unfit::Lines)?;
+            let LinesHeader { dialect, source, delivery } =
+                serde_json::from_slice(head).map_err(|_| SpoolReject::Lines)?;
+            let dialect = handed_over_dialect(&dialect).ok_or(SpoolReject::Lines)?;
             let key = delivery_key(&delivery);
             Ok(line_ingests(LinesOf { dialect, source: &source, key: &key, received_ms }, lines).collect())
         }
     }
 }
 
-/// One payload is one line, however it was written.
+/// Joins the lines of a payload: one payload is one line.
 fn one_line(body: &[u8]) -> Vec<u8> {
     let is_end = |byte: &u8| matches!(byte, b'\n' | b'\r');
     body.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect()
 }
 
-/// The first line of lines that are spooled.
+/// Header line of a spooled file of lines.
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct LinesHeader {
     dialect: String,
     source: String,
     delivery: String,
 }
 
-/// Puts into the spool what no hub takes, each thing behind all that was put there before by the same one.
+/// Writes input that no hub accepted into the spool; files of one spooler keep their order.
 #[derive(Debug)]
 pub struct Spooler {
     folder: PathBuf,
@@ -160,26 +163,26 @@ pub struct Spooler {
 }
 
 impl Spooler {
-    /// Spools into a folder, which is made when it is needed.
+    /// Returns a spooler for a folder, which is created when it is needed.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, last_ns: AtomicU64::new(0) }
     }
 
-    /// Spools an event as a program publishes it. Returns its file, which is there until a hub has taken it.
+    /// Spools an event as a program publishes it. Returns its file, which exists until a hub has ingested it.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// If the file cannot be written.
     pub fn event(&self, event: &[u8]) -> io::Result<PathBuf> {
         spool::write(&self.folder, Kind::Event, self.delivery(), &[event])
     }
 
-    /// Spools whole lines that would be handed over to a hub with the same words ([`LinesOf`], `delivery` in place of its key): one
-    /// that has taken them already takes them once.
+    /// Spools complete lines with the metadata of [`LinesOf`] (`delivery` instead of its key): a hub that has ingested
+    /// them already ingests them once.
     ///
     /// # Errors
-    /// What the operating system says; that they are more than the spool takes.
+    /// If the file cannot be written, or the lines exceed the spool's size limit.
     pub fn lines(&self, dialect: Dialect, source: &str, delivery: &str, lines: &[u8]) -> io::Result<PathBuf> {
-        let head = Head {
+        let head = LinesHeader {
             dialect: dialect.as_str().to_owned(),
             source: source.to_owned(),
             delivery: delivery.to_owned(),
@@ -194,7 +197,7 @@ impl Spooler {
 
     fn delivery(&self) -> Delivery {
         let now_ns = clock::now_ns();
-        // The clock may stand still between two, or be set back.
+        // Two calls may see the same time, or the clock may be set back.
         let later = |last_ns: u64| Some(now_ns.max(last_ns.saturating_add(1)));
         let before = self.last_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
         let at_ns = now_ns.max(before.unwrap_or_default().saturating_add(1));
@@ -204,25 +207,25 @@ impl Spooler {
     }
 }
 
-/// Asks in which session a run is kept that a hub of before was told of.
-fn settle(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
+/// Resolves a run that an earlier hub process may have recorded.
+fn resolve_run(run: AgentId, hub: &HubHandle) -> Result<(), AskError> {
     let (reply, answer) = sync_channel(1);
-    let told = move |kept| {
-        // Whoever asked waits below.
+    let callback = move |kept| {
+        // The caller waits for it below.
         let _ = reply.send(kept);
     };
-    hub.sessions_of_agent(run.clone(), Box::new(told))?;
+    hub.sessions_of_agent(run.clone(), Box::new(callback))?;
     hub.resolve_posted(&run, &answer.recv().map_err(|_| AskError::Ended)?);
     Ok(())
 }
 
-/// Why the rest of a spool waits on.
+/// Why draining stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolStop {
-    /// The hub was not even asked.
+    /// The hub did not accept the command.
     #[error(transparent)]
     NotAsked(AskError),
-    /// The hub could not keep one.
+    /// The hub could not save an ingest.
     #[error(transparent)]
     NotTaken(IngestError),
 }

@@ -1,29 +1,29 @@
-//! What is said about orders that a subagent stop.
+//! Types and ingests of stop orders.
 
 use subscope_fold::{Dialect, Hooked};
 use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopOrder};
 
 use crate::command::{Asks, Ingest};
 
-/// The partition of all orders.
-pub(crate) const ORDERS: &str = "stop-orders";
+/// Partition of all stop orders.
+pub(crate) const ORDERS_SOURCE: &str = "stop-orders";
 
-/// An order that is kept: the agent is told by the answer to the next hook of a call of its own.
+/// A saved order: the agent gets it as the answer to the next hook of one of its own calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopping {
     /// The agent's session.
     pub session: SessionId,
     /// The agent.
     pub agent: AgentId,
-    /// How people know it.
+    /// Display name.
     pub title: String,
-    /// Whether it was asked before, and nothing new was ordered.
+    /// Whether it was ordered before, so that no new order was saved.
     pub is_repeat: bool,
-    /// Whether a hook of its session has named an agent: only then is it certain that one can be told.
+    /// Whether a hook of its session has named an agent: only then is delivery certain.
     pub is_reached: bool,
 }
 
-/// Why nothing was ordered.
+/// Why an order was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StopError {
     /// No agent has such an id.
@@ -32,24 +32,27 @@ pub enum StopError {
     /// The main thread is no subagent.
     #[error("the main thread is not stopped this way: interrupt it where it runs")]
     Root,
-    /// Several have.
+    /// Several agents match.
     #[error("{0} agents at work have an id that begins so: give more of it, or its session")]
     Ambiguous(usize),
-    /// It has ended, or counts as lost.
+    /// The agent has ended, or counts as lost.
     #[error("the agent has ended already: {}", .0.as_str())]
     Ended(AgentStatus),
-    /// Nobody would be told.
+    /// No hook could deliver the order.
     #[error(
         "no hook of its session has come here, so that it cannot be told: `subscope hooks install`, then start the session anew"
     )]
     NoHooks,
-    /// It could not be kept.
+    /// The order could not be saved.
     #[error("{0}")]
     Store(String),
 }
 
-/// Whether a session's hooks can carry an order, and for certain.
-pub(crate) fn reach(hooked: Hooked) -> Result<bool, StopError> {
+/// Whether a session's hooks certainly deliver an order.
+///
+/// # Errors
+/// If the session has no hooks.
+pub(crate) fn certain_delivery(hooked: Hooked) -> Result<bool, StopError> {
     match hooked {
         Hooked::No => Err(StopError::NoHooks),
         Hooked::Unnamed => Ok(false),
@@ -57,22 +60,22 @@ pub(crate) fn reach(hooked: Hooked) -> Result<bool, StopError> {
     }
 }
 
-/// Returns the ingest of a line about an order. `key` tells it from all others.
+/// Returns the ingest of one line about an order, under a unique `key`.
 pub(crate) fn order_ingest(key: String, order: &StopOrder) -> Ingest {
     Ingest {
-        source: ORDERS.to_owned(),
+        source: ORDERS_SOURCE.to_owned(),
         session: Some(order.session_id.as_str().to_owned()),
         dialect: Some(Dialect::StopOrders),
         key,
         received_ms: Some(order.at_ms),
-        // It is made of texts and numbers: writing it has no way to fail.
+        // Texts and numbers only: serialising cannot fail.
         body: serde_json::to_vec(order).unwrap_or_default(),
         begins: None,
         asks: Asks::Nothing,
     }
 }
 
-/// Returns the key of a person's order.
+/// Returns the key of a user's order.
 pub(crate) fn asked_key(session: &SessionId, agent: &AgentId, at_ms: Millis) -> String {
     format!("asked/{session}/{agent}/{at_ms}")
 }

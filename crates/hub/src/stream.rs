@@ -1,4 +1,4 @@
-//! A stream that is read as it comes, to its end.
+//! Driver for a stream that is read until its end.
 
 use std::{
     io::Read,
@@ -14,36 +14,39 @@ use crate::{
     driver::{Driver, PollResult},
 };
 
-/// How many pieces may wait to be folded. The writer waits when they are full: nothing is dropped.
-const QUEUE_PIECES: usize = 16;
+/// Capacity of the queue to the hub, in chunks. The reader blocks when it is full: nothing is dropped.
+const QUEUE_CHUNKS: usize = 16;
 
 /// Reads standard input, or any other stream, on a thread of its own.
 pub struct StreamDriver {
-    pieces: Receiver<Result<Vec<u8>, std::io::Error>>,
+    chunks: Receiver<Result<Vec<u8>, std::io::Error>>,
     dialect: Option<Dialect>,
     source: Option<SourceId>,
 }
 
 impl StreamDriver {
     /// Starts reading.
+    ///
+    /// # Errors
+    /// If the operating system cannot create the thread.
     pub fn start(mut input: impl Read + Send + 'static, dialect: Option<Dialect>) -> std::io::Result<Self> {
-        let (sender, pieces) = sync_channel(QUEUE_PIECES);
+        let (sender, chunks) = sync_channel(QUEUE_CHUNKS);
         std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             loop {
-                let piece = match input.read(&mut buffer) {
+                let chunk = match input.read(&mut buffer) {
                     Ok(0) => return,
                     Ok(count) => Ok(buffer.get(..count).unwrap_or_default().to_vec()),
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                     Err(error) => Err(error),
                 };
-                let is_last = piece.is_err();
-                if sender.send(piece).is_err() || is_last {
+                let is_last = chunk.is_err();
+                if sender.send(chunk).is_err() || is_last {
                     return;
                 }
             }
         })?;
-        Ok(Self { pieces, dialect, source: None })
+        Ok(Self { chunks, dialect, source: None })
     }
 }
 
@@ -53,9 +56,9 @@ impl Driver for StreamDriver {
         let dialect = self.dialect;
         let spec = || SourceSpec { label: "stdin".to_owned(), dialect, ..SourceSpec::default() };
         let source = *self.source.get_or_insert_with(|| fold.open(spec()));
-        let piece = self.pieces.recv_timeout(wait);
+        let chunk = self.chunks.recv_timeout(wait);
         fold.receive_at(Some(clock::now_ms()));
-        match piece {
+        match chunk {
             Ok(Ok(bytes)) => {
                 fold.push(source, &bytes);
                 polled.has_pushed = true;

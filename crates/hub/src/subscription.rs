@@ -1,4 +1,4 @@
-//! One reader of the hub.
+//! Subscribers: bounded queues of updates.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
@@ -9,24 +9,24 @@ use subscope_model::{Change, Feed, FeedItem, SessionId, Tree, Update};
 
 use crate::command::Command;
 
-/// How many updates a reader may be behind. Deep enough for the burst of a whole recording's line, small enough that a
-/// stuck reader costs some megabytes at most.
+/// Capacity of a subscriber's queue: enough for the burst of a whole recording's line, small enough that a stuck reader
+/// costs some megabytes at most.
 const QUEUE_UPDATES: usize = 4096;
 
-/// What became of an update that was offered to a reader.
+/// Result of offering an update to a subscriber.
 #[derive(Debug)]
 pub enum Offered {
-    /// It is queued.
+    /// The update is queued.
     Taken,
-    /// There is no room; here it is back.
+    /// The queue is full; the update is returned.
     Full(Box<Update>),
-    /// The reader has left.
+    /// The subscriber has left.
     Gone,
 }
 
-/// The bounded queue of a reader: one of this crate for threads, one of the server for tasks.
+/// Bounded queue of a subscriber: here for threads, in the server for async tasks.
 pub trait Inlet: Send {
-    /// Queues an update, without waiting.
+    /// Queues an update without blocking.
     fn offer(&mut self, update: Update) -> Offered;
 }
 
@@ -40,8 +40,8 @@ impl Inlet for SyncSender<Update> {
     }
 }
 
-/// The reader's end.
-pub struct Subscription {
+/// The subscriber's end.
+pub struct HubSubscription {
     updates: Receiver<Update>,
     commands: SyncSender<Command>,
 }
@@ -49,20 +49,20 @@ pub struct Subscription {
 /// The hub's end.
 pub(crate) struct Subscriber {
     inlet: Box<dyn Inlet>,
-    /// Events dropped and not told of yet.
+    /// Dropped events that are not reported as [`Update::Missed`] yet.
     missed: u64,
-    /// Events dropped since it was last asked for.
+    /// Events dropped since the last call of [`Self::take_dropped`].
     dropped: u64,
-    /// Sessions whose rows could not be handed over: they get a snapshot as soon as there is room.
+    /// Sessions whose rows could not be queued: they get a snapshot as soon as there is room.
     stale: Vec<SessionId>,
 }
 
-pub(crate) fn pair(commands: SyncSender<Command>) -> (Subscriber, Subscription) {
+pub(crate) fn pair(commands: SyncSender<Command>) -> (Subscriber, HubSubscription) {
     let (sender, updates) = sync_channel(QUEUE_UPDATES);
-    (Subscriber::new(Box::new(sender)), Subscription { updates, commands })
+    (Subscriber::new(Box::new(sender)), HubSubscription { updates, commands })
 }
 
-impl Feed for Subscription {
+impl Feed for HubSubscription {
     fn next(&mut self, wait: Duration) -> FeedItem {
         match self.updates.recv_timeout(wait) {
             Ok(update) => FeedItem::Update(update),
@@ -73,7 +73,7 @@ impl Feed for Subscription {
 
     fn tree(&mut self, session: &SessionId) -> Option<Tree> {
         let (sender, answer) = sync_channel(1);
-        // A reader that no longer waits for the answer has left.
+        // The receiver may be gone.
         let reply = Box::new(move |tree| drop(sender.try_send(tree)));
         self.commands.send(Command::Tree(session.clone(), reply)).ok()?;
         answer.recv().ok().flatten()
@@ -85,60 +85,60 @@ impl Subscriber {
         Self { inlet, missed: 0, dropped: 0, stale: Vec::new() }
     }
 
-    /// Hands over an update. Returns whether the reader is still there.
+    /// Queues an update, or records it as missed. Returns whether the subscriber is still there.
     pub(crate) fn send(&mut self, update: Update, tree: &dyn Fn(&SessionId) -> Option<Tree>) -> bool {
         if !self.catch_up(tree) {
             return false;
         }
-        // Nothing overtakes what this reader is still to be told.
+        // Missed updates come first.
         if self.is_behind() {
-            self.miss(update);
+            self.record_missed(update);
             return true;
         }
         match self.inlet.offer(update) {
             Offered::Taken => true,
             Offered::Full(update) => {
-                self.miss(*update);
+                self.record_missed(*update);
                 true
             }
             Offered::Gone => false,
         }
     }
 
-    /// Whether something is to be told as soon as there is room.
+    /// Whether missed updates wait for room.
     pub(crate) fn is_behind(&self) -> bool {
         self.missed > 0 || !self.stale.is_empty()
     }
 
-    /// Returns how many events were dropped since the last call.
+    /// Returns the number of events dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    fn miss(&mut self, update: Update) {
+    fn record_missed(&mut self, update: Update) {
         match update {
             Update::Event(_) => {
                 self.missed += 1;
                 self.dropped += 1;
             }
             Update::Missed(count) => self.missed += count,
-            Update::Snapshot(tree) => self.mark(&tree.session.id),
+            Update::Snapshot(tree) => self.mark_stale(&tree.session.id),
             Update::Change(change) => {
                 let Change { session, .. } = *change;
-                self.mark(&session.id);
+                self.mark_stale(&session.id);
             }
-            // A reader that is behind has not caught up: it is told with the next one.
+            // `CaughtUp` to a subscriber that is behind can be dropped: it is still behind.
             Update::CaughtUp => {}
         }
     }
 
-    fn mark(&mut self, session: &SessionId) {
+    fn mark_stale(&mut self, session: &SessionId) {
         if !self.stale.contains(session) {
             self.stale.push(session.clone());
         }
     }
 
-    /// Tells a reader that has room again what it missed. Returns whether it is still there.
+    /// Queues snapshots and the missed count as far as there is room. Returns whether the subscriber is still there.
     pub(crate) fn catch_up(&mut self, tree: &dyn Fn(&SessionId) -> Option<Tree>) -> bool {
         while let Some(session) = self.stale.last() {
             let Some(snapshot) = tree(session) else {

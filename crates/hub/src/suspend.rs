@@ -1,39 +1,40 @@
-//! Which time counts as silence: such in which the machine was awake and the hub looked.
+//! Detects suspends and clock jumps, so that only time counts as silence in which the machine was awake and the hub
+//! looked.
 
 use std::time::{Duration, Instant};
 
 use subscope_fold::Awake;
 use subscope_model::Millis;
 
-/// A jump of the clock from which on every limit of silence starts anew.
+/// Clock jump from which on every limit of silence starts anew.
 const JUMP_MS: Millis = 60_000;
-/// The shortest sleep that is taken off. What is less than that is the grain of the clocks.
+/// Shortest sleep that is subtracted from silence. Less is clock granularity.
 const MIN_SLEEP_MS: Millis = 1_000;
-/// How many short sleeps are remembered: more than a machine has within any limit.
+/// Most sleeps remembered: more than a machine has within any limit of silence.
 const MAX_SLEEPS: usize = 256;
-/// A pause between two looks after which nothing is known of the time between: the hub was halted. It looks every second.
-const PAUSE: Duration = Duration::from_secs(60);
+/// Gap between two samples (taken every second) after which the time between is unknown: the hub was halted.
+const HALT_GAP: Duration = Duration::from_secs(60);
 
-/// Compares the clock on the wall with one that stands still while the machine sleeps.
+/// Compares the wall clock with a clock that does not advance while the machine is suspended.
 #[derive(Debug, Default)]
 pub(crate) struct SuspendDetector {
-    last: Option<Look>,
+    last: Option<ClockSample>,
     awake: Awake,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct ClockSample {
     now: Millis,
     awake_ms: Millis,
     tick: Instant,
 }
 
 impl SuspendDetector {
-    /// Takes what the clocks show now. Returns whether other time counts than before.
-    pub(crate) fn look(&mut self, now: Millis, awake_ms: Millis, tick: Instant) -> bool {
-        let Some(last) = self.last.replace(Look { now, awake_ms, tick }) else { return false };
+    /// Records the clocks. Returns whether the counted time changed.
+    pub(crate) fn record(&mut self, now: Millis, awake_ms: Millis, tick: Instant) -> bool {
+        let Some(last) = self.last.replace(ClockSample { now, awake_ms, tick }) else { return false };
         let gap = (now - last.now) - (awake_ms - last.awake_ms);
-        let was_halted = tick.duration_since(last.tick) > PAUSE;
+        let was_halted = tick.duration_since(last.tick) > HALT_GAP;
         if gap.abs() > JUMP_MS || was_halted {
             self.awake = Awake { since: Some(now), ..Awake::default() };
         } else if gap.abs() >= MIN_SLEEP_MS {
@@ -47,7 +48,7 @@ impl SuspendDetector {
         true
     }
 
-    /// What counts.
+    /// The time that counts as silence.
     pub(crate) fn awake(&self) -> Awake {
         self.awake.clone()
     }
@@ -60,25 +61,25 @@ mod tests {
 
     #[test]
     fn looks_tell_sleep_from_work() {
-        let mut wakefulness = SuspendDetector::default();
+        let mut detector = SuspendDetector::default();
         let tick = clock::tick();
-        let mut look = |now, awake| (wakefulness.look(now, awake, tick), wakefulness.awake());
-        assert_eq!(look(1_000_000, 0), (false, Awake::default()));
-        assert!(!look(1_000_900, 1_000).0, "a grain");
+        let mut record = |now, awake| (detector.record(now, awake, tick), detector.awake());
+        assert_eq!(record(1_000_000, 0), (false, Awake::default()));
+        assert!(!record(1_000_900, 1_000).0, "a grain");
         let sleeps = Awake { since: None, sleeps: [(1_031_000, 30_000)].into() };
-        assert_eq!(look(1_031_000, 1_100), (true, sleeps.clone()));
-        assert_eq!(look(1_032_000, 2_100), (false, sleeps));
+        assert_eq!(record(1_031_000, 1_100), (true, sleeps.clone()));
+        assert_eq!(record(1_032_000, 2_100), (false, sleeps));
         let woke = |since| Awake { since: Some(since), ..Awake::default() };
-        assert_eq!(look(9_032_000, 3_100), (true, woke(9_032_000)), "a night");
-        assert_eq!(look(5_000_000, 4_100), (true, woke(5_000_000)), "the clock was set back");
+        assert_eq!(record(9_032_000, 3_100), (true, woke(9_032_000)), "a night");
+        assert_eq!(record(5_000_000, 4_100), (true, woke(5_000_000)), "the clock was set back");
     }
 
     #[test]
     fn hub_that_was_halted_knows_nothing_of_the_time_between() {
-        let mut wakefulness = SuspendDetector::default();
+        let mut detector = SuspendDetector::default();
         let tick = clock::tick();
-        assert!(!wakefulness.look(0, 0, tick));
-        assert!(!wakefulness.look(60_000, 60_000, tick + PAUSE));
-        assert!(wakefulness.look(180_000, 180_000, tick + PAUSE * 3));
+        assert!(!detector.record(0, 0, tick));
+        assert!(!detector.record(60_000, 60_000, tick + HALT_GAP));
+        assert!(detector.record(180_000, 180_000, tick + HALT_GAP * 3));
     }
 }

@@ -1,4 +1,4 @@
-//! An index over an archive: what only it has is read as if it stood where it was.
+//! Indexing with an archive: archived copies of deleted files are read as if the files were in their places.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,7 @@ fn place() -> (tempfile::TempDir, IndexOptions, SqliteStore) {
     (folder, options, store)
 }
 
-/// How many agents of how many calls the one session has.
+/// Number of agents, and of calls, of the only session.
 fn figures(store: &SqliteStore) -> Option<(u32, u32)> {
     let rows = store.list(&ListQuery::first(2)).unwrap();
     assert!(rows.len() < 2);
@@ -55,7 +55,7 @@ fn a_session_that_came_and_went_while_no_index_ran_is_taken_from_the_archive() {
     let expected = tree(&parts_of(&recording("2.1.330", "c-nested"), &[Telling::Transcript]));
     let expected = Some((expected.summary.agents, expected.summary.tool_calls));
     let (folder, options, mut store) = place();
-    // As a hub does that follows it.
+    // As a hub that tails it does.
     for path in fs_walk(folder.path().join("projects")) {
         options.archive.take(&path.canonicalize().unwrap()).unwrap();
     }
@@ -78,7 +78,7 @@ fn a_session_of_which_one_file_is_left_is_whole_with_what_the_archive_has() {
     let mut store = SqliteStore::open(&folder.path().join("data"), Access::Write, "2", 1).unwrap();
     let report = index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.sessions, figures(&store)), (1, before), "made anew by other rules");
-    // Without the archive's part it stays as it was.
+    // Without the archived file the rows stay as they were.
     options
         .archive
         .remove(&main.parent().unwrap().canonicalize().unwrap().join(main.file_name().unwrap()))

@@ -1,5 +1,5 @@
-//! Bodies that tell of many sessions: kept divided by session, whatever dialect they are in, so that who takes a session up
-//! again reads its own lines alone; their places are those of the body.
+//! Bodies of several sessions: saved split by session, in every dialect, so that loading one session reads its own
+//! lines only; line positions are those of the body.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use subscope_hub::{AskError, Hub, HubHandle, HubOptions, LinesOf, Nothing, Taken
 use subscope_model::{Event, SessionId, Tree};
 use subscope_store::{Access, ReceivedInput, SqliteStore};
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Makes a line of a session with a call of an id.
@@ -24,7 +24,7 @@ fn hub(folder: &Path) -> Hub {
     Hub::start(Box::new(Nothing), Box::new(open(folder)), HubOptions::default()).unwrap()
 }
 
-fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::Reply<T>) -> Result<(), AskError>) -> T {
+fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::ReplyCallback<T>) -> Result<(), AskError>) -> T {
     let (sender, answer) = sync_channel(1);
     ask(Box::new(move |told| sender.send(told).unwrap())).unwrap();
     answer.recv_timeout(LIMIT).unwrap()
@@ -49,7 +49,7 @@ fn calls(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
-/// What a program told of a session; what time alone concludes is none of it.
+/// Events of a session from input, without those that time alone derives.
 fn events(handle: &HubHandle, session: &str) -> Vec<Event> {
     let session = Some(SessionId::from(session));
     let all = answer(|reply| handle.events_after(0, session, 1_000, reply)).unwrap();
@@ -66,7 +66,7 @@ fn received(folder: &Path, session: &str) -> Vec<ReceivedInput> {
     SqliteStore::open(folder, Access::Read, "1", 0).unwrap().received_of(&SessionId::from(session)).unwrap()
 }
 
-/// The bytes of a session, as they are read for it.
+/// Bytes read to load a session.
 fn own_bytes(folder: &Path, session: &str) -> String {
     let all = received(folder, session);
     let of =
@@ -118,7 +118,7 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
         drop(first);
         let own = own_bytes(folder.path(), "a");
         assert_eq!(own, format!("{}\n{}\n", line("a", "a1"), line("a", "a2")), "{which}: only its own lines");
-        // The next hub has them, and what is new goes on behind them.
+        // The next hub has them, and new input continues behind them.
         let next = hub(folder.path());
         hand_over(&next.handle(), dialect, "l", &(line("a", "a3") + "\n" + &line("b", "b3") + "\n"));
         assert_eq!(calls(&tree(&next.handle(), "a")), ["a1", "a2", "a3"], "{which}");
@@ -143,7 +143,7 @@ fn body_of_many_sessions_is_taken_in_slices_and_its_lines_are_counted_on() {
     let keys: Vec<&str> = ingests.iter().map(|ingest| ingest.key.as_str()).collect();
     assert_eq!(keys, ["k", "k/part/1", "k/part/2", "k/part/3"]);
     assert_eq!(ingests.iter().flat_map(|ingest| ingest.body.clone()).collect::<Vec<_>>(), body.as_bytes());
-    // What is of one session is cut by its length alone, as ever.
+    // Input of one session is split by its length alone, as ever.
     let one: String = (0..1_000).map(|number| call("s", &format!("t{number}")) + "\n").collect();
     let ingests: Vec<_> = line_ingests(of, one.as_bytes()).collect();
     assert_eq!((ingests.len(), ingests[0].begins), (1, None));

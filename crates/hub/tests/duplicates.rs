@@ -1,5 +1,5 @@
-//! What several sessions hold counts once: in a store, however it came in; live; and in files as they stand. The recordings'
-//! truth is what the scripted model answered.
+//! Responses that several sessions contain count once: in a store, however they arrived; live; and in a batch read of
+//! files. The expected values are the answers of the recordings' scripted model.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,10 +29,10 @@ use subscope_testkit::{
 const RECORDINGS: [&str; 4] =
     ["1.0.60/resume", "1.0.100/resume", "2.0.28/fork-session", "2.1.330/fork-session"];
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What a recording's sessions hold together: responses, calls, tokens.
+/// Totals over a recording's sessions: responses, calls, tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sum {
     responses: u64,
@@ -91,7 +91,7 @@ impl Place {
         all
     }
 
-    /// Lets a session's files appear.
+    /// Copies a session's files into the folder.
     fn adopt(&self, session: &str) {
         let beside = |path: &Path| {
             let line = fs::read_to_string(path).unwrap();
@@ -137,7 +137,7 @@ fn all() -> ListQuery {
     ListQuery::first(usize::MAX)
 }
 
-/// Every session's tree without the numbers of what keeps it.
+/// Every session's tree without the numbers that a store assigns.
 fn trees(keeper: &dyn History) -> BTreeMap<SessionId, Tree> {
     let rows = keeper.list(&all()).unwrap();
     let trees = rows.into_iter().map(|row| {
@@ -204,7 +204,7 @@ fn a_copy_that_was_there_first_and_an_original_that_grows_are_set_right() {
     let mut store = place.store("1");
     let sessions = place.sessions();
     sessions.iter().for_each(|session| place.adopt(session));
-    // The original as it was when only a part of it had come: what is not there yet counts where it is.
+    // The original while only a part of it had arrived: responses that it does not contain yet count in the copy.
     let began = |session: &String| {
         let text = fs::read_to_string(place.project().join(format!("{session}.jsonl"))).unwrap();
         let times = text.lines().filter_map(|line| line.split("\"timestamp\":\"").nth(1).map(str::to_owned));
@@ -274,7 +274,7 @@ fn many_copies_of_one_session_are_each_compared_with_its_owner_alone() {
     assert!(kin.iter().all(|it| it.earlier == kin[0].earlier));
 }
 
-/// What a hub shows once all sessions have come and nothing changes any more, or after a long time.
+/// Rows of a hub after all sessions arrived and nothing changes any more, or after a long time.
 fn live(place: &Place, order: &[String], keeper: impl Store + 'static, truth: Sum) -> Sum {
     let options = HubOptions::default();
     let driver = FileTailDriver::targets(vec![place.folder.path().join("projects")], None).unwrap();
@@ -317,7 +317,7 @@ fn live_rows_count_each_response_once_in_any_order() {
         for order in [sessions, turned] {
             let place = Place::new(recording);
             assert_eq!(live(&place, &order, MemoryStore::new(), truth), truth, "{recording}");
-            // What is kept of one session is known to the hub that reads the next.
+            // A hub that reads the next session knows the stored one.
             let place = Place::new(recording);
             let mut store = place.store("1");
             place.adopt(&order[0]);

@@ -1,5 +1,5 @@
-//! Sessions at rest that go on: what their rows knew is no news. At rest is what nobody followed when the hub began, and what
-//! it has let go of.
+//! Idle sessions that continue: events that their rows contain are not published again. Idle are sessions whose files
+//! were not tailed when the hub started, and evicted ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use std::{
 use subscope_collect::archive::Archive;
 use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
 use subscope_hub::{
-    BatchRead, Figures, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest,
+    BatchRead, Figures, FileTailDriver, Hub, HubHandle, HubOptions, HubSubscription, clock, hook_ingest,
     index::{IndexOptions, index},
 };
 use subscope_model::{
@@ -25,9 +25,9 @@ use subscope_model::{
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::fixtures::root;
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long after the last event nothing more is waited for.
+/// Time without an event after which no more are expected.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// A recording's transcripts, with the folder that holds them.
@@ -54,7 +54,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The same, last written to days ago.
+/// The same, with modification times days ago.
 fn old_session() -> (tempfile::TempDir, PathBuf) {
     let (folder, main) = session();
     let days_ago = UNIX_EPOCH + Duration::from_millis(clock::now_ms().unsigned_abs() - 3 * 86_400_000);
@@ -72,12 +72,12 @@ fn age(folder: &Path, to: SystemTime) {
     }
 }
 
-/// The prompt of a session, again as one of its last.
+/// The prompt of a session, repeated as one of its last lines.
 fn next_prompt(main: &Path, words: &str, id: char) -> String {
     let text = fs::read_to_string(main).unwrap();
     let prompt = text.lines().find(|line| line.contains(r#""type":"user""#)).unwrap();
     let mut line: serde_json::Value = serde_json::from_str(prompt).unwrap();
-    // Recorded lines are older than the store, as a replay's are; it is newer than what the rows knew.
+    // Recorded lines are older than the store, as a replay's are; this one is newer than the session's rows.
     let times = text.lines().filter_map(|line| {
         let line: serde_json::Value = serde_json::from_str(line).ok()?;
         parse_rfc3339(line["timestamp"].as_str()?)
@@ -93,8 +93,8 @@ fn write(main: &Path, line: &str) {
     fs::File::options().append(true).open(main).unwrap().write_all(line.as_bytes()).unwrap();
 }
 
-/// What is told from now on, until nothing more is.
-fn told(feed: &mut Subscription) -> Vec<Event> {
+/// Events published from now on, until no more come.
+fn told(feed: &mut HubSubscription) -> Vec<Event> {
     let mut told: Vec<Event> = Vec::new();
     loop {
         let wait = if told.is_empty() { LIMIT } else { QUIET };
@@ -113,7 +113,7 @@ fn is_only_prompt(told: &[Event], words: &str) {
     assert!(told.iter().all(|event| event.kind != EventKind::ToolPre), "{told:#?}");
 }
 
-fn catch_up(feed: &mut Subscription) -> Vec<SessionId> {
+fn catch_up(feed: &mut HubSubscription) -> Vec<SessionId> {
     let (began, mut shown) = (clock::tick(), Vec::new());
     loop {
         match feed.next(LIMIT) {
@@ -124,12 +124,12 @@ fn catch_up(feed: &mut Subscription) -> Vec<SessionId> {
     }
 }
 
-/// What the whole file tells.
+/// Expected tree of the complete file.
 fn cold(folder: &Path, at: Millis) -> Tree {
     cold_with(folder, at, &[])
 }
 
-/// What the whole file and programs tell.
+/// Expected tree of the complete file and input from programs.
 fn cold_with(folder: &Path, at: Millis, received: &[subscope_hub::ReceivedInput]) -> Tree {
     let mut cold = BatchRead::read(
         BatchRead::expand(&[folder.join("projects")]).unwrap(),
@@ -157,7 +157,7 @@ fn tree(hub: &HubHandle, session: &SessionId) -> Tree {
     answer.recv_timeout(LIMIT).unwrap().unwrap()
 }
 
-/// Waits until the hub holds so many sessions.
+/// Waits until the hub has this many sessions in memory.
 fn holds(hub: &HubHandle, wanted: u64) {
     let began = clock::tick();
     while figures(hub).held != wanted {
@@ -208,7 +208,7 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
     for (round, id) in ["first", "second"].into_iter().zip('3'..) {
         holds(&handle, 0);
         assert_eq!(figures(&handle).sessions, 1);
-        // Whoever comes is shown it all the same.
+        // A new subscriber gets its snapshot all the same.
         assert_eq!(catch_up(&mut hub.subscribe()), std::slice::from_ref(&session));
         while !matches!(feed.next(QUIET), FeedItem::Idle) {}
         write(&main, &next_prompt(&main, round, id));
@@ -222,7 +222,7 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
         assert_eq!(known.session, wanted.session);
         assert_eq!(known.agents.len(), 2);
     }
-    // A program tells of it: what its files say is known all the same, and it rests again with what was handed over.
+    // Input from a program: the rows contain the files' content too, and the session is evicted again with that input.
     let kept = SqliteStore::open(&folder.path().join("data"), Access::Read, "1", 0).unwrap();
     for (round, id) in ["third", "fourth"].into_iter().zip('5'..) {
         holds(&handle, 0);
@@ -244,7 +244,7 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
     }
 }
 
-/// A session that only hooks tell of rests, and knows all of them when one more comes; so does the next hub.
+/// A session that only hooks report is evicted, and has all of them when one more arrives; so has the next hub.
 #[test]
 fn what_only_hooks_told_of_rests_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -261,7 +261,7 @@ fn what_only_hooks_told_of_rests_and_goes_on() {
     let handle = first.handle();
     for (number, name) in ["Read", "Grep", "Bash"].into_iter().enumerate() {
         holds(&handle, 0);
-        // Two at once, of two sessions: what one rests with is not the other's.
+        // Two ingests at once, of two sessions: each session is evicted with its own input only.
         for session in [&session, &other] {
             call(&handle, session, &format!("{session}-{number}"), name);
         }
@@ -306,7 +306,7 @@ fn call(handle: &HubHandle, session: &SessionId, id: &str, name: &str) {
     stop(handle, session, id);
 }
 
-/// Nothing of a session is at work any more.
+/// No agent of a session is running.
 fn stop(handle: &HubHandle, session: &SessionId, round: &str) {
     let hook = serde_json::json!({
         "hook_event_name": "SessionEnd", "reason": "other", "session_id": session, "cwd": "/",
@@ -322,7 +322,7 @@ fn deliver(handle: &HubHandle, key: &str, hook: &serde_json::Value) {
     assert!(answer.recv_timeout(LIMIT).unwrap());
 }
 
-/// Of many that were written just now no more is held than a hub holds at once, and each goes on as if it were.
+/// Of many recently written sessions no more are in memory than the limit, and each continues as if it were.
 #[test]
 fn many_that_were_just_written_are_not_held_at_once() {
     let (folder, main) = session();
@@ -332,7 +332,7 @@ fn many_that_were_just_written_are_not_held_at_once() {
     let place = |number: usize| main.with_file_name(format!("{}.jsonl", named(number)));
     const MANY: usize = 100;
     for number in 0..MANY {
-        // Another's messages have other ids: what is the same in two sessions counts once.
+        // Other sessions' messages have other ids: shared ones would count once.
         let own = text.replace(first, &named(number)).replace("msg_", &format!("msg_{number}"));
         let own = own.replace("\"uuid\":\"", &format!("\"uuid\":\"{number}-"));
         fs::write(place(number), own).unwrap();
@@ -344,7 +344,7 @@ fn many_that_were_just_written_are_not_held_at_once() {
     let mut feed = hub.subscribe();
     let shown: BTreeSet<SessionId> = catch_up(&mut feed).into_iter().collect();
     assert_eq!((shown.len() as u64, figures(&handle).sessions), (MANY as u64 + 1, MANY as u64 + 1));
-    // What was read last need not be many.
+    // The last portion may be small.
     let began = clock::tick();
     while figures(&handle).held >= 64 {
         assert!(began.elapsed() < LIMIT, "{:?}", figures(&handle));
@@ -352,7 +352,7 @@ fn many_that_were_just_written_are_not_held_at_once() {
     }
     let again: BTreeSet<SessionId> = catch_up(&mut hub.subscribe()).into_iter().collect();
     assert_eq!(again, shown);
-    // One that was let go goes on.
+    // An evicted session continues.
     let known = tree(&handle, &SessionId::from(named(0).as_str()));
     write(&place(0), &next_prompt(&place(0), "and now the tests", '1'));
     is_only_prompt(&told(&mut feed), "and now the tests");

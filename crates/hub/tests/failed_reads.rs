@@ -1,4 +1,4 @@
-//! A store that cannot be read for a while: nothing is lost, nothing is published twice, and everybody is told.
+//! A store that cannot be read for a while: nothing is lost, nothing is published twice, and the failure is reported.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,17 +18,17 @@ use std::{
 use subscope_fold::Dialect;
 use subscope_hub::{
     AskError, Asks, Commit, Figures, Hub, HubHandle, HubOptions, Ingest, Ledger, Nothing, ReceivedInput,
-    Reply,
+    ReplyCallback,
 };
 use subscope_model::{EventKind, SessionId, Tree, Update};
 use subscope_store::{Access, SqliteStore};
 
 use failing::Failing;
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn answer<T: Send + 'static>(ask: impl FnOnce(Reply<T>) -> Result<(), AskError>) -> T {
+fn answer<T: Send + 'static>(ask: impl FnOnce(ReplyCallback<T>) -> Result<(), AskError>) -> T {
     let (sender, answer) = sync_channel(1);
     ask(Box::new(move |value| sender.send(value).unwrap())).unwrap();
     answer.recv_timeout(LIMIT).unwrap()
@@ -64,7 +64,7 @@ fn hook(call: &str) -> Ingest {
     }
 }
 
-/// A hub on the store of that folder, whose reads fail from the start where `fails` says so, with what subscribers get.
+/// Starts a hub on the folder's store, whose reads fail from the start if `fails` is set. Also returns a subscription.
 fn hub(folder: &Path, fails: bool) -> (Hub, Arc<AtomicBool>, Receiver<Update>) {
     let store = Failing::new(open(folder));
     store.fails_reads.store(fails, Ordering::SeqCst);
@@ -75,7 +75,7 @@ fn hub(folder: &Path, fails: bool) -> (Hub, Arc<AtomicBool>, Receiver<Update>) {
     (hub, fails_reads, updates)
 }
 
-/// What was published, by kind.
+/// Published events by kind.
 fn published(updates: &Receiver<Update>, kind: EventKind) -> usize {
     let is_kind = |update: &Update| matches!(update, Update::Event(event) if event.kind == kind);
     updates.try_iter().filter(is_kind).count()
@@ -132,7 +132,7 @@ fn no_event_is_published_twice_after_reads_failed() {
     let handle = second.handle();
     figures(&handle);
     fails_reads.store(true, Ordering::SeqCst);
-    // What is known of the session cannot be read: it is not acknowledged.
+    // The session's earlier input cannot be read: the ingest is not acknowledged.
     assert!(answer(|reply| handle.ingest(hook("t2"), reply)).is_err());
     fails_reads.store(false, Ordering::SeqCst);
     let taken = answer(|reply| handle.ingest(hook("t2"), reply)).unwrap();

@@ -1,4 +1,5 @@
-//! An index beside a hub: the same rows as alone, nothing of what the hub knows better is overwritten, and it can be stopped.
+//! Indexing while a hub runs: the same rows as without one; newer rows of the hub are not overwritten; it can be
+//! cancelled.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const LATER: i64 = 4_000_000_000_000;
 const SESSIONS: u64 = 12;
 
-/// A folder with sessions, and what is asked of an index of it.
+/// A folder with sessions, and options to index it.
 fn sessions() -> (tempfile::TempDir, IndexOptions) {
     let folder = tempfile::tempdir().unwrap();
     for seed in 0..SESSIONS {
@@ -50,7 +51,7 @@ fn open(folder: &Path, access: Access) -> SqliteStore {
 
 fn rows(history: &dyn History) -> Vec<SessionRow> {
     let rows = history.list(&ListQuery::first(usize::MAX)).unwrap().into_iter();
-    // When they were kept is the machine's business.
+    // The time of saving differs between runs.
     rows.map(|row| SessionRow { kept_at_ms: None, ..row }).collect()
 }
 
@@ -116,7 +117,7 @@ fn what_the_hub_has_of_a_session_stays() {
     handle.ingest(ingest, Box::new(move |outcome| sender.send(outcome).unwrap())).unwrap();
     taken.recv_timeout(LIMIT).unwrap().unwrap();
     beside(&handle, &folder, &options).unwrap();
-    // Rows of its own are kept at a pace of theirs, and when it ends.
+    // The hub saves its own rows with a delay, and when it ends.
     drop(hub);
     let kept = open(&folder, Access::Read);
     let tree = kept.tree(&own).unwrap().unwrap();

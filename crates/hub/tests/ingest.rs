@@ -1,4 +1,4 @@
-//! What is handed over: acknowledged when it is kept, taken once, and never shown as kept before it is.
+//! Ingests: acknowledged after they are saved, ingested once, and never shown as saved before they are.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ use subscope_testkit::fixtures::recording;
 
 use failing::Failing;
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Store + 'static) -> Hub {
@@ -35,7 +35,7 @@ fn hub(keeper: impl Store + 'static) -> Hub {
     Hub::start(Box::new(Nothing), Box::new(keeper), options).unwrap()
 }
 
-fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::Reply<T>) -> Result<(), AskError>) -> T {
+fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::ReplyCallback<T>) -> Result<(), AskError>) -> T {
     let (sender, answer) = sync_channel(1);
     ask(Box::new(move |told| sender.send(told).unwrap())).unwrap();
     answer.recv_timeout(LIMIT).unwrap()
@@ -140,7 +140,7 @@ fn failed_commit_is_answered_with_its_error_and_kept_once_it_can_be() {
     assert_eq!(tree(&handle, "s"), None, "nothing is shown that is not kept");
     assert_eq!(figures(&handle).refused, 2);
     fails.store(false, Ordering::SeqCst);
-    // What was answered with the error is either taken again or known; nothing of it counts twice.
+    // A rejected ingest is either ingested later or recognised by its key; nothing counts twice.
     let taken = loop {
         match ingest(&handle, hook("s", "t1", "PreToolUse")) {
             Ok(taken) => break taken,
@@ -157,7 +157,7 @@ fn join(handle: &HubHandle, queue: SyncSender<Update>, after: Option<u64>) -> Jo
     answer(|reply| handle.subscribe(Box::new(queue), after, reply))
 }
 
-/// What a reader was sent of everything that was acknowledged: whoever asks is answered after that.
+/// Updates that a subscriber got for all acknowledged input: a query is answered after that.
 fn seqs(handle: &HubHandle, updates: &Receiver<Update>) -> Vec<u64> {
     figures(handle);
     updates
@@ -257,13 +257,13 @@ fn replaced_file_keeps_what_was_handed_over() {
     let whole = calls(&session);
     std::fs::write(&file, &bytes[..bytes.len() / 3]).unwrap();
     wait_for(&|| calls(&session) < whole);
-    // What was handed over goes on where it stood.
+    // New input continues the earlier input.
     ingest(&handle, hook("s", "t2", "PreToolUse")).unwrap();
     assert_eq!(calls(&SessionId::from("s")), 2);
     assert!(ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap().is_repeat);
 }
 
-/// A driver that is still reading what it found.
+/// A driver that is still reading its initial files.
 struct Reading;
 
 impl Driver for Reading {
@@ -286,8 +286,8 @@ fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
     let late = Ingest { received_ms: Some(5_000), ..hook("s", "t1", "PreToolUse") };
     ingest(&hub.handle(), late).unwrap();
     drop(hub);
-    // One that came before it could be handed over to nobody then. Files are still being read, and of those nothing is
-    // told that a hub of before has told.
+    // An event published before the subscriber joined reached nobody. Files are still being read, and their events that
+    // an earlier hub published are dropped.
     let hub = Hub::start(Box::new(Reading), store(), options()).unwrap();
     let handle = hub.handle();
     ingest(&handle, hook("s", "t0", "PreToolUse")).unwrap();
@@ -300,7 +300,7 @@ fn hooks_that_waited_for_a_hub_are_told_even_while_it_begins() {
     assert_eq!(calls, ["t1", "t0"]);
 }
 
-/// Opens the store that a process left behind which was killed now, while the first goes on with its own.
+/// Opens the store as a process killed now would leave it, while the first process continues with its own.
 fn killed(folder: &Path) -> (tempfile::TempDir, SqliteStore) {
     let copy = tempfile::tempdir().unwrap();
     for file in ["store.db", "store.db-wal"] {
@@ -321,7 +321,7 @@ fn acknowledged_and_not_yet_concluded_is_concluded_by_the_next_hub_once() {
     let handle = first.handle();
     ingest(&handle, hook("s", "t1", "PreToolUse")).unwrap();
     ingest(&handle, hook("other", "o1", "PreToolUse")).unwrap();
-    // Sums are made of kept rows: asking for them keeps them.
+    // Statistics are computed from saved rows: the query saves them.
     assert_eq!(answer(|reply| handle.stats(reply)).unwrap().total.tool_calls, 2);
     let mut told = HashSet::new();
     for number in 2..30 {

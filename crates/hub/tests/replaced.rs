@@ -1,4 +1,5 @@
-//! Files that are cut, replaced or made again while they are followed: a row never goes back, and no other session is touched.
+//! Files that are truncated, replaced or recreated while they are tailed: no row loses content that is still in the
+//! files, and no other session changes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +13,9 @@ use std::{
 };
 
 use subscope_fold::{FactDetail, FoldOptions, Limits, Now};
-use subscope_hub::{BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, Subscription, clock, hook_ingest};
+use subscope_hub::{
+    BatchRead, FileTailDriver, Hub, HubHandle, HubOptions, HubSubscription, clock, hook_ingest,
+};
 use subscope_model::{Agent, Feed, FeedItem, PriceTable, SessionId, Text, Tree, Update, parse_rfc3339};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
@@ -21,17 +24,17 @@ use subscope_testkit::{
     random::Random,
 };
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A hub that follows a folder, somebody who watches it, and a session that tells how far the hub has read.
+/// A hub that tails a folder, a subscriber, and a marker session that shows how far the hub has read.
 struct Stage {
     folder: tempfile::TempDir,
     hub: Hub,
     handle: HubHandle,
-    feed: Subscription,
+    feed: HubSubscription,
     losses: Losses,
-    /// Sessions that were told of since the last look.
+    /// Sessions updated since the last look.
     touched: BTreeSet<SessionId>,
     marks: u32,
 }
@@ -53,7 +56,7 @@ impl Stage {
         self.folder.path().join("projects").join(name)
     }
 
-    /// Returns once the hub has read what was written before, and told its rows.
+    /// Waits until the hub has read everything written before, and published its rows.
     fn mark(&mut self) {
         self.marks += 1;
         let words = format!("mark {}", self.marks);
@@ -83,7 +86,7 @@ impl Stage {
         };
     }
 
-    /// Waits until the hub says of a session what all its files say.
+    /// Waits until the hub's rows of a session equal those of a batch read of all its files.
     fn until_cold(&mut self, session: &SessionId, project: &Path) {
         let began = clock::tick();
         loop {
@@ -102,7 +105,7 @@ impl Stage {
     }
 }
 
-/// What does not depend on when one looks.
+/// The parts of a tree that do not depend on the time of reading.
 fn said(tree: &Tree) -> (Option<Text>, u32, Vec<Agent>) {
     let still = |row: &Agent| Agent { liveness: None, flags: Vec::new(), rev: None, ..row.clone() };
     (tree.session.title.clone(), tree.session.runs, tree.agents.iter().map(still).collect())
@@ -128,10 +131,10 @@ fn append(path: &Path, bytes: &[u8]) {
     fs::File::options().append(true).create(true).open(path).unwrap().write_all(bytes).unwrap();
 }
 
-/// Writes a file anew in one of the ways in which programs do.
+/// Rewrites a file in one of the ways that programs use.
 fn rewrite(path: &Path, bytes: &[u8], way: u64) {
     match way % 4 {
-        // In place: it is cut to nothing first.
+        // In place: truncated to zero bytes first.
         0 => fs::write(path, bytes).unwrap(),
         1 => {
             let beside = path.with_extension("tmp");
@@ -152,7 +155,7 @@ fn rewrite(path: &Path, bytes: &[u8], way: u64) {
     }
 }
 
-/// The files of a recording with their places below a project's folder.
+/// The files of a recording with their paths below a project folder.
 fn files(recording: &Recording) -> Vec<(PathBuf, Vec<u8>)> {
     let projects = recording.projects();
     let below = |path: &PathBuf| path.strip_prefix(&projects).unwrap().iter().skip(1).collect();
@@ -207,7 +210,7 @@ fn rewritten_meta_file_changes_rows_of_its_own_session_and_none_goes_back() {
     drop(stage.hub);
 }
 
-/// The main transcript of a recording: its place below a project's folder, and its lines.
+/// The main transcript of a recording: its path below a project folder, and its lines.
 fn main_of(recording: &Recording) -> (PathBuf, Vec<Vec<u8>>) {
     let name = recording.mains()[0].file_name().unwrap().to_owned();
     let (path, bytes) = files(recording).into_iter().find(|(path, _)| *path == name).unwrap();
@@ -230,18 +233,18 @@ fn transcript_that_is_cut_or_replaced_is_folded_anew_with_its_session_alone() {
         stage.until_cold(&other_id, &other_folder);
         stage.mark();
         stage.touched.clear();
-        // Same content: nothing at all.
+        // Same content: no change.
         let (path, lines) = main_of(&own);
         let path = own_folder.join(path);
         rewrite(&path, &lines.concat(), way);
         stage.mark();
         assert!(!stage.touched.contains(&own_id), "in way {way}");
-        // Half of it: what the other half said is known no more, and nothing else is.
+        // Half of the content: only the facts of the other half are removed.
         let calls = tree(&stage.handle, &own_id).unwrap().summary.tool_calls;
         rewrite(&path, &lines[..lines.len() / 2].concat(), way);
         stage.until_cold(&own_id, &own_folder);
         assert!(tree(&stage.handle, &own_id).unwrap().summary.tool_calls < calls);
-        // All of it again, and more than once.
+        // The complete content again, and repeatedly.
         for _ in 0..3 {
             rewrite(&path, &lines.concat(), way);
             stage.mark();
@@ -268,7 +271,7 @@ fn nothing_of_a_transcript_is_told_while_it_is_being_rewritten() {
     stage.until_cold(&session_of(&own), &folder);
     stage.mark();
     stage.touched.clear();
-    // All files at once, each in pieces, while the hub reads.
+    // All files at once, each in chunks, while the hub reads.
     let all = files(&own);
     let mut open: Vec<fs::File> =
         all.iter().map(|(path, _)| fs::File::create(folder.join(path)).unwrap()).collect();
@@ -342,8 +345,8 @@ struct Step {
     is_rewrite: bool,
 }
 
-/// How a recording's files grow: lines by their times, in pieces cut anywhere; each meta file when its agent's first line comes, without
-/// its end, and again with it at some later moment, and again as it stands at others.
+/// Writes of a recording's files: lines by their times, in chunks cut anywhere; each meta file when its agent's first
+/// line arrives, without its end, again with its end at a later time, and again unchanged at others.
 fn steps(recording: &Recording, random: &mut Random) -> Vec<Step> {
     let mut lines: Vec<(i64, usize, PathBuf, Vec<u8>)> = Vec::new();
     let mut metas = Vec::new();
@@ -368,7 +371,7 @@ fn steps(recording: &Recording, random: &mut Random) -> Vec<Step> {
             steps.push(Step { path: meta.0.clone(), bytes: unfinished(&meta.1), is_rewrite: false });
             rest.push(meta.clone());
         }
-        // What was held back of a file comes with its next piece.
+        // The held back part of a file comes with its next chunk.
         let cut = random.below(line.len() as u64 + 1) as usize;
         for part in [&line[..cut], &line[cut..]].into_iter().filter(|part| !part.is_empty()) {
             steps.push(Step { path: path.clone(), bytes: part.to_vec(), is_rewrite: false });
@@ -396,7 +399,7 @@ fn no_row_of_any_recording_goes_back_while_its_files_grow_and_are_replaced() {
         let mut stage = Stage::new();
         let project = stage.project("-replayed");
         let steps = steps(&recording, &mut random);
-        // A look now and then: a reader of every step would be told the same rows at more moments.
+        // Compare only now and then: after every step the same rows would be compared at more times.
         let every = (steps.len() as u64 / 25).max(1);
         for step in &steps {
             let path = project.join(&step.path);

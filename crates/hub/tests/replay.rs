@@ -1,4 +1,4 @@
-//! What subscribers of the hub get: snapshot and changes together are the tree as it stands, whenever they came.
+//! Updates for subscribers: snapshot and changes together equal the current tree, whenever a subscriber joins.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::{
 
 use proptest::{prelude::*, sample::Index};
 use subscope_fold::Fold;
-use subscope_hub::{Driver, Hub, HubOptions, MemoryStore, PollResult, Recording, Replay, Subscription};
+use subscope_hub::{Driver, Hub, HubOptions, HubSubscription, MemoryStore, PollResult, Recording, Replay};
 use subscope_model::{
     Agent, Event, Feed, FeedItem, Millis, PriceTable, Session, SessionId, SourceId, Tree, Update,
 };
@@ -21,14 +21,14 @@ use subscope_testkit::{
     strategies::interleavings,
 };
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn options() -> HubOptions {
     HubOptions::default()
 }
 
-/// The number of a source, and some bytes of it.
+/// Index of a source, and a chunk of it.
 type Piece = (usize, Vec<u8>);
 /// A session's rows by agent.
 type Rows = (Session, BTreeMap<String, Agent>);
@@ -37,7 +37,7 @@ fn by_id(agents: Vec<Agent>) -> BTreeMap<String, Agent> {
     agents.into_iter().map(|row| (row.id.to_string(), row)).collect()
 }
 
-/// What a subscriber makes of its updates, by the rule of the feed: rows are replaced by key.
+/// Rows of a subscriber, updated by the rule of the feed: rows are replaced by key.
 #[derive(Debug, Default, PartialEq)]
 struct Reader {
     sessions: BTreeMap<SessionId, Rows>,
@@ -78,8 +78,8 @@ impl Reader {
         }
     }
 
-    /// Reads until the hub says that nothing more will come.
-    fn read(mut self, feed: &mut Subscription) -> Self {
+    /// Reads until the feed ends.
+    fn read(mut self, feed: &mut HubSubscription) -> Self {
         loop {
             match feed.next(LIMIT) {
                 FeedItem::Update(update) => self.take(update),
@@ -94,24 +94,24 @@ impl Reader {
     }
 }
 
-/// Rows as files alone give them: nothing that keeps them has numbered them.
+/// Rows without the numbers that a store assigns.
 fn unmarked(rows: BTreeMap<String, Agent>) -> BTreeMap<String, Agent> {
     rows.into_iter().map(|(id, row)| (id, Agent { rev: None, ..row })).collect()
 }
 
-fn fresh(feed: &mut Subscription, session: &SessionId) -> Rows {
+fn fresh(feed: &mut HubSubscription, session: &SessionId) -> Rows {
     let tree = feed.tree(session).unwrap();
     (tree.session, by_id(tree.agents))
 }
 
-/// Hands over pieces of sources when told to, one at a time.
+/// Driver that pushes chunks of sources on request, one at a time.
 struct Stepper {
     parts: Vec<Part>,
     sources: Vec<SourceId>,
     pieces: std::vec::IntoIter<Piece>,
-    /// A message for each piece that may go.
+    /// Receives a message for each chunk to push.
     go: Receiver<()>,
-    /// Told after each piece.
+    /// Notified after each chunk.
     done: SyncSender<()>,
 }
 
@@ -133,7 +133,7 @@ impl Driver for Stepper {
                 PollResult { is_caught_up: true, has_ended: true, ..PollResult::default() }
             }
         };
-        // The test may have failed and gone.
+        // The receiver is gone if the test has failed.
         let _ = self.done.send(());
         polled
     }
@@ -143,7 +143,8 @@ impl Driver for Stepper {
     }
 }
 
-/// Recordings whose rows change in every way: nested agents, a background agent, a resume, a stop, an old version.
+/// Recordings whose rows change in every way: nested agents, a background agent, a resumed agent, a stopped one, an old
+/// version.
 const SCENARIOS: [(&str, &str); 5] = [
     ("2.1.330", "c-nested"),
     ("2.1.330", "d-background"),
@@ -152,7 +153,7 @@ const SCENARIOS: [(&str, &str); 5] = [
     ("2.0.76", "b-parallel"),
 ];
 
-/// A scenario's sources, their lines in any order, and moments at which somebody subscribes.
+/// A scenario's sources, their lines in any order, and the times at which subscribers join.
 fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<Piece>, Vec<Index>)> {
     (any::<Index>(), 1..8u8).prop_flat_map(|(scenario, choice)| {
         let (version, name) = SCENARIOS[scenario.index(SCENARIOS.len())];
@@ -164,7 +165,7 @@ fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<Piece>, Vec<Index>)> {
     })
 }
 
-/// The rows of these pieces, folded at once after their sources have ended.
+/// Rows of these chunks, folded in one batch.
 fn at_once(parts: &[Part], pieces: &[Piece]) -> (SessionId, BTreeMap<String, Agent>) {
     let mut fold = Fold::new(folding::options(false));
     let sources: Vec<_> = parts.iter().map(|part| fold.open(part.spec.clone())).collect();
@@ -269,7 +270,7 @@ fn subscribers_of_any_moment_end_with_the_same_rows() {
     let readers: Vec<Reader> = readers.into_iter().map(|thread| thread.join().unwrap()).collect();
     for reader in &readers[1..] {
         assert_eq!(reader.sessions, readers[0].sessions);
-        // Who comes later has missed what was told before, and nothing else.
+        // A later subscriber has missed only the earlier events.
         assert!(readers[0].ids().ends_with(&reader.ids()));
     }
 }

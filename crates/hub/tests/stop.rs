@@ -1,4 +1,4 @@
-//! Orders that an agent stop, from whoever asks to the answer that tells it.
+//! Stop orders, from the request to the hook answer that delivers them.
 #![allow(clippy::unwrap_used)]
 
 use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
@@ -12,7 +12,7 @@ use subscope_hub::{
 use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, FeedItem, Flag, SessionId, Update};
 use subscope_store::{Access, SqliteStore};
 
-/// Far more than any answer takes.
+/// Timeout, far above the time of any answer.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn hub(keeper: impl Store + 'static) -> Hub {
@@ -23,13 +23,13 @@ fn store(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder, Access::Write, "test", 1).unwrap()
 }
 
-fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::Reply<T>) -> Result<(), AskError>) -> T {
+fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::ReplyCallback<T>) -> Result<(), AskError>) -> T {
     let (sender, answer) = sync_channel(1);
     ask(Box::new(move |told| sender.send(told).unwrap())).unwrap();
     answer.recv_timeout(LIMIT).unwrap()
 }
 
-/// A payload of an agent; of the root where it is empty.
+/// Hook payload of an agent; of the root if `agent` is empty.
 fn payload(session: &str, agent: &str, event: &str, call: &str) -> Vec<u8> {
     let agent = if agent.is_empty() {
         String::new()
@@ -98,7 +98,7 @@ fn ordered_agent_alone_is_told_at_its_next_call() {
     start(&handle, "s2", &["a1"]);
     assert_eq!(post(&handle, "s2", "a1", "PreToolUse", "t1").answer, None);
     assert!(is_stop(&post(&handle, "s", "a1", "PreToolUse", "t2")));
-    // Its version is not known, so that the call is let through: it goes on until that is over.
+    // Its version is unknown, so the call is allowed: the order stays pending until the call is over.
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Running);
     post(&handle, "s", "a1", "PostToolUse", "t2");
     let stopped = row(&handle, "s", "a1");
@@ -131,7 +131,7 @@ fn agent_that_goes_on_all_the_same_is_told_again() {
         post(&handle, "s", "a1", "PostToolUse", call);
         assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Stopped, "{call}");
     }
-    // A delivery that is known is told nothing new.
+    // A repeated delivery gets no new answer.
     assert!(post(&handle, "s", "a1", "PreToolUse", "t3").is_repeat);
 }
 
@@ -161,7 +161,7 @@ fn beginnings_of_ids_name_one_agent_at_work_or_are_refused() {
     assert_eq!(order(&handle, None, "abc"), Err(StopError::Ambiguous(2)));
     assert_eq!(order(&handle, Some("tw"), "abc").unwrap().agent, "abc9".into());
     assert_eq!(order(&handle, None, "abc1").unwrap().agent, "abc1".into());
-    // A whole id is itself, whatever else begins so.
+    // A complete id matches itself only, even if it is a prefix of another.
     assert_eq!(order(&handle, Some("one"), "ab").unwrap().agent, "ab".into());
     assert_eq!(order(&handle, None, "abd"), Err(StopError::Ended(AgentStatus::Completed)));
     assert_eq!(order(&handle, None, "x"), Err(StopError::Unknown));
@@ -211,7 +211,7 @@ fn order_and_that_it_was_given_survive_a_restart() {
     }
     let hub = hub(store(folder.path()));
     let handle = hub.handle();
-    // The harness's own word comes after the restart, and does not count.
+    // The harness's own report comes after the restart, and does not count.
     let notice = r#"{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt_id":"p2","prompt":"<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n</task-notification>"}"#;
     answer(|reply| handle.ingest(hook_ingest("n", None, notice.into()), reply)).unwrap();
     assert_eq!(row(&handle, "s", "a1").status, AgentStatus::Stopped);
@@ -246,7 +246,7 @@ fn stalled_agent_is_told_to_stop_only_where_that_is_wanted() {
         start(&handle, "s", &["a1"]);
         let is_stall = |update: &Update| matches!(update, Update::Event(event) if event.kind == EventKind::Stall && event.text("agent_id") == Some("a1"));
         wait_until(feed, is_stall);
-        // The order follows at once; what is asked meanwhile may come before it.
+        // The order is ingested in the next turn; queries may be answered before it.
         let deadline = clock::tick() + LIMIT;
         while stops_stalled && !row(&handle, "s", "a1").has(Flag::Stopping) {
             assert!(clock::tick() < deadline, "nothing was ordered");

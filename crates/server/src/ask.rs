@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use subscope_hub::{AskError, Reply};
+use subscope_hub::{AskError, ReplyCallback};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::api_error::ApiError;
@@ -12,7 +12,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends a query to the hub and awaits the reply.
 pub(crate) async fn ask<T: Send + 'static>(
-    query: impl FnOnce(Reply<T>) -> Result<(), AskError>,
+    query: impl FnOnce(ReplyCallback<T>) -> Result<(), AskError>,
 ) -> Result<T, ApiError> {
     let (sender, receiver) = oneshot::channel();
     // The client may have disconnected meanwhile.

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use subscope_export::execution;
-use subscope_hub::{AskError, Reply};
+use subscope_hub::{AskError, ReplyCallback};
 use subscope_model::{Event, ExecutionTrace, Millis, SessionId, Tree};
 
 use crate::{api_error::ApiError, ask::ask, state::App};
@@ -36,12 +36,13 @@ pub type HistoryResult = Result<Option<SessionHistory>, String>;
 #[derive(Clone)]
 pub struct SessionReader(Arc<ReadFn>);
 
-type ReadFn = dyn Fn(SessionId, HistoryRequest, Reply<HistoryResult>) -> Result<(), AskError> + Send + Sync;
+type ReadFn =
+    dyn Fn(SessionId, HistoryRequest, ReplyCallback<HistoryResult>) -> Result<(), AskError> + Send + Sync;
 
 impl SessionReader {
     /// Creates a reader from a callback.
     pub fn new(
-        read: impl Fn(SessionId, HistoryRequest, Reply<HistoryResult>) -> Result<(), AskError>
+        read: impl Fn(SessionId, HistoryRequest, ReplyCallback<HistoryResult>) -> Result<(), AskError>
         + Send
         + Sync
         + 'static,

@@ -1,8 +1,8 @@
-//! Sessions at rest, and a hub at rest: what can be made again is not held in memory.
+//! Evicts idle sessions from memory: everything that can be loaded again is dropped.
 //!
-//! A session that nothing comes of is shown as it is kept. When its files grow, or a program tells of it, its driver reads them
-//! again from their beginning, as those of a session that was at rest when the hub began, and so is what was handed over of it
-//! ([`super::inbox_replay`]). Only a session stays whose bytes cannot be told from another's.
+//! An evicted session is served from the store. When its files grow, or a program sends input for it, its driver reads
+//! the files again from their beginning, and its input is replayed from the inbox ([`super::inbox_replay`]). A session
+//! is never evicted if some of its bytes cannot be separated from another session's or cannot be read again.
 
 use std::{
     collections::BTreeMap,
@@ -14,115 +14,120 @@ use subscope_model::{SessionId, SourceId};
 use super::EventLoop;
 use crate::clock;
 
-/// How often sessions at rest are looked for.
-const LOOK: Duration = Duration::from_secs(5);
+/// Interval between scans for idle sessions.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How many sessions are let go at once, and how long everything else has before the next.
-const AT_ONCE: usize = 20;
-const BREATH: Duration = Duration::from_millis(20);
+/// Most sessions evicted per scan, and the pause before the next scan after so many.
+const MAX_EVICTIONS_PER_SCAN: usize = 20;
+const BATCH_PAUSE: Duration = Duration::from_millis(20);
 
-/// How much longer than others a session stays by what it costs to read it again.
-const STAYS_A_MEGABYTE: Duration = Duration::from_secs(10);
+/// Extra idle time before eviction, per megabyte that a reload would read.
+const DELAY_PER_MEGABYTE: Duration = Duration::from_secs(10);
 
-/// How long readers that come are shown a session that has changed: as long as a hub that begins follows its files.
-const SHOWN: Duration = Duration::from_secs(15 * 60);
+/// How long a session stays in the snapshots for new subscribers after it was last derived: as long as a starting hub
+/// tails its files.
+const SNAPSHOT_WINDOW: Duration = Duration::from_secs(15 * 60);
 
-/// How many of them at most: each is read and sent to whoever comes.
-const MOST_SHOWN: usize = 1_000;
+/// Most evicted sessions in these snapshots: each is read from the store and sent to every new subscriber.
+const MAX_SNAPSHOT_SESSIONS: usize = 1_000;
 
-/// What was let go of.
+/// Sessions evicted from memory; they are served from the store until their input changes.
 #[derive(Default)]
 pub(super) struct Evictor {
-    /// When sessions are looked for again.
-    next: Option<Instant>,
-    /// Sessions that were let go, with when they were last concluded, until they are no longer shown.
-    sessions: BTreeMap<SessionId, Instant>,
-    /// How many commits there were at the last look.
+    /// Time of the next scan.
+    next_scan: Option<Instant>,
+    /// Recently evicted sessions, with the time of their last derivation.
+    recent: BTreeMap<SessionId, Instant>,
+    /// Number of commits at the last scan.
     commits: u64,
-    /// How many when the store had last given back its memory.
-    given_back: Option<u64>,
+    /// Number of commits when the store last released its memory.
+    released_at: Option<u64>,
 }
 
 impl Evictor {
-    /// How long until sessions are looked for again.
+    /// Time until the next scan.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
-        self.next.map(|next| next.saturating_duration_since(now))
+        self.next_scan.map(|scan| scan.saturating_duration_since(now))
     }
 
-    /// Whether a session was let go of late.
-    pub(super) fn has(&self, session: &SessionId) -> bool {
-        self.sessions.contains_key(session)
+    /// Whether a session was evicted recently.
+    pub(super) fn has_recent(&self, session: &SessionId) -> bool {
+        self.recent.contains_key(session)
     }
 
-    /// Sessions of which nothing is held, and that readers are shown.
-    pub(super) fn sessions(&self) -> impl Iterator<Item = &SessionId> {
-        self.sessions.keys()
+    /// Recently evicted sessions, which new subscribers still get.
+    pub(super) fn recent_sessions(&self) -> impl Iterator<Item = &SessionId> {
+        self.recent.keys()
     }
 
-    /// One of them goes on.
-    pub(super) fn goes_on(&mut self, session: &SessionId) {
-        self.sessions.remove(session);
+    /// Records that a session is live again.
+    pub(super) fn remove(&mut self, session: &SessionId) {
+        self.recent.remove(session);
     }
 }
 
 impl EventLoop {
-    /// Lets go of what is at rest, now and then.
+    /// Evicts idle sessions, at most [`MAX_EVICTIONS_PER_SCAN`] per scan. Releases the store's memory once nothing is
+    /// committed any more.
     pub(super) fn evict_idle(&mut self) {
         let now = clock::tick();
         if self.evictor.due_in(now).is_some_and(|wait| !wait.is_zero()) {
             return;
         }
-        let is_due = |(session, concluded): &(&SessionId, Instant)| {
-            let stays = |bytes: u64| self.options.evict_after + STAYS_A_MEGABYTE.mul_f64(bytes as f64 / 1e6);
-            let is_silent = |bytes| now.duration_since(*concluded) >= stays(bytes);
+        let is_due = |(session, derived_at): &(&SessionId, Instant)| {
+            let idle_limit =
+                |bytes: u64| self.options.evict_after + DELAY_PER_MEGABYTE.mul_f64(bytes as f64 / 1e6);
+            let is_idle = |bytes| now.duration_since(*derived_at) >= idle_limit(bytes);
             self.reloadable_bytes(session)
-                .is_some_and(|bytes| self.begin.evicts_after_startup(session) || is_silent(bytes))
+                .is_some_and(|bytes| self.startup.evicts_after_startup(session) || is_idle(bytes))
         };
-        let due = self.rows.settled().filter(is_due).take(AT_ONCE);
-        let due: Vec<_> = due.map(|(session, concluded)| (session.clone(), concluded)).collect();
-        let released = due.into_iter().filter(|(session, concluded)| self.evict(session, *concluded)).count();
-        self.evictor.sessions.retain(|_, concluded| now.duration_since(*concluded) < SHOWN);
-        let is_hurried = released == AT_ONCE;
-        self.evictor.next = Some(now + if is_hurried { BREATH } else { LOOK.min(self.options.evict_after) });
+        let due = self.rows.idle_sessions().filter(is_due).take(MAX_EVICTIONS_PER_SCAN);
+        let due: Vec<_> = due.map(|(session, derived_at)| (session.clone(), derived_at)).collect();
+        let evicted =
+            due.into_iter().filter(|(session, derived_at)| self.evict(session, *derived_at)).count();
+        self.evictor.recent.retain(|_, derived_at| now.duration_since(*derived_at) < SNAPSHOT_WINDOW);
+        let is_hurried = evicted == MAX_EVICTIONS_PER_SCAN;
+        self.evictor.next_scan =
+            Some(now + if is_hurried { BATCH_PAUSE } else { SCAN_INTERVAL.min(self.options.evict_after) });
         let commits = self.figures.commits;
-        let is_idle = std::mem::replace(&mut self.evictor.commits, commits) == commits && !is_hurried;
-        if is_idle && self.evictor.given_back != Some(commits) {
+        let is_quiet = std::mem::replace(&mut self.evictor.commits, commits) == commits && !is_hurried;
+        if is_quiet && self.evictor.released_at != Some(commits) {
             self.store.release_memory();
-            self.evictor.given_back = Some(commits);
+            self.evictor.released_at = Some(commits);
         }
     }
 
-    /// How many bytes are read and folded again when a session goes on; `None` where not all of it is to be had again.
+    /// Bytes to read if the session is evicted and reloaded; `None` if it cannot be reloaded completely.
     fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
-        let handed = |bytes: u64| self.store.keeps_received().then_some(bytes);
+        let inbox = |bytes: u64| self.store.keeps_received().then_some(bytes);
         match (self.driver.reloadable_bytes(session), self.inbox_replay.reloadable_bytes(session)?) {
             (Some(files), 0) => Some(files),
-            (Some(files), bytes) => Some(files + handed(bytes)?),
+            (Some(files), bytes) => Some(files + inbox(bytes)?),
             (None, 0) => None,
-            (None, bytes) => handed(bytes).filter(|_| !self.driver.follows(session)),
+            (None, bytes) => inbox(bytes).filter(|_| !self.driver.follows(session)),
         }
     }
 
-    /// Lets go of a session that was concluded and written just now, though it may be at work: time does not change it until
-    /// something comes of it.
-    pub(super) fn set_aside(&mut self, session: &SessionId) {
+    /// Evicts a session that was just derived and saved, even if agents are running: its rows stay as they are until it
+    /// gets input.
+    pub(super) fn evict_now(&mut self, session: &SessionId) {
         self.deadlines.remove(session);
-        self.paces.remove(session);
+        self.next_derivations.remove(session);
         self.evict(session, clock::tick());
     }
 
-    /// Lets go of a session, if nothing of it is awaited. Returns whether it did.
-    pub(super) fn evict(&mut self, session: &SessionId, concluded: Instant) -> bool {
-        let is_awaited = self.dirty.contains(session)
+    /// Evicts a session unless work on it is pending. Returns whether it was evicted.
+    pub(super) fn evict(&mut self, session: &SessionId, derived_at: Instant) -> bool {
+        let is_pending = self.dirty.contains(session)
             || self.loading.contains(session)
             || self.reloading.contains(session)
             || self.deadlines.contains_key(session)
-            || self.ordered.contains_key(session)
-            || self.broadcast.is_waiting(session)
+            || self.stop_orders.contains_key(session)
+            || self.broadcast.has_pending(session)
             || self.events.next_due(session).is_some();
-        let read = self.backfilled.get(session).into_iter().flatten().copied();
-        let others: Vec<SourceId> = self.inbox_replay.sources(session).chain(read).collect();
-        if is_awaited
+        let backfilled = self.backfilled.get(session).into_iter().flatten().copied();
+        let others: Vec<SourceId> = self.inbox_replay.sources(session).chain(backfilled).collect();
+        if is_pending
             || self.reloadable_bytes(session).is_none()
             || !self.driver.evict(session, &others, &mut self.fold)
         {
@@ -136,9 +141,9 @@ impl EventLoop {
         self.broadcast.evict(session);
         self.published.evict(session);
         self.duplicates.evict(session);
-        self.begin.goes_on(session);
-        if self.evictor.sessions.len() < MOST_SHOWN {
-            self.evictor.sessions.insert(session.clone(), concluded);
+        self.startup.remove(session);
+        if self.evictor.recent.len() < MAX_SNAPSHOT_SESSIONS {
+            self.evictor.recent.insert(session.clone(), derived_at);
         }
         true
     }

@@ -1,4 +1,4 @@
-//! The store as the hub uses it: a read that fails is counted, logged and reported as a problem.
+//! The hub's store: a read that fails is counted, logged and reported as a problem.
 
 use std::{
     cell::RefCell,
@@ -11,10 +11,10 @@ use subscope_store::{Store, StoreError};
 
 use super::derive::describe;
 
-/// How long the same failure is not reported again.
+/// Time during which the same failure is not reported again.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// A store whose failed reads nobody can overlook.
+/// Store that counts and reports failed reads.
 pub(super) struct HubStore {
     inner: Box<dyn Store>,
     failures: RefCell<ReadFailures>,
@@ -32,7 +32,7 @@ impl HubStore {
         Self { inner, failures: RefCell::default() }
     }
 
-    /// Returns what a read gave; `None`, once the failure is noted, where it failed. `what` names what was read.
+    /// Returns the result of a read; on failure records the error and returns `None`. `what` names what was read.
     pub(super) fn read<T>(&self, what: &str, outcome: Result<T, StoreError>) -> Option<T> {
         outcome.map_err(|error| self.note(what, &error)).ok()
     }
@@ -45,7 +45,7 @@ impl HubStore {
         failures.unreported.get_or_insert(text);
     }
 
-    /// How many reads have failed.
+    /// Number of reads that failed.
     pub(super) fn failed_reads(&self) -> u64 {
         self.failures.borrow().count
     }
@@ -54,9 +54,9 @@ impl HubStore {
     pub(super) fn take_problem(&self, now: Instant) -> Option<Problem> {
         let mut failures = self.failures.borrow_mut();
         let what = failures.unreported.take()?;
-        let is_known =
+        let is_recent =
             |(text, at): &(String, Instant)| *text == what && now.duration_since(*at) < REPORT_EVERY;
-        if failures.reported.as_ref().is_some_and(is_known) {
+        if failures.reported.as_ref().is_some_and(is_recent) {
             return None;
         }
         failures.reported = Some((what.clone(), now));

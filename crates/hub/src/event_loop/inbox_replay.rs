@@ -1,7 +1,8 @@
-//! What programs have handed over, by session: it is kept, and folded again when its session comes (back) into the fold.
+//! Replays a session's saved input from the inbox when the session is loaded into the fold.
 //!
-//! A session comes with the first of its bytes, whether from a file or from a program. What was handed over of it before is then
-//! pushed first, as one that reads its files from their beginning does: a hub that let go of it, or has just begun, knows it whole.
+//! A session is loaded by the first of its bytes, from a file or from a program. Its earlier input from programs is
+//! pushed first, as a session whose files are read starts at their beginning: so a hub that evicted the session, or has
+//! just started, knows all of it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,84 +12,86 @@ use subscope_store::ReceivedInput;
 use super::{EventLoop, derive::describe};
 use crate::partitions::{InputChunk, Partitions};
 
-/// How many bytes that were handed over of one session are folded again. One of which more was stays in the fold; where that is a
-/// new one, its rows lack them once it goes on, which is told as a problem.
-const AGAIN_BYTES: u64 = 64 << 20;
+/// Most bytes of inbox input replayed per session. A session above it is never evicted; after a restart its rows miss
+/// that input and a problem is reported.
+const MAX_REPLAY_BYTES: u64 = 64 << 20;
 
-/// How many problems of one body are told one by one.
-const PROBLEMS: usize = 100;
+/// Most problems of one ingest that are reported individually.
+const MAX_PROBLEMS: usize = 100;
 
-/// The partitions as sources of the fold, and whom they told of.
+/// Inbox partitions as sources of the fold, and the sessions that each touched.
 #[derive(Default)]
 pub(super) struct InboxReplay {
     partitions: Partitions,
-    /// Sessions of which the fold has all that was ever handed over.
-    sessions: HashMap<SessionId, OfSession>,
+    /// Sessions whose inbox input is completely in the fold.
+    sessions: HashMap<SessionId, SessionInput>,
 }
 
 #[derive(Default)]
-struct OfSession {
+struct SessionInput {
     bytes: u64,
     sources: BTreeSet<SourceId>,
-    /// Whether some of it cannot be told from what is another's, or is not to be had again.
+    /// Whether some of its input belongs to several sessions or cannot be replayed.
     is_shared: bool,
 }
 
 impl InboxReplay {
-    /// How many bytes were handed over of a session, if it alone is told of by them and they can be had again.
+    /// Bytes of a session's input from programs; `None` if it shares input with other sessions or has too much to
+    /// replay.
     pub(super) fn reloadable_bytes(&self, session: &SessionId) -> Option<u64> {
-        let Some(of) = self.sessions.get(session) else { return Some(0) };
-        (!of.is_shared && of.bytes <= AGAIN_BYTES).then_some(of.bytes)
+        let Some(input) = self.sessions.get(session) else { return Some(0) };
+        (!input.is_shared && input.bytes <= MAX_REPLAY_BYTES).then_some(input.bytes)
     }
 
-    /// The sources that tell of a session.
+    /// The partition sources with input of a session.
     pub(super) fn sources(&self, session: &SessionId) -> impl Iterator<Item = SourceId> {
-        self.sessions.get(session).into_iter().flat_map(|of| of.sources.iter().copied())
+        self.sessions.get(session).into_iter().flat_map(|input| input.sources.iter().copied())
     }
 
-    /// The fold has let go of a session.
+    /// Forgets an evicted session and its partitions.
     pub(super) fn evict(&mut self, session: &SessionId) {
-        if let Some(of) = self.sessions.remove(session) {
-            self.partitions.forget(&of.sources);
+        if let Some(input) = self.sessions.remove(session) {
+            self.partitions.remove(&input.sources);
         }
     }
 
-    /// Notes that these sessions were told of by bytes of a source that were said to be of the one that is named.
-    fn note(&mut self, source: SourceId, named: Option<&str>, told: &[SessionId], bytes: usize) {
-        for session in told {
-            let of = self.sessions.entry(session.clone()).or_default();
-            of.bytes += bytes as u64;
-            of.sources.insert(source);
-            of.is_shared |= told.len() > 1 || named != Some(session.as_str());
+    /// Records which sessions an input of a source touched; `named` is the session that the input names.
+    fn record(&mut self, source: SourceId, named: Option<&str>, touched: &[SessionId], bytes: usize) {
+        for session in touched {
+            let input = self.sessions.entry(session.clone()).or_default();
+            input.bytes += bytes as u64;
+            input.sources.insert(source);
+            input.is_shared |= touched.len() > 1 || named != Some(session.as_str());
         }
     }
 }
 
 impl EventLoop {
-    /// Folds what is handed over now. Returns the sessions that it tells of, and what is wrong with it.
-    fn fold_chunk(&mut self, handed: &InputChunk<'_>) -> (Vec<SessionId>, Vec<Problem>, u64) {
-        let named = self.inbox_replay.partitions.named(handed);
+    /// Folds a chunk of new input. Returns the sessions that it touched, its problems and their number.
+    fn fold_chunk(&mut self, chunk: &InputChunk<'_>) -> (Vec<SessionId>, Vec<Problem>, u64) {
+        let named = self.inbox_replay.partitions.session_of(chunk);
         if let Some(session) = named.as_deref().map(SessionId::from)
-            && self.look_up(&session)
+            && self.ensure_replayed(&session)
         {
             self.dirty.insert(session);
         }
-        // What was wrong before is not told to whoever hands this over.
+        // Earlier problems are not this caller's.
         let _ = self.fold.take_problems();
-        let source = self.inbox_replay.partitions.push_named(&mut self.fold, handed, named.as_deref());
+        let source = self.inbox_replay.partitions.push_named(&mut self.fold, chunk, named.as_deref());
         let (problems, count) = self.fold.take_problems();
-        let told = self.fold.take_changed();
-        for session in &told {
-            // Of whom it did not say so before.
-            self.look_up(session);
+        let touched = self.fold.take_changed();
+        for session in &touched {
+            // A session that the chunk touches without naming it.
+            self.ensure_replayed(session);
         }
-        self.inbox_replay.note(source, named.as_deref(), &told, handed.body.len());
-        (told, problems, count)
+        self.inbox_replay.record(source, named.as_deref(), &touched, chunk.body.len());
+        (touched, problems, count)
     }
 
-    /// Whether the store can say what was ingested before of the session that a chunk names.
-    pub(super) fn is_readable(&mut self, chunk: &InputChunk<'_>) -> bool {
-        let named = self.inbox_replay.partitions.named(chunk);
+    /// Whether the store can be read for the session that a chunk names, so that its earlier input can be replayed
+    /// first.
+    pub(super) fn can_ingest(&mut self, chunk: &InputChunk<'_>) -> bool {
+        let named = self.inbox_replay.partitions.session_of(chunk);
         named.is_none_or(|session| {
             let session = SessionId::from(session.as_str());
             self.inbox_replay.sessions.contains_key(&session)
@@ -96,97 +99,99 @@ impl EventLoop {
         })
     }
 
-    /// Folds the chunks of one body, which may be of several sessions. Returns the sessions that they touch and their problems.
-    pub(super) fn fold_chunks(&mut self, parts: &[InputChunk<'_>]) -> (Vec<SessionId>, Vec<Problem>, u64) {
-        let (mut told, mut problems, mut count) = (BTreeSet::new(), Vec::new(), 0);
-        for part in parts {
-            let (sessions, found, more) = self.fold_chunk(part);
-            told.extend(sessions);
+    /// Folds the chunks of one body, which may belong to several sessions. Returns the touched sessions, their problems
+    /// (at most [`MAX_PROBLEMS`]) and the number of problems.
+    pub(super) fn fold_chunks(&mut self, chunks: &[InputChunk<'_>]) -> (Vec<SessionId>, Vec<Problem>, u64) {
+        let (mut touched, mut problems, mut count) = (BTreeSet::new(), Vec::new(), 0);
+        for chunk in chunks {
+            let (sessions, found, more) = self.fold_chunk(chunk);
+            touched.extend(sessions);
             problems.extend(found);
             count += more;
         }
-        problems.truncate(PROBLEMS);
-        (told.into_iter().collect(), problems, count)
+        problems.truncate(MAX_PROBLEMS);
+        (touched.into_iter().collect(), problems, count)
     }
 
-    /// Sees to it that the fold has what was handed over of a session that has come into it. Returns whether there was any.
-    pub(super) fn look_up(&mut self, session: &SessionId) -> bool {
+    /// Replays the inbox input of a session that was just loaded, unless that is done. Returns whether there was any.
+    pub(super) fn ensure_replayed(&mut self, session: &SessionId) -> bool {
         if self.inbox_replay.sessions.contains_key(session) {
             return false;
         }
-        if self.recall.unsettled.contains(session) {
-            return !self.fold_again(session).is_empty();
+        if self.startup_replay.unprocessed.contains(session) {
+            return !self.replay_inbox(session).is_empty();
         }
         match self.published.has_rows(session, &self.store) {
-            Some(true) => return !self.fold_again(session).is_empty(),
+            Some(true) => return !self.replay_inbox(session).is_empty(),
             // A session without rows has no input in the inbox.
             Some(false) => {
-                self.inbox_replay.sessions.insert(session.clone(), OfSession::default());
+                self.inbox_replay.sessions.insert(session.clone(), SessionInput::default());
             }
-            // The store cannot say: it is asked again when the session is next touched.
+            // The store cannot be read: try again when the session gets more input.
             None => {}
         }
         false
     }
 
-    /// Folds what was handed over of a session, and returns in which dialects. So are others that it tells of.
-    pub(super) fn fold_again(&mut self, session: &SessionId) -> BTreeSet<Text> {
-        let (mut dialects, mut wanted) = (BTreeSet::new(), vec![session.clone()]);
+    /// Replays the inbox input of a session, and of other sessions that this input touches. Returns the dialects of the
+    /// input.
+    pub(super) fn replay_inbox(&mut self, session: &SessionId) -> BTreeSet<Text> {
+        let (mut dialects, mut queue) = (BTreeSet::new(), vec![session.clone()]);
         let mut seen = BTreeSet::new();
-        while let Some(session) = wanted.pop() {
+        while let Some(session) = queue.pop() {
             if !seen.insert(session.clone()) {
                 continue;
             }
-            self.recall.unsettled.remove(&session);
+            self.startup_replay.unprocessed.remove(&session);
             self.inbox_replay.sessions.entry(session.clone()).or_default();
             let Self { store, inbox_replay, fold, dirty, .. } = self;
-            let mut is_any = false;
-            let mut take = |one: ReceivedInput| {
-                for part in InputChunk::of(&one) {
-                    let named = inbox_replay.partitions.named(&part);
-                    let source = inbox_replay.partitions.push_named(fold, &part, named.as_deref());
-                    let told = fold.take_changed();
-                    let others = || told.iter().filter(|told| **told != session).cloned();
-                    wanted.extend(others().filter(|other| !inbox_replay.sessions.contains_key(other)));
+            let mut has_input = false;
+            let mut replay = |received: ReceivedInput| {
+                for chunk in InputChunk::of(&received) {
+                    let named = inbox_replay.partitions.session_of(&chunk);
+                    let source = inbox_replay.partitions.push_named(fold, &chunk, named.as_deref());
+                    let touched = fold.take_changed();
+                    let others = || touched.iter().filter(|touched| **touched != session).cloned();
+                    queue.extend(others().filter(|other| !inbox_replay.sessions.contains_key(other)));
                     dirty.extend(others());
-                    inbox_replay.note(source, named.as_deref(), &told, part.body.len());
+                    inbox_replay.record(source, named.as_deref(), &touched, chunk.body.len());
                 }
-                dialects.insert(Text::from(one.dialect.as_str()));
-                is_any = true;
+                dialects.insert(Text::from(received.dialect.as_str()));
+                has_input = true;
             };
-            match store.read_received(&session, AGAIN_BYTES, &mut take) {
+            match store.read_received(&session, MAX_REPLAY_BYTES, &mut replay) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.inbox_replay.sessions.entry(session.clone()).or_default().is_shared = true;
-                    let limit = AGAIN_BYTES >> 20;
+                    let limit = MAX_REPLAY_BYTES >> 20;
                     let what =
                         format!("more than {limit} MiB were handed over of it: they are not read again");
                     self.publish_problem(Problem { at: session.to_string(), what });
                 }
                 Err(error) => {
-                    if !is_any {
-                        // It is looked for again when more comes of it.
+                    if !has_input {
+                        // Try again when the session gets more input.
                         self.inbox_replay.sessions.remove(&session);
                     }
                     self.publish_problem(Problem { at: session.to_string(), what: describe(&error) });
                 }
             }
-            if is_any {
+            if has_input {
                 tracing::debug!(%session, "input replayed");
                 self.reloading.insert(session);
             }
         }
-        // They were told to whoever handed it over.
+        // The programs that sent the input got these problems.
         let _ = self.fold.take_problems();
         dialects
     }
 
-    /// Folds again what was handed over of a session that the fold has forgotten.
-    pub(super) fn fold_handed_again(&mut self, session: &SessionId) {
+    /// Replays the inbox input of a session that the fold has forgotten.
+    pub(super) fn replay_after_reset(&mut self, session: &SessionId) {
         let bytes = self.inbox_replay.reloadable_bytes(session);
         self.inbox_replay.evict(session);
         if bytes.is_some_and(|bytes| bytes > 0) {
-            self.fold_again(session);
+            self.replay_inbox(session);
         }
     }
 }

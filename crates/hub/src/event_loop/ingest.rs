@@ -1,37 +1,38 @@
-//! Bytes that programs hand over: folded, and kept before they are acknowledged.
+//! Ingests input from programs: folded, and saved before it is acknowledged.
 //!
-//! All that wait in a turn share one commit. What was handed over before is folded again where it is needed ([`super::inbox_replay`]).
+//! All ingests that wait in a turn share one commit (group commit). Earlier input of their sessions is replayed where
+//! it is needed ([`super::inbox_replay`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use subscope_model::{SessionId, Text};
 use subscope_store::{Commit, ReceivedInput};
 
-use super::{EventLoop, derive::describe, stop::Asked};
+use super::{EventLoop, derive::describe, stop::HookRequest};
 use crate::{
     clock,
-    command::{Ingest, IngestError, Reply, Taken},
-    ingest_batches::divided,
+    command::{Ingest, IngestError, ReplyCallback, Taken},
+    ingest_batches::split_by_session,
     partitions::InputChunk,
 };
 
-/// How many ingests share a commit at most: the last of them waits until the first is folded.
-const GROUP_INGESTS: usize = 256;
+/// Most ingests per commit: the last of them waits until the first is folded.
+const MAX_BATCH_INGESTS: usize = 256;
 
-/// How many bytes share a commit at most, beyond which no further ingest joins it; one alone may be bigger.
-const GROUP_BYTES: usize = 32 << 20;
+/// Bytes per commit beyond which no further ingest joins it; a single ingest may be bigger.
+const MAX_BATCH_BYTES: usize = 32 << 20;
 
-pub(super) type Answer = Reply<Result<Taken, IngestError>>;
+pub(super) type IngestReply = ReplyCallback<Result<Taken, IngestError>>;
 
-/// Ingests of this turn, in order.
+/// Ingests queued in this turn, in order.
 #[derive(Default)]
-pub(super) struct Waiting {
-    all: Vec<(Ingest, Answer)>,
+pub(super) struct PendingIngests {
+    all: Vec<(Ingest, IngestReply)>,
     bytes: usize,
 }
 
-impl Waiting {
-    pub(super) fn push(&mut self, ingest: Ingest, reply: Answer) {
+impl PendingIngests {
+    pub(super) fn push(&mut self, ingest: Ingest, reply: IngestReply) {
         self.bytes += ingest.body.len();
         self.all.push((ingest, reply));
     }
@@ -41,19 +42,19 @@ impl Waiting {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.all.len() >= GROUP_INGESTS || self.bytes >= GROUP_BYTES
+        self.all.len() >= MAX_BATCH_INGESTS || self.bytes >= MAX_BATCH_BYTES
     }
 }
 
 impl EventLoop {
-    /// Folds what waits, keeps it in one commit, and answers.
+    /// Folds the queued ingests, saves them in one commit, and acknowledges them.
     pub(super) fn commit_ingests(&mut self) {
-        let Waiting { all, .. } = std::mem::take(&mut self.waiting);
+        let PendingIngests { all, .. } = std::mem::take(&mut self.pending_ingests);
         if all.is_empty() {
             return;
         }
-        let in_place = self.store.check_location().map_err(|error| describe(&error));
-        if let Err(error) = in_place.and_then(|()| self.retry_failed_commit()) {
+        let location = self.store.check_location().map_err(|error| describe(&error));
+        if let Err(error) = location.and_then(|()| self.retry_failed_commit()) {
             self.figures.refused += all.len() as u64;
             for (_, reply) in all {
                 reply(Err(IngestError::Store(error.clone())));
@@ -63,17 +64,17 @@ impl EventLoop {
         if self.has_new_order && self.has_unprocessed_acked {
             self.derive_dirty(false);
         }
-        // What the driver changed before is not these ingests' doing.
-        self.take_changed();
-        let mut group = Group::default();
+        // Changes made by the driver must not count as changes of these ingests.
+        self.collect_changed();
+        let mut batch = IngestBatch::default();
         for (ingest, reply) in all {
-            match self.is_known(&ingest, &group) {
+            match self.is_repeated(&ingest, &batch) {
                 Ok(true) => {
                     self.figures.repeats += 1;
-                    group.answers.push((reply, Taken { is_repeat: true, ..Taken::default() }));
+                    batch.answers.push((reply, Taken { is_repeat: true, ..Taken::default() }));
                 }
-                Ok(false) => match self.take_one(ingest, &mut group) {
-                    Ok(taken) => group.answers.push((reply, taken)),
+                Ok(false) => match self.ingest_one(ingest, &mut batch) {
+                    Ok(taken) => batch.answers.push((reply, taken)),
                     Err(error) => {
                         self.figures.refused += 1;
                         reply(Err(error));
@@ -85,14 +86,14 @@ impl EventLoop {
                 }
             }
         }
-        let Group { received, bytes, sessions, answers, .. } = group;
+        let IngestBatch { received, bytes, sessions, answers, .. } = batch;
         if received.is_empty() && sessions.is_empty() {
             answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
             return;
         }
-        self.last_group = self.last_group.max(received.len());
+        self.largest_ingest_batch = self.largest_ingest_batch.max(received.len());
         let count = received.len();
-        match self.keep(Commit { received, ..Commit::default() }) {
+        match self.commit(Commit { received, ..Commit::default() }) {
             Ok(()) => {
                 self.figures.ingests += count as u64;
                 self.figures.ingest_bytes += bytes as u64;
@@ -105,33 +106,38 @@ impl EventLoop {
                 }
             }
         }
-        // Concluded behind the answer: whoever hands something over waits for its keeping alone.
+        // Derived after the acknowledgement: a caller waits only for the commit.
         self.has_unprocessed_acked |= !sessions.is_empty();
         self.backfill(&sessions);
         self.dirty.extend(sessions.into_keys());
     }
 
-    /// Whether that key was received before, also in this turn.
-    fn is_known(&self, ingest: &Ingest, group: &Group) -> Result<bool, String> {
-        if group.keys.contains(&(ingest.source.clone(), ingest.key.clone())) {
+    /// Whether this key was ingested before, in this turn included.
+    fn is_repeated(&self, ingest: &Ingest, batch: &IngestBatch) -> Result<bool, String> {
+        if batch.keys.contains(&(ingest.source.clone(), ingest.key.clone())) {
             return Ok(true);
         }
         self.store.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
     }
 
-    /// Folds one and adds it to the commit. Its question, if any, is answered from the rows before it.
+    /// Folds an ingest and adds it to the batch. A hook that asks whether to continue is answered from the rows before
+    /// it.
     ///
     /// # Errors
-    /// If the store cannot say what was ingested before of a session that it names.
-    pub(super) fn take_one(&mut self, ingest: Ingest, group: &mut Group) -> Result<Taken, IngestError> {
+    /// If the store cannot be read for a session that the ingest names.
+    pub(super) fn ingest_one(
+        &mut self,
+        ingest: Ingest,
+        batch: &mut IngestBatch,
+    ) -> Result<Taken, IngestError> {
         let Ingest { source, session, dialect, key, received_ms, mut body, begins, asks } = ingest;
         if body.last().is_some_and(|last| *last != b'\n') {
             body.push(b'\n');
         }
         let received_ms = received_ms.unwrap_or_else(clock::now_ms);
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
-        let parts = if session.is_none() { divided(dialect, begins, &body) } else { Vec::new() };
-        let told = InputChunk {
+        let parts = if session.is_none() { split_by_session(dialect, begins, &body) } else { Vec::new() };
+        let whole = InputChunk {
             source: &source,
             dialect,
             session: session.as_deref(),
@@ -140,24 +146,24 @@ impl EventLoop {
             body: &body,
         };
         let chunks =
-            if parts.is_empty() { vec![told] } else { parts.iter().map(|part| told.part(part)).collect() };
-        if !chunks.iter().all(|chunk| self.is_readable(chunk)) {
+            if parts.is_empty() { vec![whole] } else { parts.iter().map(|part| whole.part(part)).collect() };
+        if !chunks.iter().all(|chunk| self.can_ingest(chunk)) {
             return Err(IngestError::Store("the store cannot be read".to_owned()));
         }
-        group.keys.insert((source.clone(), key.clone()));
+        batch.keys.insert((source.clone(), key.clone()));
         let (sessions, problems, problem_count) = self.fold_chunks(&chunks);
         self.figures.problems += problem_count;
-        let answer = self.answer(asks, &Asked { dialect, key: &key, body: &body }, group);
+        let answer = self.stop_answer(asks, &HookRequest { dialect, key: &key, body: &body }, batch);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();
         for session in &sessions {
-            group.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
+            batch.sessions.entry(session.clone()).or_default().insert(Text::from(dialect.as_str()));
         }
         let touched = sessions.clone();
-        group.bytes += body.len();
+        batch.bytes += body.len();
         if !parts.is_empty() {
             body.clear();
         }
-        group.received.push(ReceivedInput {
+        batch.received.push(ReceivedInput {
             source,
             session,
             dialect,
@@ -171,13 +177,13 @@ impl EventLoop {
     }
 }
 
-/// What one commit takes.
+/// Contents of one commit.
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct IngestBatch {
     keys: HashSet<(String, String)>,
     received: Vec<ReceivedInput>,
     bytes: usize,
-    /// The sessions that it tells of, with the dialects.
+    /// Touched sessions, with the dialects of their input.
     sessions: BTreeMap<SessionId, BTreeSet<Text>>,
-    answers: Vec<(Answer, Taken)>,
+    answers: Vec<(IngestReply, Taken)>,
 }

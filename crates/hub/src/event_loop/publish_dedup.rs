@@ -1,147 +1,153 @@
-//! What hubs of before have told, so that it is told neither again nor never.
+//! Drops events that an earlier hub process already published, without losing events that it did not.
 //!
-//! A hub reads the files of live sessions from their beginning. What was told is known by the change log alone: rows may
-//! know more, since an index brings them up to date before the hub reads, and less, since events are kept before rows. Of a
-//! session that the log knows, an event is told if the log does not have it and it is not far older than what the log begins
-//! with. Nothing was ever told of any other: of that all is told that happened since the last hub stopped, which may have
-//! been its first moment; what was before is past. So is what the rows know of a session that was at rest when this hub began
-//! and goes on now.
+//! A hub reads the files of live sessions from their beginning. Only the change log says what was published: rows may
+//! be newer, since an index updates them before the hub reads, or older, since events are saved before rows. For a
+//! session that is in the change log, an event is published if the log does not contain it and it is not far older than
+//! the oldest logged event of the session. For other sessions every event after the stop of the last hub (or the
+//! creation of the store) is published; older ones are past. For a session that was idle when this hub started and
+//! continues now, everything that its rows contain is past.
 
 use std::collections::{BTreeSet, HashMap, HashSet, hash_map::Entry};
 
 use super::hub_store::HubStore;
 use subscope_model::{Event, Millis, SessionId, Text};
 
-/// How many of a session's last events are looked through for those that were told: far more than come out of order.
-const TOLD_EVENTS: usize = 20_000;
+/// Most recent event ids loaded per session: far more than arrive out of order.
+const MAX_EVENT_IDS: usize = 20_000;
 
-/// How much older than what was told something may be that was not: files are read side by side, and some lines are
-/// understood by later ones. Far more than that takes; at most so much of what was past is told after all.
-const UNTOLD_MS: Millis = 10_000;
+/// Tolerance for events that arrive out of order: files are read concurrently, and some lines are understood only by
+/// later ones. Far more than that takes; at most this much of the past is published again.
+const REORDER_MS: Millis = 10_000;
 
-/// The source of events that no source tells.
-const CONCLUDED: &str = "subscope";
+/// `source` of events that the hub derives itself.
+const DERIVED_SOURCE: &str = "subscope";
 
-/// How many of the log's last events are looked at for the moment at which the last hub stopped: some have no time.
+/// Events at the end of the change log that are searched for the time at which the last hub stopped: some have no time.
 const LAST_EVENTS: u64 = 200;
 
-/// What was told before this hub began.
+/// Filter for events that were published before this hub started.
 pub(super) struct PublishedFilter {
-    /// Until when the last hub had told everything; `None` where nothing tells.
+    /// Time up to which the previous hub published all events; `None` if unknown.
     stopped_ms: Option<Millis>,
-    sessions: HashMap<SessionId, OfSession>,
-    /// Whether what stood in the files of live sessions is read.
+    sessions: HashMap<SessionId, PublishedEvents>,
+    /// Whether the initial content of live files is read.
     startup_done: bool,
 }
 
-/// What was told of one session.
-struct OfSession {
-    /// What is older, or as old, is past.
+/// Published events of one session.
+struct PublishedEvents {
+    /// Events up to this time are past.
     until: Option<Millis>,
-    /// The same whatever tells it: more was told than is looked through.
-    always_until: Option<Millis>,
+    /// The same for new input: set if more events were published than ids are loaded.
+    unchecked_until: Option<Millis>,
     ids: HashSet<Text>,
-    /// Dialects of which only the part is read again that the rows do not know: their events may be of any time.
-    fresh: BTreeSet<Text>,
+    /// Dialects of input that arrived after the rows were saved: its events may have any time.
+    new_dialects: BTreeSet<Text>,
     has_rows: bool,
-    /// Whether it was at rest when this hub began: its files are read from their beginning once it goes on.
-    was_at_rest: bool,
+    /// Whether it was idle when this hub started: its files are read from their beginning once they grow.
+    was_idle: bool,
 }
 
 impl PublishedFilter {
-    /// Looks where the last hub stopped.
-    pub(super) fn before(store: &HubStore) -> Self {
+    /// Finds the time at which the last hub stopped.
+    pub(super) fn load(store: &HubStore) -> Self {
         let last = store.last_seq();
         let events = store.events_after(last.saturating_sub(LAST_EVENTS), None, usize::MAX);
         let events = store.read("the end of the change log", events).flatten();
         let events = events.unwrap_or_default();
         let stopped_ms = match events.as_slice() {
-            // Places begin with the microsecond at which the store was made.
+            // Sequence numbers begin with the microsecond at which the store was created.
             [] => Millis::try_from(last / 1000).ok(),
-            events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - UNTOLD_MS),
+            events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - REORDER_MS),
         };
         Self { stopped_ms, sessions: HashMap::new(), startup_done: false }
     }
 
-    /// What stood in the files of live sessions is read: of other sessions that is past which their rows know.
-    pub(super) fn announced(&mut self) {
+    /// Records that the initial content of live files is read: of sessions loaded from now on, everything in their rows
+    /// is past.
+    pub(super) fn finish_startup(&mut self) {
         self.startup_done = true;
     }
 
-    /// A session is at rest again: what its rows know is past.
+    /// Forgets an evicted session: everything in its rows is past.
     pub(super) fn evict(&mut self, session: &SessionId) {
         self.sessions.remove(session);
     }
 
-    /// Says of which dialects only that part of a session is read again that its rows do not know.
-    pub(super) fn is_fresh(&mut self, session: &SessionId, dialects: &BTreeSet<Text>, store: &HubStore) {
-        if let Some(of) = self.of(session, store) {
-            of.fresh.extend(dialects.iter().cloned());
+    /// Records dialects in which new input of a session arrived.
+    pub(super) fn mark_new_input(
+        &mut self,
+        session: &SessionId,
+        dialects: &BTreeSet<Text>,
+        store: &HubStore,
+    ) {
+        if let Some(events) = self.entry(session, store) {
+            events.new_dialects.extend(dialects.iter().cloned());
         }
     }
 
-    /// Whether a session had rows when this hub first heard of it: they know it whole, as far as an index read it. `None` where
-    /// the store cannot say.
+    /// Whether a session had rows when this hub first loaded it: they contain all of it, as far as an index read it.
+    /// `None` if the store cannot be read.
     pub(super) fn has_rows(&mut self, session: &SessionId, store: &HubStore) -> Option<bool> {
-        self.of(session, store).map(|of| of.has_rows)
+        self.entry(session, store).map(|events| events.has_rows)
     }
 
-    /// Keeps what was not told before. Only of what stands in a session's files when they are read for the first time does the
-    /// age of an event say anything; some that were told come later, since they are told with a delay.
+    /// Removes events that were published before. The age of an event counts only while its session's files are read
+    /// again; later, events may be old because they are published with a delay.
     pub(super) fn retain(
         &mut self,
         events: &mut Vec<Event>,
-        is_read_again: &dyn Fn(&SessionId) -> bool,
+        is_reread: &dyn Fn(&SessionId) -> bool,
         store: &HubStore,
     ) {
         events.retain(|event| {
-            let Some(told) = self.of(&event.session_id, store) else { return true };
-            let may_be_past = told.was_at_rest || is_read_again(&event.session_id);
-            !(told.ids.contains(&event.id) || (may_be_past && told.is_past(event)))
+            let Some(published) = self.entry(&event.session_id, store) else { return true };
+            let may_be_past = published.was_idle || is_reread(&event.session_id);
+            !(published.ids.contains(&event.id) || (may_be_past && published.is_past(event)))
         });
     }
 
-    fn of(&mut self, session: &SessionId, store: &HubStore) -> Option<&mut OfSession> {
+    fn entry(&mut self, session: &SessionId, store: &HubStore) -> Option<&mut PublishedEvents> {
         let Self { stopped_ms, startup_done, sessions } = self;
         match sessions.entry(session.clone()) {
-            Entry::Occupied(known) => Some(known.into_mut()),
-            Entry::Vacant(vacant) => {
-                OfSession::look(session, *stopped_ms, *startup_done, store).map(|of| vacant.insert(of))
-            }
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(slot) => PublishedEvents::load(session, *stopped_ms, *startup_done, store)
+                .map(|events| slot.insert(events)),
         }
     }
 }
 
-impl OfSession {
-    fn look(
+impl PublishedEvents {
+    fn load(
         session: &SessionId,
         stopped_ms: Option<Millis>,
         startup_done: bool,
         store: &HubStore,
     ) -> Option<Self> {
-        let logged = store.read("a session's published events", store.latest_events(session, TOLD_EVENTS))?;
+        let logged =
+            store.read("a session's published events", store.latest_events(session, MAX_EVENT_IDS))?;
         let rows = store.read("a session's rows", store.tree(session))?;
-        let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - UNTOLD_MS);
+        let first = logged.iter().rev().find_map(|(_, at)| *at).map(|first| first - REORDER_MS);
         let known = rows.as_ref().and_then(|tree| tree.session.ended_at_ms);
-        let was_at_rest = startup_done && rows.is_some();
-        // Since when one rests, its rows say better than when the last hub stopped.
-        let stopped_ms = stopped_ms.filter(|_| !was_at_rest);
+        let was_idle = startup_done && rows.is_some();
+        // The rows of an idle session are a better limit than the time at which the last hub stopped.
+        let stopped_ms = stopped_ms.filter(|_| !was_idle);
         Some(Self {
             until: first.or(stopped_ms).or(known),
-            always_until: first.filter(|_| logged.len() == TOLD_EVENTS),
+            unchecked_until: first.filter(|_| logged.len() == MAX_EVENT_IDS),
             ids: logged.into_iter().map(|(id, _)| id).collect(),
-            fresh: BTreeSet::new(),
+            new_dialects: BTreeSet::new(),
             has_rows: rows.is_some(),
-            was_at_rest,
+            was_idle,
         })
     }
 
     fn is_past(&self, event: &Event) -> bool {
-        if !self.has_rows && !self.fresh.is_empty() && *event.source == *CONCLUDED {
-            // Of a session that was handed over just now, whatever was concluded.
+        if !self.has_rows && !self.new_dialects.is_empty() && *event.source == *DERIVED_SOURCE {
+            // Derived from input of programs that has no rows yet: new, whatever its time.
             return false;
         }
-        let until = if self.fresh.contains(&event.source) { self.always_until } else { self.until };
+        let until = if self.new_dialects.contains(&event.source) { self.unchecked_until } else { self.until };
         event.at_ms.zip(until).is_some_and(|(at, until)| at <= until)
     }
 }

@@ -1,4 +1,4 @@
-//! Commands, and what the hub answers from what is kept.
+//! Command dispatch, and queries answered from the row cache and the store.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use subscope_model::{
 };
 use subscope_store::{Access, ListQuery, OpenError, TextIndex};
 
-use super::{EventLoop, Next};
+use super::{EventLoop, LoopControl};
 use crate::{
     command::{Command, Figures, IngestError, Joined},
     search::search,
@@ -16,28 +16,40 @@ use crate::{
     subscription::Subscriber,
 };
 
-/// How many sessions at work a reader begins with at most. Whoever has more has a list to look into.
+/// Most live sessions in the snapshots for a new subscriber. With more, the session list has to be queried.
 const MAX_LIVE_SESSIONS: usize = 1_000;
 
-/// How many events a reader that comes back is told at most. Whoever missed more is better off with the rows.
+/// Most events replayed to a subscriber that reconnects. One that missed more gets snapshots instead.
 const MAX_REPLAYED_EVENTS: usize = 50_000;
 
-/// How many agents of one id, or that begin with it, are looked at. Ids are random; a copied session has the same ones.
+/// Most agents looked at for an id or id prefix. Ids are random; a copied session has the same ones.
 pub(super) const MAX_AGENTS_PER_ID: usize = 100;
 
 impl EventLoop {
-    /// Does what a command says. Whoever asks is answered with all that was acknowledged before.
-    pub(super) fn handle_command(&mut self, command: Command) -> Next {
+    /// Handles a command. Queries see all input acknowledged before them.
+    pub(super) fn handle_command(&mut self, command: Command) -> LoopControl {
         let needs_all = match command {
             Command::Ingest(..) | Command::CommitIndexBatch(..) | Command::Wake | Command::Stop => false,
-            // What this hub was told itself is none of its business, and it is asked in the midst of many posts.
-            Command::SessionsOfAgent(..) => self.recall.is_unconcluded,
-            _ => true,
+            // Input acknowledged by this process needs no derivation for it, and it is queried between many posts.
+            Command::SessionsOfAgent(..) => self.startup_replay.has_underived,
+            Command::Subscribe(_)
+            | Command::Join(..)
+            | Command::Tree(..)
+            | Command::Sessions(..)
+            | Command::Agents(..)
+            | Command::Names(..)
+            | Command::EventsAfter(..)
+            | Command::Stats(_)
+            | Command::StopAgent(..)
+            | Command::Search(..)
+            | Command::Figures(_)
+            | Command::EnableWaking
+            | Command::SetIndexing(_) => true,
         };
         if matches!(command, Command::SessionsOfAgent(..)) {
-            // Where its answer goes cannot be mended later.
-            while self.recall.is_under_way() && self.failed_commit.is_none() {
-                self.recall_portion();
+            // The routing that follows from this answer cannot be corrected later.
+            while self.startup_replay.is_under_way() && self.failed_commit.is_none() {
+                self.replay_portion();
             }
         }
         if self.has_unprocessed_acked && needs_all {
@@ -45,25 +57,25 @@ impl EventLoop {
         }
         match command {
             Command::Ingest(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
-            Command::Ingest(ingest, reply) => self.waiting.push(*ingest, reply),
+            Command::Ingest(ingest, reply) => self.pending_ingests.push(*ingest, reply),
             Command::CommitIndexBatch(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
             Command::CommitIndexBatch(commit, reply) => self.index_commits.push_back((*commit, reply)),
             Command::Subscribe(mut subscriber) => {
-                // What is told from here on is newer than its snapshots.
+                // Updates published from here on are newer than the snapshots.
                 self.broadcast_rows(true);
                 let tree = |session: &SessionId| self.tree(session);
-                for snapshot in self.current() {
+                for snapshot in self.snapshots() {
                     subscriber.send(Update::Snapshot(Box::new(snapshot)), &tree);
                 }
                 if self.startup_done {
                     subscriber.send(Update::CaughtUp, &tree);
                 }
-                self.add(subscriber);
+                self.add_subscriber(subscriber);
             }
             Command::Join(subscriber, after, reply) => {
                 self.broadcast_rows(true);
                 reply(self.join(after));
-                self.add(subscriber);
+                self.add_subscriber(subscriber);
             }
             Command::Tree(session, reply) => reply(self.tree(&session)),
             Command::Sessions(query, reply) => reply(self.list(&query)),
@@ -74,7 +86,8 @@ impl EventLoop {
                 reply(self.events_after(seq, session.as_ref(), limit));
             }
             Command::Stats(reply) => {
-                // Sums are made of kept rows. Where they cannot be kept, those of before are told.
+                // Statistics are computed from saved rows. If these cannot be saved, the sums are those of the last
+                // save.
                 let _ = self.save_rows();
                 reply(self.store.read("the figures", self.store.stats()));
             }
@@ -84,25 +97,25 @@ impl EventLoop {
             Command::StopAgent(session, agent, reply) => self.stop(session.as_deref(), &agent, reply),
             Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
             Command::Figures(reply) => reply(self.figures()),
-            Command::Expect => {
+            Command::EnableWaking => {
                 if !self.is_woken {
                     self.is_woken = self.driver.wake_with(self.waker.clone());
                 }
             }
-            Command::ReadsPast(reads_past) => self.reads_past = reads_past,
+            Command::SetIndexing(is_indexing) => self.is_indexing = is_indexing,
             Command::Wake => self.waker.has_woken(),
-            Command::Stop => return Next::Stop,
+            Command::Stop => return LoopControl::Stop,
         }
-        Next::GoOn
+        LoopControl::Continue
     }
 
-    fn add(&mut self, subscriber: Subscriber) {
+    fn add_subscriber(&mut self, subscriber: Subscriber) {
         if !self.has_ended {
             self.subscribers.push(subscriber);
         }
     }
 
-    /// A session's rows as last shown. What cannot be read is as good as not there to whoever asks.
+    /// Returns a session's rows as last published; `None` also if the store cannot be read.
     pub(super) fn tree(&self, session: &SessionId) -> Option<Tree> {
         self.rows.tree(session, &self.store)
     }
@@ -111,36 +124,35 @@ impl EventLoop {
         self.rows.list(query, &self.store)
     }
 
-    /// The sessions that live readers are shown: those that changed of late, and those that are at work. The
-    /// oldest first, so that the newest is what comes last.
-    fn current(&self) -> Vec<Tree> {
+    /// Snapshots for a new subscriber: loaded, recently evicted and live sessions, oldest first.
+    fn snapshots(&self) -> Vec<Tree> {
         let query = ListQuery::live(MAX_LIVE_SESSIONS);
         let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
-        ids.extend(self.rows.sessions().chain(self.evictor.sessions()).cloned());
+        ids.extend(self.rows.sessions().chain(self.evictor.recent_sessions()).cloned());
         let mut trees: Vec<Tree> = ids.iter().filter_map(|id| self.tree(id)).collect();
         trees.sort_by_key(|tree| (tree.session.ended_at_ms, tree.session.id.clone()));
         trees
     }
 
-    /// What a reader begins with. It is added in the same turn: no gap and no repeat.
+    /// Initial data of a subscriber. It is added in the same turn: no gap and no duplicate.
     fn join(&self, after: Option<u64>) -> Joined {
         let seq = self.figures.seq;
-        let Some(place) = after else {
+        let Some(seq_after) = after else {
             let is_caught_up = self.startup_done;
-            return Joined { snapshots: self.current(), seq, is_caught_up, ..Joined::default() };
+            return Joined { snapshots: self.snapshots(), seq, is_caught_up, ..Joined::default() };
         };
-        // A place that was never given is of another log.
-        let events = self.events_after(place, None, MAX_REPLAYED_EVENTS + 1);
+        // A sequence number that was never assigned belongs to another change log.
+        let events = self.events_after(seq_after, None, MAX_REPLAYED_EVENTS + 1);
         let events = events.filter(|events| events.len() <= MAX_REPLAYED_EVENTS);
         match events {
             Some(events) => {
-                let since = self.moved.iter().filter(|(_, moved)| **moved >= place);
+                let since = self.rows_changed_at.iter().filter(|(_, moved)| **moved >= seq_after);
                 let snapshots: Vec<Tree> = since.filter_map(|(id, _)| self.tree(id)).collect();
                 Joined { is_reset: false, snapshots, events, seq, is_caught_up: self.startup_done }
             }
             None => Joined {
                 is_reset: true,
-                snapshots: self.current(),
+                snapshots: self.snapshots(),
                 events: Vec::new(),
                 seq,
                 is_caught_up: self.startup_done,
@@ -151,7 +163,7 @@ impl EventLoop {
     fn agents(&self, session: Option<&SessionId>, agent: &AgentId) -> Vec<(Session, Agent)> {
         let sessions = match session {
             Some(session) => vec![session.clone()],
-            // Every session has one: some show that it has to be named.
+            // Every session has a root agent: a few of them show that a session has to be named.
             None if agent.is_root() => {
                 let query = ListQuery::first(MAX_AGENTS_PER_ID);
                 self.list(&query).into_iter().map(|row| row.id).collect()
@@ -167,15 +179,15 @@ impl EventLoop {
 
     /// Returns the sessions that have an agent of an id.
     fn sessions_of_agent(&self, agent: &AgentId) -> Vec<SessionId> {
-        let begin = self.rows.agents(agent.as_str(), MAX_AGENTS_PER_ID, &self.store);
-        begin.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
+        let candidates = self.rows.agents_with_prefix(agent.as_str(), MAX_AGENTS_PER_ID, &self.store);
+        candidates.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
     }
 
     fn names(&self, prefix: &str, limit: usize) -> IdMatches {
-        let agents = self.rows.agents(prefix, limit, &self.store).into_iter();
+        let agents = self.rows.agents_with_prefix(prefix, limit, &self.store).into_iter();
         IdMatches {
             schema: NAMES_SCHEMA.into(),
-            sessions: self.rows.named(prefix, limit, &self.store),
+            sessions: self.rows.sessions_with_prefix(prefix, limit, &self.store),
             agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
         }
     }
@@ -187,13 +199,13 @@ impl EventLoop {
         self.store.read("the change log", self.store.events_after(seq, session, limit)).flatten()
     }
 
-    /// Looks into the full text that lies beside the store, where there is one. It is opened anew for each question: it is
-    /// written by somebody else, and may be made anew meanwhile.
+    /// Searches the full-text index, if there is one. It is opened for each query: another process writes it and may
+    /// rebuild it.
     fn search(&self, terms: &[String], session: Option<SessionId>, limit: usize) -> Option<Vec<SearchHit>> {
         let at = self.options.texts.as_ref()?;
         let texts = match TextIndex::open(&at.folder, Access::Read) {
             Ok(texts) => texts,
-            // It is being made: nothing is found yet.
+            // It is being built: no hits yet.
             Err(OpenError::Missing(_)) => return Some(Vec::new()),
             Err(_) => return None,
         };
@@ -203,10 +215,10 @@ impl EventLoop {
 
     fn figures(&self) -> Figures {
         Figures {
-            sessions: (self.rows.sessions().chain(self.evictor.sessions())).count() as u64,
+            sessions: (self.rows.sessions().chain(self.evictor.recent_sessions())).count() as u64,
             held: self.rows.sessions().count() as u64,
             running: self.rows.running(),
-            is_reading: self.reads_past || !self.startup_done || self.recall.is_under_way(),
+            is_reading: self.is_indexing || !self.startup_done || self.startup_replay.is_under_way(),
             subscribers: self.subscribers.len() as u64,
             failed_reads: self.store.failed_reads(),
             ..self.figures

@@ -1,8 +1,8 @@
-//! Which rows subscribers have not been told of yet.
+//! Sends changed rows to subscribers, rate-limited per session.
 //!
-//! A row is told whole, with all of its calls, so what it costs grows with the session, and with the readers; events, which
-//! are small, are told at once. So the rows of a session follow at a pace that these set: at once for one reader of a small
-//! one, a second for fifty of agents with hundreds of calls.
+//! A changed agent row is sent complete, with all its calls, so its cost grows with the session and with the number of
+//! subscribers; events are small and are sent at once. So the rows of a session are sent at an interval that follows
+//! from both: at once for one subscriber of a small session, about a second for fifty agents with hundreds of calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,91 +11,93 @@ use std::{
 
 use subscope_model::{Agent, AgentId, Change, SessionId, Tree, Update};
 
-/// How many bytes of rows a second one session may cost, about, to all readers together.
-const BYTES: f64 = 5_000_000.0;
-/// About how many bytes an agent and a call are as JSON.
+/// Bytes of rows per second that one session may cost, approximately, over all subscribers.
+const BYTES_PER_SECOND: f64 = 5_000_000.0;
+/// Approximate size of an agent and of a call as JSON.
 const AGENT_BYTES: usize = 1_200;
 const CALL_BYTES: usize = 180;
 
 #[derive(Default)]
 pub(super) struct PendingBroadcast {
-    sessions: BTreeMap<SessionId, OfSession>,
-    /// Those of which something is still to be told: few of many.
-    waiting: BTreeSet<SessionId>,
+    sessions: BTreeMap<SessionId, SessionBroadcast>,
+    /// Sessions with unsent changes.
+    pending: BTreeSet<SessionId>,
 }
 
-struct OfSession {
-    /// RowCache with a greater rev are news.
-    told: u64,
+struct SessionBroadcast {
+    /// Rows with a greater revision are unsent.
+    sent_rev: u64,
     removed: Vec<AgentId>,
-    /// Before this nothing more is told.
+    /// No change is sent before this time.
     throttled_until: Instant,
 }
 
 impl PendingBroadcast {
-    /// A session was told whole.
-    pub(super) fn told_whole(&mut self, session: &SessionId, rev: u64, now: Instant) {
-        let of = OfSession { told: rev, removed: Vec::new(), throttled_until: now };
-        self.waiting.remove(session);
-        self.sessions.insert(session.clone(), of);
+    /// Records that a snapshot of a session was published.
+    pub(super) fn record_snapshot(&mut self, session: &SessionId, rev: u64, now: Instant) {
+        let state = SessionBroadcast { sent_rev: rev, removed: Vec::new(), throttled_until: now };
+        self.pending.remove(session);
+        self.sessions.insert(session.clone(), state);
     }
 
-    /// Something of a session changed, and these agents are no more.
-    pub(super) fn add(&mut self, session: &SessionId, removed: Vec<AgentId>) {
-        if let Some(of) = self.sessions.get_mut(session) {
-            of.removed.extend(removed);
-            self.waiting.insert(session.clone());
+    /// Queues a changed session and its removed agents.
+    pub(super) fn add_change(&mut self, session: &SessionId, removed: Vec<AgentId>) {
+        if let Some(state) = self.sessions.get_mut(session) {
+            state.removed.extend(removed);
+            self.pending.insert(session.clone());
         }
     }
 
-    /// Whether something of a session is still to be told.
-    pub(super) fn is_waiting(&self, session: &SessionId) -> bool {
-        self.waiting.contains(session)
+    /// Whether a session has unsent changes.
+    pub(super) fn has_pending(&self, session: &SessionId) -> bool {
+        self.pending.contains(session)
     }
 
-    /// Nothing more will be told of a session before it is told whole.
+    /// Forgets a session; its next update is a snapshot.
     pub(super) fn evict(&mut self, session: &SessionId) {
         self.sessions.remove(session);
-        self.waiting.remove(session);
+        self.pending.remove(session);
     }
 
-    /// How long until some are to be told.
+    /// Time until the next change may be sent; `None` if there is none.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
-        let waiting = self.waiting.iter().filter_map(|session| self.sessions.get(session));
-        waiting.map(|of| of.throttled_until.saturating_duration_since(now)).min()
+        let waiting = self.pending.iter().filter_map(|session| self.sessions.get(session));
+        waiting.map(|state| state.throttled_until.saturating_duration_since(now)).min()
     }
 
-    /// Takes what is to be told now; everything where nobody is to wait.
-    pub(super) fn take<'t>(
+    /// Takes the changes that are due; with `is_all`, all of them.
+    pub(super) fn take_due<'t>(
         &mut self,
         now: Instant,
         is_all: bool,
         readers: usize,
         shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
     ) -> Vec<Update> {
-        let mut all = Vec::new();
+        let mut updates = Vec::new();
         let mut later = BTreeSet::new();
-        for session in std::mem::take(&mut self.waiting) {
-            let Some(of) = self.sessions.get_mut(&session) else { continue };
-            if !is_all && of.throttled_until > now {
+        for session in std::mem::take(&mut self.pending) {
+            let Some(state) = self.sessions.get_mut(&session) else { continue };
+            if !is_all && state.throttled_until > now {
                 later.insert(session);
                 continue;
             }
             let Some(tree) = shown(&session) else { continue };
-            let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > of.told);
-            let agents: Vec<Agent> = tree.agents.iter().filter(|agent| is_news(agent.rev)).cloned().collect();
-            of.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
-            let removed = std::mem::take(&mut of.removed);
+            let is_unsent = |rev: Option<u64>| rev.is_some_and(|rev| rev > state.sent_rev);
+            let agents: Vec<Agent> =
+                tree.agents.iter().filter(|agent| is_unsent(agent.rev)).cloned().collect();
+            state.removed.retain(|agent_id| tree.agents.iter().all(|agent| agent.id != *agent_id));
+            let removed = std::mem::take(&mut state.removed);
             let bytes: usize = agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
-            of.throttled_until = now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES);
+            state.throttled_until =
+                now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES_PER_SECOND);
             let revs = agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
-            of.told = revs.flatten().fold(of.told, u64::max);
+            state.sent_rev = revs.flatten().fold(state.sent_rev, u64::max);
             if !agents.is_empty() || !removed.is_empty() {
                 let session = tree.session.clone();
-                all.push(Update::Change(Box::new(Change { session, agents, removed })));
+                updates.push(Update::Change(Box::new(Change { session, agents, removed })));
             }
         }
-        self.waiting = later;
-        all
+        self.pending = later;
+        updates
     }
 }

@@ -1,5 +1,5 @@
-//! What stands there when the hub begins, in portions: thousands of sessions may just have been written, and what is read of
-//! them all at once would be held all at once.
+//! Derives and evicts sessions in portions while existing files are read at start-up: thousands of sessions may have
+//! changed recently, and all of them together would not fit into memory.
 
 use std::collections::BTreeSet;
 
@@ -7,70 +7,71 @@ use subscope_model::SessionId;
 
 use super::EventLoop;
 
-/// How many sessions are concluded together at most, and of how many bytes about. Each portion is compared with all that is
-/// kept ([`super::duplicates`]), so that fewer of them cost less.
-const SESSIONS: usize = 16;
-const BYTES: u64 = 2_000_000;
+/// Most sessions, and approximate bytes, derived together. Each portion is compared with all stored sessions
+/// ([`super::duplicates`]), so fewer portions cost less.
+const PORTION_SESSIONS: usize = 16;
+const PORTION_BYTES: u64 = 2_000_000;
 
-/// How many rows (agents and calls, about) of settled sessions are held while others are still read, and of how many sessions
-/// whatever they are: about as many as somebody has at hand.
-const ROWS: usize = 1_000;
-const AT_HAND: usize = 8;
+/// Approximate rows (agents and calls) of idle sessions kept in memory while other files are read, and the number of
+/// sessions kept regardless of their size: about as many as a user works with.
+const MAX_IDLE_ROWS: usize = 1_000;
+const MIN_SESSIONS_IN_MEMORY: usize = 8;
 
-/// Sessions that stood there.
+/// Sessions loaded by the start-up scan.
 #[derive(Default)]
 pub(super) struct Startup {
-    /// Read as far as they stood there, and not concluded.
-    whole: Vec<SessionId>,
-    /// How long their files are.
+    /// Loaded completely, not derived yet.
+    loaded: Vec<SessionId>,
+    /// Bytes of their files.
     bytes: u64,
-    /// Concluded, and too many to be held. One that goes on is none of them.
+    /// Derived, to be evicted as soon as they are idle. A session that changes is removed.
     evict_after_startup: BTreeSet<SessionId>,
 }
 
 impl Startup {
-    /// Whether a session is one of too many, and nothing has come of it since it was read.
+    /// True if the session was loaded only by the start-up scan and may be evicted at once.
     pub(super) fn evicts_after_startup(&self, session: &SessionId) -> bool {
         self.evict_after_startup.contains(session)
     }
 
-    /// Something came of a session, or it was let go.
-    pub(super) fn goes_on(&mut self, session: &SessionId) {
+    /// Removes a session that changed or was evicted.
+    pub(super) fn remove(&mut self, session: &SessionId) {
         self.evict_after_startup.remove(session);
     }
 }
 
 impl EventLoop {
-    /// Takes sessions that are read as far as they stood there, and concludes them where there are many.
-    pub(super) fn derive_loaded(&mut self, whole: Vec<SessionId>) {
-        for session in whole.into_iter().filter(|session| self.loading.contains(session)) {
-            self.begin.bytes += self.driver.reloadable_bytes(&session).unwrap_or_default();
-            self.begin.whole.push(session);
+    /// Takes sessions whose initial content is read, and derives them once a portion is complete.
+    pub(super) fn derive_loaded(&mut self, loaded: Vec<SessionId>) {
+        for session in loaded.into_iter().filter(|session| self.loading.contains(session)) {
+            self.startup.bytes += self.driver.reloadable_bytes(&session).unwrap_or_default();
+            self.startup.loaded.push(session);
         }
-        if self.begin.whole.len() < SESSIONS && self.begin.bytes < BYTES {
+        if self.startup.loaded.len() < PORTION_SESSIONS && self.startup.bytes < PORTION_BYTES {
             return;
         }
-        self.begin.bytes = 0;
-        for session in std::mem::take(&mut self.begin.whole) {
+        self.startup.bytes = 0;
+        for session in std::mem::take(&mut self.startup.loaded) {
             self.loading.remove(&session);
             self.dirty.insert(session);
         }
         self.derive_dirty(false);
-        self.make_room();
+        self.evict_surplus();
     }
 
-    /// Lets go of what is settled, if that is much: that one of them goes on costs less than to hold them all. What is about to
-    /// settle follows ([`super::eviction`]).
-    fn make_room(&mut self) {
-        let is_room = self.rows.settled_size() <= ROWS || self.rows.sessions().count() <= AT_HAND;
-        if is_room || self.write(&self.rows.unwritten()).is_err() {
+    /// Saves and evicts idle sessions if there are many: reloading one of them costs less than holding all. Running
+    /// sessions follow when they become idle ([`super::eviction`]).
+    fn evict_surplus(&mut self) {
+        let has_room =
+            self.rows.idle_size() <= MAX_IDLE_ROWS || self.rows.sessions().count() <= MIN_SESSIONS_IN_MEMORY;
+        if has_room || self.save_trees(&self.rows.unsaved()).is_err() {
             return;
         }
-        self.begin.evict_after_startup.extend(self.rows.sessions().cloned());
-        let settled: Vec<_> =
-            self.rows.settled().map(|(session, concluded)| (session.clone(), concluded)).collect();
-        for (session, concluded) in settled {
-            self.evict(&session, concluded);
+        self.startup.evict_after_startup.extend(self.rows.sessions().cloned());
+        let idle: Vec<_> =
+            self.rows.idle_sessions().map(|(session, derived_at)| (session.clone(), derived_at)).collect();
+        for (session, derived_at) in idle {
+            self.evict(&session, derived_at);
         }
     }
 }

@@ -1,40 +1,43 @@
-//! Orders that a subagent stop: from whoever asks to the answer that tells it.
+//! Orders to stop a subagent, from the request to the hook answer that delivers it.
 //!
-//! An order and its being given are facts of the session, kept beside what hooks handed over; whether an order stands is
-//! concluded with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild and an agent that ends otherwise need nothing
-//! of their own here. Hooks are looked into before they are answered only where an order was ever made.
+//! An order and its delivery are facts of the session, saved with the input of hooks; whether an order is pending is
+//! derived with the rows ([`Agent::is_to_stop`]). So a reset, a rebuild, or an agent that ends otherwise needs no extra
+//! code here. Hook input is inspected before it is answered only for sessions with a pending order.
 
 use subscope_fold::Dialect;
 use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep, Tree};
 
 use super::{
     EventLoop,
-    ingest::{Answer, Group},
+    ingest::{IngestBatch, IngestReply},
     queries::MAX_AGENTS_PER_ID,
 };
 use crate::{
     clock,
     command::{Asks, Ingest},
-    stop::{StopError, Stopping, asked_key, order_ingest, reach},
+    stop::{StopError, Stopping, asked_key, certain_delivery, order_ingest},
 };
 
 impl EventLoop {
-    /// Notes which agents of these sessions are to be told to stop.
-    pub(super) fn note_orders(&mut self, trees: &[Tree]) {
+    /// Updates the pending orders of these sessions.
+    pub(super) fn update_stop_orders(&mut self, trees: &[Tree]) {
         for tree in trees {
             let ordered = tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone());
             let ordered: Vec<AgentId> = ordered.collect();
             if ordered.is_empty() {
-                self.ordered.remove(&tree.session.id);
+                self.stop_orders.remove(&tree.session.id);
             } else {
-                self.ordered.insert(tree.session.id.clone(), ordered);
+                self.stop_orders.insert(tree.session.id.clone(), ordered);
             }
         }
     }
 
-    /// Orders that an agent stop. Returns what is to be kept for it, which is nothing where it was ordered before.
-    /// Session and agent may be beginnings of ids.
-    pub(super) fn order_stop(
+    /// Orders an agent to stop. Returns the ingest of the order; `None` if it was ordered before. `session` and `agent`
+    /// may be id prefixes.
+    ///
+    /// # Errors
+    /// If no running agent, or more than one, matches, or no hook of its session can deliver the order.
+    pub(super) fn create_stop_order(
         &self,
         session: Option<&str>,
         agent: &str,
@@ -42,14 +45,14 @@ impl EventLoop {
         if agent == AgentId::ROOT {
             return Err(StopError::Root);
         }
-        let (session, agent) = self.find(session, agent)?;
+        let (session, agent) = self.find_agent(session, agent)?;
         let tree = self.tree(&session);
         let row = tree.into_iter().flat_map(|tree| tree.agents).find(|row| row.id == agent);
         let row = row.ok_or(StopError::Unknown)?;
         if !row.status.is_live() {
             return Err(StopError::Ended(row.status));
         }
-        let is_reached = reach(self.fold.hooked(&session))?;
+        let is_reached = certain_delivery(self.fold.hooked(&session))?;
         let is_repeat = row.is_to_stop();
         let at_ms = clock::now_ms();
         let order = (!is_repeat).then(|| {
@@ -67,12 +70,12 @@ impl EventLoop {
         Ok((order, Stopping { title: row.title(), session, agent, is_repeat, is_reached }))
     }
 
-    /// Finds the one agent at work whose id begins so; one that has ended only where none at work does.
-    fn find(&self, session: Option<&str>, agent: &str) -> Result<(SessionId, AgentId), StopError> {
-        // A whole id is itself, whatever else begins so.
-        let whole = session.is_some_and(|id| self.tree(&id.into()).is_some());
+    /// Finds the one running agent with this id prefix; an ended one only to name its status in the error.
+    fn find_agent(&self, session: Option<&str>, agent: &str) -> Result<(SessionId, AgentId), StopError> {
+        // A complete id matches itself only, even if it is a prefix of another.
+        let is_complete_id = session.is_some_and(|id| self.tree(&id.into()).is_some());
         let is_session = |id: &SessionId| match session {
-            Some(session) if whole => id.as_str() == session,
+            Some(session) if is_complete_id => id.as_str() == session,
             Some(session) => id.starts_with(session),
             None => true,
         };
@@ -85,9 +88,9 @@ impl EventLoop {
         for tree in self.rows.trees().filter(|tree| is_session(&tree.session.id)) {
             tree.agents.iter().for_each(|row| add(&tree.session.id, row));
         }
-        let kept = self.store.agents_with_prefix(agent, MAX_AGENTS_PER_ID);
-        let kept = self.store.read("agent ids", kept).unwrap_or_default();
-        let mut others: Vec<SessionId> = kept.into_iter().map(|(session, _)| session).collect();
+        let stored = self.store.agents_with_prefix(agent, MAX_AGENTS_PER_ID);
+        let stored = self.store.read("agent ids", stored).unwrap_or_default();
+        let mut others: Vec<SessionId> = stored.into_iter().map(|(session, _)| session).collect();
         others.retain(|id| is_session(id) && !self.rows.has(id));
         others.sort();
         others.dedup();
@@ -111,21 +114,26 @@ impl EventLoop {
         }
     }
 
-    /// Tells the agent that waits for an answer to these bytes to stop, where that is ordered. That it was told is kept
-    /// in the same commit as what it asked.
-    pub(super) fn answer(&mut self, asks: Asks, ingest: &Asked<'_>, group: &mut Group) -> Option<String> {
-        if asks == Asks::Nothing || self.ordered.is_empty() {
+    /// Returns the hook answer that stops the agent that sent this input, if that is ordered. The delivery is saved in
+    /// the same commit as the input.
+    pub(super) fn stop_answer(
+        &mut self,
+        asks: Asks,
+        ingest: &HookRequest<'_>,
+        group: &mut IngestBatch,
+    ) -> Option<String> {
+        if asks == Asks::Nothing || self.stop_orders.is_empty() {
             return None;
         }
         let dialect = ingest.dialect?;
         let asker = dialect.asker(ingest.body)?;
-        if !self.ordered.get(&asker.session).is_some_and(|agents| agents.contains(&asker.agent)) {
+        if !self.stop_orders.get(&asker.session).is_some_and(|agents| agents.contains(&asker.agent)) {
             return None;
         }
         let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);
         let answer = dialect.stop_answer(asker.moment, version.as_deref())?;
-        // Its next question may come before this is concluded.
-        if let Some(agents) = self.ordered.get_mut(&asker.session) {
+        // Its next hook may arrive before this is derived.
+        if let Some(agents) = self.stop_orders.get_mut(&asker.session) {
             agents.retain(|agent| *agent != asker.agent);
         }
         let order = StopOrder {
@@ -137,17 +145,18 @@ impl EventLoop {
             tool_use_id: asker.call,
             is_refused: answer.is_refused,
         };
-        let is_taken = self.take_one(order_ingest(format!("given/{}", ingest.key), &order), group).is_ok();
+        let is_taken = self.ingest_one(order_ingest(format!("given/{}", ingest.key), &order), group).is_ok();
         is_taken.then_some(answer.json)
     }
 
-    /// Orders that a stalled subagent stop. Why it cannot be told is told; the main thread is its user's to interrupt.
+    /// Orders a stalled subagent to stop; publishes a problem if that is not possible. The main thread is left to its
+    /// user.
     pub(super) fn stop_stalled(&mut self, stall: &Event) {
         let Some(agent) = stall.text("agent_id").filter(|agent| *agent != AgentId::ROOT) else { return };
-        match self.order_stop(Some(&stall.session_id), agent) {
+        match self.create_stop_order(Some(&stall.session_id), agent) {
             Ok((Some(order), _)) => {
-                // Nobody waits to hear that it is kept; that it is to stop is seen in its row.
-                self.waiting.push(order, Box::new(|_| {}));
+                // No caller waits for the commit; the agent's row shows the order.
+                self.pending_ingests.push(order, Box::new(|_| {}));
                 self.has_new_order = true;
             }
             Ok((None, _)) => {}
@@ -158,19 +167,19 @@ impl EventLoop {
         }
     }
 
-    /// Answers whoever ordered a stop, once that is kept.
+    /// Orders an agent to stop and replies after the order is committed.
     pub(super) fn stop(
         &mut self,
         session: Option<&str>,
         agent: &str,
-        reply: crate::command::Reply<Result<Stopping, StopError>>,
+        reply: crate::command::ReplyCallback<Result<Stopping, StopError>>,
     ) {
-        match self.order_stop(session, agent) {
+        match self.create_stop_order(session, agent) {
             Ok((Some(order), stopping)) => {
-                let answer: Answer = Box::new(move |kept| {
-                    reply(kept.map(|_| stopping).map_err(|error| StopError::Store(error.to_string())));
+                let answer: IngestReply = Box::new(move |outcome| {
+                    reply(outcome.map(|_| stopping).map_err(|error| StopError::Store(error.to_string())));
                 });
-                self.waiting.push(order, answer);
+                self.pending_ingests.push(order, answer);
                 self.has_new_order = true;
             }
             Ok((None, stopping)) => reply(Ok(stopping)),
@@ -179,8 +188,8 @@ impl EventLoop {
     }
 }
 
-/// What was handed over by somebody who waits for an answer.
-pub(super) struct Asked<'a> {
+/// Hook input whose sender waits for an answer.
+pub(super) struct HookRequest<'a> {
     pub(super) dialect: Option<Dialect>,
     pub(super) key: &'a str,
     pub(super) body: &'a [u8],

@@ -1,69 +1,69 @@
-//! Which posted run was started by which, to find the session of an event that names none.
+//! Parents of posted runs, to find the session of an event that names none.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Mutex, PoisonError},
 };
 
-/// How many runs are remembered. The oldest are forgotten first; a run of a chain that long ago begins a session of its
-/// own, unless its events name their session.
-const RUNS: usize = 65_536;
+/// Most runs in memory. The oldest are evicted first; a later run of such a chain starts a session of its own, unless
+/// its events name their session.
+const MAX_RUNS: usize = 65_536;
 
-/// The parents of runs, as their events told them; one that nobody started is its own.
+/// Parents of runs, as reported by their events; a root run is its own parent.
 #[derive(Debug, Default)]
-pub(super) struct RunParents(Mutex<Known>);
+pub(super) struct RunParents(Mutex<ParentMap>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ParentMap {
     parents: HashMap<String, String>,
     order: VecDeque<String>,
 }
 
 /// The run at the root of a chain.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Root {
+pub(super) struct RunRoot {
     pub(super) run: String,
-    /// Whether it is known that nobody started it: told so, or looked up.
-    pub(super) is_settled: bool,
+    /// Whether it is known to have no parent, from its start event or from a lookup.
+    pub(super) is_resolved: bool,
 }
 
 impl RunParents {
-    /// Returns the run at the root of a run's chain, and remembers its parent, where one is told.
-    pub(super) fn root(&self, run: &str, parent: Option<&str>) -> Root {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Returns the root of a run's chain, and records its parent where one is given.
+    pub(super) fn root(&self, run: &str, parent: Option<&str>) -> RunRoot {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(parent) = parent.filter(|parent| *parent != run) {
-            known.learn(run, parent);
+            map.insert(run, parent);
         }
         let mut at = run;
-        // No chain is longer than there are runs; one that goes in a circle ends there.
-        for _ in 0..=known.parents.len() {
-            match known.parents.get(at) {
-                Some(parent) if parent == at => return Root { run: at.to_owned(), is_settled: true },
+        // No chain is longer than the number of runs; a cycle ends here.
+        for _ in 0..=map.parents.len() {
+            match map.parents.get(at) {
+                Some(parent) if parent == at => return RunRoot { run: at.to_owned(), is_resolved: true },
                 Some(parent) => at = parent,
-                None => return Root { run: at.to_owned(), is_settled: false },
+                None => return RunRoot { run: at.to_owned(), is_resolved: false },
             }
         }
-        Root { run: run.to_owned(), is_settled: true }
+        RunRoot { run: run.to_owned(), is_resolved: true }
     }
 
-    /// Remembers of a run, of which no parent is known, which one is at its root: maybe it is that itself.
-    pub(super) fn settle(&self, run: &str, root: &str) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Records the root of a run without a known parent; it may be its own root.
+    pub(super) fn set_root(&self, run: &str, root: &str) {
+        let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for run in [run, root] {
-            if !known.parents.contains_key(run) {
-                known.learn(run, root);
+            if !map.parents.contains_key(run) {
+                map.insert(run, root);
             }
         }
     }
 }
 
-impl Known {
-    fn learn(&mut self, run: &str, parent: &str) {
+impl ParentMap {
+    fn insert(&mut self, run: &str, parent: &str) {
         if self.parents.insert(run.to_owned(), parent.to_owned()).is_some() {
             return;
         }
         self.order.push_back(run.to_owned());
-        if self.order.len() > RUNS
+        if self.order.len() > MAX_RUNS
             && let Some(oldest) = self.order.pop_front()
         {
             self.parents.remove(&oldest);
@@ -76,8 +76,8 @@ mod tests {
     use super::*;
 
     fn root(chains: &RunParents, run: &str, parent: Option<&str>) -> (String, bool) {
-        let Root { run, is_settled } = chains.root(run, parent);
-        (run, is_settled)
+        let RunRoot { run, is_resolved } = chains.root(run, parent);
+        (run, is_resolved)
     }
 
     #[test]
@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn settled_root_is_not_asked_for_again_until_it_names_a_parent() {
         let chains = RunParents::default();
-        chains.settle("b", "a");
+        chains.set_root("b", "a");
         assert_eq!(root(&chains, "c", Some("b")), ("a".to_owned(), true));
-        chains.settle("a", "z");
+        chains.set_root("a", "z");
         assert_eq!(root(&chains, "c", None), ("a".to_owned(), true), "what is known stays");
         assert_eq!(root(&chains, "a", Some("y")), ("y".to_owned(), false));
     }
@@ -105,10 +105,10 @@ mod tests {
     #[test]
     fn memory_of_runs_is_bounded() {
         let chains = RunParents::default();
-        for run in 0..RUNS + 10 {
+        for run in 0..MAX_RUNS + 10 {
             chains.root(&run.to_string(), Some("p"));
         }
-        assert_eq!(chains.0.lock().unwrap().parents.len(), RUNS);
+        assert_eq!(chains.0.lock().unwrap().parents.len(), MAX_RUNS);
         assert_eq!(root(&chains, "0", None).0, "0");
     }
 }

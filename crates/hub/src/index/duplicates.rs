@@ -1,5 +1,6 @@
-//! Behind the first pass: whose is what several sessions hold. Sessions of whose kin something was not known when they were
-//! folded are folded once more. Until then they count as not compared, so an index that is cut off here begins here.
+//! After the first pass: key ownership over all stored sessions. Sessions whose duplicates were not completely known
+//! when they were derived are derived again. Until then they count as not compared, so an interrupted index continues
+//! here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,55 +14,63 @@ use subscope_store::{Commit, DuplicateScan, History, KeySet, SharedHistory, Sqli
 
 use crate::duplicates::{FirstKeyIndex, Owners};
 
-/// Whose is what sessions share, as it is now.
-pub(super) struct Comparison {
-    /// The sessions that were to be compared, and those that share something with them.
+/// Duplicates of the stored sessions as they are now.
+pub(super) struct DuplicateComparison {
+    /// Sessions to compare, and those that share keys with them.
     touched: Vec<SessionId>,
-    /// Whose is what these hold.
-    kin: Vec<SharedHistory>,
-    /// What is held elsewhere of sessions whose rows rest on something else.
-    pub(super) wrong: BTreeMap<SessionId, OwnedElsewhere>,
+    /// Their shared history.
+    shared_history: Vec<SharedHistory>,
+    /// Sessions whose rows were derived with outdated ownership, with the keys that other sessions own.
+    pub(super) outdated: BTreeMap<SessionId, OwnedElsewhere>,
 }
 
-impl Comparison {
-    /// Looks which sessions share something with those that are to be compared; `None` where there are none.
-    pub(super) fn look(store: &SqliteStore) -> Result<Option<Self>, StoreError> {
+impl DuplicateComparison {
+    /// Compares the sessions that are not compared yet; `None` if there are none.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(super) fn compare(store: &SqliteStore) -> Result<Option<Self>, StoreError> {
         let fresh = store.uncompared_sessions()?;
         if fresh.is_empty() {
             return Ok(None);
         }
         let known = store.shared_history()?;
         let touched = touched(store, &fresh, &known)?;
-        let (before, mut held) = (of(&known, &touched), Known { store, all: BTreeMap::new() });
+        let (before, mut held) = (with_later(&known, &touched), KeysReader { store, all: BTreeMap::new() });
         let mut owners = Owners::default();
-        for session in touched.iter().chain(before.iter().map(|kin| &kin.earlier)) {
+        for session in touched.iter().chain(before.iter().map(|shared_history| &shared_history.earlier)) {
             if let Some(held) = held.read(session)? {
-                owners.hold(held);
+                owners.insert(held);
             }
         }
-        let mut kin = BTreeSet::new();
+        let mut shared_history = BTreeSet::new();
         for session in &touched {
-            kin.extend(held.read(session)?.into_iter().flat_map(|held| shared_history_of(held, &owners)));
+            shared_history
+                .extend(held.read(session)?.into_iter().flat_map(|held| shared_history_of(held, &owners)));
         }
-        let mut wrong = BTreeMap::new();
-        for SharedHistory { later, .. } in kin.symmetric_difference(&before) {
+        let mut outdated = BTreeMap::new();
+        for SharedHistory { later, .. } in shared_history.symmetric_difference(&before) {
             if let Some(held) = held.read(later)? {
-                wrong.entry(later.clone()).or_insert_with(|| owners.elsewhere(held));
+                outdated.entry(later.clone()).or_insert_with(|| owners.owned_elsewhere(held));
             }
         }
-        Ok(Some(Self { touched: touched.into_iter().collect(), kin: kin.into_iter().collect(), wrong }))
+        Ok(Some(Self {
+            touched: touched.into_iter().collect(),
+            shared_history: shared_history.into_iter().collect(),
+            outdated,
+        }))
     }
 
-    /// What says that all rows rest on what was looked up.
+    /// Commit that marks the sessions as compared and replaces their shared history.
     pub(super) fn finish(self) -> Commit {
         Commit {
-            duplicate_scan: Some(DuplicateScan { sessions: self.touched, shared: self.kin }),
+            duplicate_scan: Some(DuplicateScan { sessions: self.touched, shared: self.shared_history }),
             ..Commit::default()
         }
     }
 }
 
-/// Those that are to be compared, with whoever shared something with them, and whoever does now.
+/// Returns the sessions to compare, and all that shared keys with them before or share keys now.
 fn touched(
     store: &SqliteStore,
     fresh: &[(SessionId, bool)],
@@ -69,69 +78,82 @@ fn touched(
 ) -> Result<BTreeSet<SessionId>, StoreError> {
     let is_fresh: HashSet<&SessionId> = fresh.iter().map(|(session, _)| session).collect();
     let mut touched: BTreeSet<SessionId> = is_fresh.iter().copied().cloned().collect();
-    let kin = known.iter().filter(|kin| is_fresh.contains(&kin.later) || is_fresh.contains(&kin.earlier));
-    touched.extend(kin.flat_map(|kin| [&kin.later, &kin.earlier]).cloned());
-    let heads = FirstKeyIndex::of(store.first_keys()?);
+    let shared_history = known.iter().filter(|shared_history| {
+        is_fresh.contains(&shared_history.later) || is_fresh.contains(&shared_history.earlier)
+    });
+    touched.extend(
+        shared_history.flat_map(|shared_history| [&shared_history.later, &shared_history.earlier]).cloned(),
+    );
+    let first_keys = FirstKeyIndex::of(store.first_keys()?);
     let (mut wanted, mut begun_with) = (KeySet::new(), KeySet::new());
-    for (session, has_new_heads) in fresh {
+    for (session, has_new_first_keys) in fresh {
         let Some(held) = store.session_keys(session)? else { continue };
-        begun_with.extend(held.keys.into_iter().filter(|key| heads.has(*key)));
-        wanted.extend(held.first_keys.into_iter().filter(|_| *has_new_heads));
+        begun_with.extend(held.keys.into_iter().filter(|key| first_keys.has(*key)));
+        wanted.extend(held.first_keys.into_iter().filter(|_| *has_new_first_keys));
     }
     if !wanted.is_empty() {
-        for (holder, head) in store.sessions_with_keys(&wanted)? {
-            begun_with.insert(head);
+        for (holder, first_key) in store.sessions_with_keys(&wanted)? {
+            begun_with.insert(first_key);
             touched.insert(holder);
         }
     }
-    touched.extend(heads.beginning_with(begun_with).cloned());
+    touched.extend(first_keys.beginning_with(begun_with).cloned());
     Ok(touched)
 }
 
-/// The kin of some sessions.
-fn of(kin: &[SharedHistory], sessions: &BTreeSet<SessionId>) -> BTreeSet<SharedHistory> {
-    kin.iter().filter(|kin| sessions.contains(&kin.later)).cloned().collect()
+/// Returns the shared history whose later session is among `sessions`.
+fn with_later(shared_history: &[SharedHistory], sessions: &BTreeSet<SessionId>) -> BTreeSet<SharedHistory> {
+    shared_history.iter().filter(|shared_history| sessions.contains(&shared_history.later)).cloned().collect()
 }
 
-/// Whose is what a session holds and others held before.
+/// Returns the shared history of a session: the earlier sessions that own some of its keys, with the number of keys.
 fn shared_history_of(held: &SessionKeys, owners: &Owners) -> Vec<SharedHistory> {
     let mut shared: BTreeMap<&SessionId, u64> = BTreeMap::new();
-    for owner in held.keys.iter().filter_map(|key| owners.of(*key)).filter(|owner| **owner != held.session) {
+    for owner in
+        held.keys.iter().filter_map(|key| owners.owner_of(*key)).filter(|owner| **owner != held.session)
+    {
         *shared.entry(owner).or_default() += 1;
     }
-    let kin = shared.into_iter();
-    kin.map(|(earlier, shared)| SharedHistory {
-        later: held.session.clone(),
-        earlier: earlier.clone(),
-        shared,
-    })
-    .collect()
+    let shared_history = shared.into_iter();
+    shared_history
+        .map(|(earlier, shared)| SharedHistory {
+            later: held.session.clone(),
+            earlier: earlier.clone(),
+            shared,
+        })
+        .collect()
 }
 
-/// Returns what is held elsewhere of each session that has copies, as far as it is known.
-pub(super) fn known(store: &SqliteStore) -> Result<BTreeMap<SessionId, OwnedElsewhere>, StoreError> {
+/// Returns, for each session with duplicates, the keys of the sessions that own them, as stored.
+pub(super) fn stored_owned_elsewhere(
+    store: &SqliteStore,
+) -> Result<BTreeMap<SessionId, OwnedElsewhere>, StoreError> {
     let mut by_later: BTreeMap<SessionId, Vec<SessionId>> = BTreeMap::new();
     for SharedHistory { later, earlier, .. } in store.shared_history()? {
         by_later.entry(later).or_default().push(earlier);
     }
-    let mut held = Known { store, all: BTreeMap::new() };
+    let mut held = KeysReader { store, all: BTreeMap::new() };
     by_later.into_iter().map(|(later, owners)| Ok((later, held.joined(&owners)?))).collect()
 }
 
-/// Returns what of a session is known to count elsewhere.
+/// Returns the keys of the sessions that own some of a session's keys, as stored.
+///
+/// # Errors
+/// If the store cannot be read.
 pub fn elsewhere(store: &SqliteStore, session: &SessionId) -> Result<OwnedElsewhere, StoreError> {
-    let kin = store.shared_history()?.into_iter().filter(|kin| kin.later == *session);
-    let owners: Vec<SessionId> = kin.map(|kin| kin.earlier).collect();
-    Known { store, all: BTreeMap::new() }.joined(&owners)
+    let shared_history =
+        store.shared_history()?.into_iter().filter(|shared_history| shared_history.later == *session);
+    let owners: Vec<SessionId> = shared_history.map(|shared_history| shared_history.earlier).collect();
+    KeysReader { store, all: BTreeMap::new() }.joined(&owners)
 }
 
-/// What sessions hold, each read once.
-struct Known<'s> {
+/// Keys of sessions, each read once.
+struct KeysReader<'s> {
     store: &'s SqliteStore,
     all: BTreeMap<SessionId, Option<SessionKeys>>,
 }
 
-impl Known<'_> {
+impl KeysReader<'_> {
     fn read(&mut self, session: &SessionId) -> Result<Option<&SessionKeys>, StoreError> {
         if !self.all.contains_key(session) {
             self.all.insert(session.clone(), self.store.session_keys(session)?);
@@ -139,7 +161,7 @@ impl Known<'_> {
         Ok(self.all.get(session).and_then(Option::as_ref))
     }
 
-    /// What these sessions hold together.
+    /// Returns the keys of all these sessions together.
     fn joined(&mut self, sessions: &[SessionId]) -> Result<OwnedElsewhere, StoreError> {
         let mut keys = HashSet::new();
         for session in sessions {

@@ -1,4 +1,4 @@
-//! The first pass: sessions are folded side by side and committed in batches.
+//! First pass: sessions are folded in parallel and committed in batches.
 
 use std::{
     sync::{
@@ -13,67 +13,67 @@ use subscope_fold::{FactDetail, Fold, FoldOptions, KeysCursor, Now, next_deadlin
 use subscope_model::{Millis, Problem, SessionId, Tree};
 use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
 
-use super::{IndexError, IndexOptions, Keep, Run, plan::Work, workers};
+use super::{CommitSink, IndexError, IndexOptions, IndexRun, plan::SessionWork, workers};
 use crate::{
     clock,
     file_tail::spec,
     partitions::{InputChunk, Partitions},
 };
 
-/// How many folded sessions may wait for the writer: enough that neither waits for the other's bursts.
+/// Capacity of the queue of folded sessions: enough that neither workers nor writer wait for the other's bursts.
 const QUEUE: usize = 8;
-/// How long a batch may wait for more.
+/// Longest time that a batch waits for more sessions.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
-/// A session as folded.
+/// Result of folding one session's files.
 #[derive(Default)]
-struct Folded {
+struct FoldedSession {
     trees: Vec<(Tree, Option<Millis>)>,
     held: Vec<StoredSessionKeys>,
     sources: Vec<SourceFile>,
-    /// Sessions of which the archive is damaged: their rows stay as they are.
+    /// Sessions whose archived copy is damaged: their rows stay as they are.
     gone: Vec<SessionId>,
     problems: Vec<Problem>,
     bytes: u64,
 }
 
-/// Folds all sessions and keeps their rows, some `most_rows` at once.
+/// Folds all sessions and commits their rows, about `max_rows` per commit.
 pub(super) fn write(
-    run: &mut Run<'_>,
-    groups: &[Work],
+    run: &mut IndexRun<'_>,
+    groups: &[SessionWork],
     store: &Location,
-    most_rows: usize,
-    keep: Keep<'_>,
+    max_rows: usize,
+    sink: CommitSink<'_>,
 ) -> Result<(), IndexError> {
     let (next, options) = (AtomicUsize::new(0), run.options);
     std::thread::scope(|scope| {
-        let (sender, folded) = sync_channel::<Result<Folded, IndexError>>(QUEUE);
+        let (sender, folded) = sync_channel::<Result<FoldedSession, IndexError>>(QUEUE);
         for _ in 0..workers(options).min(groups.len()) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || fold_all(groups, next, store, options, &sender));
         }
         drop(sender);
-        let mut batch = Batch::default();
-        for one in folded {
-            let one = one?;
-            let rows = one.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
-            if batch.rows > 0 && batch.rows + rows > most_rows {
-                batch.keep(run, keep)?;
+        let mut batch = CommitBatch::default();
+        for folded_session in folded {
+            let folded_session = folded_session?;
+            let rows = folded_session.trees.iter().map(|(tree, _)| rows(tree)).sum::<usize>();
+            if batch.rows > 0 && batch.rows + rows > max_rows {
+                batch.commit(run, sink)?;
             }
             batch.rows += rows;
-            batch.add(run, one);
+            batch.add(run, folded_session);
             let is_late = batch.since.get_or_insert_with(clock::tick).elapsed() >= BATCH_WAIT;
-            if batch.rows >= most_rows || is_late {
-                batch.keep(run, keep)?;
+            if batch.rows >= max_rows || is_late {
+                batch.commit(run, sink)?;
             }
         }
-        batch.keep(run, keep)
+        batch.commit(run, sink)
     })
 }
 
-/// What becomes one commit.
+/// Sessions of one commit.
 #[derive(Default)]
-struct Batch {
+struct CommitBatch {
     commit: Commit,
     rows: usize,
     sessions: u64,
@@ -81,64 +81,64 @@ struct Batch {
     since: Option<Instant>,
 }
 
-impl Batch {
-    fn add(&mut self, run: &mut Run<'_>, one: Folded) {
-        self.bytes += one.bytes;
-        self.sessions += one.trees.len() as u64;
-        run.report.problems.extend(one.problems);
-        for (tree, deadline) in one.trees {
+impl CommitBatch {
+    fn add(&mut self, run: &mut IndexRun<'_>, folded_session: FoldedSession) {
+        self.bytes += folded_session.bytes;
+        self.sessions += folded_session.trees.len() as u64;
+        run.report.problems.extend(folded_session.problems);
+        for (tree, deadline) in folded_session.trees {
             self.commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
             self.commit.trees.push(tree);
         }
-        self.commit.session_keys.extend(one.held);
-        self.commit.sources.extend(one.sources);
-        self.commit.frozen.extend(one.gone);
+        self.commit.session_keys.extend(folded_session.held);
+        self.commit.sources.extend(folded_session.sources);
+        self.commit.frozen.extend(folded_session.gone);
     }
 
-    fn keep(&mut self, run: &mut Run<'_>, keep: Keep<'_>) -> Result<(), IndexError> {
+    fn commit(&mut self, run: &mut IndexRun<'_>, sink: CommitSink<'_>) -> Result<(), IndexError> {
         let Self { commit, sessions, bytes, .. } = std::mem::take(self);
         if !commit.trees.is_empty() || !commit.sources.is_empty() || !commit.frozen.is_empty() {
-            keep(commit)?;
+            sink(commit)?;
         }
         run.report.bytes += bytes;
         run.report.sessions += sessions;
         run.progress.done_bytes += bytes;
         run.progress.sessions += sessions;
-        run.tell()
+        run.report_progress()
     }
 }
 
-/// How many rows a tree has.
+/// Number of rows of a tree.
 fn rows(tree: &Tree) -> usize {
     tree.agents.len() + tree.agents.iter().map(|agent| agent.tools.len()).sum::<usize>()
 }
 
-/// Takes sessions until none is left. The writer's going away ends it early.
+/// Worker: folds sessions until none is left or the writer is gone.
 fn fold_all(
-    groups: &[Work],
+    groups: &[SessionWork],
     next: &AtomicUsize,
     store: &Location,
     options: &IndexOptions,
-    sender: &SyncSender<Result<Folded, IndexError>>,
+    sender: &SyncSender<Result<FoldedSession, IndexError>>,
 ) {
     let (mut chunk, mut inbox) = (Vec::new(), None);
     while let Some(work) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-        if sender.send(fold(work, store, &mut inbox, options, &mut chunk)).is_err() {
+        if sender.send(fold_session(work, store, &mut inbox, options, &mut chunk)).is_err() {
             return;
         }
     }
 }
 
-/// Folds a session. What was handed over of it is read by this thread's own connection, `inbox`, one body at a time.
-fn fold(
-    work: &Work,
+/// Folds a session. Its inbox input is read through this worker's own connection, `inbox`, one body at a time.
+fn fold_session(
+    work: &SessionWork,
     store: &Location,
     inbox: &mut Option<SqliteStore>,
     options: &IndexOptions,
     chunk: &mut Vec<u8>,
-) -> Result<Folded, IndexError> {
+) -> Result<FoldedSession, IndexError> {
     let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
-    let mut folded = Folded::default();
+    let mut folded = FoldedSession::default();
     let mut is_damaged = false;
     for (found, _) in &work.files {
         let source = fold.open(spec(found, 0, None));
@@ -157,7 +157,7 @@ fn fold(
         folded.gone = fold.sessions().cloned().collect();
         return Ok(folded);
     }
-    // What was handed over may tell of other sessions too: these are not made here.
+    // Inbox input may touch other sessions too: their rows are not derived here.
     let mut sessions: Vec<SessionId> = fold.sessions().cloned().collect();
     if sessions.iter().any(|session| fold.has_root(session)) {
         sessions.retain(|session| fold.has_root(session));
@@ -168,9 +168,9 @@ fn fold(
             Some(inbox) => inbox,
             none => none.insert(store.open()?),
         };
-        inbox.read_received(session, u64::MAX, &mut |one| {
-            for handed in InputChunk::of(&one) {
-                partitions.push(&mut fold, &handed);
+        inbox.read_received(session, u64::MAX, &mut |received| {
+            for chunk in InputChunk::of(&received) {
+                partitions.push(&mut fold, &chunk);
             }
         })?;
     }

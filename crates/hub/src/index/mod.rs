@@ -1,8 +1,8 @@
-//! Takes what stands on disk into the store: only what changed, the newest sessions first, in two passes. The first
-//! commits rows, so that lists and trees are there at once; the second the full text.
+//! Indexes the files on disk into the store: only changed ones, newest sessions first, in two passes. The first commits
+//! rows, so that lists and trees are available early; the second the full text.
 //!
-//! Workers read and fold, one session each; the caller's thread is the one writer. A session's rows and the state of the
-//! files that they were made from are one commit, so that whatever is interrupted is done again and nothing twice.
+//! Workers read and fold, one session each; the caller's thread is the only writer. A session's rows and the identity
+//! of the files that they were derived from are one commit, so that an interrupted index repeats unfinished work only.
 
 mod duplicates;
 mod facts;
@@ -18,42 +18,42 @@ use subscope_model::{Millis, PriceTable, Problem, SessionId};
 use subscope_store::{Commit, Ledger, Location, OpenError, SqliteStore, StoreError, TextIndex};
 
 use self::{
-    duplicates::Comparison,
-    plan::{Plan, Work},
+    duplicates::DuplicateComparison,
+    plan::{Plan, SessionWork},
 };
 use crate::{clock, command::IngestError, handle::HubHandle};
 
-/// How many rows (agents and calls) are one commit at most, of several sessions, where nobody else writes: enough that
-/// commits cost little, few enough that the first are seen at once.
-const ALONE: usize = 50_000;
-/// The same beside a hub: what is live waits for one of these, for some milliseconds. A session is not cut.
-const BESIDE: usize = 2_000;
+/// Most rows (agents and calls) per commit, of several sessions, without a hub: enough that commits cost little, few
+/// enough that the first rows are visible early.
+const ROWS_PER_COMMIT: usize = 50_000;
+/// The same with a hub, whose live input waits some milliseconds for each commit. A session is never divided.
+const HUB_ROWS_PER_COMMIT: usize = 2_000;
 
-/// What an index is made with.
+/// Options of an index run.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
-    /// The folders to look into.
+    /// Folders to index.
     pub roots: Vec<PathBuf>,
-    /// Prices.
+    /// Token prices.
     pub prices: PriceTable,
-    /// Limits of silence.
+    /// Silence limits.
     pub limits: Limits,
-    /// The moment that rows are concluded for.
+    /// Time for which rows are derived.
     pub now_ms: Millis,
-    /// How many threads read; the machine's cores where none is named.
+    /// Number of worker threads; by default the number of cores.
     pub workers: Option<usize>,
-    /// What is read where the harness has deleted a file.
+    /// Archive that is read where the harness has deleted a file.
     pub archive: Archive,
-    /// Whether files are taken into the archive.
+    /// Whether files are copied into the archive.
     pub archives: bool,
-    /// For how long sessions are kept after their last event; for ever where nothing is named.
+    /// Retention after a session's last event; `None` for ever.
     pub keep_ms: Option<Millis>,
 }
 
-/// How far an index is.
+/// Progress of an index run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes to be read in both passes.
+    /// Bytes to read in both passes.
     pub total_bytes: u64,
     /// Bytes read.
     pub done_bytes: u64,
@@ -63,95 +63,101 @@ pub struct Progress {
     pub has_facts: bool,
 }
 
-/// What an index did.
+/// Result of an index run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Files that were found.
+    /// Files found.
     pub files: u64,
-    /// Sessions that were read.
+    /// Sessions read.
     pub sessions: u64,
-    /// Bytes that were read for rows.
+    /// Bytes read for rows.
     pub bytes: u64,
-    /// From the beginning until all rows were committed.
+    /// Time until all rows were committed.
     pub facts: Duration,
-    /// From the beginning until all was committed.
+    /// Time until everything was committed.
     pub total: Duration,
-    /// What could not be read.
+    /// Read errors.
     pub problems: Vec<Problem>,
 }
 
-/// Why an index ended early. What was committed before stays.
+/// Why an index run ended early. Everything committed before stays.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// A folder cannot be read.
     #[error(transparent)]
     Collect(#[from] CollectError),
-    /// Something could not be kept.
+    /// The store cannot be read or written.
     #[error(transparent)]
     Ledger(#[from] StoreError),
-    /// What was handed over cannot be read.
+    /// The store cannot be opened for reading the inbox.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Something could not be removed from the archive.
+    /// A file could not be removed from the archive.
     #[error("cannot remove it from the archive")]
     Archive(#[source] std::io::Error),
-    /// The hub could not keep something.
+    /// The hub could not commit a batch.
     #[error(transparent)]
     Hub(#[from] IngestError),
-    /// Whoever is told of the progress wants no more.
+    /// The progress callback cancelled the run.
     #[error("the index was stopped")]
     Stopped,
 }
 
-/// Who is told how far it is, and says whether it goes on.
+/// Progress callback; return `Break` to cancel.
 pub type ProgressCallback<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// Keeps a commit, whoever writes.
-type Keep<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
+/// Commits a batch, directly or through a hub.
+type CommitSink<'a> = &'a mut dyn FnMut(Commit) -> Result<(), IndexError>;
 
-/// Brings a store up to date with what stands on disk. `texts` is left out where only rows are wanted.
+/// Brings a store up to date with the files on disk. Without `texts` only rows are indexed.
+///
+/// # Errors
+/// If a folder, the store, the full text or the archive cannot be read or written, or the callback cancels.
 pub fn index(
     store: &mut SqliteStore,
     texts: Option<&mut TextIndex>,
     options: &IndexOptions,
-    told: ProgressCallback<'_>,
+    callback: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    let mut run = Run::new(store, texts.as_deref(), options, told)?;
-    // A pass replaces each row once at most.
+    let mut run = IndexRun::new(store, texts.as_deref(), options, callback)?;
+    // A pass replaces each row once at most, so one revision is enough.
     let rev = if run.plan.groups.is_empty() { 0 } else { store.reserve_revs(1)? };
-    run.rows(ALONE, &mut |commit| keep(store, rev, commit))?;
-    if let Some(comparison) = Comparison::look(store)? {
-        let again = plan::again(store, options, &comparison)?;
+    run.index_rows(ROWS_PER_COMMIT, &mut |commit| keep(store, rev, commit))?;
+    if let Some(comparison) = DuplicateComparison::compare(store)? {
+        let again = plan::derive_again(store, options, &comparison)?;
         let rev = if again.is_empty() { 0 } else { store.reserve_revs(1)? };
-        run.compared(&again, comparison, ALONE, &mut |commit| keep(store, rev, commit))?;
+        run.derive_again(&again, comparison, ROWS_PER_COMMIT, &mut |commit| keep(store, rev, commit))?;
     }
     run.report.facts = began.elapsed();
     if let Some(texts) = texts {
-        run.words(store, texts)?;
+        run.index_text(store, texts)?;
     }
     run.report.total = began.elapsed();
     Ok(run.report)
 }
 
-/// Does the same beside a hub, which writes the rows when nothing that is live waits. `store` is only read.
+/// Does the same while a hub runs, which writes the rows when no live input waits. `store` is only read.
+///
+/// # Errors
+/// As [`index`], and if the hub has ended.
 pub fn index_beside(
     hub: &HubHandle,
     store: &SqliteStore,
     texts: &mut TextIndex,
     options: &IndexOptions,
-    told: ProgressCallback<'_>,
+    callback: ProgressCallback<'_>,
 ) -> Result<Report, IndexError> {
     let began = clock::tick();
-    let mut run = Run::new(store, Some(texts), options, told)?;
+    let mut run = IndexRun::new(store, Some(texts), options, callback)?;
     let mut keep = |commit| Ok(hub.commit_index_batch(commit)?);
-    run.rows(BESIDE, &mut keep)?;
-    if let Some(comparison) = Comparison::look(store)? {
-        let again = plan::again(store, options, &comparison)?;
-        run.compared(&again, comparison, BESIDE, &mut keep)?;
+    run.index_rows(HUB_ROWS_PER_COMMIT, &mut keep)?;
+    if let Some(comparison) = DuplicateComparison::compare(store)? {
+        let again = plan::derive_again(store, options, &comparison)?;
+        run.derive_again(&again, comparison, HUB_ROWS_PER_COMMIT, &mut keep)?;
     }
     run.report.facts = began.elapsed();
-    run.words(store, texts)?;
+    run.index_text(store, texts)?;
     run.report.total = began.elapsed();
     Ok(run.report)
 }
@@ -163,7 +169,10 @@ fn keep(store: &mut SqliteStore, rev: u64, mut commit: Commit) -> Result<(), Ind
     Ok(())
 }
 
-/// Removes sessions from rows, full text and archive, and returns how many there were. Their files are not touched.
+/// Removes sessions from the store, full text and archive, and returns their number. Their files are not touched.
+///
+/// # Errors
+/// If one of the three cannot be written.
 pub fn forget(
     store: &mut SqliteStore,
     texts: &mut TextIndex,
@@ -178,11 +187,14 @@ pub fn forget(
     for source in store.sources()?.iter().filter(|source| all.contains(&source.session)) {
         archive.remove(&source.path).map_err(IndexError::Archive)?;
     }
-    // The rows last: they say what there is to forget, if something ended this before its end.
+    // The rows last: after an interruption they say what is still to be removed.
     Ok(store.forget(sessions)?)
 }
 
-/// Removes the sessions that have been kept for long enough, and returns how many there were.
+/// Removes the sessions past their retention, and returns their number.
+///
+/// # Errors
+/// As [`forget`].
 pub fn retire(
     store: &mut SqliteStore,
     texts: &mut TextIndex,
@@ -193,32 +205,35 @@ pub fn retire(
     forget(store, texts, &options.archive, &old)
 }
 
-/// Brings the full text alone up to date, beside whoever writes the rows.
+/// Brings only the full text up to date, while another process or thread writes the rows.
+///
+/// # Errors
+/// If a folder, the store or the full text cannot be read or written, or the callback cancels.
 pub fn index_texts(
     store: &SqliteStore,
     texts: &mut TextIndex,
     options: &IndexOptions,
-    told: ProgressCallback<'_>,
+    callback: ProgressCallback<'_>,
 ) -> Result<(), IndexError> {
-    Run::new(store, Some(texts), options, told)?.words(store, texts)
+    IndexRun::new(store, Some(texts), options, callback)?.index_text(store, texts)
 }
 
-/// An index under way.
-struct Run<'a> {
+/// A running index.
+struct IndexRun<'a> {
     plan: Plan,
     store: Location,
     options: &'a IndexOptions,
     report: Report,
     progress: Progress,
-    told: ProgressCallback<'a>,
+    callback: ProgressCallback<'a>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> IndexRun<'a> {
     fn new(
         store: &SqliteStore,
         texts: Option<&TextIndex>,
         options: &'a IndexOptions,
-        told: ProgressCallback<'a>,
+        callback: ProgressCallback<'a>,
     ) -> Result<Self, IndexError> {
         let mut report = Report::default();
         let plan = plan::plan(store, texts, options, &mut report)?;
@@ -229,55 +244,55 @@ impl<'a> Run<'a> {
             options,
             report,
             progress: Progress { total_bytes, ..Progress::default() },
-            told,
+            callback,
         };
-        run.tell()?;
+        run.report_progress()?;
         Ok(run)
     }
 
-    fn tell(&mut self) -> Result<(), IndexError> {
-        match (self.told)(self.progress) {
+    fn report_progress(&mut self) -> Result<(), IndexError> {
+        match (self.callback)(self.progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(IndexError::Stopped),
         }
     }
 
-    /// The first pass.
-    fn rows(&mut self, most_rows: usize, keep: Keep<'_>) -> Result<(), IndexError> {
+    /// First pass: rows.
+    fn index_rows(&mut self, max_rows: usize, sink: CommitSink<'_>) -> Result<(), IndexError> {
         let gone = std::mem::take(&mut self.plan.gone);
         if !gone.is_empty() {
-            keep(Commit { frozen: gone, ..Commit::default() })?;
+            sink(Commit { frozen: gone, ..Commit::default() })?;
         }
         let groups = std::mem::take(&mut self.plan.groups);
-        facts::write(self, &groups, &self.store.clone(), most_rows, keep)?;
+        facts::write(self, &groups, &self.store.clone(), max_rows, sink)?;
         self.progress.has_facts = true;
-        self.tell()
+        self.report_progress()
     }
 
-    /// Behind the first pass: what has to be folded once more, since not all of its copies were known as such.
-    fn compared(
+    /// After the first pass: derives sessions again whose duplicates were not completely known.
+    fn derive_again(
         &mut self,
-        again: &[Work],
-        comparison: Comparison,
-        most_rows: usize,
-        keep: Keep<'_>,
+        again: &[SessionWork],
+        comparison: DuplicateComparison,
+        max_rows: usize,
+        sink: CommitSink<'_>,
     ) -> Result<(), IndexError> {
-        // Nothing new is read by it.
+        // It reads nothing new: figures stay.
         let before = (self.report.clone(), self.progress);
-        facts::write(self, again, &self.store.clone(), most_rows, keep)?;
+        facts::write(self, again, &self.store.clone(), max_rows, sink)?;
         (self.report, self.progress) = before;
-        keep(comparison.finish())
+        sink(comparison.finish())
     }
 
-    /// The second pass.
-    fn words(&mut self, store: &SqliteStore, texts: &mut TextIndex) -> Result<(), IndexError> {
+    /// Second pass: full text.
+    fn index_text(&mut self, store: &SqliteStore, texts: &mut TextIndex) -> Result<(), IndexError> {
         let files = std::mem::take(&mut self.plan.files);
         text::write(self, texts, &files, &store.sources()?)?;
         text::write_inbox(self, store, texts)
     }
 }
 
-/// How many threads read.
+/// Number of worker threads.
 fn workers(options: &IndexOptions) -> usize {
     options.workers.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }

@@ -1,4 +1,4 @@
-//! What is to be done: which sessions have files that are new or other than they were, and which are due anyway.
+//! Plans an index run: sessions with new or changed files, and sessions whose rows are due by time.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -15,36 +15,36 @@ use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
 
 use super::{IndexError, IndexOptions, Report, duplicates};
 
-/// What is to be done.
+/// Work of an index run.
 pub(super) struct Plan {
-    /// Sessions to fold, the newest first.
-    pub(super) groups: Vec<Work>,
-    /// Transcripts whose words are to be read, the newest first.
+    /// Sessions to fold, newest first.
+    pub(super) groups: Vec<SessionWork>,
+    /// Transcripts to index as text, newest first.
     pub(super) files: Vec<(Found, FileIdentity)>,
-    /// Sessions of which a file is gone and not archived: their rows stay as they are.
+    /// Sessions with a file that is neither on disk nor archived: their rows stay as they are.
     pub(super) gone: Vec<SessionId>,
 }
 
 /// A session to fold.
-pub(super) struct Work {
-    /// Its files as they stood just before they are read.
+pub(super) struct SessionWork {
+    /// Its files, with their identity just before they are read.
     pub(super) files: Vec<(Found, FileIdentity)>,
-    /// Of which what programs handed over is read as well: rows are made of all that is known of a session.
+    /// Session whose inbox input is read as well: rows are derived from all input of a session.
     pub(super) session: Option<SessionId>,
-    /// What of its sessions is known to count elsewhere.
+    /// Keys that other sessions own, by session.
     pub(super) elsewhere: Arc<BTreeMap<SessionId, OwnedElsewhere>>,
-    /// Whether rows were made of all these files before, and only the archive's may differ since: where one of them is
+    /// Whether rows were derived from all these files before, and only archived copies may differ since: if a copy is
     /// damaged, the rows know more than it does.
     pub(super) has_rows: bool,
 }
 
 impl Plan {
-    /// How many bytes are read for rows.
+    /// Bytes to read for rows.
     pub(super) fn fact_bytes(&self) -> u64 {
         self.groups.iter().flat_map(|work| &work.files).map(|(found, _)| found.len).sum()
     }
 
-    /// How many bytes are read for words.
+    /// Bytes to read for text.
     pub(super) fn text_bytes(&self) -> u64 {
         self.files.iter().map(|(found, _)| found.len).sum()
     }
@@ -62,18 +62,18 @@ pub(super) fn plan(
     let forgotten: HashSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
     let indexed: HashMap<PathBuf, FileIdentity> =
         texts.map(TextIndex::files).transpose()?.unwrap_or_default().into_iter().collect();
-    let groups = found(options, report)?;
+    let groups = find_groups(options, report)?;
     let on_disk: HashSet<PathBuf> =
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
     let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
-    let mut missing = Missing::of(missing, &forgotten, options, report);
+    let mut missing = MissingFiles::of(missing, &forgotten, options, report);
     missing.add_unknown(&known, &forgotten, options, report);
-    let elsewhere = Arc::new(duplicates::known(store)?);
+    let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
     let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
     let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
-        let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
+        let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
         let is_in = |sessions: &HashSet<SessionId>| {
-            files.iter().any(|(found, _)| of(found).is_some_and(|session| sessions.contains(session)))
+            files.iter().any(|(found, _)| session_of(found).is_some_and(|session| sessions.contains(session)))
         };
         if is_in(&missing.gone) {
             return Ok(());
@@ -82,7 +82,7 @@ pub(super) fn plan(
             known.get(&found.path).is_none_or(|(_, identity)| identity != now)
         };
         let is_changed = files.iter().any(is_new);
-        // What was forgotten stays so until it goes on.
+        // A forgotten session stays so until it gets new content.
         if is_in(&forgotten) && !is_changed {
             return Ok(());
         }
@@ -95,10 +95,11 @@ pub(super) fn plan(
         plan.files.extend(unread.cloned());
         if is_changed || is_in(&due) {
             let session = files.iter().find_map(|(found, _)| found.session.as_deref()).map(SessionId::from);
-            let is_past =
-                |it: &(Found, FileIdentity)| of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it));
+            let is_past = |it: &(Found, FileIdentity)| {
+                session_of(&it.0).is_some() && (it.0.kept_at.is_some() || !is_new(it))
+            };
             let has_rows = files.iter().all(is_past);
-            plan.groups.push(Work { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
+            plan.groups.push(SessionWork { files, session, elsewhere: Arc::clone(&elsewhere), has_rows });
         }
         Ok(())
     };
@@ -110,18 +111,18 @@ pub(super) fn plan(
             .map(|(id, it)| (it, id))
             .collect();
         report.files += files.len() as u64;
-        let of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
-        let session = files.iter().find_map(|(found, _)| of(found)).cloned();
+        let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
+        let session = files.iter().find_map(|(found, _)| session_of(found)).cloned();
         if let Some(kept) = session.and_then(|session| missing.kept.remove(&session)) {
             files.extend(kept);
-            in_order(&mut files);
+            sort_files(&mut files);
         }
         if !is_too_old(&files, options) {
             consider(files, report)?;
         }
     }
     for (_, mut files) in std::mem::take(&mut missing.kept) {
-        in_order(&mut files);
+        sort_files(&mut files);
         consider(files, report)?;
     }
     plan.gone = missing.gone.into_iter().collect();
@@ -130,8 +131,8 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// The sessions that stand below the roots.
-fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, IndexError> {
+/// Returns the file groups of the sessions below the roots.
+fn find_groups(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, IndexError> {
     let mut groups: Vec<Group> = Vec::new();
     for root in &options.roots {
         if !root.exists() {
@@ -139,7 +140,7 @@ fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, Inde
         }
         let expanded = match expand(root) {
             Ok(expanded) => expanded,
-            // A harness that was never used has a folder all the same.
+            // A harness that was never used may have an empty folder.
             Err(CollectError::Empty { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
@@ -150,15 +151,15 @@ fn found(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>, Inde
     Ok(groups)
 }
 
-/// Files that rows were made from and that stand no more where they stood.
-struct Missing {
-    /// By session, those that the archive has.
+/// Files that rows were derived from and that are no longer on disk.
+struct MissingFiles {
+    /// Archived copies by session.
     kept: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
-    /// Sessions of which nobody has a file.
+    /// Sessions with a file that is not archived.
     gone: HashSet<SessionId>,
 }
 
-impl Missing {
+impl MissingFiles {
     fn of<'k>(
         missing: impl Iterator<Item = (&'k PathBuf, &'k (SessionId, FileIdentity))>,
         forgotten: &HashSet<SessionId>,
@@ -175,10 +176,10 @@ impl Missing {
                 all.gone.insert(session.clone());
                 continue;
             };
-            // Its number is another one in the archive; that it is the same file is known by its name there.
+            // Its inode differs in the archive; its path there identifies it.
             let mut now = FileIdentity { bytes: kept.bytes, modified_ns: kept.modified_ns, ..*identity };
             if kept.is_damaged {
-                // What is missing of it is no change of the transcript.
+                // The damage is no change of the transcript.
                 now = *identity;
                 let at = kept.path.display().to_string();
                 report
@@ -192,7 +193,8 @@ impl Missing {
         all
     }
 
-    /// Adds files that came and went while no index ran: a hub has taken them, and no rows were made from them here.
+    /// Adds archived files that came and went while no index ran: a hub archived them, and no rows were derived from
+    /// them here.
     fn add_unknown(
         &mut self,
         known: &HashMap<PathBuf, (SessionId, FileIdentity)>,
@@ -207,7 +209,7 @@ impl Missing {
                 continue;
             }
             if forgotten.contains(&id) {
-                // What cannot be removed is met again.
+                // A file that cannot be removed is met again.
                 let _ = options.archive.remove(&path);
                 continue;
             }
@@ -229,7 +231,7 @@ impl Missing {
     }
 }
 
-/// Takes files into the archive. What cannot be taken is told, and read all the same.
+/// Copies files into the archive. A file that cannot be copied is reported and indexed all the same.
 fn archive(files: &[(Found, FileIdentity)], options: &IndexOptions, report: &mut Report) {
     for (found, _) in files.iter().filter(|(found, _)| found.kept_at.is_none()) {
         if let Err(error) = options.archive.take(&found.path) {
@@ -239,27 +241,27 @@ fn archive(files: &[(Found, FileIdentity)], options: &IndexOptions, report: &mut
     }
 }
 
-/// Whether nothing was written since before the time that sessions are kept for: it would be removed again at once.
+/// Whether all files are older than the retention: the session would be removed again at once.
 fn is_too_old(files: &[(Found, FileIdentity)], options: &IndexOptions) -> bool {
     let Some(before) = options.keep_ms.map(|keep| options.now_ms.saturating_sub(keep)) else { return false };
     files.iter().all(|(_, identity)| identity.modified_ns / 1_000_000 < before)
 }
 
-/// Puts a session's files in the order in which a folder gives them.
-fn in_order(files: &mut [(Found, FileIdentity)]) {
+/// Sorts a session's files as the expansion of a folder does.
+fn sort_files(files: &mut [(Found, FileIdentity)]) {
     files.sort_by(|(one, _), (other, _)| (one.role, &one.path).cmp(&(other.role, &other.path)));
 }
 
-/// What is to be folded once more of sessions that are kept. One whose files are gone keeps its rows.
-pub(super) fn again(
+/// Returns the stored sessions to derive again after the comparison. A session with missing files keeps its rows.
+pub(super) fn derive_again(
     store: &SqliteStore,
     options: &IndexOptions,
-    comparison: &duplicates::Comparison,
-) -> Result<Vec<Work>, StoreError> {
-    if comparison.wrong.is_empty() {
+    comparison: &duplicates::DuplicateComparison,
+) -> Result<Vec<SessionWork>, StoreError> {
+    if comparison.outdated.is_empty() {
         return Ok(Vec::new());
     }
-    let elsewhere = Arc::new(comparison.wrong.clone());
+    let elsewhere = Arc::new(comparison.outdated.clone());
     let mut files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>> = BTreeMap::new();
     let mut gone: HashSet<SessionId> = HashSet::new();
     for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {
@@ -273,13 +275,13 @@ pub(super) fn again(
     let whole = files.into_iter().filter(|(session, _)| !gone.contains(session));
     Ok(whole
         .map(|(session, mut files)| {
-            in_order(&mut files);
-            Work { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
+            sort_files(&mut files);
+            SessionWork { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
         })
         .collect())
 }
 
-/// How a file stands now; all zero where it is gone.
+/// Returns a file's identity; all zero if it does not exist.
 fn identity(path: &Path) -> FileIdentity {
     let Ok(metadata) = fs::metadata(path) else { return FileIdentity::default() };
     FileIdentity {

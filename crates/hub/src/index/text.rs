@@ -1,4 +1,4 @@
-//! The second pass: words of transcripts, read side by side and written in batches; then those of the inbox.
+//! Second pass: full text of transcripts, read in parallel and written in segments; then that of the inbox.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -20,18 +20,17 @@ use subscope_store::{
     SqliteStore, TextFile, TextIndex,
 };
 
-use super::{IndexError, Run, workers};
+use super::{IndexError, IndexRun, workers};
 
-/// How many sealed segments may wait for the writer, which puts one down in less time than a reader fills one: tens of
-/// megabytes each.
+/// Capacity of the queue of sealed segments of tens of megabytes; the writer saves one faster than a reader fills one.
 const QUEUE: usize = 1;
 
-/// How many bytes of the inbox, as they are kept, become one segment: few enough for memory, as they are packed.
+/// Bytes of the inbox, as stored (compressed), per segment: bounds memory.
 const INBOX_BYTES: u64 = 4 << 20;
 
-/// Reads the words of files and keeps them.
+/// Indexes the text of files.
 pub(super) fn write(
-    run: &mut Run<'_>,
+    run: &mut IndexRun<'_>,
     texts: &mut TextIndex,
     files: &[(Found, FileIdentity)],
     sources: &[SourceFile],
@@ -49,13 +48,13 @@ pub(super) fn write(
         for segment in sealed {
             texts.put(&segment)?;
             run.progress.done_bytes += segment.read_bytes();
-            run.tell()?;
+            run.report_progress()?;
         }
         Ok(())
     })
 }
 
-/// Takes files until none is left. The writer's going away ends it early.
+/// Worker: reads files until none is left or the writer is gone.
 fn read_all(
     files: &[(Found, FileIdentity)],
     next: &AtomicUsize,
@@ -65,7 +64,7 @@ fn read_all(
     let (mut chunk, mut batch) = (Vec::new(), SegmentBuilder::default());
     let mut is_heard = true;
     while let Some((found, identity)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-        // A file that no row was made from yet is its path's session's.
+        // A file that no rows were derived from yet belongs to the session that its path names.
         let named = found.session.as_deref().map(SessionId::from);
         let Some(session) = sessions.get(found.path.as_path()).map(|id| (*id).clone()).or(named) else {
             continue;
@@ -83,7 +82,7 @@ fn read_all(
     }
 }
 
-/// Adds the words of a file to a batch; `full` is called when it is full.
+/// Adds the passages of a file to a segment; calls `full` when the segment is full.
 fn read_file(
     found: &Found,
     chunk: &mut Vec<u8>,
@@ -100,7 +99,7 @@ fn read_file(
             full(batch);
         }
     };
-    // What cannot be read has no words; the first pass has told of it.
+    // The first pass has reported files that cannot be read.
     let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
     reader.flush(&mut keep);
 }
@@ -115,28 +114,28 @@ fn kind(said: PassageClass) -> PassageKind {
     }
 }
 
-/// Reads the words of what the inbox has received since it was last read, and keeps them. It only grows, so what is indexed of it
-/// is never read again.
+/// Indexes the text of inbox rows that arrived since the last run. The inbox is append-only, so an indexed row is never
+/// read again.
 pub(super) fn write_inbox(
-    run: &mut Run<'_>,
+    run: &mut IndexRun<'_>,
     store: &SqliteStore,
     texts: &mut TextIndex,
 ) -> Result<(), IndexError> {
     let mut last = texts.last_inbox_row()?;
-    // What was received of several sessions at once stays while one of them is kept.
+    // Input of several sessions stays while one of them is kept.
     let forgotten: BTreeSet<SessionId> = store.forgotten_sessions()?.into_iter().collect();
     loop {
         let rows = store.received_after(last, INBOX_BYTES)?;
         let Some((end, _)) = rows.last() else { return Ok(()) };
         last = *end;
         let segment = inbox_segment(&rows, last, &forgotten);
-        // All of its files are one commit, so that whatever interrupts this is done again.
+        // One commit per segment: interrupted work is repeated.
         texts.put(&segment)?;
-        run.tell()?;
+        run.report_progress()?;
     }
 }
 
-/// Makes one segment of rows of the inbox, the last of which has the given number.
+/// Builds a segment from rows of the inbox; `last` is the number of the last row.
 fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<SessionId>) -> Segment {
     let mut by_session: BTreeMap<&SessionId, Vec<&(u64, ReceivedInput)>> = BTreeMap::new();
     for row in rows {
@@ -155,9 +154,9 @@ fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<
     batch.seal()
 }
 
-/// Adds what a row of the inbox says of a session.
+/// Adds the passages of a session in an inbox row.
 fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut SegmentBuilder) {
-    // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
+    // Input whose dialect only the fold recognises is not indexed.
     let Some(dialect) = Dialect::parse(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
     let mut keep = |said: Seen<'_>| {

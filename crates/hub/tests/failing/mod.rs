@@ -16,9 +16,9 @@ use subscope_store::KeySet;
 pub(crate) struct Failing<S> {
     inner: S,
     pub(crate) fails_commits: Arc<AtomicBool>,
-    /// Whether everything that is read fails, except [`Ledger::has_received`].
+    /// Whether all reads fail, except [`Ledger::has_received`].
     pub(crate) fails_reads: Arc<AtomicBool>,
-    /// How many commits were tried.
+    /// Number of attempted commits.
     pub(crate) commits: Arc<AtomicUsize>,
 }
 

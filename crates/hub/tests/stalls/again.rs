@@ -1,4 +1,5 @@
-//! What a hub of before has told is not told again, and what it did not live to see is told by the next.
+//! Restart: events that an earlier hub published are not published again, and events that it missed are published by
+//! the next.
 
 use std::{
     path::Path,
@@ -18,11 +19,11 @@ use subscope_testkit::{
     lines::{Line, events},
 };
 
-/// Far more than any wait of these tests takes.
+/// Timeout, far above any wait of these tests.
 const LIMIT: Duration = Duration::from_secs(30);
 const MINUTE: Millis = 60_000;
 
-/// Nothing to read, by a clock that a test moves. Tells after each turn where its clock stood.
+/// Driver without input on a simulated clock. Reports its time after each turn.
 struct Idle {
     clock: FakeClock,
     turned: Arc<Mutex<Millis>>,
@@ -44,7 +45,7 @@ impl Driver for Idle {
     }
 }
 
-/// Passes on what is told of stalls.
+/// Forwards stall events.
 struct Stalls(SyncSender<(String, Millis)>);
 
 impl Inlet for Stalls {
@@ -75,7 +76,7 @@ fn watch(folder: &Path, now: Millis) -> Watching {
     let options = HubOptions::default();
     let driver = Idle { clock: clock.clone(), turned: Arc::clone(&turned) };
     let hub = Hub::start(Box::new(driver), Box::new(store), options).unwrap();
-    // The reader is there before anything is concluded: it is asked for first.
+    // The subscriber joins before anything is derived: its command comes first.
     let (sender, stalls) = sync_channel(16);
     let handle = hub.handle();
     let (joined, is_joined) = sync_channel(1);
@@ -101,14 +102,14 @@ impl Watching {
         answer.recv_timeout(LIMIT).unwrap().unwrap();
     }
 
-    /// Moves the clock and returns what was told once the hub has concluded at its new time.
+    /// Advances the clock and returns the events published once the hub has derived at its new time.
     fn after(&self, millis: Millis) -> Vec<(String, Millis)> {
         let now = self.clock.advance(millis);
         for _ in 0..2 {
             while *self.turned.lock().unwrap() != now {
                 std::thread::yield_now();
             }
-            // Two turns later what was due in the first is told.
+            // Events due in the first turn are published two turns later.
             *self.turned.lock().unwrap() = 0;
         }
         while *self.turned.lock().unwrap() != now {

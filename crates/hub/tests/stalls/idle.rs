@@ -1,4 +1,5 @@
-//! Sessions between prompts: each recording is played up to a moment at which only a person could go on, and then an hour passes.
+//! Sessions between prompts: each recording is played up to a moment at which only the user could continue, and then an
+//! hour passes.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use super::{
 
 const HOUR: Millis = 3_600_000;
 
-/// Which sources tell of a session.
+/// Sources of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     /// The harness's files and its hooks.
@@ -33,7 +34,7 @@ fn field<'v>(line: &'v Value, name: &str) -> &'v str {
     line[name].as_str().unwrap_or_default()
 }
 
-/// The moments after which nothing is at work until a person says something: no turn of the root is open, and no subagent.
+/// Moments after which no agent runs until the user sends a prompt: no turn of the root is open, and no subagent runs.
 fn rests(recording: &Recording) -> Vec<Millis> {
     let log = recording.hooks();
     let (mut is_idle, mut open, mut rests) = (false, BTreeMap::new(), Vec::new());
@@ -58,7 +59,7 @@ fn rests(recording: &Recording) -> Vec<Millis> {
     rests
 }
 
-/// Everything that stands in a recording's sources, with when it came.
+/// All lines of a recording's sources, with their times of arrival.
 fn lines(recording: &Recording, told: Told) -> Vec<(Millis, Source, String)> {
     let mut all = Vec::new();
     if told != Told::Files {
@@ -75,7 +76,7 @@ fn lines(recording: &Recording, told: Told) -> Vec<(Millis, Source, String)> {
         for line in text(file).lines() {
             let told = serde_json::from_str::<Value>(line).unwrap();
             at = parse_rfc3339(field(&told, "timestamp")).max(at);
-            // What has no time stands behind what has one; what stands in front of all of them is no news.
+            // A line without a time gets the time of the line before it; such lines at the front are dropped.
             let Some(at) = at else { continue };
             began.entry(agent.clone()).or_insert(at);
             all.push((at, source.clone(), line.to_owned()));
@@ -84,7 +85,7 @@ fn lines(recording: &Recording, told: Told) -> Vec<(Millis, Source, String)> {
     for file in recording.metas().iter().filter(|_| told != Told::Hooks) {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let agent = name.trim_start_matches("agent-").trim_end_matches(".meta.json");
-        // A copy stands there from the session's beginning on.
+        // The meta file of an agent without lines here is a copy: it exists from the session's beginning.
         let at = began.get(&Some(agent.to_owned())).or(began.values().min());
         all.extend(at.map(|at| (*at, Source::Meta(agent.into()), text(file))));
     }
@@ -92,7 +93,7 @@ fn lines(recording: &Recording, told: Told) -> Vec<(Millis, Source, String)> {
     all
 }
 
-/// A line as it would stand there had the session begun at another time under another id.
+/// Rewrites a line as if the session had begun at another time with another id.
 fn moved(line: &str, session: &str, to: &str, by: Millis) -> String {
     let mut told: Value = serde_json::from_str(line).unwrap();
     if let Some(at) = told["timestamp"].as_str().and_then(parse_rfc3339) {
@@ -101,7 +102,7 @@ fn moved(line: &str, session: &str, to: &str, by: Millis) -> String {
     told.to_string().replace(session, to)
 }
 
-/// A session that ends its recording at each moment of rest, and an hour of nothing behind it.
+/// A session per moment of rest: the recording up to it, then an hour without input.
 fn acts(recording: &Recording, told: Told) -> Vec<Act> {
     let (lines, session) = (lines(recording, told), recording.truth().session.id);
     let rests = rests(recording);
@@ -110,7 +111,7 @@ fn acts(recording: &Recording, told: Told) -> Vec<Act> {
     for (at, source, _) in lines.iter().filter(|(_, source, _)| matches!(source, Source::Agent(_))) {
         spans.entry(source).or_insert([*at, *at])[1] = *at;
     }
-    // Hooks of 2.0.76 do not tell of warm-up agents at once: their own lines do.
+    // Hooks of 2.0.76 do not report warm-up agents at once; the agents' own lines do.
     let is_at_work = |rest: Millis| spans.values().any(|[from, to]| *from <= rest && rest < *to);
     rests
         .into_iter()
@@ -141,7 +142,7 @@ fn faults<'s>(seen: impl Iterator<Item = &'s Seen>) -> Vec<String> {
 fn check(told: Told) {
     let mut acts: Vec<Act> = recordings().iter().flat_map(|recording| acts(recording, told)).collect();
     assert!(acts.len() > 100, "{} moments of rest", acts.len());
-    // Those that last about as long go together.
+    // Sessions of about the same length are played together.
     acts.sort_by_key(|act| act.end);
     let seen: Vec<Vec<Seen>> = std::thread::scope(|scope| {
         let play = |part: &[Act]| play(part.to_vec(), None);

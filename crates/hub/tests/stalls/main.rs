@@ -1,8 +1,8 @@
-//! Scripted waits and healthy agents through the whole live path, on a clock that the test moves.
+//! Scripted waits and healthy agents through the whole live path, on a simulated clock.
 //!
-//! A driver plays scripts into a hub, second by second; whoever listens notes stalls as they are told and looks at agents
-//! when a script asks for it. What is expected is the script's (`testkit::waits`). `cargo xtask stalls` runs this in full and prints
-//! the tables.
+//! A driver plays scripts into a hub, second by second; a subscriber records published stalls and looks at agents when
+//! a script asks for it. The scripts contain the expected values (`testkit::waits`). `cargo xtask stalls` runs this in
+//! full and prints the tables.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up has failed")]
 
@@ -16,16 +16,16 @@ use subscope_model::{LivenessKind, Millis};
 use subscope_testkit::waits::{Case, Cause, Expected, Stall, cases, healthy};
 use theatre::{Act, Look, Seen, Told, play};
 
-/// How late a stall may be told: the hub looks every second, and a script's moments are to a few milliseconds.
+/// Tolerated delay of a stall: the hub checks every second, and a script's times are exact to a few milliseconds.
 const GRAIN_MS: Millis = 1_500;
-/// Waits of the bench (requirements, section 6).
+/// Number of waits in the benchmark (requirements, section 6).
 const WAITS: usize = 500;
-/// How many hubs play side by side: each of them sleeps most of the time.
+/// Number of concurrent hubs: each of them sleeps most of the time.
 const HUBS: usize = 24;
-/// How many waits one hub watches at once.
+/// Number of waits that one hub watches at once.
 const TOGETHER: usize = 16;
 
-/// How many hours healthy agents work: a share of the bench's 10,000, which `cargo xtask stalls` asks for.
+/// Hours of healthy agents: a part of the benchmark's 10,000, which `cargo xtask stalls` runs.
 fn hours() -> u64 {
     std::env::var("HEALTHY_HOURS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
@@ -39,7 +39,8 @@ fn act(case: &Case) -> Act {
     }
 }
 
-/// Plays cases, those in which the machine sleeps each on a machine of its own. Returns what was seen, in their order.
+/// Plays cases; those with a suspend each on a machine of their own. Returns the observations, in the order of the
+/// cases.
 fn play_cases(cases: &[Case]) -> Vec<Seen> {
     let (sleepers, others): (Vec<usize>, Vec<usize>) =
         (0..cases.len()).partition(|number| cases[*number].sleep.is_some());
@@ -61,7 +62,7 @@ fn play_cases(cases: &[Case]) -> Vec<Seen> {
     seen.into_inner().unwrap().into_values().collect()
 }
 
-/// What is wrong with what was seen, in words; nothing where all is right.
+/// Describes what is wrong with the observations; empty if nothing is.
 fn faults(case: &Case, seen: &Seen) -> Vec<String> {
     let mut faults = Vec::new();
     match &seen.looked {
@@ -89,7 +90,7 @@ fn faults(case: &Case, seen: &Seen) -> Vec<String> {
 }
 
 fn is_expected(expected: &Expected, looked: &Expected) -> bool {
-    // The names that matter are those of tools.
+    // Only names of tools matter.
     let named = matches!(expected.waits_for, Some(LivenessKind::Tool | LivenessKind::Permission));
     let looked = Expected { name: looked.name.filter(|_| named), ..looked.clone() };
     *expected == looked

@@ -1,4 +1,4 @@
-//! Plays sessions into a hub on a clock of its own, and notes what the hub says of them.
+//! Plays sessions into a hub on a simulated clock, and records the hub's stall events and rows.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,12 +19,12 @@ use subscope_testkit::{
     waits::{Expected, Sleep, TimedLine},
 };
 
-/// How far the clock moves at once while nothing happens: as far as a hub sleeps.
+/// Longest clock step without input: the longest sleep of a hub.
 const STEP_MS: Millis = 1_000;
-/// What a hub waits in a turn at least while nothing waits to be concluded.
+/// Shortest wait of a hub's turn while no session is dirty.
 const AT_REST: Duration = Duration::from_millis(100);
 
-/// One session to be played.
+/// A session to play.
 #[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) session: String,
@@ -33,14 +33,14 @@ pub(crate) struct Act {
     pub(crate) end: Millis,
 }
 
-/// Who is looked at, and when.
+/// An agent to look at, and the time.
 #[derive(Clone)]
 pub(crate) struct Look {
     pub(crate) agent: [String; 2],
     pub(crate) at: Millis,
 }
 
-/// A stall as it was told.
+/// A published stall.
 #[derive(Clone, Debug)]
 #[expect(dead_code, reason = "`since` is for whoever reads what went wrong")]
 pub(crate) struct Told {
@@ -50,19 +50,19 @@ pub(crate) struct Told {
     pub(crate) since: Millis,
 }
 
-/// What was seen of a session.
+/// Observations of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) session: String,
     pub(crate) looked: Option<Expected>,
     pub(crate) stalls: Vec<Told>,
-    /// Whether everybody had ended in the end.
+    /// Whether all agents had ended at the end.
     pub(crate) is_over: bool,
-    /// Who was at work, stalled or lost in the end, and why.
+    /// Agents that were running, stalled or lost at the end, and why.
     pub(crate) restless: Vec<String>,
 }
 
-/// What a reader of the hub knows.
+/// State of a subscriber of the hub.
 #[derive(Default)]
 struct World {
     rows: HashMap<String, BTreeMap<String, Agent>>,
@@ -114,14 +114,14 @@ impl World {
     }
 }
 
-/// A tool's name as scripts have it; what else is a name is of no tool.
+/// A tool's name as in scripts; other names belong to no tool.
 fn known_name(name: &str) -> &'static str {
     const TOOLS: [&str; 8] =
         ["Bash", "WebFetch", "mcp__shop__search", "TaskOutput", "Read", "Edit", "Glob", "Write"];
     TOOLS.into_iter().find(|tool| *tool == name).unwrap_or("?")
 }
 
-/// A reader that takes everything at once, on the hub's own thread.
+/// A subscriber that accepts everything at once, on the hub's own thread.
 #[derive(Clone)]
 struct Listener(Arc<Mutex<World>>);
 
@@ -136,10 +136,10 @@ fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
     world.lock().unwrap()
 }
 
-/// Hands out lines when their time comes.
+/// Driver that pushes lines at their times.
 struct Player {
     acts: Vec<Act>,
-    /// By time: the act, and the place of the line in it.
+    /// By time: the act, and the index of the line in it.
     lines: Vec<(Millis, usize, usize)>,
     next: usize,
     looks: Vec<(Millis, usize)>,
@@ -156,7 +156,7 @@ struct Player {
 }
 
 impl Player {
-    /// Moves the clock to what comes next, at most by a step.
+    /// Advances the clock to the next line, at most by a step.
     fn advance(&mut self) {
         let mut to = self.now + STEP_MS;
         if let Some((at, ..)) = self.lines.get(self.next) {
@@ -218,7 +218,7 @@ impl Player {
                 rows.is_some_and(|rows| rows.values().all(|row| row.status == AgentStatus::Completed));
         }
         drop(world);
-        // Whoever waits for it has gone only where the test has failed.
+        // The receiver is gone only if the test has failed.
         let _ = self.done.send(std::mem::take(&mut self.seen));
     }
 }
@@ -243,7 +243,7 @@ fn spec(session: &str, act: usize, source: &Source) -> SourceSpec {
 impl Driver for Player {
     fn poll(&mut self, wait: Duration, fold: &mut Fold) -> PollResult {
         if !self.may_begin.load(Ordering::Acquire) || wait < AT_REST {
-            // What came is still to be concluded: no time passes meanwhile.
+            // The pushed lines are not derived yet: no time passes meanwhile.
             std::thread::sleep(wait.min(Duration::from_millis(5)));
             return PollResult::default();
         }
@@ -265,7 +265,7 @@ impl Driver for Player {
     }
 }
 
-/// Plays acts side by side on one machine, and returns what was seen of each.
+/// Plays acts concurrently on one machine, and returns the observations of each.
 pub(crate) fn play(acts: Vec<Act>, sleep: Option<Sleep>) -> Vec<Seen> {
     let mut lines: Vec<(Millis, usize, usize)> = acts
         .iter()

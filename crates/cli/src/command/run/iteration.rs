@@ -17,7 +17,7 @@ use std::{
 use subscope_collect::layout::config_root;
 use subscope_decode::claude::{plain::Plain, process};
 use subscope_export::trace;
-use subscope_hub::{Hub, HubOptions, MemoryStore, Subscription, clock};
+use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
 use subscope_run::{
@@ -56,7 +56,7 @@ struct RunningChild {
     session: Arc<SessionName>,
     own_name: String,
     hub: Hub,
-    feed: Subscription,
+    feed: HubSubscription,
     forward_thread: Option<ForwardThread>,
     shutdown: RunEnd,
     followed: FollowedSessions,

@@ -11,7 +11,7 @@ use std::{
 
 use subscope_export::execution;
 use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, Now};
-use subscope_hub::{AskError, Reply, SessionSources, clock, index::IndexOptions, knows_more};
+use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, index::IndexOptions, knows_more};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader};
 use subscope_store::{Access, History, SqliteStore};
@@ -22,7 +22,7 @@ use super::super::target::transcripts_of;
 pub(super) const MAX_REQUESTS: usize = 32;
 
 /// A request; `None` stops the service.
-pub(super) type QueuedRequest = Option<(SessionId, HistoryRequest, Reply<HistoryResult>)>;
+pub(super) type QueuedRequest = Option<(SessionId, HistoryRequest, ReplyCallback<HistoryResult>)>;
 
 /// Returns the server's reader, which sends requests to this queue.
 pub(super) fn session_reader(requests: SyncSender<QueuedRequest>) -> SessionReader {
