@@ -21,28 +21,35 @@ const EDGES: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("render", &[]),
     ("export", &[]),
-    ("collect", &[]),
+    // Everything that is known of vendors: decoders of their dialects, the layout of their files, their programs and hooks.
+    ("harness", &["decode"]),
+    // `harness`: where transcripts stand, and what their paths tell. `decode`: the name of a dialect.
+    ("collect", &["decode", "harness"]),
     // What other programs embed: a hub is asked over its socket, never linked.
     ("client", &[]),
     // A process of its own beside a group of processes; it knows nothing of what they are.
     ("guard", &[]),
-    ("fold", &["decode", "track"]),
+    // `harness`: which dialect a source is written in, where nobody says.
+    ("fold", &["decode", "harness", "track"]),
     // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
     // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
-    ("hub", &["fold", "store", "collect"]),
+    // `harness`: which of its files are transcripts, and whose hooks are answered.
+    ("hub", &["fold", "store", "collect", "harness"]),
     // The page's files; who serves them or writes them into one is not its affair.
     ("page", &[]),
-    // `decode`: routes name dialects. What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
+    // What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
     // page draws and saves is made by the functions that every other face uses, where the rows are; both are pure.
-    ("server", &["hub", "decode", "page", "render", "export"]),
+    ("server", &["hub", "page", "render", "export"]),
     // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
     // machine, and writes traces of what it saw. Faces know nothing of it.
     // `guard`: a command ends with the run that is killed.
-    ("run", &["hub", "server", "client", "decode", "fold", "export", "guard"]),
+    // `harness`: what the child's output is written in, and what its processes note of themselves.
+    ("run", &["hub", "server", "client", "decode", "harness", "fold", "export", "guard"]),
     // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
     // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
     // `guard`: no process outlives a server that is killed.
-    ("mcp", &["client", "decode", "fold", "guard", "render"]),
+    // `harness`: what that is written in.
+    ("mcp", &["client", "decode", "harness", "fold", "guard", "render"]),
     // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),

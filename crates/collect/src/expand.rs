@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use subscope_harness::{Role, classify};
+
 use crate::{
-    CollectError, Found, Role,
-    layout::describe,
-    list::{Kind, entries},
+    CollectError, Found,
+    list::{Kind, entries, is_jsonl},
     peek::Peeks,
     target::{Seen, Target, stat},
 };
@@ -107,10 +108,8 @@ impl Expanded {
 /// The recordings directly in a folder.
 fn recordings(folder: &Path) -> Vec<Found> {
     let entries = entries(folder).unwrap_or_default();
-    let files = entries.into_iter().filter(|(path, kind)| {
-        *kind == Kind::File && path.extension().is_some_and(|extension| extension == "jsonl")
-    });
-    files.filter_map(|(path, _)| stat(&path, describe(&path)).ok().flatten()).collect()
+    let files = entries.into_iter().filter(|(path, kind)| *kind == Kind::File && is_jsonl(path));
+    files.filter_map(|(path, _)| stat(&path, classify(&path)).ok().flatten()).collect()
 }
 
 fn rank(found: &Found) -> bool {

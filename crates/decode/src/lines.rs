@@ -14,7 +14,7 @@ const KEPT_TEXT_BYTES: usize = 4 << 10;
 
 /// Cuts a source into lines. Keeps at most one unfinished line.
 #[derive(Debug, Default)]
-pub(crate) struct LineCutter {
+pub struct LineCutter {
     source: SourceId,
     partial: Vec<u8>,
     /// Whether the rest of a line over the cap is being skipped.
@@ -25,7 +25,7 @@ pub(crate) struct LineCutter {
 }
 
 /// One line, or that it was too long.
-pub(crate) enum Cut<'c> {
+pub enum Cut<'c> {
     /// Its bytes without the line end.
     Line(&'c [u8]),
     /// It was over [`MAX_LINE_BYTES`].
@@ -33,18 +33,19 @@ pub(crate) enum Cut<'c> {
 }
 
 impl LineCutter {
-    pub(crate) fn new(source: SourceId) -> Self {
+    /// A cutter for the source of that number.
+    pub fn new(source: SourceId) -> Self {
         Self { source, ..Self::default() }
     }
 
     /// Says where the next line stands. Offsets never step back: they tell lines of one source from each other.
-    pub(crate) fn skip_to(&mut self, line: u64, offset: u64) {
+    pub fn skip_to(&mut self, line: u64, offset: u64) {
         self.line = line.saturating_sub(1);
         self.offset = self.offset.max(offset);
     }
 
     /// Takes bytes and gives each complete line with its place.
-    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Place, Cut<'_>)) {
+    pub fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(Place, Cut<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
             chunk = rest.get(1..).unwrap_or_default();
@@ -59,7 +60,7 @@ impl LineCutter {
     }
 
     /// Gives the unfinished last line, if there is one.
-    pub(crate) fn flush(&mut self, each: &mut dyn FnMut(Place, Cut<'_>)) {
+    pub fn flush(&mut self, each: &mut dyn FnMut(Place, Cut<'_>)) {
         if !self.partial.is_empty() || self.skipping {
             self.finish(0, each);
         }
@@ -112,7 +113,7 @@ impl LineCutter {
 
 /// Reads one line's text: gives it to `read`, which returns why it could not be read, and hands over a problem in
 /// that case.
-pub(crate) fn read_line(
+pub fn read_line(
     place: Place,
     cut: Cut<'_>,
     sink: &mut Sink<'_>,
@@ -143,7 +144,7 @@ pub(crate) fn read_line(
 }
 
 /// Describes why a line is not what its dialect says, for people.
-pub(crate) fn describe(error: &serde_json::Error) -> String {
+pub fn describe(error: &serde_json::Error) -> String {
     if error.is_eof() {
         "incomplete JSON, kept as text".to_owned()
     } else {

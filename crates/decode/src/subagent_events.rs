@@ -263,7 +263,7 @@ fn begin<'a>(
         name,
         class: ToolClass::Other,
         input,
-        digest: crate::claude::digest(name, input.map_or("", |raw| raw.json)),
+        digest: crate::digest(name, input.map_or("", |raw| raw.json)),
         detail: None,
         writes: None,
         timeout_s: event.execution_timeout_seconds.0,

@@ -6,7 +6,8 @@ use std::{
 };
 
 use hashbrown::HashMap;
-use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
+use subscope_decode::{Decoder, Dialect, Hint};
+use subscope_harness::{claude_code::STREAM, recognise, tool_class};
 use subscope_model::{
     Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind, Text,
     Tree,
@@ -200,7 +201,7 @@ impl Fold {
             }
             Decoded::Problem { .. } => is_damaged = true,
         };
-        let mut fresh = decoder(dialect, &at.hint());
+        let mut fresh = dialect.decoder(&at.hint());
         fresh.push(bytes, &mut sink);
         fresh.flush(&mut sink);
         if !is_damaged && !at.said.is_subset(&says) {
@@ -229,7 +230,7 @@ impl Fold {
             }
             return;
         }
-        at.start(dialect.unwrap_or(Dialect::ClaudeStream));
+        at.start(dialect.unwrap_or(STREAM));
         let head = std::mem::take(&mut at.head);
         self.decode(source, Some(&head));
     }
@@ -487,7 +488,7 @@ impl Fold {
 impl Source {
     fn start(&mut self, dialect: Dialect) {
         self.dialect = Some(dialect);
-        self.decoder = Some(decoder(dialect, &self.hint()));
+        self.decoder = Some(dialect.decoder(&self.hint()));
     }
 
     fn hint(&self) -> Hint {
@@ -496,6 +497,7 @@ impl Source {
             session: self.spec.session.clone(),
             agent: self.spec.agent.clone(),
             workflow: self.spec.workflow.clone(),
+            tool_class,
         }
     }
 }
@@ -555,7 +557,7 @@ impl Sessions {
         if session.as_ref() != Some(&named) {
             *session = Some(named.clone());
         }
-        if dialect == Dialect::ClaudeTranscript {
+        if dialect.is_main() {
             groups.entry(spec.group).or_insert_with(|| named.clone());
         }
         if let Some(known) = self.by_id.get(&named) {

@@ -18,7 +18,7 @@ pub const REVISION: u32 = 3;
 
 pub use events::Events;
 pub use fold::{Fold, FoldOptions, SourceSpec};
-pub use subscope_decode::{Dialect, LineSession};
+pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
 pub use subscope_track::{
     Awake, Hooked, Keep, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
 };

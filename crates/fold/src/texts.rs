@@ -4,10 +4,8 @@
 
 use std::borrow::Cow;
 
-use subscope_decode::{Decoder, Dialect, Hint, decoder};
-use subscope_model::{
-    Claim, Decoded, Fact, Millis, Observation, PromptKind, Raw, SourceId, SourceKind, Spawn,
-};
+use subscope_decode::{Decoder, Dialect, Hint};
+use subscope_model::{Claim, Decoded, Fact, Millis, Observation, PromptKind, Raw, SourceKind, Spawn};
 
 /// What a passage is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +58,8 @@ struct Whose {
 impl Texts {
     /// A reader of a source in a known dialect, of one agent where its path names it.
     pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
-        let hint = Hint { source: SourceId(0), session: None, agent: agent.clone(), workflow: None };
-        Self { decoder: decoder(dialect, &hint), whose: Whose { file: agent, identified: None } }
+        let hint = Hint { agent: agent.clone(), ..Hint::default() };
+        Self { decoder: dialect.decoder(&hint), whose: Whose { file: agent, identified: None } }
     }
 
     /// Takes the next bytes, cut anywhere, and gives their passages.

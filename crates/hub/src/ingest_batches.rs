@@ -2,6 +2,7 @@
 //! come (handed over, spooled) they are made into ingests here, so that what came both ways counts once.
 
 use subscope_fold::{Dialect, LineSession};
+use subscope_harness::dialect;
 use subscope_model::{Millis, SessionId};
 use subscope_store::Part;
 
@@ -29,15 +30,7 @@ pub struct LinesOf<'a> {
 
 /// Returns the dialect of a name, where lines of it make sense without a path: the others say nothing of their session.
 pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
-    Dialect::parse(name).filter(|dialect| match dialect {
-        Dialect::ClaudeTranscript
-        | Dialect::ClaudeStream
-        | Dialect::ClaudeHook
-        | Dialect::SubagentEvents
-        | Dialect::Feed => true,
-        // An order has a door of its own.
-        Dialect::ClaudeMeta | Dialect::ClaudeJournal | Dialect::StopOrders => false,
-    })
+    dialect(name).filter(|dialect| dialect.is_ingestible())
 }
 
 /// Returns the ingests of whole lines, in order; one at least. The same lines are always cut alike.
@@ -144,6 +137,8 @@ pub(crate) fn divided(dialect: Option<Dialect>, begins: Option<LinePlace>, body:
 
 #[cfg(test)]
 mod tests {
+    use subscope_harness::claude_code::HOOK;
+
     use super::*;
 
     #[test]
@@ -157,7 +152,7 @@ mod tests {
             (b"x".repeat(5 * PART_BYTES), 1),
             ([b"x".repeat(5 * PART_BYTES), b"\nend".to_vec()].concat(), 2),
         ] {
-            let cut: Vec<&[u8]> = parts(Dialect::ClaudeHook, &body).map(|part| part.lines).collect();
+            let cut: Vec<&[u8]> = parts(HOOK, &body).map(|part| part.lines).collect();
             assert_eq!(cut.len(), count, "{} bytes", body.len());
             assert!(cut.iter().rev().skip(1).all(|part| part.ends_with(b"\n")));
             assert_eq!(cut.concat(), body);

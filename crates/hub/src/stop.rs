@@ -1,6 +1,6 @@
 //! What is said about orders that a subagent stop.
 
-use subscope_fold::{Dialect, Hooked};
+use subscope_fold::{Hooked, STOP_ORDERS};
 use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopOrder};
 
 use crate::command::{Asks, Ingest};
@@ -62,7 +62,7 @@ pub(crate) fn order_ingest(key: String, order: &StopOrder) -> Ingest {
     Ingest {
         source: ORDERS.to_owned(),
         session: Some(order.session_id.as_str().to_owned()),
-        dialect: Some(Dialect::StopOrders),
+        dialect: Some(STOP_ORDERS),
         key,
         received_ms: Some(order.at_ms),
         // It is made of texts and numbers: writing it has no way to fail.

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold};
+use subscope_fold::Fold;
 use subscope_hub::{
     AskError, Asks, Commit, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
     IngestError, Joined, Ledger, LedgerError, ListQuery, Memory, Named, Nothing, PollResult, ReceivedInput,
@@ -44,7 +44,7 @@ fn hook(session: &str, key: &str, event: &str) -> Ingest {
     Ingest {
         source: "hooks".to_owned(),
         session: None,
-        dialect: Some(Dialect::ClaudeHook),
+        dialect: Some(subscope_harness::claude_code::HOOK),
         key: key.to_owned(),
         received_ms: Some(1_000),
         begins: None,

@@ -17,7 +17,7 @@ use std::{
 };
 
 use subscope_client::{Client, ClientError};
-use subscope_decode::Dialect;
+use subscope_decode::{Dialect, SUBAGENT_EVENTS};
 use subscope_hub::{Spooler, clock};
 
 use crate::{
@@ -156,7 +156,7 @@ impl PostForwarder {
                 Err(_) => late = Some(is_kept),
             }
         }
-        let Err(error) = self.spill.put(Dialect::SubagentEvents, &delivery, &lines) else { return Ok(()) };
+        let Err(error) = self.spill.put(SUBAGENT_EVENTS, &delivery, &lines) else { return Ok(()) };
         let why = match late.map(|is_kept| is_kept.recv_timeout(LAST_PATIENCE)) {
             Some(Ok(Ok(()))) => return Ok(()),
             Some(Ok(Err(Failure::Refused(why)))) => return Err(why),
@@ -339,7 +339,7 @@ impl Work {
     fn take(&mut self, posting: Posting) {
         let Posting { delivery, lines, kept } = posting;
         // Who has waited long enough has spooled it.
-        let _ = kept.try_send(self.deliver(Dialect::SubagentEvents, &delivery, &lines));
+        let _ = kept.try_send(self.deliver(SUBAGENT_EVENTS, &delivery, &lines));
     }
 
     /// Hands over what the child printed, or spools it.

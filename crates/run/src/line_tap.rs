@@ -1,12 +1,10 @@
 //! Cuts what passes into whole lines, finds out what they are written in, and hands them to the queues.
 
-use std::sync::{
-    Arc, Condvar, Mutex, PoisonError,
-    atomic::{AtomicU8, Ordering},
-};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use subscope_decode::{Dialect, LifecycleFilter, recognise, session_of};
+use subscope_decode::{Dialect, LifecycleFilter, session_of};
+use subscope_harness::recognise;
 
 use crate::queue::Queue;
 
@@ -57,18 +55,17 @@ impl SessionName {
 
 /// What the output was found to be written in, for who takes the lines.
 #[derive(Debug, Default)]
-pub(crate) struct Written(AtomicU8);
+pub(crate) struct Written(OnceLock<Dialect>);
 
 impl Written {
     fn set(&self, dialect: Dialect) {
-        let place = Dialect::ALL.iter().position(|known| *known == dialect);
-        self.0.store(place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or(0), Ordering::Release);
+        // It is found out once.
+        let _ = self.0.set(dialect);
     }
 
     /// The dialect, once it is known: before the first line is handed over.
     pub(crate) fn get(&self) -> Option<Dialect> {
-        let place = usize::from(self.0.load(Ordering::Acquire)).checked_sub(1)?;
-        Dialect::ALL.get(place).copied()
+        self.0.get().copied()
     }
 }
 

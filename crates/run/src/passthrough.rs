@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use subscope_decode::claude::plain::Plain;
+use subscope_harness::claude_code::plain_output::Plain;
 
 /// What is read at once: as much as the pipe is asked to hold.
 const PIECE_BYTES: usize = 256 << 10;

@@ -233,7 +233,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use subscope_decode::Dialect;
+    use subscope_harness::claude_code::STREAM;
 
     use super::*;
 
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_skipped_and_counted_but_for_its_gist() {
-        let gist = LifecycleFilter::new(Dialect::ClaudeStream);
+        let gist = LifecycleFilter::new(STREAM);
         let queue = Queue::default();
         let filler = CALL.repeat(BUDGET_BYTES / CALL.len());
         queue.offer(filler.as_bytes(), &gist);
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn more_than_anybody_could_follow_is_not_taken_however_fast_it_is_read() {
-        let gist = LifecycleFilter::new(Dialect::ClaudeStream);
+        let gist = LifecycleFilter::new(STREAM);
         let queue = Queue::paced();
         queue.offer(CALL.repeat(BURST_LINES as usize).as_bytes(), &gist);
         queue.offer(format!("{END}{}", CALL.repeat(BURST_LINES as usize)).as_bytes(), &gist);
@@ -275,10 +275,7 @@ mod tests {
         let queue = Queue::default();
         queue.offer(END.as_bytes(), &LifecycleFilter::default());
         assert_eq!(queue.abandon(), [END.as_bytes()]);
-        queue.offer(
-            END.repeat(GIST_BYTES / END.len() * 3).as_bytes(),
-            &LifecycleFilter::new(Dialect::ClaudeStream),
-        );
+        queue.offer(END.repeat(GIST_BYTES / END.len() * 3).as_bytes(), &LifecycleFilter::new(STREAM));
         assert_eq!(taken(&queue), "");
     }
 }

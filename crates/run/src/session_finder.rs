@@ -17,7 +17,7 @@ use std::{
 };
 
 use nix::unistd::{Pid, getpgid};
-use subscope_decode::claude::process::{self, Note};
+use subscope_harness::claude_code::process::{self, Note};
 use subscope_hub::clock;
 use subscope_model::Millis;
 

@@ -86,7 +86,7 @@ fn is_checkpoint(path: &Path) -> bool {
     match first {
         Ok(Marks { version, kind, schema }) => version.is_some() && kind.is_none() && schema.is_none(),
         Err(_) => head(path)
-            .is_some_and(|head| begins_an_object(&head) && subscope_decode::recognise(&head).is_none()),
+            .is_some_and(|head| begins_an_object(&head) && subscope_harness::recognise(&head).is_none()),
     }
 }
 

@@ -18,6 +18,7 @@ use std::{
 };
 
 use subscope_collect::spool::{self, Spool};
+use subscope_harness::Root;
 use subscope_hub::{
     FileTailDriver, Hub, HubHandle, HubOptions, TextsAt, clock, drain_spool,
     index::{IndexError, IndexOptions, ProgressCallback, index_beside, index_texts},
@@ -36,7 +37,7 @@ use self::background::Idle;
 use super::{
     history,
     hook::Breaker,
-    target::{limits, projects_folder},
+    target::{limits, root_folders, roots, shown},
 };
 use crate::{
     allocator::begin_frugal,
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         Err(error) => return Err(history::failed(error)),
     };
     hosting.options.stops_stalled = args.stall_kill;
-    context.say(&format!("following live sessions below {} (Ctrl-C ends)", hosting.root.display()));
+    context.say(&format!("following live sessions below {} (Ctrl-C ends)", shown(&hosting.roots)));
     if !hosting.server.listen.ip().is_loopback() {
         context.say("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
@@ -169,7 +170,7 @@ pub(crate) enum End {
 /// A hub that is about to begin. It holds the store.
 pub(crate) struct Hosting {
     mode: HubMode,
-    root: PathBuf,
+    roots: Vec<Root>,
     data: PathBuf,
     store: Sqlite,
     rules: String,
@@ -188,7 +189,6 @@ impl Hosting {
         token_file: Option<&Path>,
         context: &Context,
     ) -> Result<Result<Self, OpenError>, CliError> {
-        let root = projects_folder(context);
         let data = context.data_folder()?;
         let began = clock::tick();
         let mut store = loop {
@@ -201,7 +201,7 @@ impl Hosting {
                 Err(error) => return Ok(Err(error)),
             }
         };
-        let past = history::index_options(vec![root.clone()], context)?;
+        let past = history::index_options(root_folders(context), context)?;
         let past = IndexOptions { workers: Some(readers()), ..past };
         let forgotten = history::index::retired(&mut store, None, &past, context)?;
         if forgotten > 0 {
@@ -231,7 +231,7 @@ impl Hosting {
             },
             idle: (mode == HubMode::Background).then_some(hub.idle.value),
             log: hub_connection::log_file(&data, context),
-            root,
+            roots: roots(context),
             data,
         }))
     }
@@ -242,12 +242,12 @@ impl Hosting {
         end: End,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { mode, root, data, store, rules, past, options, mut server, idle, log } = self;
+        let Self { mode, roots, data, store, rules, past, options, mut server, idle, log } = self;
         let place = store.location().clone();
         let (asks, asked) = sync_channel(history_service::QUEUE);
         server.teller = Some(history_service::teller(asks.clone()));
         let sources = history_service::Sources {
-            root: root.clone(),
+            roots: roots.clone(),
             data: data.clone(),
             rules: rules.clone(),
             options: past.clone(),
@@ -256,7 +256,7 @@ impl Hosting {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
         let runtime = runtime.map_err(history::failed)?;
-        let hub = Hub::start(Box::new(FileTailDriver::projects(root)?), Box::new(store), options);
+        let hub = Hub::start(Box::new(FileTailDriver::roots(roots)?), Box::new(store), options);
         let hub = hub.map_err(history::failed)?;
         // Whoever asks before that is read knows that there is more.
         hub.handle().reads_past(true);

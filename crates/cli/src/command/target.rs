@@ -7,9 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::layout;
-use subscope_decode::{Dialect, recognise};
+use subscope_collect::main_transcripts;
+use subscope_decode::Dialect;
 use subscope_fold::{Events, FoldOptions, Keep, LimitRule, Limits, Now};
+use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, knows_more};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, Meta, State};
@@ -42,9 +43,19 @@ pub(crate) enum Named {
     Stdin,
 }
 
-/// Returns the folder of Claude Code's transcripts.
-pub(crate) fn projects_folder(context: &Context) -> PathBuf {
-    layout::projects_folder(&|name| context.environment.get(name))
+/// Returns the folders of the harnesses' transcripts.
+pub(crate) fn roots(context: &Context) -> Vec<Root> {
+    harness::roots(&|name| context.environment.get(name))
+}
+
+/// Returns their paths.
+pub(crate) fn root_folders(context: &Context) -> Vec<PathBuf> {
+    roots(context).into_iter().map(|root| root.folder).collect()
+}
+
+/// Returns folders as they are shown to people.
+pub(crate) fn shown(roots: &[Root]) -> String {
+    roots.iter().map(|root| root.folder.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Finds what TARGETs name.
@@ -71,7 +82,7 @@ fn recorded(folder: &Path, context: &Context) -> Option<Vec<Named>> {
     let told: Vec<PathBuf> = files.iter().filter(|path| is_told(path)).cloned().collect();
     if told.is_empty()
         && let Some(session) = meta.session_id.as_deref().map(SessionId::from)
-        && !transcripts_of(&projects_folder(context), &session).is_empty()
+        && !transcripts_of(&roots(context), &session).is_empty()
     {
         // Its transcript told of it, and still does where it is there.
         return Some(vec![Named::Session(session)]);
@@ -97,9 +108,9 @@ fn session_named(word: &str, context: &Context) -> Result<SessionId, CliError> {
     if word == LAST {
         return Backend::open(Needs::Rows, context)?.session(word);
     }
-    let folder = projects_folder(context);
-    let on_disk = transcripts(&folder).filter_map(|path| id_of(&path));
-    let mut found: Vec<SessionId> = on_disk.filter(|id| id.starts_with(word)).collect();
+    let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
+    let mut found: Vec<SessionId> =
+        on_disk.filter(|(id, _)| id.starts_with(word)).map(|(id, _)| SessionId::from(id.as_str())).collect();
     // Without a store there are files all the same.
     if let Ok(mut backend) = Backend::open(Needs::Kept, context) {
         found.extend(backend.names(word, NAMESAKES)?.sessions);
@@ -116,24 +127,10 @@ fn session_named(word: &str, context: &Context) -> Result<SessionId, CliError> {
     })
 }
 
-/// The session's id that the name of a main transcript is.
-fn id_of(path: &Path) -> Option<SessionId> {
-    path.file_stem().map(|stem| SessionId::from(&*stem.to_string_lossy()))
-}
-
-/// Returns the main transcripts below a `projects` folder.
-fn transcripts(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = list(folder).filter(|path| path.is_dir()).flat_map(move |project| list(&project));
-    files.filter(|path| {
-        let is_agent = path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("agent-"));
-        path.extension().is_some_and(|ending| ending == "jsonl") && !is_agent
-    })
-}
-
-/// Returns the main transcripts of a session below a `projects` folder: one, unless it was gone on with elsewhere.
-pub(crate) fn transcripts_of(folder: &Path, session: &SessionId) -> Vec<PathBuf> {
-    transcripts(folder).filter(|path| id_of(path).as_ref() == Some(session)).collect()
+/// Returns the main transcripts of a session below these folders: one, unless it was gone on with elsewhere.
+pub(crate) fn transcripts_of(roots: &[Root], session: &SessionId) -> Vec<PathBuf> {
+    let all = roots.iter().flat_map(main_transcripts);
+    all.filter(|(id, _)| id == session.as_str()).map(|(_, path)| path).collect()
 }
 
 /// Finds everything that a session is made of.
@@ -142,7 +139,7 @@ pub(crate) fn sources_of(
     store: Option<&Sqlite>,
     context: &Context,
 ) -> Result<SessionSources, CliError> {
-    let transcripts = transcripts_of(&projects_folder(context), session);
+    let transcripts = transcripts_of(&roots(context), session);
     SessionSources::find(session, transcripts, store, &history::archive(context)?).map_err(failed)
 }
 

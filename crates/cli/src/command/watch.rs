@@ -11,7 +11,7 @@ use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
 use super::{
     event_printer::{Form, Out, Showing},
     stop,
-    target::{Named, kept_rows, limits, projects_folder, resolve, sources_of},
+    target::{Named, kept_rows, limits, resolve, roots, shown, sources_of},
 };
 use crate::{
     args::WatchArgs,
@@ -64,11 +64,11 @@ pub(super) struct Followed {
 
 /// Follows every live session.
 fn everything(args: &WatchArgs, context: &Context) -> Result<Followed, CliError> {
-    let root = projects_folder(context);
-    context.say(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
+    let roots = roots(context);
+    context.say(&format!("following live sessions below {} (Ctrl-C ends)", shown(&roots)));
     // The hub concludes for everybody: other limits or prices need one of one's own.
     if args.silence.has_limits() || args.prices.is_some() {
-        return in_process(Box::new(FileTailDriver::projects(root)?), context);
+        return in_process(Box::new(FileTailDriver::roots(roots)?), context);
     }
     live::everything(&|| (), context)
 }

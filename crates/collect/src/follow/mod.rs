@@ -15,7 +15,7 @@
 
 mod files;
 mod pace;
-mod projects;
+mod root;
 mod tail;
 mod targets;
 mod watch;
@@ -26,12 +26,13 @@ use std::{
     time::Duration,
 };
 
+use subscope_harness::{self as harness, skips_folder};
 use subscope_model::Millis;
 
-use crate::{CollectError, Found, Skipped, layout::TOOL_RESULTS};
+use crate::{CollectError, Found, Skipped};
 use files::Files;
 use pace::Pace;
-use projects::Projects;
+use root::Root;
 use targets::Targets;
 use watch::{Change, Watch};
 
@@ -93,7 +94,7 @@ pub enum FileEvent<'a> {
         /// What is wrong, and what is done about it; a lower-case fragment.
         what: &'a str,
     },
-    /// What stood there of a session when its following began is read. Told of sessions below a `projects` folder alone.
+    /// What stood there of a session when its following began is read. Sent only when following folders of transcripts.
     Whole {
         /// The session.
         session: &'a str,
@@ -115,7 +116,7 @@ pub enum Watching {
 
 /// How files are followed.
 pub struct FollowOptions {
-    /// A session below a `projects` folder is live if a file of it was written within this time before now.
+    /// A session below a folder of transcripts is live if a file of it was written within this time before now.
     pub live_within: Duration,
     /// The caller's clock, in milliseconds since 1970; compared with the times of files.
     pub now_ms: Box<dyn Fn() -> Millis + Send>,
@@ -148,7 +149,6 @@ impl fmt::Debug for FollowOptions {
 }
 
 /// Follows files live. Owns a thread of the watcher, and no open file between rounds.
-#[derive(Debug)]
 pub struct Follow {
     scope: Scope,
     hands: Hands,
@@ -164,10 +164,9 @@ pub struct Follow {
 }
 
 /// Which files are followed.
-#[derive(Debug)]
 enum Scope {
     Targets(Targets),
-    Projects(Projects),
+    Roots(Vec<Root>),
 }
 
 /// What both scopes work with.
@@ -205,20 +204,25 @@ impl Follow {
         Ok(Self::new(Scope::Targets(Targets::new(targets)), options))
     }
 
-    /// Follows every live session below Claude Code's `projects` folder, which need not exist yet. Idle
+    /// Follows every live session below these folders, which need not exist yet. Idle
     /// sessions are opened when one of their files changes, new ones at once; each from its beginning.
     ///
     /// # Errors
     ///
     /// Where a relative path cannot be made absolute.
-    pub fn projects(root: PathBuf, options: FollowOptions) -> Result<Self, CollectError> {
-        Ok(Self::new(Scope::Projects(Projects::new(absolute(root)?)), options))
+    pub fn roots(roots: Vec<harness::Root>, options: FollowOptions) -> Result<Self, CollectError> {
+        let absolute =
+            |root: harness::Root| Ok(Root::new(harness::Root { folder: absolute(root.folder)?, ..root }));
+        let roots = roots.into_iter().map(absolute).collect::<Result<_, _>>()?;
+        Ok(Self::new(Scope::Roots(roots), options))
     }
 
     fn new(scope: Scope, options: FollowOptions) -> Self {
         let watch = match &scope {
             Scope::Targets(targets) => Watch::new(options.watching, targets.first()),
-            Scope::Projects(projects) => Watch::new(options.watching, projects.given()),
+            Scope::Roots(roots) => {
+                Watch::new(options.watching, roots.first().map_or(Path::new(""), Root::given))
+            }
         };
         let hands = Hands { watch, files: Files::default(), options };
         Self {
@@ -297,7 +301,7 @@ impl Follow {
     fn is_waiting_for_base(&self) -> bool {
         match &self.scope {
             Scope::Targets(targets) => targets.is_waiting(),
-            Scope::Projects(projects) => projects.is_waiting(),
+            Scope::Roots(roots) => roots.iter().any(Root::is_waiting),
         }
     }
 
@@ -343,8 +347,8 @@ impl Follow {
     fn list(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
         match &mut self.scope {
             Scope::Targets(targets) => targets.scan(&mut self.hands, out),
-            Scope::Projects(projects) => {
-                projects.scan(&mut self.hands, out);
+            Scope::Roots(roots) => {
+                roots.iter_mut().for_each(|root| root.scan(&mut self.hands, out));
                 Ok(())
             }
         }
@@ -354,10 +358,9 @@ impl Follow {
     fn settle(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
         match &mut self.scope {
             Scope::Targets(targets) => targets.resolve(&mut self.hands, out),
-            Scope::Projects(projects) => {
-                if projects.is_waiting() {
-                    projects.scan(&mut self.hands, out);
-                }
+            Scope::Roots(roots) => {
+                let waiting = roots.iter_mut().filter(|root| root.is_waiting());
+                waiting.for_each(|root| root.scan(&mut self.hands, out));
                 Ok(())
             }
         }
@@ -379,7 +382,7 @@ impl Follow {
             return;
         };
         if metadata.is_dir() {
-            if path.file_name().is_some_and(|name| name == TOOL_RESULTS) {
+            if path.file_name().is_some_and(skips_folder) {
                 return;
             }
             // A folder that was watched and is announced again was replaced: its old watch is void.
@@ -388,12 +391,16 @@ impl Follow {
             }
             match &mut self.scope {
                 Scope::Targets(targets) => targets.enter(path, &mut self.hands, out),
-                Scope::Projects(projects) => projects.enter(path, &mut self.hands, out),
+                Scope::Roots(roots) => {
+                    roots.iter_mut().for_each(|root| root.enter(path, &mut self.hands, out));
+                }
             }
         } else {
             match &mut self.scope {
                 Scope::Targets(targets) => targets.take(path, &mut self.hands, out),
-                Scope::Projects(projects) => projects.take(path, &mut self.hands, out),
+                Scope::Roots(roots) => {
+                    roots.iter_mut().for_each(|root| root.take(path, &mut self.hands, out));
+                }
             }
         }
     }
@@ -401,7 +408,7 @@ impl Follow {
     fn check_bases(&mut self) {
         match &mut self.scope {
             Scope::Targets(targets) => targets.check_bases(),
-            Scope::Projects(projects) => projects.check_base(),
+            Scope::Roots(roots) => roots.iter_mut().for_each(Root::check_base),
         }
     }
 }

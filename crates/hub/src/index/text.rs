@@ -14,6 +14,7 @@ use subscope_fold::{
     Dialect,
     texts::{Passage as Seen, Said, Texts as Reader},
 };
+use subscope_harness::recognise;
 use subscope_model::{Millis, SessionId};
 use subscope_store::{
     Identity, InboxPlace, PassageKind, ReceivedInput, Segment, Source, Span, Sqlite, TextBatch, TextFile,
@@ -28,6 +29,9 @@ const QUEUE: usize = 1;
 
 /// How many bytes of the inbox, as they are kept, become one segment: few enough for memory, as they are packed.
 const INBOX_BYTES: u64 = 4 << 20;
+
+/// How much of a file tells what it is written in.
+const HEAD_BYTES: usize = 64 << 10;
 
 /// Reads the words of files and keeps them.
 pub(super) fn write(
@@ -90,7 +94,8 @@ fn read_file(
     batch: &mut TextBatch,
     full: &mut dyn FnMut(&mut TextBatch),
 ) {
-    let mut reader = Reader::new(Dialect::ClaudeTranscript, found.agent.clone());
+    let Some(dialect) = dialect_of(found) else { return };
+    let mut reader = Reader::new(dialect, found.agent.clone());
     let mut last: Millis = 0;
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
@@ -103,6 +108,14 @@ fn read_file(
     // What cannot be read has no words; the first pass has told of it.
     let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
     reader.flush(&mut keep);
+}
+
+/// The dialect of a transcript: by its path, else by its first bytes.
+fn dialect_of(found: &Found) -> Option<Dialect> {
+    found.dialect.or_else(|| {
+        let bytes = usize::try_from(found.len).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
+        recognise(&read::read_span(found.place(), 0, bytes).ok()?)
+    })
 }
 
 fn kind(said: Said) -> PassageKind {
@@ -154,7 +167,7 @@ fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<
 /// Adds what a row of the inbox says of a session.
 fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut TextBatch) {
     // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
-    let Some(dialect) = Dialect::parse(&received.dialect) else { return };
+    let Some(dialect) = subscope_harness::dialect(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
     let mut keep = |said: Seen<'_>| {
         if !is_its_own && said.session != Some(session.as_str()) {

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use subscope_collect::layout::{config_root, projects_folder};
+use subscope_harness::{Harness, claude_code::ClaudeCode};
 use subscope_model::Millis;
 use subscope_render::text;
 
@@ -25,8 +25,8 @@ impl Home {
     pub(super) fn find(environment: &Environment) -> Self {
         let variable = |name: &str| environment.get(name);
         Self {
-            root: config_root(&variable),
-            projects: projects_folder(&variable),
+            root: ClaudeCode.home(&variable).folder,
+            projects: ClaudeCode.roots(&variable).into_iter().next().unwrap_or_default(),
             is_chosen: environment.get(HOME_VARIABLE).is_some(),
         }
     }

@@ -8,7 +8,8 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use subscope_collect::{Role, follow::FollowOptions, layout::describe};
+use subscope_collect::follow::FollowOptions;
+use subscope_harness::{Role, classify};
 use subscope_model::Millis;
 
 /// How many folders deep is looked: a session's workflows are five below `projects`.
@@ -68,7 +69,7 @@ impl Survey {
     fn count(&mut self, entry: &DirEntry, live_since_ms: Millis) {
         let modified_ms = modified_ms(entry);
         self.newest_ms = self.newest_ms.max(modified_ms);
-        if describe(&entry.path()).role == Role::Main {
+        if classify(&entry.path()).role == Role::Main {
             self.sessions += 1;
             self.live += usize::from(modified_ms.is_some_and(|at_ms| at_ms >= live_since_ms));
         }

@@ -6,7 +6,7 @@ use subscope_store::{Access, History, Sqlite, Texts};
 
 use super::{failed, index_options, open_alone, run_index};
 use crate::{
-    args::ForgetArgs, command::target::projects_folder, context::Context, error::CliError,
+    args::ForgetArgs, command::target::root_folders, context::Context, error::CliError,
     hub_connection::session_in, output,
 };
 
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
     let mut store = open_alone(context)?;
     let mut texts = Texts::open(&context.data_folder()?, Access::Write).map_err(failed)?;
     // What files there are has to be known, so that they are not taken in again; and which session is the last.
-    let options = index_options(vec![projects_folder(context)], context)?;
+    let options = index_options(root_folders(context), context)?;
     run_index(&mut store, Some(&mut texts), &options, context)?;
     let sessions = named(args, &store, context)?;
     let count = forget(&mut store, &mut texts, &options.archive, &sessions).map_err(failed)?;

@@ -18,7 +18,7 @@ use subscope_hub::index::{IndexOptions, Progress, Report, index as take_in};
 use subscope_model::event_id;
 use subscope_store::{Access, OpenError, Sqlite, Texts};
 
-use super::target::{limits, projects_folder};
+use super::target::{limits, root_folders};
 use crate::{
     context::Context,
     error::{CliError, Kind},
@@ -77,7 +77,7 @@ pub(crate) fn take_in_new(
     texts: Option<&mut Texts>,
     context: &Context,
 ) -> Result<(), CliError> {
-    let options = index_options(vec![projects_folder(context)], context)?;
+    let options = index_options(root_folders(context), context)?;
     let report = run_index(store, texts, &options, context)?;
     context.note(&format!("{} sessions were new or had changed", report.sessions));
     Ok(())

@@ -15,8 +15,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::layout;
-use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS, CLAUDE_CODE_HTTP_HOOKS};
+use subscope_harness::{
+    Harness,
+    claude_code::{
+        ClaudeCode,
+        row::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS, CLAUDE_CODE_HTTP_HOOKS},
+    },
+};
 
 use self::{
     document::{Document, Wrong},
@@ -54,7 +59,7 @@ struct Scope {
 impl Scope {
     fn find(choice: ScopeChoice, environment: &Environment) -> Result<Self, CliError> {
         let folder = match choice {
-            ScopeChoice::User => layout::config_root(&|name| environment.get(name)),
+            ScopeChoice::User => ClaudeCode.home(&|name| environment.get(name)).folder,
             ScopeChoice::Project | ScopeChoice::Local => {
                 environment.working_folder().join(CLAUDE_CODE.home_folder)
             }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS};
+use subscope_harness::claude_code::row::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS};
 
 use crate::environment::Environment;
 

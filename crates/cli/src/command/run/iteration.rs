@@ -13,9 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_collect::layout::config_root;
-use subscope_decode::claude::{plain::Plain, process};
 use subscope_export::trace;
+use subscope_harness::{
+    Harness,
+    claude_code::{ClaudeCode, plain_output::Plain, process},
+};
 use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
@@ -30,7 +32,7 @@ use subscope_run::{
 use super::{Run, failed, name_stamp, plan, printer::Weight};
 use crate::command::{
     event_printer::{Form, Out, Showing},
-    target::{limits, projects_folder},
+    target::limits,
 };
 use crate::context::Context;
 
@@ -222,7 +224,8 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
 /// Where the harness keeps what its processes note, and transcripts.
 fn home(context: &Context) -> Home {
     let variable = |name: &str| context.environment.get(name);
-    Home { notes: config_root(&variable).join(process::FOLDER), projects: projects_folder(context) }
+    let projects = ClaudeCode.roots(&variable).into_iter().next().unwrap_or_default();
+    Home { notes: ClaudeCode.home(&variable).folder.join(process::FOLDER), projects }
 }
 
 fn own(file: &impl AsFd) -> Result<File, RunError> {

@@ -5,9 +5,9 @@ use std::{
     path::Path,
 };
 
-use subscope_decode::{
-    claude::plain::PlainLimits,
-    harness::{Harness, Subscription},
+use subscope_harness::claude_code::{
+    plain_output::PlainLimits,
+    row::{Row as Harness, Subscription},
 };
 
 use crate::command::hooks::{

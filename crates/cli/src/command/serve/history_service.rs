@@ -11,6 +11,7 @@ use std::{
 
 use subscope_export::execution;
 use subscope_fold::{Events, FoldOptions, Keep, Now};
+use subscope_harness::Root;
 use subscope_hub::{AskError, Reply, SessionSources, clock, index::IndexOptions, knows_more};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{ReadOutcome, SessionHistory, SessionReader, Wanted};
@@ -36,8 +37,8 @@ pub(super) fn teller(asks: SyncSender<Asked>) -> SessionReader {
 
 /// What sessions are told from.
 pub(super) struct Sources {
-    /// The folder of the harness's transcripts.
-    pub(super) root: PathBuf,
+    /// The folders of the harnesses' transcripts.
+    pub(super) roots: Vec<Root>,
     pub(super) data: PathBuf,
     pub(super) rules: String,
     pub(super) options: IndexOptions,
@@ -53,7 +54,7 @@ impl Sources {
 
     fn tell(&self, session: &SessionId, wanted: Wanted) -> anyhow::Result<Option<SessionHistory>> {
         let store = Sqlite::open(&self.data, Access::Read, &self.rules, 0)?;
-        let transcripts = transcripts_of(&self.root, session);
+        let transcripts = transcripts_of(&self.roots, session);
         let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
         if !sources.is_whole() {
             // Its rows tell more than what is left.

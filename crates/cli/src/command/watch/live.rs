@@ -21,7 +21,7 @@ use crate::{
     command::{
         history,
         serve::{End, Hosting},
-        target::projects_folder,
+        target::roots,
     },
     context::{Chattiness, Context},
     error::{CliError, Kind},
@@ -66,7 +66,7 @@ pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Fo
         Err(NoHub::NotWanted | NoHub::Locked) => {}
         Err(NoHub::Unresponsive(why)) => {
             context.warn(&format!("{why}; going on without it, nothing is kept"));
-            return in_process(Box::new(FileTailDriver::projects(projects_folder(context))?), context);
+            return in_process(Box::new(FileTailDriver::roots(roots(context))?), context);
         }
         Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
@@ -76,7 +76,7 @@ pub(in crate::command) fn everything(ends: Ends, context: &Context) -> Result<Fo
             context.say(
                 "another process writes the store and answers nothing: going on without it, nothing is kept",
             );
-            in_process(Box::new(FileTailDriver::projects(projects_folder(context))?), context)
+            in_process(Box::new(FileTailDriver::roots(roots(context))?), context)
         }
         Err(error) => Err(history::failed(error)),
     }

@@ -1,22 +1,16 @@
 //! Tool calls and their results: arguments in short, and what a result says of agents.
 
-use std::{
-    borrow::Cow,
-    fmt,
-    hash::{BuildHasher, Hasher},
-};
+use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
+use subscope_decode::lenient::{Flag, LineText, Num, Str};
 use subscope_model::{CallBegin, Fact, Outcome, Raw, SpawnInput, SpawnMode, SpawnResult, ToolClass};
 
-use crate::{
-    harness::CLAUDE_CODE,
-    lenient::{Flag, LineText, Num, Str},
-};
+use super::row::CLAUDE_CODE;
 
 /// Arguments that faces show in short.
 #[derive(Default, Deserialize)]
@@ -65,7 +59,7 @@ struct SpawnArguments<'a> {
 const DETAIL_CHARACTERS: usize = 40;
 
 /// Builds a call's begin from its name and raw arguments.
-pub(crate) fn begin<'a>(
+pub(super) fn begin<'a>(
     id: Option<&'a str>,
     name: &'a str,
     input: Option<&'a RawValue>,
@@ -122,12 +116,12 @@ pub(crate) fn begin<'a>(
 
 /// Returns how a spawn call is run that does not say: in the foreground up to 2.1.197 (1.0.x names no version on its
 /// stream), not known after that. Observed: the tool's own description, 1.0.128 to 2.1.330.
-pub(crate) fn default_mode(version: &str) -> Option<SpawnMode> {
+pub(super) fn default_mode(version: &str) -> Option<SpawnMode> {
     (version.is_empty() || parts(version) <= [2, 1, 197]).then_some(SpawnMode::Foreground)
 }
 
 /// Whether the stream of this version tells each agent's start at once (`task_started`, from 2.1.64).
-pub(crate) fn tells_starts(version: &str) -> bool {
+pub(super) fn tells_starts(version: &str) -> bool {
     parts(version) >= [2, 1, 64]
 }
 
@@ -138,7 +132,7 @@ pub(super) fn parts(version: &str) -> [u32; 3] {
 }
 
 /// How an agent is run, from a `background` flag.
-pub(crate) fn mode(background: bool) -> SpawnMode {
+pub(super) fn mode(background: bool) -> SpawnMode {
     if background { SpawnMode::Background } else { SpawnMode::Foreground }
 }
 
@@ -155,32 +149,12 @@ fn first_characters(text: Cow<'_, str>) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
 }
 
-/// Equal for equal argument texts.
-pub(crate) fn digest(name: &str, input: &str) -> u64 {
-    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
-    hasher.write(name.as_bytes());
-    hasher.write_u8(0);
-    hasher.write(input.as_bytes());
-    hasher.finish()
-}
-
-/// Equal for arguments that are equal but for the order of their keys and their white space.
-pub(crate) fn canonical_digest(name: &str, input: &str) -> u64 {
-    match serde_json::from_str::<serde_json::Value>(input) {
-        Ok(mut value) => {
-            value.sort_all_objects();
-            digest(name, &value.to_string())
-        }
-        Err(_) => digest(name, input),
-    }
-}
-
 /// `toolUseResult` (transcript), `tool_use_result` (stream), `tool_response` (hook): what the harness itself keeps of
 /// a result. Only what says something of agents is read.
 #[derive(Debug, Default)]
-pub(crate) struct HarnessResult<'a> {
+pub(super) struct HarnessResult<'a> {
     /// The whole, where it is a string.
-    pub(crate) text: Option<Cow<'a, str>>,
+    pub(super) text: Option<Cow<'a, str>>,
     fields: ResultFields<'a>,
     is_object: bool,
 }
@@ -278,29 +252,29 @@ impl<'de> Visitor<'de> for ResultVisitor {
 impl<'a> HarnessResult<'a> {
     /// The agent that this result says it stopped (TaskStop).
     /// Observed: Claude Code 2.1.330, fixture `e-taskstop`: `{"message":"Successfully stopped task: …","task_id":…}`.
-    pub(crate) fn stopped(&self) -> Option<&str> {
+    pub(super) fn stopped(&self) -> Option<&str> {
         let done = self.fields.message.get().is_some_and(|text| text.starts_with("Successfully stopped"));
         self.fields.task_id.filled().filter(|_| done)
     }
 
     /// The agent that this result says it woke (SendMessage).
-    pub(crate) fn resumed(&self) -> Option<&str> {
+    pub(super) fn resumed(&self) -> Option<&str> {
         self.fields.resumed_agent_id.filled()
     }
 
     /// Whether the call's command goes on in the background (Bash).
-    pub(crate) fn left_running(&self) -> bool {
+    pub(super) fn left_running(&self) -> bool {
         self.fields.background_task_id.filled().is_some()
     }
 
     /// The workflow run that this result says it started.
     /// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`: `"runId":"wf_…"`, also the folder's name.
-    pub(crate) fn workflow_run(&self) -> Option<&str> {
+    pub(super) fn workflow_run(&self) -> Option<&str> {
         self.fields.run_id.filled().filter(|run| run.starts_with("wf_"))
     }
 
     /// What it says of a started agent; `None` where it says nothing of one.
-    pub(crate) fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
+    pub(super) fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
         let fields = &self.fields;
         let agent = fields.agent_id.filled().or(fields.teammate_id.filled());
         let status = fields.status.filled();
@@ -332,7 +306,7 @@ impl<'a> HarnessResult<'a> {
 }
 
 /// Why a request failed, in short.
-pub(crate) fn api_error(category: Option<&str>, status: Option<u64>) -> String {
+pub(super) fn api_error(category: Option<&str>, status: Option<u64>) -> String {
     match (category, status) {
         (Some(category), Some(status)) => format!("{category} {status}"),
         (Some(category), None) => category.to_owned(),
@@ -342,7 +316,7 @@ pub(crate) fn api_error(category: Option<&str>, status: Option<u64>) -> String {
 }
 
 /// That a request is tried again after a delay, for an agent or for whoever the line is of.
-pub(crate) fn retry(agent: Option<&str>, attempt: Num, limit: Num, delay_ms: Num, error: String) -> Fact<'_> {
+pub(super) fn retry(agent: Option<&str>, attempt: Num, limit: Num, delay_ms: Num, error: String) -> Fact<'_> {
     let number = |field: Num| field.0.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
     let (attempt, limit) = (number(attempt).max(1), number(limit));
     Fact::Retry { agent, attempt, limit, delay_ms: delay_ms.0, error: error.into() }
@@ -354,10 +328,10 @@ const FORKED: &str = "forked";
 /// The text in place of a result when the user interrupted or rejected a call.
 const REJECTED: &str = "User rejected tool use";
 /// What an interrupt puts into a conversation.
-pub(crate) const INTERRUPTED: &str = "[Request interrupted";
+pub(super) const INTERRUPTED: &str = "[Request interrupted";
 
 /// How a call ended (design, section 3): by `is_error`, the harness's own word for a denial, and its own result.
-pub(crate) fn outcome(
+pub(super) fn outcome(
     is_error: bool,
     denial: Option<&str>,
     result: Option<&HarnessResult<'_>>,
@@ -380,7 +354,7 @@ pub(crate) fn outcome(
 /// Whether the harness says that it started no agent for a spawn call.
 /// Observed: Claude Code 1.0.128 to 2.1.330 (`Agent type 'x' not found`, `Concurrent subagent limit reached`,
 /// `Agent is not available inside subagents`, `No such tool available`, `InputValidationError`).
-pub(crate) fn refused(content: Option<Raw<'_>>) -> bool {
+pub(super) fn refused(content: Option<Raw<'_>>) -> bool {
     const MARKS: [&str; 8] = [
         "Agent type '",
         "Concurrent subagent limit",
@@ -398,7 +372,7 @@ pub(crate) fn refused(content: Option<Raw<'_>>) -> bool {
 }
 
 /// Whether a raw value's text starts with the given words.
-pub(crate) fn starts(raw: Raw<'_>, words: &str) -> bool {
+pub(super) fn starts(raw: Raw<'_>, words: &str) -> bool {
     match raw.json.as_bytes().first() {
         Some(b'"') => raw.json.get(1..).is_some_and(|inner| inner.starts_with(words)),
         _ => raw.text().starts_with(words),
@@ -434,15 +408,6 @@ mod tests {
         }
         assert_eq!(default_mode("2.1.330"), None);
         assert!(tells_starts("2.1.64") && !tells_starts("2.1.50") && !tells_starts(""));
-    }
-
-    #[test]
-    fn canonical_digest_ignores_key_order() {
-        assert_eq!(
-            canonical_digest("Read", r#"{"a":1,"b":2}"#),
-            canonical_digest("Read", r#"{ "b":2,"a":1 }"#)
-        );
-        assert_ne!(canonical_digest("Read", r#"{"a":1}"#), canonical_digest("Write", r#"{"a":1}"#));
     }
 
     #[test]

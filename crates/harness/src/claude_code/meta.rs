@@ -6,15 +6,14 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use subscope_model::{
-    AgentEnd, AgentStatus, Basis, Batch, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent,
-    Place, Sink, SourceKind, Spawn, SpawnMode,
-};
-
-use crate::{
+use subscope_decode::{
     Decoder, Hint,
     lenient::{Flag, LineText, Num, Str},
     lines::{Cut, LineCutter, describe, read_line},
+};
+use subscope_model::{
+    AgentEnd, AgentStatus, Basis, Batch, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent,
+    Place, Sink, SourceKind, Spawn, SpawnMode,
 };
 
 /// No meta file is larger; more is a problem and not read.
@@ -22,14 +21,14 @@ const MAX_META_BYTES: usize = 1 << 20;
 
 /// Decodes one `agent-<id>.meta.json`: one object, over as many lines as it likes.
 #[derive(Debug)]
-pub struct Meta {
+pub(super) struct Meta {
     hint: Hint,
     bytes: Vec<u8>,
 }
 
 impl Meta {
     /// A decoder for the file that `hint` describes.
-    pub fn new(hint: &Hint) -> Self {
+    pub(super) fn new(hint: &Hint) -> Self {
         Self { hint: hint.clone(), bytes: Vec::new() }
     }
 }
@@ -152,14 +151,14 @@ fn end(agent: &str, evidence: EndEvidence) -> AgentEnd<'_> {
 /// Decodes a workflow's `journal.jsonl`: a `started` and a `result` line for each agent.
 /// Observed: public reports on Claude Code 2.1.206: `{type, key, agentId, result}`, later also `label` and `phase`.
 #[derive(Debug)]
-pub struct Journal {
+pub(super) struct Journal {
     hint: Hint,
     cutter: LineCutter,
 }
 
 impl Journal {
     /// A decoder for the file that `hint` describes.
-    pub fn new(hint: &Hint) -> Self {
+    pub(super) fn new(hint: &Hint) -> Self {
         Self { hint: hint.clone(), cutter: LineCutter::new(hint.source) }
     }
 }

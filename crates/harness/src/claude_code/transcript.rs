@@ -15,25 +15,25 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use subscope_decode::{
+    Decoder, Hint, digest,
+    lenient::{Flag, LineText, Num, Str},
+    lines::{Cut, LineCutter, describe, read_line},
+};
 use subscope_model::{
     Basis, Batch, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, Place, PromptKind,
     Raw, Sink, SourceKind, Spawn, SpawnMode, Usage, parse_rfc3339,
 };
 
-use crate::{
-    Decoder, Hint,
-    claude::{
-        content::{Content, Message, string_content},
-        notice::{Notice, is_notice, prompt_kind},
-        tools::{self, HarnessResult},
-    },
-    lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+use super::{
+    content::{Content, Message, string_content},
+    notice::{Notice, is_notice, prompt_kind},
+    tools::{self, HarnessResult},
 };
 
 /// Decodes one transcript file.
 #[derive(Debug)]
-pub struct Transcript {
+pub(super) struct Transcript {
     cutter: LineCutter,
     state: State,
 }
@@ -48,7 +48,7 @@ struct State {
 
 impl Transcript {
     /// A decoder for the file that `hint` describes.
-    pub fn new(hint: &Hint) -> Self {
+    pub(super) fn new(hint: &Hint) -> Self {
         let state =
             State { hint: hint.clone(), version: String::new(), cwd: String::new(), announced: false };
         Self { cutter: LineCutter::new(hint.source), state }
@@ -286,7 +286,7 @@ pub(super) fn say_message<'a>(
             Some("redacted_thinking") => say(Fact::Thought { message_id, text: None }, out, sink),
             Some("tool_use") => {
                 let name = block.name.get().unwrap_or_default();
-                let digest = tools::digest(name, block.input.map_or("", RawValue::get));
+                let digest = digest(name, block.input.map_or("", RawValue::get));
                 say(
                     Fact::CallBegin(tools::begin(
                         block.id.filled(),

@@ -1,12 +1,10 @@
-//! One const row for each harness: what it is called, where its files are, which of its tools matter.
-//!
-//! Adding a harness is one row here and one module for each of its dialects.
+//! Claude Code's program and hooks, in one row.
 
 use subscope_model::ToolClass;
 
 /// What is known of a harness without reading its output.
 #[derive(Debug)]
-pub struct Harness {
+pub struct Row {
     /// The name used on every wire.
     pub name: &'static str,
     /// The program people start.
@@ -67,7 +65,7 @@ pub const CLAUDE_CODE_FORGIVES_EVENTS: [u32; 3] = [2, 1, 101];
 pub const CLAUDE_CODE_HTTP_HOOKS: [u32; 3] = [2, 1, 63];
 
 /// Claude Code. Observed: 1.0.128 to 2.1.330, fixtures `claude-code/`.
-pub const CLAUDE_CODE: Harness = Harness {
+pub static CLAUDE_CODE: Row = Row {
     name: "claude-code",
     program: "claude",
     traces_subagents: true,
@@ -172,13 +170,10 @@ pub const CLAUDE_CODE: Harness = Harness {
     ],
 };
 
-/// All harnesses.
-pub const HARNESSES: &[&Harness] = &[&CLAUDE_CODE];
-
-impl Harness {
+impl Row {
     /// Returns the row of the program that a command starts, by the name of its file.
     pub fn of_program(name: &str) -> Option<&'static Self> {
-        HARNESSES.iter().copied().find(|harness| harness.program == name)
+        (name == CLAUDE_CODE.program).then_some(&CLAUDE_CODE)
     }
 
     /// The class of a tool.

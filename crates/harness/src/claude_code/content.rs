@@ -10,18 +10,17 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
+use subscope_decode::lenient::{Flag, LineText, Num, Str};
 use subscope_model::{Raw, Response, Usage};
-
-use crate::lenient::{Flag, LineText, Num, Str};
 
 /// One message. Also a plain string, as very old or foreign streams write it.
 #[derive(Debug, Default)]
-pub(crate) struct Message<'a> {
-    pub(crate) id: Str<'a>,
-    pub(crate) model: Str<'a>,
-    pub(crate) stop_reason: Str<'a>,
-    pub(crate) usage: Option<Tokens>,
-    pub(crate) content: Content<'a>,
+pub(super) struct Message<'a> {
+    pub(super) id: Str<'a>,
+    pub(super) model: Str<'a>,
+    pub(super) stop_reason: Str<'a>,
+    pub(super) usage: Option<Tokens>,
+    pub(super) content: Content<'a>,
 }
 
 #[derive(Deserialize)]
@@ -74,7 +73,7 @@ impl<'de> Visitor<'de> for MessageVisitor {
 
 /// The content of a message.
 #[derive(Debug, Default)]
-pub(crate) enum Content<'a> {
+pub(super) enum Content<'a> {
     /// None.
     #[default]
     Empty,
@@ -149,31 +148,31 @@ impl<'de> Visitor<'de> for ContentVisitor {
 
 /// One content block; big parts are only located, not decoded.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Block<'a> {
+pub(super) struct Block<'a> {
     #[serde(rename = "type", borrow, default)]
-    pub(crate) kind: Str<'a>,
+    pub(super) kind: Str<'a>,
     #[serde(borrow, default)]
-    pub(crate) id: Str<'a>,
+    pub(super) id: Str<'a>,
     #[serde(borrow, default)]
-    pub(crate) name: Str<'a>,
+    pub(super) name: Str<'a>,
     #[serde(borrow, default)]
-    pub(crate) tool_use_id: Str<'a>,
+    pub(super) tool_use_id: Str<'a>,
     #[serde(default)]
-    pub(crate) is_error: Flag,
+    pub(super) is_error: Flag,
     #[serde(borrow, default)]
-    pub(crate) input: Option<&'a RawValue>,
+    pub(super) input: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) content: Option<&'a RawValue>,
+    pub(super) content: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) text: Option<&'a RawValue>,
+    pub(super) text: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub(crate) thinking: Option<&'a RawValue>,
+    pub(super) thinking: Option<&'a RawValue>,
 }
 
 /// Tokens as the API tells them.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Tokens {
+pub(super) struct Tokens {
     input_tokens: Num,
     output_tokens: Num,
     cache_read_input_tokens: Num,
@@ -188,7 +187,7 @@ struct CacheCreation {
 }
 
 impl Tokens {
-    pub(crate) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         let number = |field: Num| field.0.unwrap_or(0);
         Usage::new(
             number(self.input_tokens),
@@ -198,7 +197,7 @@ impl Tokens {
         )
     }
 
-    pub(crate) fn cache_write_1h(&self) -> u64 {
+    pub(super) fn cache_write_1h(&self) -> u64 {
         self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens.0).unwrap_or(0)
     }
 }
@@ -208,7 +207,7 @@ const SYNTHETIC_MODEL: &str = "<synthetic>";
 
 impl<'a> Message<'a> {
     /// The blocks, if there are any.
-    pub(crate) fn blocks(&self) -> &[Block<'a>] {
+    pub(super) fn blocks(&self) -> &[Block<'a>] {
         match &self.content {
             Content::One(blocks) => blocks,
             Content::Many(blocks) => blocks,
@@ -217,7 +216,7 @@ impl<'a> Message<'a> {
     }
 
     /// What this line says of its API response; `None` where it names no message.
-    pub(crate) fn response(&self, api_error: bool) -> Option<Response<'_>> {
+    pub(super) fn response(&self, api_error: bool) -> Option<Response<'_>> {
         let message_id = self.id.filled()?;
         let has = |kind: &str| self.blocks().iter().any(|block| block.kind.is(kind));
         let stop_reason = self.stop_reason.filled();
@@ -266,7 +265,7 @@ struct AgainMessage<'a> {
 }
 
 /// Returns the raw text of a message's content where that is one string.
-pub(crate) fn string_content<'a>(message: &Message<'a>, line: LineText<'a>) -> Option<Raw<'a>> {
+pub(super) fn string_content<'a>(message: &Message<'a>, line: LineText<'a>) -> Option<Raw<'a>> {
     match &message.content {
         Content::Text(text) => line.quoted(text),
         Content::Escaped => {

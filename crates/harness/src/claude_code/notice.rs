@@ -9,19 +9,19 @@ use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, Raw};
 use super::tools::INTERRUPTED;
 
 /// What such a text starts with. It is never a prompt of the user.
-pub(crate) const TAG: &str = "<task-notification>";
+pub(super) const TAG: &str = "<task-notification>";
 
 /// How the summary ends of an agent whose turn is over and whose own background command is not.
 /// Observed: Claude Code 2.1.330.
 const WAITS: &str = "is waiting on its own background work";
 
 /// Whether a summary tells of an agent that waits for its own background command.
-pub(crate) fn waits(summary: &str) -> bool {
+pub(super) fn waits(summary: &str) -> bool {
     summary.trim_end().trim_end_matches('.').ends_with(WAITS)
 }
 
 /// Whether a text is a task notification.
-pub(crate) fn is_notice(text: &str) -> bool {
+pub(super) fn is_notice(text: &str) -> bool {
     text.trim_start().starts_with(TAG)
 }
 
@@ -38,7 +38,7 @@ const LOCAL: [&str; 6] = [
 ];
 
 /// What a text of the user's role is, by its words and by the origin that the harness notes beside it, where it does.
-pub(crate) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
+pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
     let head = text.trim_start();
     if head.starts_with(INTERRUPTED) {
         PromptKind::Interrupted
@@ -64,7 +64,7 @@ fn is_stop_notice(text: &str) -> bool {
 }
 
 /// The parts of a task notification that matter.
-pub(crate) struct Notice<'t> {
+pub(super) struct Notice<'t> {
     task_id: &'t str,
     tool_use_id: Option<&'t str>,
     status: AgentStatus,
@@ -74,7 +74,7 @@ pub(crate) struct Notice<'t> {
 
 impl<'t> Notice<'t> {
     /// Reads a notification; `None` where it names no task or no ending.
-    pub(crate) fn read(text: &'t str) -> Option<Self> {
+    pub(super) fn read(text: &'t str) -> Option<Self> {
         let summary = tag(text, "summary");
         let status = match tag(text, "status")? {
             // It goes on by itself when that is over, and is told of again.
@@ -94,7 +94,7 @@ impl<'t> Notice<'t> {
     }
 
     /// As an ending. `words` is a buffer for the JSON text of the report or the error.
-    pub(crate) fn end<'a>(&'a self, words: &'a mut String) -> AgentEnd<'a> {
+    pub(super) fn end<'a>(&'a self, words: &'a mut String) -> AgentEnd<'a> {
         let text = match self.status {
             AgentStatus::Completed => self.report,
             AgentStatus::Failed => self.summary,

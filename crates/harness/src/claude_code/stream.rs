@@ -12,40 +12,27 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use subscope_decode::{
+    Decoder, Hint,
+    lenient::{Flag, LineText, Num, Str},
+    lines::{Cut, LineCutter, describe, read_line},
+};
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Batch, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact,
     Observation, Outcome, Parent, Place, Raw, Response, Sink, SourceKind, Spawn, parse_rfc3339,
 };
 
-use super::transcript::{model_usage, notify, say_message, say_result};
-use crate::{
-    Decoder, Hint,
-    claude::{
-        content::{Message, Tokens, string_content},
-        notice::{prompt_kind, waits},
-        tools::{self, HarnessResult},
-    },
-    harness::CLAUDE_CODE,
-    lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+use super::{
+    content::{Message, Tokens, string_content},
+    notice::{prompt_kind, waits},
+    row::CLAUDE_CODE,
+    tools::{self, HarnessResult},
+    transcript::{model_usage, notify, say_message, say_result},
 };
-
-/// Words of lines that change how agents stand, or the session. The first stands in the line that opens a session.
-pub(crate) const GIST: &[&str] = &[
-    "\"init\"",
-    "\"result\"",
-    "\"task_started\"",
-    "\"task_updated\"",
-    "\"task_notification\"",
-    "\"TaskStop\"",
-    "\"SendMessage\"",
-];
-/// Words of lines that start agents: the tools' names.
-pub(crate) const SPAWNS: &[&str] = &["\"Agent\"", "\"Task\""];
 
 /// Decodes one recorded or piped stream.
 #[derive(Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     cutter: LineCutter,
     state: State,
 }
@@ -63,7 +50,7 @@ struct State {
 
 impl Stream {
     /// A decoder for the stream that `hint` describes.
-    pub fn new(hint: &Hint) -> Self {
+    pub(super) fn new(hint: &Hint) -> Self {
         let state = State {
             hint: hint.clone(),
             told: HashSet::new(),

@@ -5,8 +5,7 @@
 //! other endings have none.
 
 use serde::Deserialize;
-
-use crate::lenient::Str;
+use subscope_decode::lenient::Str;
 
 /// The first version that was seen to print every result.
 const PRINTS_EACH: [u32; 3] = [2, 1, 300];

@@ -10,6 +10,11 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use subscope_decode::{
+    Decoder, Hint, canonical_digest,
+    lenient::{Flag, LineText, Num, Str},
+    lines::{Cut, LineCutter, describe, read_line},
+};
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
     Outcome, Place, Raw, Sink, SourceKind, Spawn, SpawnMode,
@@ -17,19 +22,14 @@ use subscope_model::{
 
 use super::{
     notice::prompt_kind,
+    row::CLAUDE_CODE,
     tools::{self, HarnessResult},
     transcript::notify,
-};
-use crate::{
-    Decoder, Hint,
-    harness::CLAUDE_CODE,
-    lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
 };
 
 /// Decodes one log or stream of hook payloads.
 #[derive(Debug)]
-pub struct Hooks {
+pub(super) struct Hooks {
     cutter: LineCutter,
     state: State,
 }
@@ -51,7 +51,7 @@ struct Told {
 
 impl Hooks {
     /// A decoder for the log that `hint` describes.
-    pub fn new(hint: &Hint) -> Self {
+    pub(super) fn new(hint: &Hint) -> Self {
         let state = State { hint: hint.clone(), told: Told::default() };
         Self { cutter: LineCutter::new(hint.source), state }
     }
@@ -194,7 +194,7 @@ impl State {
             "PostToolBatch" => post_tool_batch(payload, text, &out, sink),
             "PermissionRequest" => {
                 let name = payload.tool_name.get().unwrap_or_default();
-                let digest = tools::canonical_digest(name, payload.tool_input.map_or("", RawValue::get));
+                let digest = canonical_digest(name, payload.tool_input.map_or("", RawValue::get));
                 let input = payload.tool_input.map(|raw| text.raw(raw));
                 say(Fact::Permission { name, digest, input }, &mut out, sink);
             }
@@ -294,7 +294,7 @@ fn user_prompt<'a>(
 }
 
 fn digest(name: Option<&str>, input: Option<&RawValue>) -> u64 {
-    tools::canonical_digest(name.unwrap_or_default(), input.map_or("", RawValue::get))
+    canonical_digest(name.unwrap_or_default(), input.map_or("", RawValue::get))
 }
 
 /// Payloads name no version, but those up to 2.1.110 have no `prompt_id`.

@@ -1,4 +1,4 @@
-//! What Claude Code's hooks are answered: that a subagent is to stop.
+//! The answer of Claude Code's hooks that makes a subagent stop.
 //!
 //! A `PreToolUse` hook waits for its answer before the call is made, a `PostToolUse` hook before its result is used, and in
 //! a subagent their payloads name the agent (from 2.1.64). The answer is that agent's alone: its siblings, those above and
@@ -7,8 +7,9 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use subscope_decode::{AskMoment, Asker, StopAnswer, lenient::Str};
+
 use super::tools::parts;
-use crate::{AskMoment, Asker, StopAnswer, lenient::Str};
 
 /// The event in front of a call.
 const BEFORE: &str = "PreToolUse";
@@ -34,7 +35,7 @@ struct Payload<'a> {
 }
 
 /// Returns the subagent that waits for an answer to this payload before it goes on.
-pub(crate) fn asker(payload: &[u8]) -> Option<Asker> {
+pub(super) fn asker(payload: &[u8]) -> Option<Asker> {
     let told: Payload<'_> = serde_json::from_slice(payload).ok()?;
     let moment = match told.hook_event_name.get() {
         Some(BEFORE) => AskMoment::BeforeCall,
@@ -51,7 +52,7 @@ pub(crate) fn asker(payload: &[u8]) -> Option<Asker> {
 
 /// Returns the answer that makes the agent stop. Of a version that is not known the old one is given, which every
 /// version that names its agents obeys.
-pub(crate) fn stop_answer(moment: AskMoment, version: Option<&str>) -> StopAnswer {
+pub(super) fn stop_answer(moment: AskMoment, version: Option<&str>) -> StopAnswer {
     let is_refused =
         moment == AskMoment::BeforeCall && version.is_some_and(|version| parts(version) >= REFUSES_FROM);
     let mut json = json!({ "continue": false, "stopReason": REASON });

@@ -1,0 +1,150 @@
+//! What a harness is to the rest of subscope: where its files are, what they are written in, how its programs are observed.
+//!
+//! A harness answers questions and does nothing by itself: it opens no file that it is not asked about, and starts nothing.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::Dialect;
+use subscope_model::ToolClass;
+
+/// Reads one environment variable; an empty value counts as none.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// A program that runs agents.
+///
+/// Files of any kind fit: a session is one transcript or many, in one folder or in dated ones ([`SessionFiles`]); a database or
+/// another file that is written anew is an object ([`Dialect::is_object`]) whose decoder names the session of each observation.
+pub trait Harness: Sync {
+    /// The name used on every wire: `claude-code`.
+    fn name(&self) -> &'static str;
+
+    /// The name that people know: `Claude Code`.
+    fn title(&self) -> &'static str;
+
+    /// Its dialects, in the order in which `--dialect` lists them.
+    fn dialects(&self) -> &'static [Dialect];
+
+    /// Returns the dialect that a line of a source is written in; `None` where the line does not tell.
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect>;
+
+    /// Returns the class of a tool.
+    fn tool_class(&self, tool: &str) -> ToolClass;
+
+    /// Returns the folder in which it keeps its files, and how people move it. It need not exist.
+    fn home(&self, variables: Variables<'_>) -> Home;
+
+    /// Returns the folders below which its transcripts stand. They need not exist.
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf>;
+
+    /// Returns what the path of a file tells, wherever it stands; `None` where it tells nothing. Nothing is read.
+    fn classify(&self, path: &Path) -> Option<Place>;
+
+    /// Returns what a file below one of the roots is; `None` if it is none of the harness's. Nothing is read.
+    fn classify_below(&self, root: &Path, path: &Path) -> Option<Place>;
+
+    /// Returns the session that a file or folder stands for as a TARGET. Only what stands there is looked at.
+    fn target(&self, path: &Path) -> Option<SessionFiles>;
+
+    /// Returns where the files of a session stand of which a file is known.
+    fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles;
+
+    /// Returns the session whose folder this is, or is below; `None` for a folder of several sessions.
+    fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles>;
+
+    /// Whether a folder below this name holds no transcripts and is not listed.
+    fn skips_folder(&self, name: &OsStr) -> bool;
+
+    /// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
+    fn companion(&self, transcript: &Path) -> Option<PathBuf>;
+
+    /// Returns the session that the first line of a file names whose path does not tell it. The line may be cut.
+    fn session_in_line(&self, line: &[u8]) -> Option<String>;
+}
+
+/// A folder below which transcripts of one harness stand.
+#[derive(Clone)]
+pub struct Root {
+    /// The harness.
+    pub harness: &'static dyn Harness,
+    /// The folder. It need not exist.
+    pub folder: PathBuf,
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple(self.harness.name()).field(&self.folder).finish()
+    }
+}
+
+/// A line of the beginning of a source: one JSON object.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLine<'l> {
+    /// Its text.
+    pub object: &'l str,
+    /// Whether it is cut: only some of its first fields are there.
+    pub is_cut: bool,
+}
+
+/// Where a harness keeps its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The folder. It need not exist.
+    pub folder: PathBuf,
+    /// The variable that moves it.
+    pub variable: &'static str,
+    /// Whether the variable is set.
+    pub is_chosen: bool,
+}
+
+/// What a file is to its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// The main transcript of a session.
+    Main,
+    /// The transcript of one subagent.
+    Agent,
+    /// What the harness noted beside transcripts. It has no passages of its own.
+    Note,
+    /// Anything else: a recorded stream, a hook log. Its content tells what it is.
+    Other,
+}
+
+/// What a path tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What the file is.
+    pub role: Role,
+    /// What it is written in. Of a main transcript only its content tells for sure: its name may be that of a recorded stream.
+    pub dialect: Option<Dialect>,
+    /// The session, where the path names it.
+    pub session: Option<String>,
+    /// The subagent, where the path names it.
+    pub agent: Option<String>,
+    /// The group of agents that one call started, where the path names it.
+    pub workflow: Option<String>,
+}
+
+impl Place {
+    /// A file of which the path tells nothing.
+    pub const UNKNOWN: Self =
+        Self { role: Role::Other, dialect: None, session: None, agent: None, workflow: None };
+}
+
+/// Where the files of one session stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFiles {
+    /// The session.
+    pub session: String,
+    /// Its main transcript. It may be gone while others stay.
+    pub main: PathBuf,
+    /// What the main transcript is, whatever its name tells.
+    pub place: Place,
+    /// Folders of the session alone: what the harness keeps below them is the session's.
+    pub folders: Vec<PathBuf>,
+    /// Folders that it shares with other sessions. Transcripts of its agents may stand directly in them.
+    pub shared: Vec<PathBuf>,
+}

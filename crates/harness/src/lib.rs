@@ -1,0 +1,79 @@
+//! Everything that is known of vendors, and nothing else: one folder for each harness, and the registry.
+//!
+//! A harness is a folder with a [`Harness`] and a line in [`HARNESSES`]. It brings its dialects (each a decoder behind
+//! [`subscope_decode::DialectSpec`]), the layout of its files, how its program is observed when `run` starts it, and its
+//! hooks. No other crate names a vendor.
+//!
+//! Nothing here keeps a file open, starts a thread or reads a clock.
+
+pub mod claude_code;
+mod harness;
+mod recognise;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
+pub use recognise::recognise;
+use subscope_decode::{Dialect, OWN};
+use subscope_model::ToolClass;
+
+/// The registry: one line for each harness. The first that recognises a path or a line has it; one whose file names and lines tell
+/// less stands behind those that tell more.
+pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode];
+
+/// Returns all harnesses.
+pub fn harnesses() -> impl Iterator<Item = &'static dyn Harness> {
+    HARNESSES.iter().copied()
+}
+
+/// Returns all dialects: those of the harnesses, then ours.
+pub fn dialects() -> impl Iterator<Item = Dialect> {
+    harnesses().flat_map(|harness| harness.dialects().iter().copied()).chain(OWN.iter().copied())
+}
+
+/// Returns the dialect of a name.
+pub fn dialect(name: &str) -> Option<Dialect> {
+    dialects().find(|dialect| dialect.as_str() == name)
+}
+
+/// Returns the harness that writes a dialect.
+pub fn harness_of(dialect: Dialect) -> Option<&'static dyn Harness> {
+    harnesses().find(|harness| dialect.harness() == Some(harness.name()))
+}
+
+/// Returns the class of a tool whose harness is not known.
+pub fn tool_class(tool: &str) -> ToolClass {
+    let classes = harnesses().map(|harness| harness.tool_class(tool));
+    classes.into_iter().find(|class| *class != ToolClass::Other).unwrap_or(ToolClass::Other)
+}
+
+/// Returns the folders below which transcripts stand. They need not exist.
+pub fn roots(variables: Variables<'_>) -> Vec<Root> {
+    let of = |harness: &'static dyn Harness| {
+        harness.roots(variables).into_iter().map(move |folder| Root { harness, folder })
+    };
+    harnesses().flat_map(of).collect()
+}
+
+/// Returns what the path of a file tells. Nothing is read.
+pub fn classify(path: &Path) -> Place {
+    harnesses().find_map(|harness| harness.classify(path)).unwrap_or(Place::UNKNOWN)
+}
+
+/// Returns the session that a file or folder stands for as a TARGET. Only what stands there is looked at.
+pub fn target(path: &Path) -> Option<SessionFiles> {
+    harnesses().find_map(|harness| harness.target(path))
+}
+
+/// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
+pub fn companion(transcript: &Path) -> Option<PathBuf> {
+    harnesses().find_map(|harness| harness.companion(transcript))
+}
+
+/// Whether a folder of this name holds no transcripts and is not listed.
+pub fn skips_folder(name: &OsStr) -> bool {
+    harnesses().any(|harness| harness.skips_folder(name))
+}
