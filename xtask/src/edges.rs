@@ -19,7 +19,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("decode", &[]),
     ("track", &[]),
     ("store", &[]),
-    ("render", &[]),
+    // `harness`: how names of models are shortened.
+    ("render", &["harness"]),
     ("export", &[]),
     // Everything that is known of vendors: decoders of their dialects, the layout of their files, their programs and hooks.
     ("harness", &["decode"]),

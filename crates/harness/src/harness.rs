@@ -11,6 +11,8 @@ use std::{
 use subscope_decode::Dialect;
 use subscope_model::ToolClass;
 
+use crate::{HookSupport, RunPlan};
+
 /// Reads one environment variable; an empty value counts as none.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
@@ -63,6 +65,18 @@ pub trait Harness: Sync {
 
     /// Returns the session that the first line of a file names whose path does not tell it. The line may be cut.
     fn session_in_line(&self, line: &[u8]) -> Option<String>;
+
+    /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a plain name.
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf>;
+
+    /// Returns the name of a model of its vendor without what all of them begin with; `None` for any other.
+    fn short_model<'m>(&self, model: &'m str) -> Option<&'m str>;
+
+    /// How its program is started and observed, where it can be.
+    fn run(&self) -> Option<&'static dyn RunPlan>;
+
+    /// Its hooks, where it has some.
+    fn hooks(&self) -> Option<&'static dyn HookSupport>;
 }
 
 /// A folder below which transcripts of one harness stand.

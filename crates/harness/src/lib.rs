@@ -8,7 +8,9 @@
 
 pub mod claude_code;
 mod harness;
+mod hooks;
 mod recognise;
+mod run;
 
 use std::{
     ffi::OsStr,
@@ -16,7 +18,9 @@ use std::{
 };
 
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
+pub use hooks::{HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope};
 pub use recognise::recognise;
+pub use run::{ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings, Version};
 use subscope_decode::{Dialect, OWN};
 use subscope_model::ToolClass;
 
@@ -76,4 +80,19 @@ pub fn companion(transcript: &Path) -> Option<PathBuf> {
 /// Whether a folder of this name holds no transcripts and is not listed.
 pub fn skips_folder(name: &OsStr) -> bool {
     harnesses().any(|harness| harness.skips_folder(name))
+}
+
+/// Returns how programs of a name are started and observed, where they are a harness's.
+pub fn run_plan(program: &str) -> Option<&'static dyn RunPlan> {
+    harnesses().filter_map(|harness| harness.run()).find(|plan| plan.program() == program)
+}
+
+/// Returns the harness whose hooks `subscope hooks` installs and `subscope hook` takes.
+pub fn hooked() -> Option<(&'static dyn Harness, &'static dyn HookSupport)> {
+    harnesses().find_map(|harness| Some((harness, harness.hooks()?)))
+}
+
+/// Returns the name of a model without what all models of its vendor begin with.
+pub fn short_model(model: &str) -> &str {
+    harnesses().find_map(|harness| harness.short_model(model)).unwrap_or(model)
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use subscope_harness::claude_code::plain_output::Plain;
+use subscope_harness::PlainOutput;
 
 /// What is read at once: as much as the pipe is asked to hold.
 const PIECE_BYTES: usize = 256 << 10;
@@ -27,7 +27,7 @@ pub enum Outlet {
     /// Out, as they are. A program seldom looks whether its messages can be written: where ours cannot, it goes on.
     Messages(File),
     /// Out, as the program would have printed without the flags that were added.
-    Plain(File, Plain),
+    Plain(File, Box<dyn PlainOutput>),
     /// Nowhere: something else is printed in their place.
     Nowhere,
 }

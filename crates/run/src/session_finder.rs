@@ -17,7 +17,7 @@ use std::{
 };
 
 use nix::unistd::{Pid, getpgid};
-use subscope_harness::claude_code::process::{self, Note};
+use subscope_harness::{Harness, ProcessNote, RunPlan};
 use subscope_hub::clock;
 use subscope_model::Millis;
 
@@ -34,12 +34,15 @@ const ANCESTORS: usize = 128;
 const NOTE_BYTES: u64 = 64 << 10;
 
 /// Where a harness keeps its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
+    /// The harness.
+    pub harness: &'static dyn Harness,
+    /// Its processes.
+    pub processes: &'static dyn RunPlan,
     /// The notes of its processes.
     pub notes: PathBuf,
-    /// The folders with transcripts.
-    pub projects: PathBuf,
+    /// The folders below which its transcripts stand.
+    pub roots: Vec<PathBuf>,
 }
 
 /// Looks for sessions until the command has ended.
@@ -52,7 +55,7 @@ pub struct SessionFinder {
 
 /// What was found until now.
 #[derive(Clone, Debug, Default)]
-pub struct Followed(Arc<Mutex<Vec<Note>>>);
+pub struct Followed(Arc<Mutex<Vec<ProcessNote>>>);
 
 impl Followed {
     /// Whether a session is told of by its transcript alone.
@@ -65,13 +68,13 @@ impl Followed {
         self.lock().iter().any(|note| note.has_screen)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<ProcessNote>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 struct Work {
-    home: Home,
+    homes: Arc<[Home]>,
     child: Pid,
     since: Millis,
     session: Arc<SessionName>,
@@ -95,7 +98,7 @@ impl SessionFinder {
     /// # Errors
     /// Where there is no thread.
     pub fn start(
-        home: Home,
+        homes: Vec<Home>,
         child: u32,
         since: Millis,
         session: Arc<SessionName>,
@@ -103,7 +106,7 @@ impl SessionFinder {
     ) -> Result<Self, RunError> {
         let (is_over, followed) = (Arc::new(AtomicBool::new(false)), Followed::default());
         let mut work = Work {
-            home,
+            homes: homes.into(),
             child: Pid::from_raw(i32::try_from(child).unwrap_or(i32::MAX)),
             since,
             session,
@@ -143,43 +146,47 @@ impl SessionFinder {
 impl Work {
     fn look(&mut self, now: Instant) {
         self.read_notes();
-        let Self { home, following, missing, .. } = self;
+        let Self { homes, following, missing, .. } = self;
         missing.retain_mut(|one| {
             if one.next > now {
                 return true;
             }
             one.pause = (one.pause * 2).min(LOOK_FOR_FILE);
             one.next = now + one.pause;
-            !follow(home, &one.session, following)
+            !follow(homes, &one.session, following)
         });
     }
 
     /// Notes are gone with their processes; transcripts are not.
     fn look_for_the_last_time(&mut self) {
         for one in std::mem::take(&mut self.missing) {
-            follow(&self.home, &one.session, &self.following);
+            follow(&self.homes, &one.session, &self.following);
         }
     }
 
     fn read_notes(&mut self) {
-        for entry in fs::read_dir(&self.home.notes).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let Some(process) = process_of(&path) else { continue };
-            let Ok(modified) = entry.metadata().and_then(|metadata| metadata.modified()) else { continue };
-            if self.read.get(&process) == Some(&modified) || !self.is_of_child(process) {
-                continue;
-            }
-            if let Some(note) = read(&path)
-                && note.process == process
-                && note.started_ms >= self.since
-            {
-                self.read.insert(process, modified);
-                self.take(note);
+        let homes = Arc::clone(&self.homes);
+        for Home { processes, notes, .. } in homes.iter() {
+            for entry in fs::read_dir(notes).into_iter().flatten().flatten() {
+                let Some(process) = processes.process_of_note(&entry.file_name()) else { continue };
+                let Ok(modified) = entry.metadata().and_then(|metadata| metadata.modified()) else {
+                    continue;
+                };
+                if self.read.get(&process) == Some(&modified) || !self.is_of_child(process) {
+                    continue;
+                }
+                if let Some(note) = read(&entry.path()).and_then(|bytes| processes.read_note(&bytes))
+                    && note.process == process
+                    && note.started_ms >= self.since
+                {
+                    self.read.insert(process, modified);
+                    self.take(note);
+                }
             }
         }
     }
 
-    fn take(&mut self, note: Note) {
+    fn take(&mut self, note: ProcessNote) {
         // What its output names is told by that.
         if self.followed.has(&note.session) || self.session.known().as_ref() == Some(&note.session) {
             return;
@@ -208,31 +215,27 @@ impl Work {
 }
 
 /// Follows a session's transcripts where there are some.
-fn follow(home: &Home, session: &str, following: &FollowRequests) -> bool {
+fn follow(homes: &[Home], session: &str, following: &FollowRequests) -> bool {
     // An id from outside becomes a part of a path only if it is a name.
     let is_name = session.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !is_name || session.is_empty() {
         return true;
     }
-    let name = format!("{session}.jsonl");
-    let folders = fs::read_dir(&home.projects).into_iter().flatten().flatten();
-    let found: Vec<PathBuf> =
-        folders.map(|folder| folder.path().join(&name)).filter(|path| path.is_file()).collect();
+    let transcripts =
+        |home: &Home| home.roots.iter().flat_map(|root| home.harness.transcripts_of(root, session)).collect();
+    let found: Vec<PathBuf> = homes.iter().flat_map::<Vec<PathBuf>, _>(transcripts).collect();
     let is_there = !found.is_empty();
     found.into_iter().for_each(|path| following.follow(path));
     is_there
 }
 
-fn process_of(path: &Path) -> Option<i32> {
-    path.file_name()?.to_str()?.strip_suffix(".json")?.parse().ok()
-}
-
-fn read(path: &Path) -> Option<Note> {
+/// The bytes of a note; `None` where it is too long to be one.
+fn read(path: &Path) -> Option<Vec<u8>> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > NOTE_BYTES {
         return None;
     }
-    process::read(&fs::read(path).ok()?)
+    fs::read(path).ok()
 }
 
 /// The parent of a process, where the system tells; elsewhere than on Linux its group alone does.

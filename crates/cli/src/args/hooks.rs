@@ -13,6 +13,9 @@ A running hub takes each event over its private socket; without one, events wait
 
 Transcripts tell most of what hooks tell, so subscope works without them. Hooks add what no file has: an event at the moment it happens, and permission requests.";
 
+/// The option of `hooks install` that names the harness's version.
+pub(crate) const VERSION_OPTION: &str = "--claude-version";
+
 /// Installs, removes or shows Claude Code's hooks that report to subscope.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, subcommand_required = true)]
@@ -53,8 +56,8 @@ pub(crate) struct InstallArgs {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "http")]
     pub(crate) url: String,
     /// Takes this for the version of Claude Code instead of asking `claude --version`. Versions before 2.1.101 ignore a whole settings file that names an event they do not know.
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) claude_version: Option<String>,
+    #[arg(long = "claude-version", value_name = "VERSION")]
+    pub(crate) harness_version: Option<String>,
 }
 
 /// Whose settings are meant.

@@ -4,7 +4,7 @@
 //! What a payload does not say (`tool_use_id`, `agent_id`, `prompt_id` came with later versions) is left open here and
 //! concluded by the tracker: where the wire has identity, absence of `agent_id` is the root (`Fact::WireHasIdentity`).
 //!
-//! To add a hook event: its name in the harness table and an arm in `State::read`.
+//! To add a hook event: its name in `hook_events` and an arm in `State::read`.
 
 use std::borrow::Cow;
 
@@ -21,8 +21,8 @@ use subscope_model::{
 };
 
 use super::{
+    hook_events,
     notice::prompt_kind,
-    row::CLAUDE_CODE,
     tools::{self, HarnessResult},
     transcript::notify,
 };
@@ -274,7 +274,7 @@ fn note_kind(event: &str) -> EventKind {
         "PostCompact" => EventKind::CompactPost,
         "TaskCreated" => EventKind::TodoCreated,
         "TaskCompleted" => EventKind::TodoCompleted,
-        known if CLAUDE_CODE.hook_events.contains(&known) => EventKind::Notification,
+        known if hook_events::EVENTS.contains(&known) => EventKind::Notification,
         _ => EventKind::UnknownHook,
     }
 }

@@ -15,7 +15,7 @@
 use std::{
     borrow::Cow,
     ffi::OsStr,
-    fmt,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -24,9 +24,13 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 
-use super::{JOURNAL, META, TRANSCRIPT, row::CLAUDE_CODE};
+use super::{JOURNAL, META, TRANSCRIPT};
 use crate::{Home, Place, Role, SessionFiles, Variables};
 
+/// The variable that moves its files.
+const HOME_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
+/// The folder of its files below the user's home otherwise; of a project's settings below the project.
+pub(super) const HOME_FOLDER: &str = ".claude";
 /// The folder of a session that holds its subagents' files.
 const SUBAGENTS: &str = "subagents";
 /// The folder of a session that holds big outputs: never transcripts, and many files.
@@ -38,10 +42,8 @@ const JSONL: &str = "jsonl";
 /// Returns the folder of Claude Code's files: `CLAUDE_CONFIG_DIR`, else `$HOME/.claude`.
 pub(super) fn home(variables: Variables<'_>) -> Home {
     let set = |name| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let variable = CLAUDE_CODE.home_variable;
-    let folder =
-        set(variable).unwrap_or_else(|| set("HOME").unwrap_or_default().join(CLAUDE_CODE.home_folder));
-    Home { folder, variable, is_chosen: variables(variable).is_some() }
+    let folder = set(HOME_VARIABLE).unwrap_or_else(|| set("HOME").unwrap_or_default().join(HOME_FOLDER));
+    Home { folder, variable: HOME_VARIABLE, is_chosen: variables(HOME_VARIABLE).is_some() }
 }
 
 /// Returns the folder of all transcripts below [`home`].
@@ -110,6 +112,12 @@ pub(super) fn session_files(root: &Path, path: &Path, session: &str) -> SessionF
 pub(super) fn session_of_folder(root: &Path, folder: &Path) -> Option<SessionFiles> {
     let (project, session, _) = steps(root, folder)?;
     Some(files(project, session))
+}
+
+/// Returns the main transcripts of a session below a folder of projects.
+pub(super) fn transcripts_of(root: &Path, session: &str) -> Vec<PathBuf> {
+    let projects = fs::read_dir(root).into_iter().flatten().flatten();
+    projects.map(|project| main_path(&project.path(), session)).filter(|path| path.is_file()).collect()
 }
 
 /// Returns what the harness noted about the subagent whose transcript is given.

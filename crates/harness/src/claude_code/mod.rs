@@ -5,20 +5,23 @@
 //!   what a one-shot run prints, [`hook`] the payloads of its hooks, [`meta`] the small files beside transcripts.
 //!   [`recognise`] tells them apart.
 //! * Shared by the dialects: [`content`] (messages), [`tools`] (tool calls and results), [`notice`] (task notifications).
-//! * [`hook_answer`] is what hooks are answered, [`plain_output`] what the program prints for people, [`process`] what a running
-//!   process notes of itself, [`lifecycle`] which lines of a stream change the state of agents.
+//! * Its program: [`run_plan`] says how `run` starts and observes it, [`plain_output`] what it prints for people, [`process`] what
+//!   a running process notes of itself, [`lifecycle`] which lines of a stream change the state of agents.
+//! * Its hooks: [`hook_events`], [`hook_settings`] (where and how they are installed), [`hook_answer`] (what they are answered).
 
 mod content;
 mod hook;
 mod hook_answer;
+mod hook_events;
+mod hook_settings;
 mod layout;
 mod lifecycle;
 mod meta;
 mod notice;
-pub mod plain_output;
-pub mod process;
+mod plain_output;
+mod process;
 mod recognise;
-pub mod row;
+mod run_plan;
 mod stream;
 mod tools;
 mod transcript;
@@ -34,7 +37,10 @@ use subscope_decode::{
 };
 use subscope_model::{SourceKind, ToolClass};
 
-use crate::{Harness, HeadLine, Home, Place, SessionFiles, Variables};
+use crate::{
+    Harness, HeadLine, Home, HookEvent, HookSettings, HookSupport, Place, RunPlan, SessionFiles,
+    SettingsError, SettingsScope, Variables, Version,
+};
 
 /// The harness.
 #[derive(Debug)]
@@ -110,7 +116,7 @@ impl Harness for ClaudeCode {
     }
 
     fn tool_class(&self, tool: &str) -> ToolClass {
-        row::CLAUDE_CODE.tool_class(tool)
+        tools::class(tool)
     }
 
     fn home(&self, variables: Variables<'_>) -> Home {
@@ -151,6 +157,63 @@ impl Harness for ClaudeCode {
 
     fn session_in_line(&self, line: &[u8]) -> Option<String> {
         layout::session_in_line(line)
+    }
+
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
+        layout::transcripts_of(root, session)
+    }
+
+    fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
+        model.strip_prefix("claude-")
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        Some(&ClaudeCode)
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        Some(&ClaudeCode)
+    }
+}
+
+impl HookSupport for ClaudeCode {
+    fn dialect(&self) -> Dialect {
+        HOOK
+    }
+
+    fn route(&self) -> &'static str {
+        "/hooks/claude"
+    }
+
+    fn settings_file(
+        &self,
+        scope: SettingsScope,
+        variables: Variables<'_>,
+        working_folder: &Path,
+    ) -> Option<PathBuf> {
+        let Home { folder: home, is_chosen, .. } = layout::home(variables);
+        let (folder, name) = match scope {
+            SettingsScope::User => (home, "settings.json"),
+            SettingsScope::Project => (working_folder.join(layout::HOME_FOLDER), "settings.json"),
+            SettingsScope::Local => (working_folder.join(layout::HOME_FOLDER), "settings.local.json"),
+        };
+        (folder.is_absolute() || is_chosen).then(|| folder.join(name))
+    }
+
+    fn events(&self, version: Option<Version>) -> Vec<HookEvent> {
+        hook_events::events(version)
+    }
+
+    fn forgives_since(&self) -> Version {
+        hook_events::FORGIVES_SINCE
+    }
+
+    fn posts_since(&self) -> Version {
+        hook_events::POSTS_SINCE
+    }
+
+    fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {
+        Ok(Box::new(hook_settings::Document::parse(text)?))
     }
 }
 

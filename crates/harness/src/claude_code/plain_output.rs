@@ -7,6 +7,8 @@
 use serde::Deserialize;
 use subscope_decode::lenient::Str;
 
+use crate::PlainOutput;
+
 /// The first version that was seen to print every result.
 const PRINTS_EACH: [u32; 3] = [2, 1, 300];
 /// A longer line is no result that anybody reads.
@@ -14,7 +16,7 @@ const LINE_BYTES: usize = 64 << 20;
 
 /// Makes the plain output of the stream.
 #[derive(Debug, Default)]
-pub struct Plain {
+pub(super) struct Plain {
     limits: PlainLimits,
     partial: Vec<u8>,
     is_overlong: bool,
@@ -25,11 +27,11 @@ pub struct Plain {
 
 /// What was asked for with options, in whose words it is told that they were reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlainLimits {
+pub(super) struct PlainLimits {
     /// `--max-turns`.
-    pub turns: Option<String>,
+    pub(super) turns: Option<String>,
     /// `--max-budget-usd`.
-    pub budget: Option<String>,
+    pub(super) budget: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -44,14 +46,8 @@ struct Line<'a> {
     claude_code_version: Str<'a>,
 }
 
-impl Plain {
-    /// For a run with these options.
-    pub fn new(limits: PlainLimits) -> Self {
-        Self { limits, ..Self::default() }
-    }
-
-    /// Takes the next bytes, cut anywhere, and adds what is to be printed now.
-    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+impl PlainOutput for Plain {
+    fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.partial.len() + piece.len() > LINE_BYTES {
                 self.is_overlong = true;
@@ -69,8 +65,7 @@ impl Plain {
         }
     }
 
-    /// Adds what is left to print.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    fn finish(&mut self, out: &mut Vec<u8>) {
         let line = std::mem::take(&mut self.partial);
         if !line.is_empty() {
             self.take(&line, out);
@@ -78,6 +73,13 @@ impl Plain {
         if let Some(text) = self.held.take() {
             out.extend_from_slice(text.as_bytes());
         }
+    }
+}
+
+impl Plain {
+    /// For a run with these options.
+    pub(super) fn new(limits: PlainLimits) -> Self {
+        Self { limits, ..Self::default() }
     }
 
     fn take(&mut self, line: &[u8], out: &mut Vec<u8>) {

@@ -4,27 +4,18 @@
 //! 2.1.330, for one-shot processes too (2.1.80 makes it for interactive ones only); the file is there before the model is asked for
 //! anything, and removed when the process ends, unless it is killed.
 
+use std::ffi::OsStr;
+
 use serde::Deserialize;
 use subscope_model::Millis;
 
+use crate::ProcessNote;
+
 /// Where the notes stand, below the harness's home.
-pub const FOLDER: &str = "sessions";
+pub(super) const FOLDER: &str = "sessions";
 
 /// What `entrypoint` says of a process that works with a person at a terminal; one-shot ones are `sdk-cli`.
 const AT_TERMINAL: &str = "cli";
-
-/// Which session a process is in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// The process.
-    pub process: i32,
-    /// The session; another one after `/clear`.
-    pub session: String,
-    /// When the process noted it, by its clock. A note that was left behind is older than a process that has its number now.
-    pub started_ms: Millis,
-    /// Whether the screen of its terminal is its own.
-    pub has_screen: bool,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,11 +26,16 @@ struct Written {
     entrypoint: Option<String>,
 }
 
+/// Returns the process whose note a file of this name is.
+pub(super) fn process_of(name: &OsStr) -> Option<i32> {
+    name.to_str()?.strip_suffix(".json")?.parse().ok()
+}
+
 /// Reads a note; `None` where it is none, or is just being written.
-pub fn read(bytes: &[u8]) -> Option<Note> {
+pub(super) fn read(bytes: &[u8]) -> Option<ProcessNote> {
     let Written { pid, session_id, started_at, entrypoint } = serde_json::from_slice(bytes).ok()?;
     let has_screen = entrypoint.is_some_and(|word| word == AT_TERMINAL);
-    Some(Note { process: pid, session: session_id, started_ms: started_at, has_screen })
+    Some(ProcessNote { process: pid, session: session_id, started_ms: started_at, has_screen })
 }
 
 #[cfg(test)]
@@ -49,7 +45,7 @@ mod tests {
     #[test]
     fn note_names_its_process_and_session_and_half_a_note_nothing() {
         let text = r#"{"pid":4711,"sessionId":"5e55","cwd":"/x","startedAt":1795293783518,"kind":"interactive","entrypoint":"sdk-cli"}"#;
-        let note = Note {
+        let note = ProcessNote {
             process: 4711,
             session: "5e55".to_owned(),
             started_ms: 1_795_293_783_518,
@@ -57,7 +53,7 @@ mod tests {
         };
         assert_eq!(read(text.as_bytes()), Some(note.clone()));
         let at_terminal = text.replace("sdk-cli", "cli");
-        assert_eq!(read(at_terminal.as_bytes()), Some(Note { has_screen: true, ..note }));
+        assert_eq!(read(at_terminal.as_bytes()), Some(ProcessNote { has_screen: true, ..note }));
         for cut in 0..text.len() {
             assert_eq!(read(&text.as_bytes()[..cut]), None);
         }

@@ -25,7 +25,6 @@ use subscope_model::{
 use super::{
     content::{Message, Tokens, string_content},
     notice::{prompt_kind, waits},
-    row::CLAUDE_CODE,
     tools::{self, HarnessResult},
     transcript::{model_usage, notify, say_message, say_result},
 };
@@ -599,10 +598,7 @@ fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut S
         say(tools::retry(agent, retry.attempt, retry.max_retries, retry.retry_delay_ms, why), out, sink);
     } else if line.heartbeat.is_true() {
         say(Fact::Heartbeat, out, sink);
-    } else if line
-        .tool_name
-        .get()
-        .is_some_and(|name| CLAUDE_CODE.tool_class(name) == subscope_model::ToolClass::Spawn)
+    } else if line.tool_name.get().is_some_and(|name| tools::class(name) == subscope_model::ToolClass::Spawn)
     {
         // The same line without a retry says that the retry is over.
         let over = Fact::Retry { agent: None, attempt: 0, limit: 0, delay_ms: None, error: "".into() };

@@ -10,7 +10,37 @@ use serde_json::value::RawValue;
 use subscope_decode::lenient::{Flag, LineText, Num, Str};
 use subscope_model::{CallBegin, Fact, Outcome, Raw, SpawnInput, SpawnMode, SpawnResult, ToolClass};
 
-use super::row::CLAUDE_CODE;
+/// Tools that start a subagent, in any case.
+const SPAWN_TOOLS: &[&str] = &["task", "agent"];
+/// Tools that end at once unless somebody must allow them.
+const INSTANT_TOOLS: &[&str] = &[
+    "Read",
+    "Edit",
+    "MultiEdit",
+    "Write",
+    "NotebookEdit",
+    "Glob",
+    "Grep",
+    "LS",
+    "TodoWrite",
+    "TaskCreate",
+    "TaskUpdate",
+    "TaskList",
+    "TaskGet",
+];
+/// Tools that write the file named by their arguments.
+const WRITING_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
+
+/// Returns the class of a tool.
+pub(super) fn class(tool: &str) -> ToolClass {
+    if SPAWN_TOOLS.iter().any(|name| name.eq_ignore_ascii_case(tool)) {
+        ToolClass::Spawn
+    } else if INSTANT_TOOLS.contains(&tool) {
+        ToolClass::Instant
+    } else {
+        ToolClass::Other
+    }
+}
 
 /// Arguments that faces show in short.
 #[derive(Default, Deserialize)]
@@ -67,7 +97,7 @@ pub(super) fn begin<'a>(
     digest: u64,
     default_mode: Option<SpawnMode>,
 ) -> CallBegin<'a> {
-    let class = CLAUDE_CODE.tool_class(name);
+    let class = class(name);
     let mut call = CallBegin {
         id,
         name,
@@ -97,7 +127,7 @@ pub(super) fn begin<'a>(
     }
     if let Ok(short) = serde_json::from_str::<ShortInput<'a>>(json) {
         let file = short.file_path.0.or(short.notebook_path.0);
-        if CLAUDE_CODE.writing_tools.contains(&name) {
+        if WRITING_TOOLS.contains(&name) {
             call.writes.clone_from(&file);
         }
         call.detail = file
@@ -399,6 +429,16 @@ mod tests {
         );
         assert_eq!(detail("Agent", r#"{"description":"Map it","prompt":"p"}"#).as_deref(), Some("Map it"));
         assert_eq!(detail("Bash", r#"{"command":7}"#), None);
+    }
+
+    #[test]
+    fn class_of_spawn_tools_in_any_case() {
+        for name in ["Task", "Agent", "AGENT", "task"] {
+            assert_eq!(class(name), ToolClass::Spawn, "{name}");
+        }
+        assert_eq!(class("Read"), ToolClass::Instant);
+        assert_eq!(class("Bash"), ToolClass::Other);
+        assert_eq!(class(""), ToolClass::Other);
     }
 
     #[test]

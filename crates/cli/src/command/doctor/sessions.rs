@@ -1,53 +1,40 @@
-//! Whether there is something to show: Claude Code's folder, its sessions, what `watch` would follow.
+//! Whether there is something to show: the harnesses' folders, their sessions, what `watch` would follow.
 
-use std::{fs, io, path::PathBuf};
+use std::{fs, io};
 
-use subscope_harness::{Harness, claude_code::ClaudeCode};
+use subscope_harness::{Harness, Home, Root, RunPlan, harnesses};
 use subscope_model::Millis;
 use subscope_render::text;
 
 use super::{Check, State, survey::Survey};
-use crate::environment::Environment;
+use crate::{command::target::shown, environment::Environment};
 
-/// The variable that moves Claude Code's folder.
-const HOME_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
-
-/// Where Claude Code keeps its files.
-#[derive(Debug)]
-pub(super) struct Home {
-    pub(super) root: PathBuf,
-    pub(super) projects: PathBuf,
-    /// Whether the variable names it.
-    is_chosen: bool,
+/// Says of each harness whether its folder is there and can be read. One that was never used is left out where another was.
+pub(super) fn homes(environment: &Environment) -> Vec<Check> {
+    let homes = harnesses().map(|harness| (harness, harness.home(&|name| environment.get(name))));
+    let (mut used, mut missing) = (Vec::new(), Vec::new());
+    for (harness, home) in homes {
+        let is_there = home.is_chosen || home.folder.symlink_metadata().is_ok();
+        if is_there { &mut used } else { &mut missing }.push(check(harness, &home));
+    }
+    if used.is_empty() { missing } else { used }
 }
 
-impl Home {
-    pub(super) fn find(environment: &Environment) -> Self {
-        let variable = |name: &str| environment.get(name);
-        Self {
-            root: ClaudeCode.home(&variable).folder,
-            projects: ClaudeCode.roots(&variable).into_iter().next().unwrap_or_default(),
-            is_chosen: environment.get(HOME_VARIABLE).is_some(),
+fn check(harness: &dyn Harness, home: &Home) -> Check {
+    let name = harness.run().map_or(harness.name(), RunPlan::program);
+    let (title, folder, variable) = (harness.title(), home.folder.display(), home.variable);
+    match fs::read_dir(&home.folder) {
+        Ok(_) => Check::new(name, State::Ok, format!("{title}'s folder {folder}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && home.is_chosen => {
+            Check::new(name, State::Failure, format!("{folder} does not exist"))
+                .hint(format!("{variable} names it: correct or unset it"))
         }
-    }
-
-    /// Says whether the folder is there and can be read.
-    pub(super) fn check(&self) -> Check {
-        let root = self.root.display();
-        let name = "claude";
-        match fs::read_dir(&self.root) {
-            Ok(_) => Check::new(name, State::Ok, format!("Claude Code's folder {root}")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_chosen => {
-                Check::new(name, State::Failure, format!("{root} does not exist"))
-                    .hint(format!("{HOME_VARIABLE} names it: correct or unset it"))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Check::new(name, State::Warning, format!("no Claude Code folder at {root}"))
-                    .hint(format!("set {HOME_VARIABLE} if it is elsewhere; paths as TARGET work without it"))
-            }
-            Err(error) => Check::new(name, State::Failure, format!("cannot read {root}: {error}"))
-                .hint("run subscope as the user who runs Claude Code"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Check::new(name, State::Warning, format!("no {title} folder at {folder}"))
+                .hint(format!("set {variable} if it is elsewhere; paths as TARGET work without it"))
         }
+        Err(error) => Check::new(name, State::Failure, format!("cannot read {folder}: {error}"))
+            .hint(format!("run subscope as the user who runs {title}")),
     }
 }
 
@@ -74,13 +61,13 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
 }
 
 /// Says what `watch` would follow.
-pub(super) fn watched(home: &Home, survey: &Survey) -> Check {
+pub(super) fn watched(roots: &[Root], survey: &Survey) -> Check {
     let says = match survey.live {
         0 => "nothing is live; watch waits for sessions".to_owned(),
         1 => "1 live session".to_owned(),
         more => format!("{more} live sessions"),
     };
-    Check::new("watch", State::Ok, format!("{says} below {}", home.projects.display()))
+    Check::new("watch", State::Ok, format!("{says} below {}", shown(roots)))
 }
 
 #[cfg(test)]
@@ -90,7 +77,7 @@ mod tests {
     use super::*;
 
     fn state(variables: &[(&str, &str)]) -> State {
-        Home::find(&Environment::of(Path::new("/"), variables)).check().state
+        homes(&Environment::of(Path::new("/"), variables))[0].state
     }
 
     #[test]

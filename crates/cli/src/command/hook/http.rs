@@ -3,9 +3,8 @@
 use std::io::{self, IoSlice, Read, Write};
 
 use subscope_collect::spool::Delivery;
+use subscope_harness::hooked;
 
-/// Where the hub takes payloads of Claude Code.
-const PATH: &str = "/hooks/claude";
 /// The greatest answer with its head. A decision has some hundred bytes; this much a pipe takes without a reader.
 const ANSWER_LIMIT_BYTES: u64 = 64 << 10;
 
@@ -23,7 +22,8 @@ struct Answer {
 pub(super) fn post(stream: impl Read + Write, delivery: Delivery, body: &[u8]) -> io::Result<Vec<u8>> {
     let received_ms = delivery.received_ms();
     let headers = format!("X-Subscope-Delivery: {delivery}\r\nX-Subscope-Received-Ms: {received_ms}\r\n");
-    let answer = exchange(stream, PATH, &headers, body)?;
+    let (_, hooks) = hooked().ok_or_else(|| invalid("no harness has hooks"))?;
+    let answer = exchange(stream, hooks.route(), &headers, body)?;
     // Only 200 means that the payload was taken.
     if answer.status == 200 { Ok(answer.body) } else { Err(invalid("no 200")) }
 }

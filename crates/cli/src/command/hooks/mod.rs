@@ -1,10 +1,8 @@
-//! `subscope hooks`: adds hooks to Claude Code's settings, takes them out again, and shows how they stand.
+//! `subscope hooks`: adds hooks to the harness's settings, takes them out again, and shows how they stand.
 //!
-//! Flow: [`Scope`] finds the file behind links → [`document`] edits its text → [`memory`] keeps what it was →
+//! Flow: [`Scope`] finds the file behind links → the harness edits its text → [`memory`] keeps what it was →
 //! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
 
-mod document;
-pub(crate) mod entry;
 mod file;
 mod memory;
 mod status;
@@ -16,21 +14,12 @@ use std::{
 };
 
 use subscope_harness::{
-    Harness,
-    claude_code::{
-        ClaudeCode,
-        row::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS, CLAUDE_CODE_HTTP_HOOKS},
-    },
+    Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, Version, hooked,
 };
 
-use self::{
-    document::{Document, Wrong},
-    entry::Handler,
-    memory::{Memory, SettingsBackup},
-    version::Version,
-};
+use self::memory::{Memory, SettingsBackup};
 use crate::{
-    args::{HooksAction, HooksArgs, InstallArgs, ScopeChoice},
+    args::{HooksAction, HooksArgs, InstallArgs, ScopeChoice, VERSION_OPTION},
     context::Context,
     environment::Environment,
     error::{CliError, Kind},
@@ -47,10 +36,11 @@ pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
 }
 
 /// One settings file.
-#[derive(Debug)]
 struct Scope {
+    harness: &'static dyn Harness,
+    hooks: &'static dyn HookSupport,
     choice: ScopeChoice,
-    /// Where Claude Code looks for it.
+    /// Where the harness looks for it.
     path: PathBuf,
     /// The file itself, behind links; it need not exist.
     target: PathBuf,
@@ -58,35 +48,37 @@ struct Scope {
 
 impl Scope {
     fn find(choice: ScopeChoice, environment: &Environment) -> Result<Self, CliError> {
-        let folder = match choice {
-            ScopeChoice::User => ClaudeCode.home(&|name| environment.get(name)).folder,
-            ScopeChoice::Project | ScopeChoice::Local => {
-                environment.working_folder().join(CLAUDE_CODE.home_folder)
-            }
+        let no_hooks = || CliError::new(Kind::Failed, "no harness that subscope knows has hooks");
+        let (harness, hooks) = hooked().ok_or_else(no_hooks)?;
+        let scope = match choice {
+            ScopeChoice::User => SettingsScope::User,
+            ScopeChoice::Project => SettingsScope::Project,
+            ScopeChoice::Local => SettingsScope::Local,
         };
-        if !folder.is_absolute() && environment.get(CLAUDE_CODE.home_variable).is_none() {
+        let variables = |name: &str| environment.get(name);
+        let path = hooks.settings_file(scope, &variables, &environment.working_folder());
+        let path = path.ok_or_else(|| {
             let message = match choice {
                 ScopeChoice::User => "HOME is not set, so there is no place for settings",
                 ScopeChoice::Project | ScopeChoice::Local => "the working folder is gone",
             };
-            return Err(CliError::new(Kind::Failed, message));
-        }
-        let path = folder.join(match choice {
-            ScopeChoice::User | ScopeChoice::Project => "settings.json",
-            ScopeChoice::Local => "settings.local.json",
-        });
-        Ok(Self { choice, target: file::behind_links(&path)?, path })
+            CliError::new(Kind::Failed, message)
+        })?;
+        Ok(Self { harness, hooks, choice, target: file::behind_links(&path)?, path })
     }
 
     /// Returns the text, where there is a file, and what it says.
-    fn read(&self) -> Result<(Option<String>, Document), CliError> {
+    fn read(&self) -> Result<(Option<String>, Box<dyn HookSettings>), CliError> {
         let text = file::read(&self.target)?;
-        let document =
-            Document::parse(text.as_deref().unwrap_or_default()).map_err(|wrong| self.wrong(&wrong))?;
-        Ok((text, document))
+        let settings = self.parse(text.as_deref().unwrap_or_default())?;
+        Ok((text, settings))
     }
 
-    fn wrong(&self, wrong: &Wrong) -> CliError {
+    fn parse(&self, text: &str) -> Result<Box<dyn HookSettings>, CliError> {
+        self.hooks.settings(text).map_err(|wrong| self.wrong(&wrong))
+    }
+
+    fn wrong(&self, wrong: &SettingsError) -> CliError {
         let error = CliError::new(Kind::Input, format!("{}:{wrong}", self.path.display()));
         error.hint("nothing was changed")
     }
@@ -100,9 +92,9 @@ impl Scope {
 
 fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
     let scope = Scope::find(args.scope.scope, &context.environment)?;
-    let wanted = wanted(args, context)?;
+    let wanted = wanted(args, &scope, context)?;
     let (text, document) = scope.read()?;
-    advise(&scope, text.as_deref(), &document, context);
+    advise(&scope, document.as_ref(), context);
     let had = document.ours();
     document.install(&wanted);
     let new = document.text();
@@ -139,18 +131,10 @@ fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
 }
 
 /// Tells what does not hinder, but may not be meant.
-fn advise(scope: &Scope, text: Option<&str>, document: &Document, context: &Context) {
+fn advise(scope: &Scope, settings: &dyn HookSettings, context: &Context) {
     let path = scope.path.display();
-    // Observed: Claude Code 2.1.330 ran no hook from a file with a comment, and none from one with a trailing comma.
-    let is_strict = |text: &str| {
-        let text = text.trim_start_matches('\u{feff}');
-        text.trim().is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
-    };
-    if !text.is_none_or(is_strict) {
-        context.warn(&format!("{path} has comments or trailing commas: they are kept, but Claude Code reads no settings from such a file, these hooks included"));
-    }
-    if document.disables_hooks() {
-        context.warn(&format!("{path} has disableAllHooks: Claude Code runs none until that is taken out"));
+    for obstacle in settings.obstacles() {
+        context.warn(&format!("{path} {obstacle}"));
     }
     if scope.choice == ScopeChoice::Project {
         context.warn(&format!("{path} is for everybody who works on this project, and the hooks name a program of this machine; --scope local is for you alone"));
@@ -183,8 +167,8 @@ fn memory_of(
 }
 
 /// Makes sure that what is about to be written says what it should.
-fn check(scope: &Scope, text: &str, wanted: &[(&str, Handler)]) -> Result<(), CliError> {
-    let mut ours = Document::parse(text).map_err(|wrong| scope.wrong(&wrong))?.ours();
+fn check(scope: &Scope, text: &str, wanted: &[(&str, HookHandler)]) -> Result<(), CliError> {
+    let mut ours = scope.parse(text)?.ours();
     ours.sort_by_key(|(event, _)| wanted.iter().position(|(name, _)| name == event));
     let is_right = ours.len() == wanted.len()
         && ours
@@ -198,38 +182,49 @@ fn check(scope: &Scope, text: &str, wanted: &[(&str, Handler)]) -> Result<(), Cl
     Err(CliError::new(Kind::Failed, message))
 }
 
-/// Returns our hooks by event, as the options and the version of Claude Code ask for.
-fn wanted(args: &InstallArgs, context: &Context) -> Result<Vec<(&'static str, Handler)>, CliError> {
+/// Returns our hooks by event, as the options and the version of the harness ask for.
+fn wanted(
+    args: &InstallArgs,
+    scope: &Scope,
+    context: &Context,
+) -> Result<Vec<(&'static str, HookHandler)>, CliError> {
     let usage = |message: String| CliError::new(Kind::Usage, message);
-    let version = match &args.claude_version {
+    let Scope { harness, hooks, .. } = scope;
+    let version = match &args.harness_version {
         Some(text) => {
             let wrong = || usage(format!("{text:?} is no version: write it as 2.1.330"));
             Some(version::parse(text).ok_or_else(wrong)?)
         }
-        None => version::ask(&context.environment),
+        None => harness.run().and_then(|program| version::ask(program, &context.environment)),
     };
-    let command = Handler::command(&program()?, absolute_store(context)?.as_deref());
-    let http = args.http.then(|| Handler::http(&args.url)).transpose().map_err(usage)?;
+    let command = HookHandler::command(&program()?, absolute_store(context)?.as_deref());
+    let http = args.http.then(|| HookHandler::http(&args.url, hooks.route())).transpose().map_err(usage)?;
     if let Some(http) = &http {
-        check_http(http, version, context)?;
+        check_http(http, scope, version, context)?;
     }
     if version.is_none() {
         context.warn(&format!(
-            "no version of Claude Code was found; one before {} would ignore this whole file for events that it does not \
-             know (--claude-version names yours)",
-            version::show(CLAUDE_CODE_FORGIVES_EVENTS)
+            "no version of {} was found; one before {} would ignore this whole file for events that it does not \
+             know ({VERSION_OPTION} names yours)",
+            harness.title(),
+            version::show(hooks.forgives_since())
         ));
     }
-    let events = CLAUDE_CODE.hook_subscriptions.iter();
-    let events = events.filter(|subscription| version::knows(version, subscription.since));
     let handler = |command_only: bool| http.as_ref().filter(|_| !command_only).unwrap_or(&command).clone();
-    Ok(events.map(|subscription| (subscription.event, handler(subscription.command_only))).collect())
+    let events = hooks.events(version).into_iter();
+    Ok(events.map(|event| (event.name, handler(event.command_only))).collect())
 }
 
-fn check_http(http: &Handler, version: Option<Version>, context: &Context) -> Result<(), CliError> {
-    if let Some(version) = version.filter(|version| *version < CLAUDE_CODE_HTTP_HOOKS) {
-        let (is, since) = (version::show(version), version::show(CLAUDE_CODE_HTTP_HOOKS));
-        let message = format!("Claude Code {is} has no HTTP hooks (they came with {since})");
+fn check_http(
+    http: &HookHandler,
+    scope: &Scope,
+    version: Option<Version>,
+    context: &Context,
+) -> Result<(), CliError> {
+    let since = scope.hooks.posts_since();
+    if let Some(version) = version.filter(|version| *version < since) {
+        let (title, is, since) = (scope.harness.title(), version::show(version), version::show(since));
+        let message = format!("{title} {is} has no HTTP hooks (they came with {since})");
         return Err(CliError::new(Kind::Failed, message).hint("install without --http"));
     }
     if !http.stays_here() {
@@ -246,13 +241,12 @@ pub(crate) fn program() -> Result<PathBuf, CliError> {
     let program = std::env::current_exe().map_err(failed)?;
     // Linux names a program that was replaced meanwhile with a remark behind it. By another name our hooks would not be
     // known again.
-    let is_known =
-        program.to_str().is_some() && program.file_name().is_some_and(|name| name == entry::PROGRAM);
+    let is_known = program.to_str().is_some() && program.file_name().is_some_and(|name| name == PROGRAM);
     if is_known && program.is_absolute() && program.is_file() {
         return Ok(program);
     }
     let message = format!("the hooks cannot run {}", program.display());
-    let hint = format!("run the program as {} from where it is to stay", entry::PROGRAM);
+    let hint = format!("run the program as {} from where it is to stay", PROGRAM);
     Err(CliError::new(Kind::Failed, message).hint(hint))
 }
 
@@ -284,8 +278,7 @@ fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
             ("the file is gone, as it was before", folders.as_slice())
         }
         None => {
-            let before = memory.as_ref().and_then(|memory| Document::parse(memory.before.as_ref()?).ok());
-            document.remove(before.as_ref());
+            document.remove(memory.as_ref().and_then(|memory| memory.before.as_deref()));
             let new = document.text();
             check(scope, &new, &[])?;
             file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;

@@ -11,9 +11,10 @@ use std::{
 
 use serde::Serialize;
 use subscope_collect::spool::{self, Spool};
+use subscope_harness::HookHandler;
 use subscope_render::{Charset, safe};
 
-use super::{Handler, Scope};
+use super::Scope;
 use crate::{
     args::{ScopeChoice, StatusArgs},
     context::Context,
@@ -43,7 +44,7 @@ struct Row {
     exists: bool,
     /// Whether any hook of ours stands there; `null` where the file cannot be read.
     installed: Option<bool>,
-    /// Whether the file tells Claude Code to run no hooks at all.
+    /// Whether the file tells the harness to run no hooks at all.
     disabled: bool,
     hooks: Vec<Hook>,
     problem: Option<String>,
@@ -103,9 +104,9 @@ fn row(scope: &Scope) -> (Row, Option<CliError>) {
         Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.ours(), None),
         Err(error) => (scope.target.exists(), false, Vec::new(), Some(error)),
     };
-    let hook = |(event, handler): (String, Handler)| match handler {
-        Handler::Command(target) => Hook { event, kind: "command", target },
-        Handler::Http(target) => Hook { event, kind: "http", target },
+    let hook = |(event, handler): (String, HookHandler)| match handler {
+        HookHandler::Command(target) => Hook { event, kind: "command", target },
+        HookHandler::Http(target) => Hook { event, kind: "http", target },
     };
     let row = Row {
         scope: name(scope.choice),

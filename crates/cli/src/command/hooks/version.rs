@@ -1,4 +1,4 @@
-//! Which version of Claude Code is installed: it decides which events may stand in its settings.
+//! Which version of a harness is installed: it decides which events may stand in its settings.
 
 use std::{
     ffi::OsStr,
@@ -9,20 +9,15 @@ use std::{
     time::Duration,
 };
 
-use subscope_harness::claude_code::row::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS};
+use subscope_harness::{RunPlan, Version};
 
 use crate::environment::Environment;
 
 /// How long the program may take to name its version. It needs some 0.1 s; a machine that swaps needs more.
 const LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
-/// Where its installers put it, below the home folder.
-const HOMES: [&str; 2] = [".local/bin", ".claude/local"];
 
-/// A version: three numbers.
-pub(crate) type Version = [u32; 3];
-
-/// Reads the first version in a text: `2.1.330 (Claude Code)`.
+/// Reads the first version in a text: `2.1.330 (Name)`.
 pub(super) fn parse(text: &str) -> Option<Version> {
     let word = text.split_whitespace().next()?;
     let plain = word.split(['-', '+']).next()?;
@@ -31,25 +26,20 @@ pub(super) fn parse(text: &str) -> Option<Version> {
     numbers.next().is_none().then_some(version)
 }
 
-/// Whether a version takes an event: it knows it, or passes over what it does not know. One that is not known is taken
-/// for a current one.
-pub(crate) fn knows(version: Option<Version>, since: Version) -> bool {
-    version.is_none_or(|version| version >= since || version >= CLAUDE_CODE_FORGIVES_EVENTS)
-}
-
 /// Returns a version as it is written.
 pub(super) fn show([major, minor, patch]: Version) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
 /// Asks the installed program; `None` where there is none, or where it does not answer.
-pub(super) fn ask(environment: &Environment) -> Option<Version> {
+pub(super) fn ask(plan: &dyn RunPlan, environment: &Environment) -> Option<Version> {
     let path = environment.get("PATH").unwrap_or_default();
     let home = environment.path("HOME").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(HOMES.map(|folder| home.join(folder)));
+    let folders =
+        std::env::split_paths(&path).chain(plan.install_folders().iter().map(|folder| home.join(folder)));
     let program: PathBuf = folders
         .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(CLAUDE_CODE.program))
+        .map(|folder| folder.join(plan.program()))
         .find(|path| path.is_file())?;
     of_program(program.as_os_str())
 }

@@ -14,10 +14,7 @@ use std::{
 };
 
 use subscope_export::trace;
-use subscope_harness::{
-    Harness,
-    claude_code::{ClaudeCode, plain_output::Plain, process},
-};
+use subscope_harness::{Harness, ObserveMode, harnesses};
 use subscope_hub::{Hub, HubOptions, Memory, Subscription, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
@@ -29,7 +26,7 @@ use subscope_run::{
     record::{self, Record},
 };
 
-use super::{Run, failed, name_stamp, plan, printer::Weight};
+use super::{Run, failed, name_stamp, printer::Weight};
 use crate::command::{
     event_printer::{Form, Out, Showing},
     target::limits,
@@ -83,8 +80,8 @@ pub(super) fn run(run: &Run<'_>, number: u32, out: Out) -> Result<Ran, RunError>
     };
     let child = start(run, number, record.as_ref())?;
     let form = Form { is_json: run.args.json, full: run.args.full, shows_past: true };
-    let is_silent = matches!(run.plan.way, plan::ObserveMode::Interactive | plan::ObserveMode::Unread)
-        && !run.args.render;
+    let is_silent =
+        matches!(run.plan.way, ObserveMode::Interactive | ObserveMode::Unread) && !run.args.render;
     let began = run.context.now_ms();
     let mut watched = Watched {
         run,
@@ -109,10 +106,8 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
     let (shown, kept) = (Arc::new(Queue::paced()), Arc::new(Queue::default()));
-    let is_read = !matches!(
-        run.plan.way,
-        plan::ObserveMode::Interactive | plan::ObserveMode::Unread | plan::ObserveMode::AtTerminal
-    );
+    let is_read =
+        !matches!(run.plan.way, ObserveMode::Interactive | ObserveMode::Unread | ObserveMode::AtTerminal);
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.keeper.as_ref().map(|_| Arc::clone(&kept)));
     let tap = LineTap::new(Arc::clone(&session), queues);
@@ -141,14 +136,14 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let posted = Posted::start(hub.handle(), (Arc::clone(&session), cwd), way, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.taker())?;
 
-    if let (plan::ObserveMode::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
+    if let (ObserveMode::Interactive, Some(keeper)) = (&run.plan.way, &run.keeper) {
         // Hooks never start a hub: without one they would be told only later.
         let connect = Arc::clone(&keeper.connect);
         spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
     }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
-    let logs_errors = record.is_some() && run.plan.way != plan::ObserveMode::Interactive;
+    let logs_errors = record.is_some() && run.plan.way != ObserveMode::Interactive;
     let streams = Streams { pipes_stdout: is_read, pipes_stderr: logs_errors };
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
@@ -160,13 +155,14 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     let since = clock::now_ms();
     let (job, mut process, guard) = Job::start(command, streams, handover, &run.signals)?;
     let finder = match run.plan.way {
-        plan::ObserveMode::AsItIs | plan::ObserveMode::AtTerminal | plan::ObserveMode::Answering => Some(
-            SessionFinder::start(home(run.context), process.id(), since, Arc::clone(&session), following)?,
-        ),
-        plan::ObserveMode::Streamed
-        | plan::ObserveMode::Told(_)
-        | plan::ObserveMode::Interactive
-        | plan::ObserveMode::Unread => None,
+        ObserveMode::AsItIs | ObserveMode::AtTerminal | ObserveMode::Answering => Some(SessionFinder::start(
+            homes(run.context),
+            process.id(),
+            since,
+            Arc::clone(&session),
+            following,
+        )?),
+        ObserveMode::Streamed | ObserveMode::Told | ObserveMode::Interactive | ObserveMode::Unread => None,
     };
     let followed = finder.as_ref().map(SessionFinder::followed).unwrap_or_default();
     let has_ended = Arc::new(AtomicBool::new(false));
@@ -184,15 +180,18 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
             passthrough::widen(&pipe);
             let outlet = match &run.plan.way {
                 _ if run.args.render => Outlet::Nowhere,
-                plan::ObserveMode::Told(limits) => {
-                    Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone()))
-                }
-                plan::ObserveMode::AsItIs
-                | plan::ObserveMode::AtTerminal
-                | plan::ObserveMode::Streamed
-                | plan::ObserveMode::Answering
-                | plan::ObserveMode::Interactive
-                | plan::ObserveMode::Unread => Outlet::Bytes(own(&io::stdout())?),
+                ObserveMode::Told => match run.plan.harness {
+                    Some(harness) => {
+                        Outlet::Plain(own(&io::stdout())?, harness.plain_output(&run.plan.arguments()))
+                    }
+                    None => Outlet::Bytes(own(&io::stdout())?),
+                },
+                ObserveMode::AsItIs
+                | ObserveMode::AtTerminal
+                | ObserveMode::Streamed
+                | ObserveMode::Answering
+                | ObserveMode::Interactive
+                | ObserveMode::Unread => Outlet::Bytes(own(&io::stdout())?),
             };
             let mut tap = tap;
             Some(spawn("stdout", move || {
@@ -221,11 +220,15 @@ fn start(run: &Run<'_>, number: u32, record: Option<&Record>) -> Result<Child, R
     Ok(Child { job, session, own_name, hub, feed, keeping, over, followed, waiting })
 }
 
-/// Where the harness keeps what its processes note, and transcripts.
-fn home(context: &Context) -> Home {
+/// Where harnesses keep what their processes note, and transcripts.
+fn homes(context: &Context) -> Vec<Home> {
     let variable = |name: &str| context.environment.get(name);
-    let projects = ClaudeCode.roots(&variable).into_iter().next().unwrap_or_default();
-    Home { notes: ClaudeCode.home(&variable).folder.join(process::FOLDER), projects }
+    let home = |harness: &'static dyn Harness| {
+        let processes = harness.run()?;
+        let notes = processes.notes_folder(&variable);
+        Some(Home { harness, processes, notes, roots: harness.roots(&variable) })
+    };
+    harnesses().filter_map(home).collect()
 }
 
 fn own(file: &impl AsFd) -> Result<File, RunError> {
@@ -359,8 +362,7 @@ impl Watched<'_, '_> {
         if self.is_past(&update) {
             return Ok(());
         }
-        let prints_answer =
-            matches!(self.run.plan.way, plan::ObserveMode::Told(_) | plan::ObserveMode::Answering);
+        let prints_answer = matches!(self.run.plan.way, ObserveMode::Told | ObserveMode::Answering);
         let holds = prints_answer && !self.run.args.render && !self.run.args.json;
         match update {
             Update::Event(event) if holds && event.actor_id.0.is_root() && goes_on(event.kind) => {
@@ -382,7 +384,7 @@ impl Watched<'_, '_> {
 
     /// Whether somebody draws for now on the terminal to which blocks would go: a program of the command's, at any depth.
     fn is_drawn_over(&self, child: &Child) -> bool {
-        self.run.plan.way == plan::ObserveMode::AtTerminal
+        self.run.plan.way == ObserveMode::AtTerminal
             && io::stderr().is_terminal()
             && (self.followed.has_screen() || child.job.is_drawn_on())
     }

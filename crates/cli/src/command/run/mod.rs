@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use subscope_harness::HookHandler;
 use subscope_hub::clock;
 use subscope_model::event_id;
 use subscope_render::Charset;
@@ -32,7 +33,7 @@ use self::{
 };
 use super::{
     event_printer::Out,
-    hooks::{self, entry::Handler, version},
+    hooks::{self, version},
 };
 use crate::{
     args::RunArgs,
@@ -103,7 +104,7 @@ fn plan(args: &RunArgs, context: &Context) -> Result<Plan, CliError> {
     let store = hooks::absolute_store(context)?;
     // A program of another name cannot be a hook: an interactive session is then told of by its transcript alone.
     let program = if args.no_store { None } else { hooks::program().ok() };
-    let hook = program.map(|program| Handler::command(&program, store.as_deref()));
+    let hook = program.map(|program| HookHandler::command(&program, store.as_deref()));
     let around = Surroundings {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
         is_shown: io::stdout().is_terminal() && !args.render && !args.is_recorded(),

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn handler(program: &str) -> Handler {
-    Handler::command(Path::new(program), None)
+fn handler(program: &str) -> HookHandler {
+    HookHandler::command(Path::new(program), None)
 }
 
-fn wanted() -> Vec<(&'static str, Handler)> {
+fn wanted() -> Vec<(&'static str, HookHandler)> {
     ["SessionStart", "PreToolUse"].map(|event| (event, handler("/bin/subscope"))).to_vec()
 }
 
@@ -114,7 +114,7 @@ fn remove_keeps_empty_lists_that_were_there_before_us() {
     let before = "{\n  \"hooks\": {\n    \"PreToolUse\": []\n  }\n}\n";
     let changed = installed(before).replace("{\n  \"hooks\"", "{\n  \"new\": 1,\n  \"hooks\"");
     let document = Document::parse(&changed).unwrap();
-    document.remove(Some(&Document::parse(before).unwrap()));
+    document.remove(Some(before));
     let value = Document::parse(&document.text()).unwrap().root.to_serde_value().unwrap();
     assert_eq!(value, json!({ "new": 1, "hooks": { "PreToolUse": [] } }));
 }

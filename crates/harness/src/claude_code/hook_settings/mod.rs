@@ -1,4 +1,4 @@
-//! A settings file as text that is edited in place: our hooks are added and taken out, everything else stays as it is,
+//! Claude Code's settings as text that is edited in place: our hooks are added and taken out, everything else stays as it is,
 //! with comments, order, indentation and line ends.
 //!
 //! ```json
@@ -7,16 +7,17 @@
 //!
 //! Each of our hooks stands in a group of its own without a matcher, behind the groups of others.
 
+pub(super) mod entry;
 mod form;
 
 use jsonc_parser::{
     ParseOptions,
     cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode},
 };
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-pub(super) use self::form::Wrong;
-use super::entry::Handler;
+use crate::{HookHandler, HookSettings, SettingsError};
 
 const HOOKS: &str = "hooks";
 const MATCHER: &str = "matcher";
@@ -42,7 +43,7 @@ const SYNTAX: ParseOptions = ParseOptions {
 /// One of our hooks, where it stands.
 #[derive(Debug)]
 struct Ours {
-    handler: Handler,
+    handler: HookHandler,
     /// The whole entry, to compare it.
     value: Value,
     entry: CstNode,
@@ -64,6 +65,8 @@ pub(super) struct Document {
     is_marked: bool,
     /// Whether nothing but comments and blanks stood there.
     was_blank: bool,
+    /// Whether it is plain JSON, or blank.
+    is_strict: bool,
 }
 
 impl Document {
@@ -71,85 +74,15 @@ impl Document {
     ///
     /// # Errors
     /// Where it is no JSON object, or its `hooks` have another form than Claude Code takes.
-    pub(super) fn parse(text: &str) -> Result<Self, Wrong> {
+    pub(super) fn parse(text: &str) -> Result<Self, SettingsError> {
         let (is_marked, text) = match text.strip_prefix(MARK) {
             Some(rest) => (true, rest),
             None => (false, text),
         };
         form::check(text, &SYNTAX)?;
-        let root = CstRootNode::parse(text, &SYNTAX).map_err(|error| Wrong::syntax(&error))?;
-        Ok(Self { was_blank: root.value().is_none(), root, is_marked })
-    }
-
-    /// The text.
-    pub(super) fn text(&self) -> String {
-        let mut text = self.root.to_string();
-        if self.is_marked {
-            text.insert(0, MARK);
-        }
-        if self.was_blank && !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text
-    }
-
-    /// Returns our hooks with their events, in the order of the file.
-    pub(super) fn ours(&self) -> Vec<(String, Handler)> {
-        let events = self.events().into_iter();
-        events
-            .flat_map(|event| {
-                ours(&event.groups).into_iter().map(move |ours| (event.name.clone(), ours.handler))
-            })
-            .collect()
-    }
-
-    /// Whether Claude Code is told to run no hooks at all.
-    pub(super) fn disables_hooks(&self) -> bool {
-        let switch = self.root.object_value().and_then(|root| root.get(DISABLED)?.value()?.as_boolean_lit());
-        switch.is_some_and(|switch| switch.value())
-    }
-
-    /// Makes our hooks those of `wanted`, by event. Those that stand there already are not touched, others of ours go.
-    pub(super) fn install(&self, wanted: &[(&str, Handler)]) {
-        let (mut there, mut taken) = (Vec::new(), Vec::new());
-        for event in self.events() {
-            let handler =
-                wanted.iter().find(|(name, _)| *name == event.name).map(|(_, handler)| handler.to_json());
-            for ours in ours(&event.groups) {
-                let is_right = handler.as_ref() == Some(&ours.value) && takes_everything(&ours.group);
-                if is_right && !there.contains(&event.name) {
-                    there.push(event.name.clone());
-                } else {
-                    taken.push(event.name.clone());
-                    ours.take_out(&event.groups);
-                }
-            }
-        }
-        for (event, handler) in wanted.iter().filter(|(event, _)| there.iter().all(|name| name != event)) {
-            let hooks = self.root.object_value_or_set().object_value_or_set(HOOKS);
-            let group = json!({ HOOKS: [handler.to_json()] });
-            hooks.array_value_or_set(event).append(input(&group));
-        }
-        self.tidy(&|event| !taken.iter().any(|name| name == event), Keep::Yes);
-    }
-
-    /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the file as it was before
-    /// us, has.
-    pub(super) fn remove(&self, before: Option<&Self>) {
-        let mut taken = Vec::new();
-        for event in self.events() {
-            for ours in ours(&event.groups) {
-                taken.push(event.name.clone());
-                ours.take_out(&event.groups);
-            }
-        }
-        if taken.is_empty() {
-            return;
-        }
-        let had = before.and_then(Self::hooks);
-        let keep_hooks = if had.is_some() { Keep::Yes } else { Keep::No };
-        let had = |event: &str| had.as_ref().is_some_and(|hooks| hooks.get(event).is_some());
-        self.tidy(&|event| had(event) || !taken.iter().any(|name| name == event), keep_hooks);
+        let root = CstRootNode::parse(text, &SYNTAX).map_err(|error| form::not_json(&error))?;
+        let is_strict = text.trim().is_empty() || serde_json::from_str::<IgnoredAny>(text).is_ok();
+        Ok(Self { was_blank: root.value().is_none(), root, is_marked, is_strict })
     }
 
     /// Removes empty lists of events but for those to keep, and `hooks` itself where it is empty and not to be kept.
@@ -179,6 +112,84 @@ impl Document {
     }
 }
 
+impl HookSettings for Document {
+    fn text(&self) -> String {
+        let mut text = self.root.to_string();
+        if self.is_marked {
+            text.insert(0, MARK);
+        }
+        if self.was_blank && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
+    }
+
+    fn ours(&self) -> Vec<(String, HookHandler)> {
+        let events = self.events().into_iter();
+        events
+            .flat_map(|event| {
+                ours(&event.groups).into_iter().map(move |ours| (event.name.clone(), ours.handler))
+            })
+            .collect()
+    }
+
+    fn disables_hooks(&self) -> bool {
+        let switch = self.root.object_value().and_then(|root| root.get(DISABLED)?.value()?.as_boolean_lit());
+        switch.is_some_and(|switch| switch.value())
+    }
+
+    fn obstacles(&self) -> Vec<&'static str> {
+        // Observed: 2.1.330 ran no hook from a file with a comment, and none from one with a trailing comma.
+        let comments = "has comments or trailing commas: they are kept, but Claude Code reads no settings from such a file, these hooks included";
+        let disabled = "has disableAllHooks: Claude Code runs none until that is taken out";
+        let found = [(!self.is_strict, comments), (self.disables_hooks(), disabled)];
+        found.into_iter().filter(|(is_there, _)| *is_there).map(|(_, what)| what).collect()
+    }
+
+    fn install(&self, wanted: &[(&str, HookHandler)]) {
+        let (mut there, mut taken) = (Vec::new(), Vec::new());
+        for event in self.events() {
+            let handler = wanted
+                .iter()
+                .find(|(name, _)| *name == event.name)
+                .map(|(_, handler)| entry::to_json(handler));
+            for ours in ours(&event.groups) {
+                let is_right = handler.as_ref() == Some(&ours.value) && takes_everything(&ours.group);
+                if is_right && !there.contains(&event.name) {
+                    there.push(event.name.clone());
+                } else {
+                    taken.push(event.name.clone());
+                    ours.take_out(&event.groups);
+                }
+            }
+        }
+        for (event, handler) in wanted.iter().filter(|(event, _)| there.iter().all(|name| name != event)) {
+            let hooks = self.root.object_value_or_set().object_value_or_set(HOOKS);
+            let group = json!({ HOOKS: [entry::to_json(handler)] });
+            hooks.array_value_or_set(event).append(input(&group));
+        }
+        self.tidy(&|event| !taken.iter().any(|name| name == event), Keep::Yes);
+    }
+
+    fn remove(&self, before: Option<&str>) {
+        let before = before.and_then(|text| Self::parse(text).ok());
+        let mut taken = Vec::new();
+        for event in self.events() {
+            for ours in ours(&event.groups) {
+                taken.push(event.name.clone());
+                ours.take_out(&event.groups);
+            }
+        }
+        if taken.is_empty() {
+            return;
+        }
+        let had = before.as_ref().and_then(Self::hooks);
+        let keep_hooks = if had.is_some() { Keep::Yes } else { Keep::No };
+        let had = |event: &str| had.as_ref().is_some_and(|hooks| hooks.get(event).is_some());
+        self.tidy(&|event| had(event) || !taken.iter().any(|name| name == event), keep_hooks);
+    }
+}
+
 /// Whether an empty list stays.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
@@ -193,7 +204,7 @@ fn ours(groups: &CstArray) -> Vec<Ours> {
         let Some(entries) = group.array_value(HOOKS) else { continue };
         for entry in entries.elements() {
             let Some(value) = entry.to_serde_value() else { continue };
-            let Some(handler) = Handler::of_ours(&value) else { continue };
+            let Some(handler) = entry::of_ours(&value) else { continue };
             all.push(Ours { handler, value, entry, entries: entries.clone(), group: group.clone() });
         }
     }
