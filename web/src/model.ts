@@ -31,7 +31,7 @@ export interface Problem {
 export interface Session {
   /** The harness's own id. */
   id: string;
-  /** The harness, as `claude-code`; `None` for events posted by unknown programs. */
+  /** The harness by its name; `None` for events posted by unknown programs. */
   harness: string | null;
   /** The harness's version, as far as any source names it. */
   harness_version: string | null;

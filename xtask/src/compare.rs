@@ -152,7 +152,7 @@ fn recordings() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for kind in entries(Path::new("fixtures"))? {
         for version in entries(&kind)? {
-            found.extend(entries(&version)?);
+            found.extend(entries(&version)?.into_iter().filter(|path| root().join(path).is_dir()));
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-//! The session named in the first line of a file whose path does not tell it.
+//! What the first line of a file tells whose path does not tell its session.
 
 use std::{
     collections::HashMap,
@@ -6,8 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_decode::Dialect;
-use subscope_harness::harness_of;
+use subscope_harness::{Place, harness_of};
 
 use crate::read::open_regular;
 
@@ -15,51 +14,51 @@ use crate::read::open_regular;
 const FIRST_READ_BYTES: u64 = 4 * 1024;
 /// A first line that does not name its session within this names none.
 const PEEK_BYTES: u64 = 64 * 1024;
-/// Sessions remembered by path; over it all are forgotten and asked again.
+/// Files remembered by path; over it all are forgotten and asked again.
 const REMEMBERED: usize = 65_536;
 
-/// The sessions of files that were asked before. A file's first line does not change.
+/// What was found of files that were asked before. A file's first line does not change.
 #[derive(Debug, Default)]
-pub(crate) struct Peeks(HashMap<PathBuf, String>);
+pub(crate) struct Peeks(HashMap<PathBuf, Place>);
 
 impl Peeks {
-    /// Returns the session that the file's first line names. A line that names none is asked again next time:
+    /// Returns what path and first line tell of a file. A line that names no session is asked again next time:
     /// it may not be written yet.
-    pub(crate) fn session(&mut self, path: &Path, dialect: Option<Dialect>) -> Option<String> {
+    pub(crate) fn complete(&mut self, path: &Path, place: &Place) -> Option<Place> {
         if let Some(known) = self.0.get(path) {
             return Some(known.clone());
         }
-        let session = session_of(path, dialect)?;
+        let known = complete(path, place)?;
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
-        self.0.insert(path.to_owned(), session.clone());
-        Some(session)
+        self.0.insert(path.to_owned(), known.clone());
+        Some(known)
     }
 }
 
-/// Returns the session that the file's first line names, reading at most 64 KiB.
-pub(crate) fn session_of(path: &Path, dialect: Option<Dialect>) -> Option<String> {
+/// Returns what path and first line tell of a file, reading at most 64 KiB; `None` where the line names no session.
+pub(crate) fn complete(path: &Path, place: &Place) -> Option<Place> {
     let mut file = open_regular(path).ok()?;
     let mut head = Vec::new();
     file.by_ref().take(FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
-    let found = session_in(&head, dialect);
+    let found = complete_by(&head, place);
     if found.is_some() || memchr::memchr(b'\n', &head).is_some() || (head.len() as u64) < FIRST_READ_BYTES {
         return found;
     }
     file.take(PEEK_BYTES - FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
-    session_in(&head, dialect)
+    complete_by(&head, place)
 }
 
-/// The session named in the first line of these bytes, also where the line is cut after naming it.
-fn session_in(bytes: &[u8], dialect: Option<Dialect>) -> Option<String> {
+/// What the first line of these bytes adds, also where the line is cut.
+fn complete_by(bytes: &[u8], place: &Place) -> Option<Place> {
     let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]);
-    harness_of(dialect?)?.session_in_line(line)
+    harness_of(place.dialect?)?.complete(place, line)
 }
 
 #[cfg(test)]
 mod tests {
-    use subscope_harness::claude_code::TRANSCRIPT;
+    use subscope_harness::classify;
 
     use super::*;
 
@@ -67,10 +66,15 @@ mod tests {
     fn session_of_long_first_line_is_found_within_64_kib_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent-a.jsonl");
+        let place = classify(&path);
         for (padding, expected) in [(10, Some("s")), (50_000, Some("s")), (70_000, None)] {
             let line = format!("{{\"text\":\"{}\",\"sessionId\":\"s\"}}\n", "x".repeat(padding));
             std::fs::write(&path, line).unwrap();
-            assert_eq!(session_of(&path, Some(TRANSCRIPT)).as_deref(), expected, "{padding}");
+            assert_eq!(
+                complete(&path, &place).and_then(|place| place.session).as_deref(),
+                expected,
+                "{padding}"
+            );
         }
     }
 }

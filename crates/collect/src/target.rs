@@ -76,8 +76,8 @@ impl Target {
     pub(crate) fn take(&self, path: &Path, peeks: &mut Peeks) -> Result<Option<Found>, Skipped> {
         let Some(mut place) = self.place(path) else { return Ok(None) };
         let is_unnamed = place.role == Role::Agent && place.session.is_none();
-        if is_unnamed {
-            place.session = peeks.session(path, place.dialect);
+        if is_unnamed && let Some(known) = peeks.complete(path, &place) {
+            place = known;
         }
         if let Self::Session(files) = self
             && (is_unnamed || path != files.main && is_directly_in(path, &files.shared))

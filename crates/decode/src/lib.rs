@@ -18,6 +18,7 @@ pub mod lines;
 mod own;
 pub mod stop_orders;
 pub mod subagent_events;
+mod unrecognised;
 
 pub use dialect::{
     Answers, AskMoment, Asker, CallPart, Dialect, DialectSpec, Lifecycle, LineSession, SpawnCalls, StopAnswer,
@@ -27,6 +28,7 @@ pub use lifecycle_filter::{LifecycleFilter, session_of};
 pub use lines::{JsonLines, MAX_LINE_BYTES, Parsed};
 pub use own::{FEED, OWN, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
+pub use unrecognised::{UNRECOGNISED, Unrecognised};
 
 /// What a source's surroundings tell of it: its path, and the harnesses that there are.
 #[derive(Clone, Debug)]

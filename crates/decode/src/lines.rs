@@ -38,6 +38,11 @@ impl LineCutter {
         Self { source, ..Self::default() }
     }
 
+    /// Returns where the next line stands, by number (from 1) and offset: the one that has begun, if one has.
+    pub fn next_line(&self) -> (u64, u64) {
+        (self.line + 1, self.offset)
+    }
+
     /// Says where the next line stands. Offsets never step back: they tell lines of one source from each other.
     pub fn skip_to(&mut self, line: u64, offset: u64) {
         self.line = line.saturating_sub(1);

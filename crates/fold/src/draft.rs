@@ -186,6 +186,7 @@ pub(crate) fn draft(seen: &Observation<'_>, dialect: Dialect) -> Option<PendingE
         | Fact::Retry { .. }
         | Fact::Checksum(_)
         | Fact::AwaitsPrompt
+        | Fact::Warmup
         | Fact::WireHasIdentity => return None,
     }
     Some(made)

@@ -1,16 +1,17 @@
 //! Routes what sources say to the trackers of their sessions.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashSet},
     hash::{DefaultHasher, Hasher},
 };
 
 use hashbrown::HashMap;
-use subscope_decode::{Decoder, Dialect, Hint};
-use subscope_harness::{claude_code::STREAM, recognise, tool_class};
+use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
+use subscope_harness::{recognise, tool_class};
 use subscope_model::{
-    Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind, Text,
-    Tree,
+    Claim, Clock, Decoded, Millis, Observation, Place, Problem, SessionId, SessionKeys, SourceId, SourceKind,
+    Text, Tree,
 };
 use subscope_track::{Hooked, Keep, KeysCursor, Now, OwnedElsewhere, Tracker};
 
@@ -57,6 +58,8 @@ struct Source {
     dialect: Option<Dialect>,
     /// Bytes held back until they tell the dialect.
     head: Vec<u8>,
+    /// Reads what came before the dialect was known and did not tell it.
+    unrecognised: Option<Unrecognised>,
     /// The session that the last line with one named.
     session: Option<Text>,
     /// The tracker that the last line went to, for lines of the same session.
@@ -157,7 +160,7 @@ impl Fold {
             }
             let Some(dialect) = at.dialect else {
                 if at.head.len() > HEAD_BYTES {
-                    self.settle(source, true);
+                    self.reject_head(source, true);
                 }
                 return;
             };
@@ -184,7 +187,7 @@ impl Fold {
 
     /// Says that no bytes will follow.
     pub fn flush(&mut self, source: SourceId) {
-        self.settle(source, false);
+        self.settle(source);
         self.decode(source, None);
     }
 
@@ -212,27 +215,60 @@ impl Fold {
         true
     }
 
-    /// Reads a source whose first bytes do not tell the dialect as a stream, so that its lines become problems.
-    fn settle(&mut self, source: SourceId, is_long: bool) {
+    /// Decodes what is held back of a source of which no bytes will follow for now. Where it does not tell its dialect, its lines
+    /// become problems.
+    fn settle(&mut self, source: SourceId) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
-        if at.decoder.is_some() || (at.head.is_empty() && at.dialect.is_none()) {
+        if at.decoder.is_some() {
             return;
         }
-        let dialect = at.dialect.or_else(|| recognise_head(&at.head, true));
-        let is_binary = dialect.is_none() && at.head.iter().take(8 << 10).any(|byte| *byte == 0);
+        if !at.head.is_empty() {
+            at.dialect = at.dialect.or_else(|| recognise_head(&at.head, true));
+        }
+        if let Some(dialect) = at.dialect {
+            at.start(dialect);
+            let head = std::mem::take(&mut at.head);
+            self.decode(source, Some(&head));
+        } else {
+            self.reject_head(source, false);
+        }
+    }
+
+    /// Reports the lines held back of a source that do not tell its dialect. What comes later may tell it.
+    fn reject_head(&mut self, source: SourceId, is_long: bool) {
+        let Self { sources, groups, sessions, options, .. } = self;
+        let Some(at) = sources.get_mut(source.0 as usize) else { return };
+        let mut head = std::mem::take(&mut at.head);
+        if is_long && let Some(end) = head.iter().rposition(|byte| *byte == b'\n') {
+            at.head = head.split_off(end + 1);
+        }
+        let is_binary = at.unrecognised.is_none() && head.iter().take(8 << 10).any(|byte| *byte == 0);
         if is_binary {
             let problem =
                 Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
-            at.head.clear();
-            if is_long || !self.sessions.homeless.contains(&problem) {
-                self.sessions.homeless.retain(|known| *known != problem);
-                self.sessions.homeless.push(problem);
+            if is_long || !sessions.homeless.contains(&problem) {
+                sessions.homeless.retain(|known| *known != problem);
+                sessions.homeless.push(problem);
             }
             return;
         }
-        at.start(dialect.unwrap_or(STREAM));
-        let head = std::mem::take(&mut at.head);
-        self.decode(source, Some(&head));
+        let Source { spec, session, unrecognised, id, .. } = at;
+        let mut sink = |decoded: Decoded<'_, '_>| {
+            if let Decoded::Problem { place, what, .. } = decoded {
+                sessions.report(
+                    spec,
+                    session.as_ref().or_else(|| groups.get(&spec.group)),
+                    options,
+                    place,
+                    what,
+                );
+            }
+        };
+        let reader = unrecognised.get_or_insert_with(|| Unrecognised::new(*id));
+        reader.push(&head, &mut sink);
+        if !is_long {
+            reader.flush(&mut sink);
+        }
     }
 
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
@@ -277,21 +313,8 @@ impl Fold {
                 }
             }
             Decoded::Problem { place, what, .. } => {
-                let problem =
-                    Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
-                let home = session
-                    .as_ref()
-                    .or_else(|| groups.get(&spec.group))
-                    .and_then(|id| sessions.by_id.get(id));
-                let home = home.copied();
-                if options.events {
-                    sessions.changed.extend(home);
-                    sessions.note(&problem);
-                }
-                match home.and_then(|number| sessions.all.get_mut(number)) {
-                    Some(tracker) => tracker.problem(problem),
-                    None => sessions.homeless.push(problem),
-                }
+                let session = session.as_ref().or_else(|| groups.get(&spec.group));
+                sessions.report(spec, session, options, place, what);
             }
         };
         match bytes {
@@ -488,7 +511,12 @@ impl Fold {
 impl Source {
     fn start(&mut self, dialect: Dialect) {
         self.dialect = Some(dialect);
-        self.decoder = Some(dialect.decoder(&self.hint()));
+        let mut decoder = dialect.decoder(&self.hint());
+        if let Some(before) = self.unrecognised.take() {
+            let (line, offset) = before.next_line();
+            decoder.skip_to(line, offset);
+        }
+        self.decoder = Some(decoder);
     }
 
     fn hint(&self) -> Hint {
@@ -525,6 +553,27 @@ fn needs_time(seen: &Observation<'_>) -> bool {
 }
 
 impl Sessions {
+    /// Takes a problem of a source, as one of its session where that is known.
+    fn report(
+        &mut self,
+        spec: &SourceSpec,
+        session: Option<&Text>,
+        options: &FoldOptions,
+        place: Place,
+        what: Cow<'_, str>,
+    ) {
+        let problem = Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
+        let home = session.and_then(|id| self.by_id.get(id)).copied();
+        if options.events {
+            self.changed.extend(home);
+            self.note(&problem);
+        }
+        match home.and_then(|number| self.all.get_mut(number)) {
+            Some(tracker) => tracker.problem(problem),
+            None => self.homeless.push(problem),
+        }
+    }
+
     /// Remembers a problem for whoever handed over the bytes.
     fn note(&mut self, problem: &Problem) {
         self.fresh_count += 1;

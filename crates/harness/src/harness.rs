@@ -18,13 +18,13 @@ pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// A program that runs agents.
 ///
-/// Files of any kind fit: a session is one transcript or many, in one folder or in dated ones ([`SessionFiles`]); a database or
-/// another file that is written anew is an object ([`Dialect::is_object`]) whose decoder names the session of each observation.
+/// A session is one transcript or many, in a folder of its own or in shared ones ([`SessionFiles`]). A file is lines that are
+/// appended, or an object that is written anew ([`Dialect::is_object`]).
 pub trait Harness: Sync {
-    /// The name used on every wire: `claude-code`.
+    /// The name used on every wire: lower-case words with `-` between them.
     fn name(&self) -> &'static str;
 
-    /// The name that people know: `Claude Code`.
+    /// The name that people know.
     fn title(&self) -> &'static str;
 
     /// Its dialects, in the order in which `--dialect` lists them.
@@ -63,8 +63,9 @@ pub trait Harness: Sync {
     /// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
     fn companion(&self, transcript: &Path) -> Option<PathBuf>;
 
-    /// Returns the session that the first line of a file names whose path does not tell it. The line may be cut.
-    fn session_in_line(&self, line: &[u8]) -> Option<String>;
+    /// Completes what the path of a file tells by the file's first line, where the path does not tell the session; `None` where the
+    /// line does not tell it either. The line may be cut.
+    fn complete(&self, place: &Place, line: &[u8]) -> Option<Place>;
 
     /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a plain name.
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf>;

@@ -69,6 +69,9 @@ pub trait HookSupport: Sync {
     /// The first version that ignores events in its settings that it does not know, and not the whole file.
     fn forgives_since(&self) -> Version;
 
+    /// The first version of which hooks name their agent.
+    fn names_agents_since(&self) -> Version;
+
     /// The first version that can post events by itself.
     fn posts_since(&self) -> Version;
 

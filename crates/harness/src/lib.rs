@@ -15,6 +15,7 @@ mod run;
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
@@ -28,9 +29,18 @@ use subscope_model::ToolClass;
 /// less stands behind those that tell more.
 pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode];
 
+/// A harness that is not in the registry.
+static REGISTERED: OnceLock<&'static dyn Harness> = OnceLock::new();
+
+/// Adds a harness to the registry of this process, in front of the others: for tests, and for programs that bring their own. Only
+/// the first that is added counts.
+pub fn register(harness: &'static dyn Harness) {
+    REGISTERED.get_or_init(|| harness);
+}
+
 /// Returns all harnesses.
 pub fn harnesses() -> impl Iterator<Item = &'static dyn Harness> {
-    HARNESSES.iter().copied()
+    REGISTERED.get().into_iter().chain(HARNESSES).copied()
 }
 
 /// Returns all dialects: those of the harnesses, then ours.

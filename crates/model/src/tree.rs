@@ -59,7 +59,7 @@ impl Tree {
 pub struct Session {
     /// The harness's own id.
     pub id: SessionId,
-    /// The harness, as `claude-code`; `None` for events posted by unknown programs.
+    /// The harness by its name; `None` for events posted by unknown programs.
     pub harness: Option<Text>,
     /// The harness's version, as far as any source names it.
     pub harness_version: Option<Text>,

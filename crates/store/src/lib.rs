@@ -99,7 +99,7 @@ pub struct ReceivedInput {
     pub source: String,
     /// The session that whoever handed them over named.
     pub session: Option<String>,
-    /// The dialect's word, as `claude.hook`; empty where the content has to tell.
+    /// The dialect's name; empty where the content has to tell.
     pub dialect: String,
     /// Unique within the source: what comes again with the same key is the same, and kept once.
     pub key: String,

@@ -196,6 +196,7 @@ fn join_agent(known: &mut AgentFacts, told: AgentFacts, moved: &Moved) {
     known.started = known.started.max(told.started);
     known.has_transcript |= told.has_transcript;
     known.detached |= told.detached;
+    known.is_warmup |= told.is_warmup;
     join_best(&mut known.agent_type, told.agent_type);
     join_best(&mut known.description, told.description);
     join_best(&mut known.name, told.name);

@@ -44,7 +44,7 @@ impl Default for Limits {
 pub enum LimitScope {
     /// The agents of a harness.
     Harness(Text),
-    /// The agents on a model, named whole or by its first words: `claude-haiku` is also `claude-haiku-4-5-20251001`.
+    /// The agents on a model, named whole or by its first words: `vendor-small` is also `vendor-small-4-5-20251001`.
     Model(Text),
 }
 

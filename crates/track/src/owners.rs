@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use subscope_model::Basis;
 
 use crate::{
-    facts::{CallNo, Facts, ParentClaim, Ref, value},
+    facts::{CallNo, Facts, ParentClaim, Ref},
     hooks::HookLog,
     identities::{Identities, No},
 };
@@ -33,10 +33,6 @@ pub(crate) struct Parentage {
     /// Whether it is one of the harness's own warm-ups.
     pub(crate) is_warmup: bool,
 }
-
-/// The prompt of the harness's own warm-ups.
-/// Observed: Claude Code 2.0.28 and 2.0.76, fixtures `2.0.76/*`.
-const WARMUP_PROMPT: &str = "Warmup";
 
 type Claims = SmallVec<[(No, Basis); 2]>;
 
@@ -131,8 +127,7 @@ fn lineage(facts: &Facts, people: &Identities, calls: &[Option<(No, Basis)>]) ->
     let mut all: Vec<Parentage> = vec![Parentage::default(); people.all.len()];
     for (number, person) in people.all.iter().enumerate().skip(1) {
         let tellings = person.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
-        let is_warmup = person.origin.is_none()
-            && tellings.clone().any(|agent| value(&agent.prompt).as_deref() == Some(WARMUP_PROMPT));
+        let is_warmup = person.origin.is_none() && tellings.clone().any(|agent| agent.is_warmup);
         let started = person.origin.or(person.batch);
         // A record that names the parent itself needs no owner of a call; call ids can repeat.
         let by_record = || {

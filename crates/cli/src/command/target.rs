@@ -8,7 +8,7 @@ use std::{
 };
 
 use subscope_collect::main_transcripts;
-use subscope_decode::Dialect;
+use subscope_decode::{Dialect, UNRECOGNISED};
 use subscope_fold::{Events, FoldOptions, Keep, LimitRule, Limits, Now};
 use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, knows_more};
@@ -399,7 +399,13 @@ fn only_session(cold: &BatchRead, context: &Context) -> Result<SessionId, CliErr
             }
             // Under --strict this is the failure; otherwise that nothing could be kept is.
             context.report(&problems)?;
-            Err(CliError::new(Kind::Input, "nothing in it could be understood"))
+            let unrecognised = problems.iter().find(|problem| problem.what == UNRECOGNISED);
+            let place = unrecognised.and_then(|problem| problem.at.rsplit_once(':'));
+            let message = match place {
+                Some((file, line)) => format!("nothing recognised in {file}: line {line} is {UNRECOGNISED}"),
+                None => "nothing in it could be understood".to_owned(),
+            };
+            Err(CliError::new(Kind::Input, message))
         }
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();

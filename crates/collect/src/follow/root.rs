@@ -17,7 +17,7 @@ use crate::{
     Skipped,
     found::modified_ms,
     list::{Step, walk},
-    peek::{Peeks, session_of},
+    peek::{Peeks, complete},
     target::{Seen, Target, stat},
 };
 
@@ -192,10 +192,8 @@ impl Root {
 }
 
 /// The session of a file, by its path or its first line, and what the file is to it.
-fn with_session(path: &Path, mut place: Place) -> Option<(String, Place)> {
-    if place.session.is_none() {
-        place.session = session_of(path, place.dialect);
-    }
+fn with_session(path: &Path, place: Place) -> Option<(String, Place)> {
+    let place = if place.session.is_some() { place } else { complete(path, &place)? };
     Some((place.session.clone()?, place))
 }
 

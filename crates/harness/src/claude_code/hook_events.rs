@@ -8,6 +8,9 @@ pub(super) const FORGIVES_SINCE: Version = [2, 1, 101];
 /// Claude Code's CHANGELOG.md, "Added HTTP hooks". Before, they make the file invalid.
 pub(super) const POSTS_SINCE: Version = [2, 1, 63];
 
+/// Hooks of subagents name their agent from here on. Observed.
+pub(super) const NAMES_AGENTS_SINCE: Version = [2, 1, 64];
+
 /// The events that it is known to fire.
 pub(super) const EVENTS: &[&str] = &[
     "PreToolUse",

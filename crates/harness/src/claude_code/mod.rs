@@ -155,8 +155,8 @@ impl Harness for ClaudeCode {
         layout::companion(transcript)
     }
 
-    fn session_in_line(&self, line: &[u8]) -> Option<String> {
-        layout::session_in_line(line)
+    fn complete(&self, place: &Place, line: &[u8]) -> Option<Place> {
+        Some(Place { session: Some(layout::session_in_line(line)?), ..place.clone() })
     }
 
     fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
@@ -206,6 +206,10 @@ impl HookSupport for ClaudeCode {
 
     fn forgives_since(&self) -> Version {
         hook_events::FORGIVES_SINCE
+    }
+
+    fn names_agents_since(&self) -> Version {
+        hook_events::NAMES_AGENTS_SINCE
     }
 
     fn posts_since(&self) -> Version {

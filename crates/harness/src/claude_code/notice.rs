@@ -37,6 +37,15 @@ const LOCAL: [&str; 6] = [
     "<user-memory-input>",
 ];
 
+/// The prompt of an agent that the harness starts by itself, to warm up.
+/// Observed: 2.0.28 and 2.0.76, fixtures `2.0.76/*`.
+const WARMUP: &str = "Warmup";
+
+/// Whether a text is the prompt of a warm-up.
+pub(super) fn is_warmup(text: &str) -> bool {
+    text == WARMUP
+}
+
 /// What a text of the user's role is, by its words and by the origin that the harness notes beside it, where it does.
 pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
     let head = text.trim_start();

@@ -27,7 +27,7 @@ use subscope_model::{
 
 use super::{
     content::{Content, Message, string_content},
-    notice::{Notice, is_notice, prompt_kind},
+    notice::{Notice, is_notice, is_warmup, prompt_kind},
     tools::{self, HarnessResult},
 };
 
@@ -367,6 +367,11 @@ fn prompt<'a>(line: &'a Line<'_>, raw: Raw<'a>, out: &mut Observation<'a>, sink:
         told => told,
     };
     notify(Some(&words), &mut out.clone(), sink);
+    // The first line of an agent's conversation has no parent.
+    let is_first = line.parent_uuid.filled().is_none() && !matches!(out.claim, Claim::Root(_));
+    if is_first && what == PromptKind::Asked && is_warmup(&words) {
+        say(Fact::Warmup, out, sink);
+    }
     say(Fact::Prompt { prompt_id: line.prompt_id.filled(), text: raw, what }, out, sink);
 }
 

@@ -128,6 +128,8 @@ pub(crate) struct AgentFacts {
     pub(crate) name: Option<Best<Text>>,
     pub(crate) model: Option<Best<Text>>,
     pub(crate) prompt: Option<Best<Text>>,
+    /// Whether its harness started it by itself as a warm-up.
+    pub(crate) is_warmup: bool,
     pub(crate) parent: Option<ParentClaim>,
     /// Calls said to have started it, the certain ones first.
     pub(crate) origins: SmallVec<[(CallNo, bool); 1]>,
@@ -162,6 +164,7 @@ impl AgentFacts {
             name: None,
             model: None,
             prompt: None,
+            is_warmup: false,
             parent: None,
             origins: SmallVec::new(),
             triggers: Vec::new(),

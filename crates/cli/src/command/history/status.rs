@@ -17,7 +17,7 @@ use crate::{
 /// How much of standard input is read: a status line's JSON has some kilobytes.
 const STDIN_BYTES: u64 = 1 << 20;
 
-/// What Claude Code tells a status line (documentation, "Status line configuration").
+/// What a harness tells a status line (its documentation, "Status line configuration").
 #[derive(Deserialize)]
 struct Named {
     session_id: String,
