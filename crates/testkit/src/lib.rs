@@ -1,5 +1,5 @@
 //! What tests and benches of the other crates share: recordings, made-up sessions, hand-made lines, property
-//! strategies, a hermetic environment for the real binary, a clock that stands still, and the product's own fold over all of these.
+//! strategies, a hermetic environment for the real binary, a clock that stands still, a made-up harness, and the product's own fold over all of these.
 //!
 //! Dev-only: no production path depends on this crate. A helper that cannot do its work panics with the reason,
 //! because the test that called it must fail; nothing here reads the machine's clock, and every generator gives the
@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod corpus;
 pub mod env;
+pub mod example;
 pub mod figures;
 pub mod fixtures;
 pub mod folding;
