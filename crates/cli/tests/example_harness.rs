@@ -8,7 +8,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::Stdio,
-    sync::mpsc::channel,
+    sync::mpsc::sync_channel,
     thread,
     time::Duration,
 };
@@ -84,12 +84,13 @@ fn watch_shows_what_it_writes() {
     let (env, main) = with_session();
     let mut child =
         env.command().args(["watch"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let (sender, lines) = channel();
+    let (sender, lines) = sync_channel(1_000);
     let out = BufReader::new(child.stdout.take().unwrap());
     thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
     let is_shown = (0..150).any(|number| {
         let at = iso8601(clock::now_ms());
-        let line = format!(r#"{{"say":"message","session":"s1","at":"{at}","text":"Gate {number} is next"}}"#);
+        let line =
+            format!(r#"{{"say":"message","session":"s1","at":"{at}","text":"Gate {number} is next"}}"#);
         writeln!(OpenOptions::new().append(true).open(&main).unwrap(), "{line}").unwrap();
         lines.recv_timeout(Duration::from_millis(200)).is_ok_and(|line| line.contains(" is next"))
             || lines.try_iter().any(|line| line.contains(" is next"))

@@ -8,7 +8,7 @@ use subscope_harness::roots;
 /// beside what could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// Nothing stands at the path.
+    /// Nothing is at the path.
     #[error("{} does not exist", path.display())]
     Missing {
         /// The TARGET as given.

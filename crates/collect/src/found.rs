@@ -19,9 +19,9 @@ pub struct Found {
     pub path: PathBuf,
     /// What it is.
     pub role: Role,
-    /// What it is written in, as far as its path tells.
+    /// Its dialect, by its path.
     pub dialect: Option<Dialect>,
-    /// The session: from the path, else from the first line; `None` where neither tells.
+    /// The session: from the path, else from the first line; `None` where neither names it.
     pub session: Option<String>,
     /// The subagent's id, from the path.
     pub agent: Option<String>,
@@ -29,9 +29,9 @@ pub struct Found {
     pub workflow: Option<String>,
     /// Its length in bytes when it was found; it may have grown since.
     pub len: u64,
-    /// When it was last written; `None` where the file system does not tell.
+    /// When it was last written; `None` where the file system does not know.
     pub modified_ms: Option<Millis>,
-    /// Where its bytes stand if that is not `path`: in the archive.
+    /// Where its bytes are if not at `path`: in the archive.
     pub kept_at: Option<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ impl Found {
         let mut place = classify(path);
         place.session = Some(session.to_owned());
         if place.role == Role::Other {
-            // What made it a main transcript stood beside it.
+            // It was a main transcript because of its session's folder.
             place.role = Role::Main;
         }
         let Some(kept) = kept else {

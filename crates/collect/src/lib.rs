@@ -1,6 +1,6 @@
-//! IO drivers: discovers and tails transcripts, reads streams, and hands over bytes with file and offset.
+//! IO drivers: discovers and tails transcripts, reads streams, and passes on bytes with file and offset.
 //!
-//! Where transcripts stand and what their paths tell is known to `harness`.
+//! Where transcripts are, and how files are classified, is known to `harness`.
 //!
 //! * [`expand()`] turns a TARGET into files, grouped by session.
 //! * [`read`] and [`stdin`] read what is there, with bounded memory.

@@ -13,7 +13,7 @@ use crate::Skipped;
 /// would make endless.
 pub(crate) const MAX_DEPTH: usize = 12;
 
-/// What stands in a folder.
+/// What an entry of a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Folder,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 /// What a walk comes by, in order.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
-    /// A folder that is about to be listed: whoever watches it now misses nothing.
+    /// A folder that is about to be listed: a watch that begins now misses nothing.
     Enter(&'a Path),
     /// A regular file.
     File(&'a Path),
@@ -43,7 +43,7 @@ fn is_transcript_name(path: &Path) -> bool {
     is_jsonl(path) || classify(path).role != Role::Other
 }
 
-/// Returns what stands in a folder, by name.
+/// Returns the entries of a folder, by name.
 pub(crate) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {

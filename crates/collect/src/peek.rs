@@ -1,4 +1,4 @@
-//! What the first line of a file tells whose path does not tell its session.
+//! Classification by the first line, of files whose path does not name their session.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ const REMEMBERED: usize = 65_536;
 pub(crate) struct Peeks(HashMap<PathBuf, Place>);
 
 impl Peeks {
-    /// Returns what path and first line tell of a file. A line that names no session is asked again next time:
+    /// Classifies a file by path and first line. A line that names no session is asked again next time:
     /// it may not be written yet.
     pub(crate) fn complete(&mut self, path: &Path, place: &Place) -> Option<Place> {
         if let Some(known) = self.0.get(path) {
@@ -37,7 +37,7 @@ impl Peeks {
     }
 }
 
-/// Returns what path and first line tell of a file, reading at most 64 KiB; `None` where the line names no session.
+/// Classifies a file by path and first line, reading at most 64 KiB; `None` where the line names no session.
 pub(crate) fn complete(path: &Path, place: &Place) -> Option<Place> {
     let mut file = open_regular(path).ok()?;
     let mut head = Vec::new();

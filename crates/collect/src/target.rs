@@ -13,10 +13,10 @@ use crate::{
     peek::Peeks,
 };
 
-/// A TARGET that exists, by what stands there. Paths are canonical.
+/// A TARGET that exists, by what it is. Paths are canonical.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A session.
+    /// A session, with the places of its files.
     Session(SessionFiles),
     /// A folder with transcripts somewhere below it.
     Tree { root: PathBuf },
@@ -36,7 +36,7 @@ pub(crate) enum Seen<'a> {
 }
 
 impl Target {
-    /// Finds out what stands at a path.
+    /// Finds out what is at a path.
     pub(crate) fn classify(given: &Path) -> Result<Self, CollectError> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => CollectError::Missing { path: given.to_owned() },
@@ -88,7 +88,7 @@ impl Target {
         stat(path, place)
     }
 
-    /// What the file is to the TARGET, as far as its path tells; `None` if it is not the TARGET's.
+    /// What the file is to the TARGET, by its path; `None` if it is not the TARGET's.
     fn place(&self, path: &Path) -> Option<Place> {
         let place = classify(path);
         match self {
@@ -177,7 +177,7 @@ impl Target {
     }
 }
 
-/// Returns the file at a path with what is known about it; `None` where nothing stands there.
+/// Returns the file at a path with what is known about it; `None` where nothing is there.
 pub(crate) fn stat(path: &Path, place: Place) -> Result<Option<Found>, Skipped> {
     let skipped = |why: String| Err(Skipped { path: path.to_owned(), why });
     match fs::symlink_metadata(path) {
@@ -188,7 +188,7 @@ pub(crate) fn stat(path: &Path, place: Place) -> Result<Option<Found>, Skipped> 
     }
 }
 
-/// Whether a file stands directly in one of these folders.
+/// Whether a file is directly in one of these folders.
 fn is_directly_in(path: &Path, folders: &[PathBuf]) -> bool {
     path.parent().is_some_and(|parent| folders.iter().any(|folder| folder == parent))
 }

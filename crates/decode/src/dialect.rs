@@ -22,7 +22,7 @@ pub struct DialectSpec {
     pub name: &'static str,
     /// The kind of source that it makes.
     pub source_kind: SourceKind,
-    /// Whether a source is one object, which is written anew when it changes, and not lines that are appended.
+    /// Whether a source is one object, which is rewritten when it changes, and not lines that are appended.
     pub is_object: bool,
     /// Whether a source is the main conversation of a session: it names the session of all files of its group.
     pub is_main: bool,
@@ -60,8 +60,11 @@ pub struct SpawnCalls {
     /// The word of lines with results of calls.
     pub result_word: &'static str,
     /// Gives the tool calls and results of one line.
-    pub calls: fn(&[u8], &mut dyn FnMut(CallPart<'_>)),
+    pub calls: ReadCalls,
 }
+
+/// Gives the tool calls and results of one line.
+pub type ReadCalls = fn(&[u8], &mut dyn FnMut(CallPart<'_>));
 
 /// A tool call or its result, in a line.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +136,7 @@ impl Dialect {
         self.0.source_kind
     }
 
-    /// Whether a source is one object, which is written anew when it changes, and not lines that are appended.
+    /// Whether a source is one object, which is rewritten when it changes, and not lines that are appended.
     pub const fn is_object(self) -> bool {
         self.0.is_object
     }

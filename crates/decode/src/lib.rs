@@ -21,7 +21,8 @@ pub mod subagent_events;
 mod unrecognised;
 
 pub use dialect::{
-    Answers, AskMoment, Asker, CallPart, Dialect, DialectSpec, Lifecycle, LineSession, SpawnCalls, StopAnswer,
+    Answers, AskMoment, Asker, CallPart, Dialect, DialectSpec, Lifecycle, LineSession, ReadCalls, SpawnCalls,
+    StopAnswer,
 };
 pub use digest::{canonical_digest, digest};
 pub use lifecycle_filter::{LifecycleFilter, session_of};
@@ -30,7 +31,7 @@ pub use own::{FEED, OWN, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
 pub use unrecognised::{UNRECOGNISED, Unrecognised};
 
-/// What a source's surroundings tell of it: its path, and the harnesses that there are.
+/// What is known of a source besides its content: from its path, and from the registry of harnesses.
 #[derive(Clone, Debug)]
 pub struct Hint {
     /// The source's number within this fold.
@@ -59,14 +60,13 @@ impl Default for Hint {
 
 /// The seam between bytes and observations.
 pub trait Decoder: Send {
-    /// Takes the next bytes, cut anywhere, and hands over what every complete line says, in order.
+    /// Decodes the next bytes, cut anywhere, and emits the observations of every complete line, in order.
     fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>);
 
-    /// Hands over what an unfinished last line says; for when no bytes will follow.
+    /// Emits the observations of an unfinished last line; called when no bytes will follow.
     fn flush(&mut self, sink: &mut Sink<'_>);
 
-    /// Sets where the next line stands in its body, by number (from 1) and offset, where lines before it went to other
-    /// decoders or were skipped. Only dialects of which that can be said need to know: those whose bodies are divided by
-    /// session ([`Dialect::line_session`]), and streams.
+    /// Sets the number (from 1) and the offset of the next line, where lines before it went to other decoders or were skipped.
+    /// Implemented by dialects whose bodies are divided by session ([`Dialect::line_session`]), and by streams.
     fn skip_to(&mut self, _line: u64, _offset: u64) {}
 }

@@ -9,13 +9,13 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{CallPart, Dialect, Lifecycle, lenient::Str};
+use crate::{CallPart, Dialect, Lifecycle, dialect::ReadCalls, lenient::Str};
 
 /// Most calls that are remembered: far more than one run has agents.
 const MAX_SPAWN_CALLS: usize = 100_000;
 /// Texts of lines from this length on are shortened, in bytes.
 const LONG_LINE: usize = 16 << 10;
-/// The length of a shortened text, in bytes: an ending's first words tell the most.
+/// The length of a shortened text, in bytes: the first words of an ending matter most.
 const SHORT_TEXT: usize = 1_000;
 
 /// Finds the lines of one stream that change the state of agents.
@@ -33,7 +33,7 @@ struct Spawns {
     /// Names of tools in quotes.
     words: Vec<Finder<'static>>,
     result_word: Finder<'static>,
-    read: fn(&[u8], &mut dyn FnMut(CallPart<'_>)),
+    read: ReadCalls,
     /// The ids of the calls that were seen.
     calls: HashSet<String>,
 }

@@ -38,12 +38,12 @@ impl LineCutter {
         Self { source, ..Self::default() }
     }
 
-    /// Returns where the next line stands, by number (from 1) and offset: the one that has begun, if one has.
+    /// Returns the number (from 1) and the offset of the next line, or of the unfinished one.
     pub fn next_line(&self) -> (u64, u64) {
         (self.line + 1, self.offset)
     }
 
-    /// Says where the next line stands. Offsets never step back: they tell lines of one source from each other.
+    /// Sets the number and the offset of the next line. Offsets never decrease: they identify lines within a source.
     pub fn skip_to(&mut self, line: u64, offset: u64) {
         self.line = line.saturating_sub(1);
         self.offset = self.offset.max(offset);
@@ -116,7 +116,7 @@ impl LineCutter {
     }
 }
 
-/// Reads one line's text: gives it to `read`, which returns why it could not be read, and hands over a problem in
+/// Reads one line's text: passes it to `read`, which returns why it could not be read, and emits a problem in
 /// that case.
 pub fn read_line(
     place: Place,
@@ -148,7 +148,7 @@ pub fn read_line(
     }
 }
 
-/// Describes why a line is not what its dialect says, for people.
+/// Describes for people why a line is not of its dialect.
 pub fn describe(error: &serde_json::Error) -> String {
     if error.is_eof() {
         "incomplete JSON, kept as text".to_owned()
@@ -183,14 +183,14 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Returns what each line says that these bytes complete, in order. Blank lines are skipped.
+    /// Returns each line that these bytes complete, in order. Blank lines are skipped.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<Parsed> {
         let mut parsed = Vec::new();
         self.cutter.push(chunk, &mut |_, cut| parsed.push(parse(cut)));
         parsed
     }
 
-    /// Returns what an unfinished last line says.
+    /// Returns the unfinished last line.
     pub fn flush(&mut self) -> Option<Parsed> {
         let mut parsed = None;
         self.cutter.flush(&mut |_, cut| parsed = Some(parse(cut)));

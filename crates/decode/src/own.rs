@@ -35,7 +35,7 @@ pub const STOP_ORDERS: Dialect = Dialect::new(&DialectSpec {
 /// All dialects of ours.
 pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS];
 
-/// The fields that tell our dialects from others.
+/// The fields by which our dialects are recognised.
 #[derive(Deserialize)]
 struct Marks<'a> {
     #[serde(borrow, default)]

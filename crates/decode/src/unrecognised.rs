@@ -23,7 +23,7 @@ impl Unrecognised {
         Self { cutter: LineCutter::new(source), has_told: false }
     }
 
-    /// Returns where the next line stands, by number (from 1) and offset.
+    /// Returns the number (from 1) and the offset of the next line.
     pub fn next_line(&self) -> (u64, u64) {
         self.cutter.next_line()
     }
@@ -38,7 +38,7 @@ impl Decoder for Unrecognised {
     fn flush(&mut self, sink: &mut Sink<'_>) {
         let Self { cutter, has_told } = self;
         cutter.flush(&mut |place, cut| take(place, cut, has_told, sink));
-        // What comes now was handed over anew.
+        // What comes now is another delivery.
         *has_told = false;
     }
 }

@@ -1,6 +1,6 @@
-//! What a harness is to the rest of subscope: where its files are, what they are written in, how its programs are observed.
+//! The interface of a harness: where its files are, which dialects they are in, how its program is observed.
 //!
-//! A harness answers questions and does nothing by itself: it opens no file that it is not asked about, and starts nothing.
+//! Implementations only answer questions: they keep no file open and start nothing.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -19,7 +19,7 @@ pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// A program that runs agents.
 ///
 /// A session is one transcript or many, in a folder of its own or in shared ones ([`SessionFiles`]). A file is lines that are
-/// appended, or an object that is written anew ([`Dialect::is_object`]).
+/// appended, or an object that is rewritten ([`Dialect::is_object`]).
 pub trait Harness: Sync {
     /// The name used on every wire: lower-case words with `-` between them.
     fn name(&self) -> &'static str;
@@ -30,7 +30,7 @@ pub trait Harness: Sync {
     /// Its dialects, in the order in which `--dialect` lists them.
     fn dialects(&self) -> &'static [Dialect];
 
-    /// Returns the dialect that a line of a source is written in; `None` where the line does not tell.
+    /// Returns the dialect that a line of a source is written in; `None` where it is not recognised.
     fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect>;
 
     /// Returns the class of a tool.
@@ -39,22 +39,22 @@ pub trait Harness: Sync {
     /// Returns the folder in which it keeps its files, and how people move it. It need not exist.
     fn home(&self, variables: Variables<'_>) -> Home;
 
-    /// Returns the folders below which its transcripts stand. They need not exist.
+    /// Returns the folders that its transcripts are below. They need not exist.
     fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf>;
 
-    /// Returns what the path of a file tells, wherever it stands; `None` where it tells nothing. Nothing is read.
+    /// Classifies a file anywhere by its path; `None` where the path is not recognised. Nothing is read.
     fn classify(&self, path: &Path) -> Option<Place>;
 
-    /// Returns what a file below one of the roots is; `None` if it is none of the harness's. Nothing is read.
+    /// Classifies a file below one of the roots; `None` if it is not the harness's. Nothing is read.
     fn classify_below(&self, root: &Path, path: &Path) -> Option<Place>;
 
-    /// Returns the session that a file or folder stands for as a TARGET. Only what stands there is looked at.
+    /// Returns the session that a file or folder names as a TARGET. Looks at names on disk only.
     fn target(&self, path: &Path) -> Option<SessionFiles>;
 
-    /// Returns where the files of a session stand of which a file is known.
+    /// Returns the places of a session's files, given one of them.
     fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles;
 
-    /// Returns the session whose folder this is, or is below; `None` for a folder of several sessions.
+    /// Returns the session that a folder belongs to; `None` for a folder of several sessions.
     fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles>;
 
     /// Whether a folder below this name holds no transcripts and is not listed.
@@ -63,8 +63,8 @@ pub trait Harness: Sync {
     /// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
     fn companion(&self, transcript: &Path) -> Option<PathBuf>;
 
-    /// Completes what the path of a file tells by the file's first line, where the path does not tell the session; `None` where the
-    /// line does not tell it either. The line may be cut.
+    /// Completes a classification by the first line of the file, where its path does not name the session; `None` where the line
+    /// does not name it either. The line may be cut.
     fn complete(&self, place: &Place, line: &[u8]) -> Option<Place>;
 
     /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a plain name.
@@ -80,7 +80,7 @@ pub trait Harness: Sync {
     fn hooks(&self) -> Option<&'static dyn HookSupport>;
 }
 
-/// A folder below which transcripts of one harness stand.
+/// A folder that transcripts of one harness are below.
 #[derive(Clone)]
 pub struct Root {
     /// The harness.
@@ -122,18 +122,18 @@ pub enum Role {
     Main,
     /// The transcript of one subagent.
     Agent,
-    /// What the harness noted beside transcripts. It has no passages of its own.
+    /// Metadata about transcripts. It has no passages.
     Note,
-    /// Anything else: a recorded stream, a hook log. Its content tells what it is.
+    /// Anything else: a recorded stream, a hook log. It is recognised by its content.
     Other,
 }
 
-/// What a path tells.
+/// How a file is classified by its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// What the file is.
     pub role: Role,
-    /// What it is written in. Of a main transcript only its content tells for sure: its name may be that of a recorded stream.
+    /// Its dialect. Of a main transcript only the content is certain: a recorded stream may have such a name.
     pub dialect: Option<Dialect>,
     /// The session, where the path names it.
     pub session: Option<String>,
@@ -144,22 +144,22 @@ pub struct Place {
 }
 
 impl Place {
-    /// A file of which the path tells nothing.
+    /// A file whose path is not recognised.
     pub const UNKNOWN: Self =
         Self { role: Role::Other, dialect: None, session: None, agent: None, workflow: None };
 }
 
-/// Where the files of one session stand.
+/// The places of one session's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFiles {
     /// The session.
     pub session: String,
     /// Its main transcript. It may be gone while others stay.
     pub main: PathBuf,
-    /// What the main transcript is, whatever its name tells.
+    /// How the main transcript is classified, whatever its name.
     pub place: Place,
     /// Folders of the session alone: what the harness keeps below them is the session's.
     pub folders: Vec<PathBuf>,
-    /// Folders that it shares with other sessions. Transcripts of its agents may stand directly in them.
+    /// Folders that it shares with other sessions. Transcripts of its agents may be directly in them.
     pub shared: Vec<PathBuf>,
 }

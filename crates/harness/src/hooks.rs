@@ -1,4 +1,4 @@
-//! Hooks of a harness: how they are installed, and what ours look like.
+//! Hooks of a harness: how they are installed, and what our hooks look like.
 
 use std::{
     fmt,
@@ -90,13 +90,13 @@ pub trait HookSettings {
     /// Returns our hooks with their events, in the order of the file.
     fn ours(&self) -> Vec<(String, HookHandler)>;
 
-    /// Whether the harness is told to run no hooks at all.
+    /// Whether the settings disable all hooks.
     fn disables_hooks(&self) -> bool;
 
     /// Returns what keeps the harness from running hooks of this file, each as a phrase behind the file's name.
     fn obstacles(&self) -> Vec<&'static str>;
 
-    /// Makes our hooks those of `wanted`, by event. Those that stand there already are not touched, others of ours go.
+    /// Makes our hooks those of `wanted`, by event. Correct ones are not touched, other hooks of ours are removed.
     fn install(&self, wanted: &[(&str, HookHandler)]);
 
     /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the text before our first

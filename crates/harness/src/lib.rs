@@ -25,8 +25,8 @@ pub use run::{ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurro
 use subscope_decode::{Dialect, OWN};
 use subscope_model::ToolClass;
 
-/// The registry: one line for each harness. The first that recognises a path or a line has it; one whose file names and lines tell
-/// less stands behind those that tell more.
+/// The registry: one line for each harness. The first that recognises a path or a line wins; list a
+/// harness with unspecific file names after those with specific ones.
 pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode];
 
 /// A harness that is not in the registry.
@@ -64,7 +64,7 @@ pub fn tool_class(tool: &str) -> ToolClass {
     classes.into_iter().find(|class| *class != ToolClass::Other).unwrap_or(ToolClass::Other)
 }
 
-/// Returns the folders below which transcripts stand. They need not exist.
+/// Returns the folders that transcripts are below. They need not exist.
 pub fn roots(variables: Variables<'_>) -> Vec<Root> {
     let of = |harness: &'static dyn Harness| {
         harness.roots(variables).into_iter().map(move |folder| Root { harness, folder })
@@ -72,12 +72,12 @@ pub fn roots(variables: Variables<'_>) -> Vec<Root> {
     harnesses().flat_map(of).collect()
 }
 
-/// Returns what the path of a file tells. Nothing is read.
+/// Classifies a file by its path. Nothing is read.
 pub fn classify(path: &Path) -> Place {
     harnesses().find_map(|harness| harness.classify(path)).unwrap_or(Place::UNKNOWN)
 }
 
-/// Returns the session that a file or folder stands for as a TARGET. Only what stands there is looked at.
+/// Returns the session that a file or folder names as a TARGET. Looks at names on disk only.
 pub fn target(path: &Path) -> Option<SessionFiles> {
     harnesses().find_map(|harness| harness.target(path))
 }

@@ -8,7 +8,7 @@ use crate::{HeadLine, harnesses};
 /// How many leading fields of a line are looked at that the head cuts off.
 const LEADING_FIELDS: usize = 24;
 
-/// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line of them tells.
+/// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line is recognised.
 /// Lines that are not JSON are skipped: a stream may begin with a warning.
 pub fn recognise(head: &[u8]) -> Option<Dialect> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);

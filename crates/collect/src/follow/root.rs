@@ -12,7 +12,7 @@ use std::{
 use subscope_harness::{self as harness, Harness, Place, SessionFiles};
 use subscope_model::Millis;
 
-use super::{FileEvent, Hands, Out};
+use super::{EventSink, FileEvent, FollowState};
 use crate::{
     Skipped,
     found::modified_ms,
@@ -53,62 +53,62 @@ impl Root {
     }
 
     /// Lists everything.
-    pub(super) fn scan(&mut self, hands: &mut Hands, out: &mut Out<'_>) {
+    pub(super) fn scan(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) {
         self.check_base();
         while self.folder.is_none() {
             self.folder = fs::canonicalize(&self.given).ok().filter(|folder| folder.is_dir());
             // It may have come before the folder above was watched: look again.
-            if self.folder.is_none() && !hands.watch.nearest_above(&self.given) {
+            if self.folder.is_none() && !state.watch.nearest_above(&self.given) {
                 return;
             }
         }
         if let Some(root) = self.folder.clone() {
-            self.scan_shared(&root, &root, hands, out);
+            self.scan_shared(&root, &root, state, out);
         }
     }
 
     /// A folder is there that was not, or not so.
-    pub(super) fn enter(&mut self, folder: &Path, hands: &mut Hands, out: &mut Out<'_>) {
+    pub(super) fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Some(root) = self.folder.clone().filter(|root| folder.starts_with(root)) else { return };
         if folder == root {
-            return self.scan(hands, out);
+            return self.scan(state, out);
         }
         match self.harness.session_of_folder(&root, folder) {
-            Some(files) => self.scan_session(&root, folder, &files, hands, out),
-            None => self.scan_shared(&root, folder, hands, out),
+            Some(files) => self.scan_session(&root, folder, &files, state, out),
+            None => self.scan_shared(&root, folder, state, out),
         }
     }
 
     /// A file that is not followed was made or changed: its session is live.
-    pub(super) fn take(&mut self, path: &Path, hands: &mut Hands, out: &mut Out<'_>) {
+    pub(super) fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let Some(root) = &self.folder else { return };
         let Some(place) = self.harness.classify_below(root, path) else { return };
         let Some((session, place)) = with_session(path, place) else { return };
         let files = self.harness.session_files(root, path, &session);
         if self.live.contains(&files.main) {
-            open(path, place, hands, out);
+            open(path, place, state, out);
         } else {
-            self.open_session(&files, hands, out);
+            self.open_session(&files, state, out);
         }
     }
 
     /// Lists a folder of several sessions.
-    fn scan_shared(&mut self, root: &Path, folder: &Path, hands: &mut Hands, out: &mut Out<'_>) {
+    fn scan_shared(&mut self, root: &Path, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let harness = self.harness;
-        let since_ms = hands.options.live_since_ms();
+        let since_ms = state.options.live_since_ms();
         let is_shared = |folder: &Path| harness.session_of_folder(root, folder).is_none();
         // In the order of their folders and ids.
         let mut newest: BTreeMap<(Option<PathBuf>, String), (Millis, SessionFiles)> = BTreeMap::new();
         let mut late_agents = Vec::new();
         walk(folder, &mut |step| match step {
             Step::Enter(folder) if is_shared(folder) => {
-                hands.watch.folder(folder);
+                state.watch.folder(folder);
             }
-            Step::Enter(folder) => hands.watch.idle_folder(folder),
+            Step::Enter(folder) => state.watch.idle_folder(folder),
             Step::Skip(_) => {}
             Step::File(path) => {
                 let Some(place) = harness.classify_below(root, path) else { return };
-                if hands.files.is_open(path) && path.parent().is_none_or(is_shared) {
+                if state.files.is_open(path) && path.parent().is_none_or(is_shared) {
                     return;
                 }
                 let Some(at_ms) = fs::symlink_metadata(path).ok().and_then(|metadata| modified_ms(&metadata))
@@ -132,11 +132,11 @@ impl Root {
         });
         for (at_ms, files) in newest.into_values() {
             if at_ms >= since_ms {
-                self.open_session(&files, hands, out);
+                self.open_session(&files, state, out);
             }
         }
         for (path, place) in late_agents {
-            open(&path, place, hands, out);
+            open(&path, place, state, out);
         }
     }
 
@@ -146,12 +146,12 @@ impl Root {
         root: &Path,
         folder: &Path,
         files: &SessionFiles,
-        hands: &mut Hands,
-        out: &mut Out<'_>,
+        state: &mut FollowState,
+        out: &mut EventSink<'_>,
     ) {
         let mut newest = None;
         walk(folder, &mut |step| match step {
-            Step::Enter(folder) => hands.watch.idle_folder(folder),
+            Step::Enter(folder) => state.watch.idle_folder(folder),
             Step::File(path) if self.harness.classify_below(root, path).is_some() => {
                 let metadata = fs::symlink_metadata(path).ok();
                 newest = newest.max(metadata.and_then(|metadata| modified_ms(&metadata)));
@@ -159,21 +159,21 @@ impl Root {
             Step::File(_) | Step::Skip(_) => {}
         });
         let is_live = self.live.contains(&files.main);
-        if is_live || newest.is_some_and(|at_ms| at_ms >= hands.options.live_since_ms()) {
-            self.open_session(files, hands, out);
+        if is_live || newest.is_some_and(|at_ms| at_ms >= state.options.live_since_ms()) {
+            self.open_session(files, state, out);
         }
     }
 
     /// Follows what there is of a session. Transcripts in folders that it shares are looked for only the first time: later
     /// ones are found by being written.
-    fn open_session(&mut self, files: &SessionFiles, hands: &mut Hands, out: &mut Out<'_>) {
+    fn open_session(&mut self, files: &SessionFiles, state: &mut FollowState, out: &mut EventSink<'_>) {
         let target = Target::Session(files.clone());
         let is_new = self.live.insert(files.main.clone());
         let mut notice = |seen: Seen<'_>| match seen {
             Seen::Folder(folder) => {
-                hands.watch.folder(folder);
+                state.watch.folder(folder);
             }
-            Seen::File(found) => hands.files.open(&found, out),
+            Seen::File(found) => state.files.open(&found, out),
             // Told once: a listing that is repeated every minute must not repeat it.
             Seen::Skipped(Skipped { path, why }) if is_new => {
                 out.send(FileEvent::Problem { path: &path, what: &why });
@@ -187,7 +187,7 @@ impl Root {
         for folder in &files.folders {
             target.list_below(folder, &mut Peeks::default(), &mut notice);
         }
-        open(&files.main, files.place.clone(), hands, out);
+        open(&files.main, files.place.clone(), state, out);
     }
 }
 
@@ -197,12 +197,12 @@ fn with_session(path: &Path, place: Place) -> Option<(String, Place)> {
     Some((place.session.clone()?, place))
 }
 
-fn open(path: &Path, place: Place, hands: &mut Hands, out: &mut Out<'_>) {
-    if hands.files.is_open(path) {
+fn open(path: &Path, place: Place, state: &mut FollowState, out: &mut EventSink<'_>) {
+    if state.files.is_open(path) {
         return;
     }
     match stat(path, place) {
-        Ok(Some(found)) => hands.files.open(&found, out),
+        Ok(Some(found)) => state.files.open(&found, out),
         Ok(None) => {}
         Err(Skipped { path, why }) => out.send(FileEvent::Problem { path: &path, what: &why }),
     }

@@ -1,6 +1,6 @@
 //! Payloads of Claude Code's hooks, one a line, all versions.
 //!
-//! Flow: line → [`Payload`] → observations. Hooks have no time of their own: the order of the lines stands for it.
+//! Flow: line → [`Payload`] → observations. Hooks have no time of their own: the order of the lines is used instead.
 //! What a payload does not say (`tool_use_id`, `agent_id`, `prompt_id` came with later versions) is left open here and
 //! concluded by the tracker: where the wire has identity, absence of `agent_id` is the root (`Fact::WireHasIdentity`).
 //!
@@ -24,7 +24,7 @@ use super::{
     hook_events,
     notice::prompt_kind,
     tools::{self, HarnessResult},
-    transcript::notify,
+    transcript::emit_notice,
 };
 
 /// Decodes one log or stream of hook payloads.
@@ -37,13 +37,13 @@ pub(super) struct Hooks {
 #[derive(Debug)]
 struct State {
     hint: Hint,
-    told: Told,
+    emitted: Emitted,
 }
 
-/// What was last told, so that it is not told again.
+/// What was last emitted, so that it is not repeated.
 #[derive(Debug, Default)]
-struct Told {
-    /// The session that was last told to have identity on its wire.
+struct Emitted {
+    /// The session that was last reported to have identity on its wire.
     identified: String,
     /// The folder.
     cwd: String,
@@ -52,7 +52,7 @@ struct Told {
 impl Hooks {
     /// A decoder for the log that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        let state = State { hint: hint.clone(), told: Told::default() };
+        let state = State { hint: hint.clone(), emitted: Emitted::default() };
         Self { cutter: LineCutter::new(hint.source), state }
     }
 }
@@ -132,7 +132,7 @@ struct BatchCall<'a> {
 /// Observed: Claude Code 2.1.330: `PreToolUse:NAME hook error: …`.
 const HOOK_BLOCK: &str = "PreToolUse:";
 
-fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     out.fact = fact;
     sink(Decoded::Observation(out));
 }
@@ -157,7 +157,7 @@ impl State {
         payload: &'a Payload<'a>,
         sink: &mut Sink<'_>,
     ) {
-        let Self { hint, told } = self;
+        let Self { hint, emitted } = self;
         let mut out = Observation {
             place,
             kind: SourceKind::Hook,
@@ -168,10 +168,10 @@ impl State {
             claim: payload.agent_id.filled().map_or(Claim::Silent, |agent| Claim::Agent(agent, Basis::Wire)),
             fact: Fact::Activity,
         };
-        told.tell(event, payload, &mut out, sink);
+        emitted.emit_changes(event, payload, &mut out, sink);
         match event {
-            "SessionStart" => say(Fact::SessionStart { source: payload.source.0.clone() }, &mut out, sink),
-            "SessionEnd" => say(Fact::SessionEnd { reason: payload.reason.0.clone() }, &mut out, sink),
+            "SessionStart" => emit(Fact::SessionStart { source: payload.source.0.clone() }, &mut out, sink),
+            "SessionEnd" => emit(Fact::SessionEnd { reason: payload.reason.0.clone() }, &mut out, sink),
             "UserPromptSubmit" => user_prompt(payload, text, &mut out, sink),
             "PreToolUse" => pre_tool_use(payload, text, &mut out, sink),
             "PostToolUse" => post_tool_use(payload, text, &mut out, sink),
@@ -189,14 +189,14 @@ impl State {
                         content,
                     )
                 };
-                say(Fact::CallEnd(CallEnd { duration_ms: duration(payload), ..end }), &mut out, sink);
+                emit(Fact::CallEnd(CallEnd { duration_ms: duration(payload), ..end }), &mut out, sink);
             }
             "PostToolBatch" => post_tool_batch(payload, text, &out, sink),
             "PermissionRequest" => {
                 let name = payload.tool_name.get().unwrap_or_default();
                 let digest = canonical_digest(name, payload.tool_input.map_or("", RawValue::get));
                 let input = payload.tool_input.map(|raw| text.raw(raw));
-                say(Fact::Permission { name, digest, input }, &mut out, sink);
+                emit(Fact::Permission { name, digest, input }, &mut out, sink);
             }
             "PermissionDenied" => {
                 let content = payload.error.map(|raw| text.raw(raw));
@@ -207,7 +207,7 @@ impl State {
                     Outcome::Denied,
                     content,
                 );
-                say(Fact::CallEnd(end), &mut out, sink);
+                emit(Fact::CallEnd(end), &mut out, sink);
             }
             "SubagentStart" => {
                 let spawn = Spawn {
@@ -216,7 +216,7 @@ impl State {
                     starts: true,
                     ..Spawn::default()
                 };
-                say(Fact::Spawn(spawn), &mut out, sink);
+                emit(Fact::Spawn(spawn), &mut out, sink);
             }
             "SubagentStop" => agent_end(payload, AgentStatus::Completed, text, &mut out, sink),
             "Stop" => turn_end(payload, AgentStatus::Completed, text, &mut out, sink),
@@ -227,17 +227,17 @@ impl State {
             other => {
                 // Observed: Claude Code 2.1.330: a minute after a turn has ended, however it ended.
                 if other == "Notification" && payload.notification_type.is("idle_prompt") {
-                    say(Fact::AwaitsPrompt, &mut out, sink);
+                    emit(Fact::AwaitsPrompt, &mut out, sink);
                 }
-                say(Fact::Note { kind: note_kind(other), data: text.slice(text.text) }, &mut out, sink);
+                emit(Fact::Note { kind: note_kind(other), data: text.slice(text.text) }, &mut out, sink);
             }
         }
     }
 }
 
-impl Told {
-    /// Tells the folder when it differs from the last one, and that the wire has identity, once for each session.
-    fn tell<'a>(
+impl Emitted {
+    /// Emits the folder when it differs from the last one, and that the wire has identity, once for each session.
+    fn emit_changes<'a>(
         &mut self,
         event: &str,
         payload: &'a Payload<'_>,
@@ -247,7 +247,7 @@ impl Told {
         let silent = payload.agent_id.filled().is_none();
         if let Some(cwd) = payload.cwd.filled().filter(|cwd| silent && *cwd != self.cwd) {
             cwd.clone_into(&mut self.cwd);
-            say(
+            emit(
                 Fact::Session {
                     version: None,
                     cwd: Some(Cow::Borrowed(cwd)),
@@ -263,7 +263,7 @@ impl Told {
         let identified = is_tool && (!silent || payload.prompt_id.filled().is_some());
         if identified && self.identified != session {
             session.clone_into(&mut self.identified);
-            say(Fact::WireHasIdentity, out, sink);
+            emit(Fact::WireHasIdentity, out, sink);
         }
     }
 }
@@ -285,12 +285,12 @@ fn user_prompt<'a>(
     out: &mut Observation<'a>,
     sink: &mut Sink<'_>,
 ) {
-    let Some(raw) = payload.prompt.map(|raw| text.raw(raw)) else { return say(Fact::Activity, out, sink) };
+    let Some(raw) = payload.prompt.map(|raw| text.raw(raw)) else { return emit(Fact::Activity, out, sink) };
     let words = raw.text();
     let what = prompt_kind(&words, None);
-    notify(Some(&words), out, sink);
+    emit_notice(Some(&words), out, sink);
     out.claim = Claim::Root(Basis::Wire);
-    say(Fact::Prompt { prompt_id: payload.prompt_id.filled(), text: raw, what }, out, sink);
+    emit(Fact::Prompt { prompt_id: payload.prompt_id.filled(), text: raw, what }, out, sink);
 }
 
 fn digest(name: Option<&str>, input: Option<&RawValue>) -> u64 {
@@ -339,7 +339,7 @@ fn pre_tool_use<'a>(
     let same = digest(Some(name), payload.tool_input);
     let mode = default_mode(payload);
     let begin = tools::begin(payload.tool_use_id.filled(), name, payload.tool_input, text, same, mode);
-    say(Fact::CallBegin(begin), out, sink);
+    emit(Fact::CallBegin(begin), out, sink);
 }
 
 fn post_tool_use<'a>(
@@ -370,7 +370,7 @@ fn post_tool_use<'a>(
     sink(Decoded::Observation(&told));
 }
 
-/// The batch lists every call of a message when all are over: also those that no other hook told of.
+/// The batch lists every call of a message when all are over: also those that no other hook reported.
 fn post_tool_batch(payload: &Payload<'_>, text: LineText<'_>, out: &Observation<'_>, sink: &mut Sink<'_>) {
     for call in payload.tool_calls.iter().flatten() {
         let name = call.tool_name.get().unwrap_or_default();
@@ -410,7 +410,7 @@ fn agent_end<'a>(
         error: if failed { words.or(payload.error.map(|raw| text.raw(raw))) } else { None },
         agent_type: Some(payload.agent_type.0.clone().unwrap_or_default()),
     };
-    say(Fact::AgentEnd(end), out, sink);
+    emit(Fact::AgentEnd(end), out, sink);
 }
 
 fn turn_end<'a>(
@@ -427,5 +427,5 @@ fn turn_end<'a>(
         text: payload.last_assistant_message.map(|raw| text.raw(raw)),
     };
     out.claim = Claim::Root(Basis::Wire);
-    say(fact, out, sink);
+    emit(fact, out, sink);
 }

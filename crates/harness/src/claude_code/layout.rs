@@ -1,4 +1,4 @@
-//! Claude Code's folders: what a path tells about the file that stands there.
+//! Claude Code's folders: how files are classified by their paths.
 //!
 //! Layouts, as observed (requirements, "Facts: transcripts"):
 //!
@@ -51,10 +51,10 @@ pub(super) fn projects_folder(variables: Variables<'_>) -> PathBuf {
     home(variables).folder.join(PROJECTS)
 }
 
-/// Returns what the path alone tells. Names that are not UTF-8 tell nothing.
+/// Classifies a file by its path alone. Names that are not UTF-8 are not recognised.
 ///
-/// A `.jsonl` file is a main transcript if its name is a UUID, or if it stands in a folder of a `projects`
-/// folder. A main transcript that was copied elsewhere under another name tells nothing.
+/// A `.jsonl` file is a main transcript if its name is a UUID, or if it is in a folder of a `projects`
+/// folder. A main transcript that was copied elsewhere under another name is not recognised.
 pub(super) fn classify(path: &Path) -> Option<Place> {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let (workflow, session) = surroundings(path);
@@ -69,7 +69,7 @@ pub(super) fn classify(path: &Path) -> Option<Place> {
     (is_uuid(stem) || ancestor(path, 2) == Some(PROJECTS)).then(|| main_place(stem))
 }
 
-/// Returns what a file below a folder of projects is.
+/// Classifies a file below a folder of projects.
 pub(super) fn classify_below(root: &Path, path: &Path) -> Option<Place> {
     let (_, top, is_file) = steps(root, path)?;
     let place = classify(path);
@@ -78,7 +78,7 @@ pub(super) fn classify_below(root: &Path, path: &Path) -> Option<Place> {
         return Some(Place { session: Some(top.to_owned()), ..place });
     }
     match place {
-        // What stands beside main transcripts names its session inside.
+        // Subagents of 2.0.x name their session inside.
         Some(place) if place.role == Role::Agent => Some(Place { session: None, ..place }),
         Some(place) if place.role == Role::Note => None,
         Some(place) => Some(place),
@@ -87,7 +87,7 @@ pub(super) fn classify_below(root: &Path, path: &Path) -> Option<Place> {
     }
 }
 
-/// Returns the session that a file or folder stands for: a main transcript, or a session's folder.
+/// Returns the session that a main transcript or a session's folder names.
 pub(super) fn target(path: &Path) -> Option<SessionFiles> {
     let project = path.parent()?;
     if path.is_dir() {
@@ -102,7 +102,7 @@ pub(super) fn target(path: &Path) -> Option<SessionFiles> {
     is_main.then(|| Some(files(project, path.file_stem()?.to_str()?)))?
 }
 
-/// Returns where the files of a session stand of which a file below a folder of projects is known.
+/// Returns the places of a session's files, given one of them below a folder of projects.
 pub(super) fn session_files(root: &Path, path: &Path, session: &str) -> SessionFiles {
     let project = steps(root, path).map_or(path.parent().unwrap_or(path), |(project, ..)| project);
     files(project, session)

@@ -73,7 +73,7 @@ impl Decoder for Meta {
         read_line(place, Cut::Line(&bytes), sink, &mut |line, sink| {
             let file: MetaFile<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
             let agent = self.hint.agent.as_deref().ok_or("a meta file without an agent's id in its name")?;
-            tell_meta(&self.hint, place, agent, &file, sink);
+            emit_meta(&self.hint, place, agent, &file, sink);
             Ok(())
         });
     }
@@ -92,7 +92,7 @@ fn observation<'a>(hint: &'a Hint, place: Place, agent: &'a str) -> Observation<
     }
 }
 
-fn tell_meta(hint: &Hint, place: Place, agent: &str, file: &MetaFile<'_>, sink: &mut Sink<'_>) {
+fn emit_meta(hint: &Hint, place: Place, agent: &str, file: &MetaFile<'_>, sink: &mut Sink<'_>) {
     let parent = match (file.parent_agent_id.filled(), file.spawn_depth.0) {
         (Some(parent), _) => Some(Parent::Agent(parent)),
         // Versions that write the request's shape name every parent but the root (2.1.330: an agent that a command of
@@ -179,16 +179,16 @@ struct JournalLine<'a> {
 impl Decoder for Journal {
     fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
         let Self { hint, cutter } = self;
-        cutter.push(chunk, &mut |place, cut| tell_journal(hint, place, cut, sink));
+        cutter.push(chunk, &mut |place, cut| emit_journal(hint, place, cut, sink));
     }
 
     fn flush(&mut self, sink: &mut Sink<'_>) {
         let Self { hint, cutter } = self;
-        cutter.flush(&mut |place, cut| tell_journal(hint, place, cut, sink));
+        cutter.flush(&mut |place, cut| emit_journal(hint, place, cut, sink));
     }
 }
 
-fn tell_journal(hint: &Hint, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
+fn emit_journal(hint: &Hint, place: Place, cut: Cut<'_>, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |text: LineText<'_>, sink| {
         let line: JournalLine<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
         let Some(agent) = line.agent_id.filled() else { return Ok(()) };

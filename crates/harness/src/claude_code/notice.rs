@@ -1,4 +1,4 @@
-//! `<task-notification>`: how the harness tells a conversation that a background task ended.
+//! `<task-notification>`: how the harness reports to a conversation that a background task ended.
 //!
 //! Observed: Claude Code 2.1.50 to 2.1.330, in user lines, queue operations, queued commands and
 //! UserPromptSubmit. The text is the harness's, but it can hold an agent's report: only the first of each tag
@@ -15,7 +15,7 @@ pub(super) const TAG: &str = "<task-notification>";
 /// Observed: Claude Code 2.1.330.
 const WAITS: &str = "is waiting on its own background work";
 
-/// Whether a summary tells of an agent that waits for its own background command.
+/// Whether a summary is of an agent that waits for its own background command.
 pub(super) fn waits(summary: &str) -> bool {
     summary.trim_end().trim_end_matches('.').ends_with(WAITS)
 }
@@ -86,7 +86,7 @@ impl<'t> Notice<'t> {
     pub(super) fn read(text: &'t str) -> Option<Self> {
         let summary = tag(text, "summary");
         let status = match tag(text, "status")? {
-            // It goes on by itself when that is over, and is told of again.
+            // It continues by itself when that is over, and is reported again.
             "completed" if summary.is_some_and(waits) => AgentStatus::Running,
             "completed" => AgentStatus::Completed,
             "failed" => AgentStatus::Failed,

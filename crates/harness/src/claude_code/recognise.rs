@@ -6,7 +6,7 @@ use subscope_decode::{Dialect, lenient::Str};
 use super::{HOOK, JOURNAL, META, STREAM, TRANSCRIPT};
 use crate::HeadLine;
 
-/// The fields that tell the dialects apart.
+/// The fields by which the dialects are recognised.
 #[derive(Deserialize)]
 struct Marks<'a> {
     #[serde(rename = "type", borrow, default)]

@@ -29,7 +29,7 @@ use super::{
     content::{Message, Tokens, string_content},
     notice::prompt_kind,
     tools::{self, HarnessResult},
-    transcript::{model_usage, notify, say_message, say_result},
+    transcript::{emit_message, emit_notice, emit_result, model_usage},
 };
 
 /// Decodes one recorded or piped stream.
@@ -42,7 +42,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 struct State {
     hint: Hint,
-    /// Spawn calls whose agent was told.
+    /// Spawn calls whose agent was emitted.
     told: HashSet<String>,
     /// The message that partial events without an id belong to.
     partial_message: String,
@@ -241,7 +241,7 @@ struct ResultMeta<'a> {
     non_execution_kind: Str<'a>,
 }
 
-fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     out.fact = fact;
     sink(Decoded::Observation(out));
 }
@@ -270,11 +270,11 @@ impl State {
             claim: claim(line),
             fact: Fact::Activity,
         };
-        tell_link(told, line, &mut out, sink);
+        emit_spawn_link(told, line, &mut out, sink);
         match line.kind.get() {
             Some("assistant") => {
                 if let Some(message) = read_message(line) {
-                    say_message(&message, text, false, tools::default_mode(version), &mut out.clone(), sink);
+                    emit_message(&message, text, false, tools::default_mode(version), &mut out.clone(), sink);
                 }
             }
             Some("user") => {
@@ -291,8 +291,8 @@ impl State {
     }
 }
 
-/// Tells once for each spawn call which agent's lines carry it.
-fn tell_link<'a>(
+/// Emits once for each spawn call which agent's lines carry it.
+fn emit_spawn_link<'a>(
     told: &mut HashSet<String>,
     line: &'a Line<'_>,
     out: &mut Observation<'a>,
@@ -313,10 +313,10 @@ fn tell_link<'a>(
         is_origin: true,
         ..Spawn::default()
     };
-    say(Fact::Spawn(spawn), out, sink);
+    emit(Fact::Spawn(spawn), out, sink);
 }
 
-/// Partial events tell the final usage of the main thread's messages, which no whole line does.
+/// Emits the final usage of the main thread's messages, which only partial events have.
 fn partial(partial_message: &mut String, line: &Line<'_>, out: &Observation<'_>, sink: &mut Sink<'_>) {
     let Some(event) = &line.event else { return };
     if let Some(id) = event.message.as_ref().and_then(|message| message.id.filled()) {
@@ -379,7 +379,7 @@ fn user<'a>(
     let denial = metas.iter().find_map(|meta| meta.non_execution_kind.filled());
     for block in message.blocks() {
         match block.kind.get() {
-            Some("tool_result") => say_result(block, result, denial, text, &mut out.clone(), sink),
+            Some("tool_result") => emit_result(block, result, denial, text, &mut out.clone(), sink),
             Some("text") => {
                 if let Some(raw) = block.text {
                     prompt(text.raw(raw), out, sink);
@@ -392,8 +392,8 @@ fn user<'a>(
 
 fn prompt<'a>(raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     let words = raw.text();
-    notify(Some(&words), &mut out.clone(), sink);
-    say(Fact::Prompt { prompt_id: None, text: raw, what: prompt_kind(&words, None) }, out, sink);
+    emit_notice(Some(&words), &mut out.clone(), sink);
+    emit(Fact::Prompt { prompt_id: None, text: raw, what: prompt_kind(&words, None) }, out, sink);
 }
 
 /// Whether a task is an agent and not a shell. Versions that do not tell start agents only.
@@ -411,7 +411,7 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
                 model: line.model.filled(),
                 tells_starts: version.is_some_and(tools::tells_starts),
             };
-            say(fact, out, sink);
+            emit(fact, out, sink);
         }
         Some("task_started") if is_agent_task(line) => task_started(line, text, out, sink),
         Some("task_progress") if line.workflow_progress.is_some() => workflow_progress(line, out, sink),
@@ -423,7 +423,7 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
                 tool_calls: usage.and_then(|usage| usage.tool_uses.0),
                 total_tokens: usage.and_then(|usage| usage.total_tokens.0),
             };
-            say(fact, out, sink);
+            emit(fact, out, sink);
         }
         Some("task_updated") => task_updated(line, text, out, sink),
         Some("task_notification") => task_notification(line, text, out, sink),
@@ -431,10 +431,10 @@ fn system<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
         // Observed: Claude Code 2.1.110 to 2.1.330, for requests of the main thread; of agents' `tool_progress` tells.
         Some("api_retry") => {
             let why = tools::api_error(line.error.filled(), line.error_status.0);
-            say(tools::retry(None, line.attempt, line.max_retries, line.retry_delay_ms, why), out, sink);
+            emit(tools::retry(None, line.attempt, line.max_retries, line.retry_delay_ms, why), out, sink);
         }
         Some("compact_boundary") => {
-            say(
+            emit(
                 Fact::Note { kind: EventKind::CompactPost, data: Raw { json: "{}", offset: u64::MAX } },
                 out,
                 sink,
@@ -462,27 +462,27 @@ fn permission_denied<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &m
         batch_run: None,
         left_running: false,
     };
-    say(Fact::CallEnd(end), out, sink);
+    emit(Fact::CallEnd(end), out, sink);
 }
 
 fn tool_progress<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if let Some(retry) = &line.subagent_retry {
         let why = tools::api_error(retry.error_category.filled(), retry.error_status.0);
         let agent = retry.agent_id.filled();
-        say(tools::retry(agent, retry.attempt, retry.max_retries, retry.retry_delay_ms, why), out, sink);
+        emit(tools::retry(agent, retry.attempt, retry.max_retries, retry.retry_delay_ms, why), out, sink);
     } else if line.heartbeat.is_true() {
-        say(Fact::Heartbeat, out, sink);
+        emit(Fact::Heartbeat, out, sink);
     } else if line.tool_name.get().is_some_and(|name| tools::class(name) == subscope_model::ToolClass::Spawn)
     {
         // The same line without a retry says that the retry is over.
         let over = Fact::Retry { agent: None, attempt: 0, limit: 0, delay_ms: None, error: "".into() };
-        say(over, out, sink);
+        emit(over, out, sink);
     }
 }
 
 fn result<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if let Some(sum) = model_usage(line.model_usage, line.total_cost_usd) {
-        say(Fact::Checksum(sum), out, sink);
+        emit(Fact::Checksum(sum), out, sink);
     }
     let aborted = line.terminal_reason.get().is_some_and(|reason| reason.starts_with("aborted"));
     let status = match (aborted, line.is_error.is_true()) {
@@ -496,5 +496,5 @@ fn result<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>,
         counts_run: line.origin.is_none(),
         text: line.result.map(|raw| text.raw(raw)),
     };
-    say(fact, out, sink);
+    emit(fact, out, sink);
 }

@@ -1,7 +1,7 @@
 //! Claude Code's conversations on disk.
 //!
 //! Flow: line → [`Line`] (one typed pass; big payloads are only located) → observations. Each line is read by itself;
-//! the only thing remembered is what was last said of version and folder, so that it is not said again.
+//! only the last version and folder are remembered, so that they are not repeated.
 //!
 //! Layouts, all of which end here: sidechains inside the main file (1.0), `agent-*.jsonl` beside it (2.0),
 //! `<session>/subagents/` (2.1), `subagents/workflows/wf_*/`.
@@ -171,22 +171,22 @@ impl State {
         };
         if !*announced {
             *announced = true;
-            announce_workflow(hint, &mut out, sink);
+            emit_workflow(hint, &mut out, sink);
         }
-        say_session(line, version, cwd, &mut out, sink);
+        emit_session(line, version, cwd, &mut out, sink);
         match line.kind.get() {
             Some("assistant") => assistant(line, text, &mut out, sink),
             Some("user") => user(line, text, &mut out, sink),
             Some("attachment") => {
                 let queued =
                     line.attachment.as_ref().filter(|attachment| attachment.kind.is("queued_command"));
-                notify(queued.and_then(|attachment| attachment.prompt.get()), &mut out, sink);
-                say(Fact::Activity, &mut out, sink);
+                emit_notice(queued.and_then(|attachment| attachment.prompt.get()), &mut out, sink);
+                emit(Fact::Activity, &mut out, sink);
             }
-            Some("queue-operation") => notify(line.content.get(), &mut out, sink),
+            Some("queue-operation") => emit_notice(line.content.get(), &mut out, sink),
             Some("cost-state") => checksum(line, &mut out, sink),
             Some("system") => system(line, &mut out, sink),
-            Some("progress") => say(Fact::Activity, &mut out, sink),
+            Some("progress") => emit(Fact::Activity, &mut out, sink),
             // Book-keeping of the harness; new types are skipped like these until they are known.
             _ => {}
         }
@@ -194,7 +194,7 @@ impl State {
 }
 
 /// Sends one fact.
-fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     out.fact = fact;
     sink(Decoded::Observation(out));
 }
@@ -218,15 +218,15 @@ fn claim<'a>(line: &'a Line<'_>, file_agent: Option<&'a str>) -> Claim<'a> {
 
 /// Workflow agents have no spawn call: their folder says where they come from.
 /// Observed: public reports on Claude Code 2.1.206 (`subagents/workflows/wf_*/`, no `toolUseId` in their meta).
-fn announce_workflow<'a>(hint: &'a Hint, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn emit_workflow<'a>(hint: &'a Hint, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if let (Some(agent), Some(run)) = (hint.agent.as_deref(), hint.workflow.as_deref()) {
         let batch = Some(Batch::Run(run));
-        say(Fact::Spawn(Spawn { agent: Some(agent), detached: true, batch, ..Spawn::default() }), out, sink);
+        emit(Fact::Spawn(Spawn { agent: Some(agent), detached: true, batch, ..Spawn::default() }), out, sink);
     }
 }
 
-/// Tells version and folder of the session when they differ from what was told before.
-fn say_session<'a>(
+/// Emits version and folder of the session when they differ from the last ones.
+fn emit_session<'a>(
     line: &'a Line<'_>,
     last_version: &mut String,
     last_cwd: &mut String,
@@ -245,17 +245,17 @@ fn say_session<'a>(
     if let Some(cwd) = cwd {
         cwd.clone_into(last_cwd);
     }
-    say(Fact::Session { version, cwd: cwd.map(Cow::Borrowed), model: None, tells_starts: true }, out, sink);
+    emit(Fact::Session { version, cwd: cwd.map(Cow::Borrowed), model: None, tells_starts: true }, out, sink);
 }
 
 fn assistant<'a>(line: &'a Line<'_>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let Some(message) = &line.message else { return say(Fact::Activity, out, sink) };
+    let Some(message) = &line.message else { return emit(Fact::Activity, out, sink) };
     let mode = tools::default_mode(line.version.get().unwrap_or_default());
-    say_message(message, text, line.is_api_error.is_true(), mode, out, sink);
+    emit_message(message, text, line.is_api_error.is_true(), mode, out, sink);
 }
 
-/// Tells everything that one line of a model's message says.
-pub(super) fn say_message<'a>(
+/// Emits everything in one line of a model's message.
+pub(super) fn emit_message<'a>(
     message: &'a Message<'_>,
     text: LineText<'a>,
     api_error: bool,
@@ -265,29 +265,29 @@ pub(super) fn say_message<'a>(
 ) {
     let message_id = message.id.filled();
     match message.response(api_error) {
-        Some(response) => say(Fact::Response(response), out, sink),
-        None => say(Fact::Activity, out, sink),
+        Some(response) => emit(Fact::Response(response), out, sink),
+        None => emit(Fact::Activity, out, sink),
     }
     if let Content::Text(inner) = message.content
         && let Some(raw) = text.quoted(inner)
     {
-        say(Fact::Message { message_id, text: raw }, out, sink);
+        emit(Fact::Message { message_id, text: raw }, out, sink);
     }
     for block in message.blocks() {
         match block.kind.get() {
             Some("text") => {
                 if let Some(raw) = block.text {
-                    say(Fact::Message { message_id, text: text.raw(raw) }, out, sink);
+                    emit(Fact::Message { message_id, text: text.raw(raw) }, out, sink);
                 }
             }
             Some("thinking") => {
-                say(Fact::Thought { message_id, text: block.thinking.map(|raw| text.raw(raw)) }, out, sink);
+                emit(Fact::Thought { message_id, text: block.thinking.map(|raw| text.raw(raw)) }, out, sink);
             }
-            Some("redacted_thinking") => say(Fact::Thought { message_id, text: None }, out, sink),
+            Some("redacted_thinking") => emit(Fact::Thought { message_id, text: None }, out, sink),
             Some("tool_use") => {
                 let name = block.name.get().unwrap_or_default();
                 let digest = digest(name, block.input.map_or("", RawValue::get));
-                say(
+                emit(
                     Fact::CallBegin(tools::begin(
                         block.id.filled(),
                         name,
@@ -306,26 +306,28 @@ pub(super) fn say_message<'a>(
 }
 
 fn user<'a>(line: &'a Line<'a>, text: LineText<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
-    let Some(message) = &line.message else { return say(Fact::Activity, out, sink) };
+    let Some(message) = &line.message else { return emit(Fact::Activity, out, sink) };
     if let Some(raw) = string_content(message, text) {
         return prompt(line, raw, out, sink);
     }
     let result = line.tool_use_result.as_ref();
     for block in message.blocks() {
         match block.kind.get() {
-            Some("tool_result") => say_result(block, result, line.tool_denial_kind.filled(), text, out, sink),
+            Some("tool_result") => {
+                emit_result(block, result, line.tool_denial_kind.filled(), text, out, sink)
+            }
             Some("text") => {
                 if let Some(raw) = block.text {
                     prompt(line, text.raw(raw), out, sink);
                 }
             }
-            _ => say(Fact::Activity, out, sink),
+            _ => emit(Fact::Activity, out, sink),
         }
     }
 }
 
-/// Tells what one `tool_result` block says.
-pub(super) fn say_result<'a>(
+/// Emits the result in one `tool_result` block.
+pub(super) fn emit_result<'a>(
     block: &'a super::content::Block<'_>,
     result: Option<&'a HarnessResult<'a>>,
     denial: Option<&str>,
@@ -349,7 +351,7 @@ pub(super) fn say_result<'a>(
         batch_run: result.and_then(HarnessResult::workflow_run),
         left_running: result.is_some_and(HarnessResult::left_running),
     };
-    say(Fact::CallEnd(end), out, sink);
+    emit(Fact::CallEnd(end), out, sink);
 }
 
 fn prompt<'a>(line: &'a Line<'_>, raw: Raw<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
@@ -366,17 +368,17 @@ fn prompt<'a>(line: &'a Line<'_>, raw: Raw<'a>, out: &mut Observation<'a>, sink:
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
         told => told,
     };
-    notify(Some(&words), &mut out.clone(), sink);
+    emit_notice(Some(&words), &mut out.clone(), sink);
     // The first line of an agent's conversation has no parent.
     let is_first = line.parent_uuid.filled().is_none() && !matches!(out.claim, Claim::Root(_));
     if is_first && what == PromptKind::Asked && is_warmup(&words) {
-        say(Fact::Warmup, out, sink);
+        emit(Fact::Warmup, out, sink);
     }
-    say(Fact::Prompt { prompt_id: line.prompt_id.filled(), text: raw, what }, out, sink);
+    emit(Fact::Prompt { prompt_id: line.prompt_id.filled(), text: raw, what }, out, sink);
 }
 
-/// Tells the ending that a text announces, if it is a task notification.
-pub(super) fn notify(text: Option<&str>, out: &mut Observation<'_>, sink: &mut Sink<'_>) {
+/// Emits the ending that a text announces, if it is a task notification.
+pub(super) fn emit_notice(text: Option<&str>, out: &mut Observation<'_>, sink: &mut Sink<'_>) {
     let Some(text) = text.filter(|text| is_notice(text)) else { return };
     let Some(notice) = Notice::read(text) else { return };
     let mut buffer = String::new();
@@ -387,22 +389,22 @@ pub(super) fn notify(text: Option<&str>, out: &mut Observation<'_>, sink: &mut S
 fn system<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if line.subtype.is("compact_boundary") {
         let data = Raw { json: "{}", offset: u64::MAX };
-        say(Fact::Note { kind: EventKind::CompactPost, data }, out, sink);
+        emit(Fact::Note { kind: EventKind::CompactPost, data }, out, sink);
     } else if line.subtype.is("api_error") && line.retry_attempt.0.is_some() {
         // Observed: Claude Code 2.1.330, in the main transcript only.
         let error = line.error.and_then(|raw| serde_json::from_str::<ApiError<'_>>(raw.get()).ok());
         let status = error.as_ref().and_then(|error| error.status.0);
         let words = error.as_ref().and_then(|error| error.formatted.filled());
         let why = words.map_or_else(|| tools::api_error(None, status), str::to_owned);
-        say(tools::retry(None, line.retry_attempt, line.max_retries, line.retry_in_ms, why), out, sink);
+        emit(tools::retry(None, line.retry_attempt, line.max_retries, line.retry_in_ms, why), out, sink);
     } else {
-        say(Fact::Activity, out, sink);
+        emit(Fact::Activity, out, sink);
     }
 }
 
 fn checksum<'a>(line: &'a Line<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     if let Some(sum) = model_usage(line.model_usage, line.total_cost_usd) {
-        say(Fact::Checksum(sum), out, sink);
+        emit(Fact::Checksum(sum), out, sink);
     }
 }
 

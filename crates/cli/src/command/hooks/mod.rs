@@ -56,7 +56,7 @@ impl Scope {
             ScopeChoice::Local => SettingsScope::Local,
         };
         let variables = |name: &str| environment.get(name);
-        let path = hooks.settings_file(scope, &variables, &environment.working_folder());
+        let path = hooks.settings_file(scope, &variables, environment.working_folder());
         let path = path.ok_or_else(|| {
             let message = match choice {
                 ScopeChoice::User => "HOME is not set, so there is no place for settings",

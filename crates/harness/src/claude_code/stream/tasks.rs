@@ -1,4 +1,4 @@
-//! Lines of a stream about tasks: agents that start, go on and end, and those of workflows.
+//! Lines of a stream about tasks: agents that start, are moved to the background and end, and those of workflows.
 
 use serde::Deserialize;
 use subscope_decode::lenient::{LineText, Num, Str};
@@ -11,10 +11,10 @@ use super::{
         notice::{is_warmup, waits},
         tools,
     },
-    Line, say,
+    Line, emit,
 };
 
-/// One agent of a workflow, as each progress line of the workflow tells it again.
+/// One agent of a workflow, as each progress line of the workflow repeats it.
 /// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,7 +33,7 @@ struct WorkflowAgent<'a> {
     duration_ms: Num,
 }
 
-/// Tells the agents of a workflow: this wire names them nowhere else.
+/// Emits the agents of a workflow: this wire names them nowhere else.
 pub(super) fn workflow_progress(line: &Line<'_>, out: &Observation<'_>, sink: &mut Sink<'_>) {
     let all: Vec<WorkflowAgent<'_>> =
         line.workflow_progress.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
@@ -91,7 +91,7 @@ pub(super) fn task_started<'a>(
     };
     let is_warmup = line.tool_use_id.filled().is_none()
         && line.prompt.is_some_and(|raw| is_warmup(&text.raw(raw).text()));
-    say(Fact::Spawn(spawn), out, sink);
+    emit(Fact::Spawn(spawn), out, sink);
     if let Some(agent) = line.task_id.filled().filter(|_| is_warmup) {
         let claim = Claim::Agent(agent, Basis::Wire);
         sink(Decoded::Observation(&Observation { claim, fact: Fact::Warmup, ..out.clone() }));
@@ -130,7 +130,7 @@ pub(super) fn task_updated<'a>(
     let Some(patch) = &line.patch else { return };
     if patch.is_backgrounded.is_true() {
         let spawn = Spawn { agent: line.task_id.filled(), mode: Some(tools::mode(true)), ..Spawn::default() };
-        say(Fact::Spawn(spawn), out, sink);
+        emit(Fact::Spawn(spawn), out, sink);
     }
     let Some(status) = status_word(patch.status.get()) else { return };
     let end = AgentEnd {
@@ -138,7 +138,7 @@ pub(super) fn task_updated<'a>(
         error: patch.error.map(|raw| text.raw(raw)),
         ..ended(line, status)
     };
-    say(Fact::AgentEnd(end), out, sink);
+    emit(Fact::AgentEnd(end), out, sink);
 }
 
 pub(super) fn task_notification<'a>(
@@ -156,5 +156,5 @@ pub(super) fn task_notification<'a>(
         error: summary.filter(|_| status == AgentStatus::Failed),
         ..ended(line, status)
     };
-    say(Fact::AgentEnd(end), out, sink);
+    emit(Fact::AgentEnd(end), out, sink);
 }
