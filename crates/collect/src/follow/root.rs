@@ -10,7 +10,6 @@ use std::{
 };
 
 use subscope_harness::{self as harness, Harness, Place, SessionFiles};
-use subscope_model::Millis;
 
 use super::{EventSink, FileEvent, FollowState};
 use crate::{
@@ -92,48 +91,43 @@ impl Root {
         }
     }
 
-    /// Lists a folder of several sessions.
+    /// Lists a folder of several sessions, and follows those of which a file was written lately.
     fn scan_shared(&mut self, root: &Path, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
         let harness = self.harness;
         let since_ms = state.options.live_since_ms();
-        let is_shared = |folder: &Path| harness.session_of_folder(root, folder).is_none();
+        let mut shared: HashSet<PathBuf> = HashSet::new();
         // In the order of their folders and ids.
-        let mut newest: BTreeMap<(Option<PathBuf>, String), (Millis, SessionFiles)> = BTreeMap::new();
+        let mut live: BTreeMap<(Option<PathBuf>, String), SessionFiles> = BTreeMap::new();
         let mut late_agents = Vec::new();
         walk(folder, &mut |step| match step {
-            Step::Enter(folder) if is_shared(folder) => {
+            Step::Enter(folder) if harness.session_of_folder(root, folder).is_none() => {
                 state.watch.folder(folder);
+                shared.insert(folder.to_owned());
             }
             Step::Enter(folder) => state.watch.idle_folder(folder),
             Step::Skip(_) => {}
             Step::File(path) => {
+                let is_shared = || path.parent().is_some_and(|parent| shared.contains(parent));
+                if state.files.is_open(path) && is_shared() {
+                    return;
+                }
+                // There may be thousands: nothing else is asked of those that were not written lately.
+                let modified_ms = fs::symlink_metadata(path).ok().and_then(|metadata| modified_ms(&metadata));
+                if modified_ms.is_none_or(|at_ms| at_ms < since_ms) {
+                    return;
+                }
                 let Some(place) = harness.classify_below(root, path) else { return };
-                if state.files.is_open(path) && path.parent().is_none_or(is_shared) {
-                    return;
-                }
-                let Some(at_ms) = fs::symlink_metadata(path).ok().and_then(|metadata| modified_ms(&metadata))
-                else {
-                    return;
-                };
-                // Only what was written lately is asked for its session: there may be thousands.
                 let is_unnamed = place.session.is_none();
-                if is_unnamed && at_ms < since_ms {
-                    return;
-                }
                 let Some((session, place)) = with_session(path, place) else { return };
                 let files = harness.session_files(root, path, &session);
-                let key = (files.main.parent().map(Path::to_owned), session);
-                let latest = newest.entry(key).or_insert((at_ms, files));
-                latest.0 = at_ms.max(latest.0);
+                live.entry((files.main.parent().map(Path::to_owned), session)).or_insert(files);
                 if is_unnamed {
                     late_agents.push((path.to_owned(), place));
                 }
             }
         });
-        for (at_ms, files) in newest.into_values() {
-            if at_ms >= since_ms {
-                self.open_session(&files, state, out);
-            }
+        for files in live.values() {
+            self.open_session(files, state, out);
         }
         for (path, place) in late_agents {
             open(&path, place, state, out);
