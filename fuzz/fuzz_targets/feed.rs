@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use subscope_decode::Dialect;
+use subscope_decode::FEED;
 
-fuzz_target!(|data: &[u8]| subscope_fuzz::feed(Dialect::Feed, data));
+fuzz_target!(|data: &[u8]| subscope_fuzz::feed(FEED, data));

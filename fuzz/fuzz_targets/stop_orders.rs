@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use subscope_decode::Dialect;
+use subscope_decode::STOP_ORDERS;
 
-fuzz_target!(|data: &[u8]| subscope_fuzz::feed(Dialect::StopOrders, data));
+fuzz_target!(|data: &[u8]| subscope_fuzz::feed(STOP_ORDERS, data));

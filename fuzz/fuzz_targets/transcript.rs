@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use subscope_decode::Dialect;
+use subscope_harness::claude_code::TRANSCRIPT;
 
-fuzz_target!(|data: &[u8]| subscope_fuzz::feed(Dialect::ClaudeTranscript, data));
+fuzz_target!(|data: &[u8]| subscope_fuzz::feed(TRANSCRIPT, data));

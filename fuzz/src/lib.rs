@@ -3,7 +3,7 @@
 //! A target finds a panic, a hang and a use of too much memory by itself; what it must be told is that the place of
 //! the cut changes nothing.
 
-use subscope_decode::{Dialect, Hint, decoder};
+use subscope_decode::{Dialect, Hint};
 use subscope_model::{Decoded, Sink};
 
 /// Decodes the bytes cut at a place that the first two of them choose, and uncut, and compares.
@@ -20,7 +20,7 @@ pub fn feed(dialect: Dialect, data: &[u8]) {
 fn decode(dialect: Dialect, chunks: &[&[u8]]) -> Vec<String> {
     let hint =
         Hint { session: Some("session".to_owned()), agent: Some("agent".to_owned()), ..Hint::default() };
-    let mut decoder = decoder(dialect, &hint);
+    let mut decoder = dialect.decoder(&hint);
     let mut said = Vec::new();
     let mut collect = |decoded: Decoded<'_, '_>| said.push(format!("{decoded:?}"));
     let sink: &mut Sink<'_> = &mut collect;

@@ -19,35 +19,44 @@ const EDGES: &[(&str, &[&str])] = &[
     ("decode", &[]),
     ("track", &[]),
     ("store", &[]),
-    ("render", &[]),
+    // `harness`: how names of models are shortened.
+    ("render", &["harness"]),
     ("export", &[]),
-    ("collect", &[]),
-    // Embedded by other programs: talks to a hub over its socket, never links it.
+    // Everything that is known of vendors: decoders of their dialects, the layout of their files, their programs and hooks.
+    ("harness", &["decode"]),
+    // `harness`: where transcripts stand, and what their paths tell. `decode`: the name of a dialect.
+    ("collect", &["decode", "harness"]),
+    // What other programs embed: a hub is asked over its socket, never linked.
     ("client", &[]),
     // A watchdog for any process group; depends on nothing.
     ("guard", &[]),
-    ("fold", &["decode", "track"]),
-    // `collect`: the hub owns its collectors. Only it knows the checkpoint of each source, and so what to read next; an
-    // external collector would have to duplicate that.
-    ("hub", &["fold", "store", "collect"]),
-    // The page's files, independent of how they are served or exported.
+    // `harness`: which dialect a source is written in, where nobody says.
+    ("fold", &["decode", "harness", "track"]),
+    // `collect`: the hub owns its collectors. Only it knows which source is checkpointed how far, so only it
+    // can say what is read next; a collector that pushed into the hub from outside would need that knowledge twice.
+    // `harness`: which of its files are transcripts, and whose hooks are answered.
+    ("hub", &["fold", "store", "collect", "harness"]),
+    // The page's files; who serves them or writes them into one is not its affair.
     ("page", &[]),
-    // `decode`: routes name dialects. Storage is internal to the hub. `page`: served files. `render`, `export`: the
-    // page's drawings and downloads come from the same pure functions as in other frontends.
-    ("server", &["hub", "decode", "page", "render", "export"]),
-    // A run connects a child to a private hub as its driver, opens its listener, forwards to the hub of the machine,
-    // and writes traces. Frontends do not depend on it. `guard`: the command is killed if the run is killed.
-    ("run", &["hub", "server", "client", "decode", "fold", "export", "guard"]),
-    // `fold`, `decode`: an agent command's output is decoded in this process like any session. `client`: its events are
-    // published. `render`: messages about it are sanitised. Queries go through the host. `guard`: no process outlives a
-    // killed server.
-    ("mcp", &["client", "decode", "fold", "guard", "render"]),
-    // Draws with `render`. Fed by its host, which also answers its queries (closed enums).
+    // What keeps rows is the hub's affair. `page`: what it serves. `render`, `export`: what the
+    // page draws and saves is made by the functions that every other face uses, where the rows are; both are pure.
+    ("server", &["hub", "page", "render", "export"]),
+    // A run wires a child to a hub of its own: it is a driver of that, opens its listener, hands on to the hub of the
+    // machine, and writes traces of what it saw. Faces know nothing of it.
+    // `guard`: a command ends with the run that is killed.
+    // `harness`: what the child's output is written in, and what its processes note of themselves.
+    ("run", &["hub", "server", "client", "decode", "harness", "fold", "export", "guard"]),
+    // `fold`, `decode`: what an agent command prints is folded as every session is, in this process. `client`: what it does is
+    // published. `render`: what a model or a person is told of it is made safe. What is asked comes through the host.
+    // `guard`: no process outlives a server that is killed.
+    // `harness`: what that is written in.
+    ("mcp", &["client", "decode", "harness", "fold", "guard", "render"]),
+    // What is drawn is made of `render`'s lines. It is fed by whoever hosts it, and asks through closed enums.
     ("tui", &["render"]),
     ("cli", EVERYTHING),
-    // Builds data of all lower crates for tests; used only by tests.
-    ("testkit", &["decode", "track", "fold"]),
-    // `client`: reads results as other programs do. `testkit`: its environment for the real binary.
+    // Builds what the crates exchange, from the lowest up to the unit of work; only tests see it.
+    ("testkit", &["decode", "harness", "track", "fold"]),
+    // `client`: what is tried is read as other programs read it. `testkit`: its environment for the real binary.
     ("rig", &["client", "testkit"]),
     ("xtask", &[]),
 ];

@@ -25,7 +25,28 @@ const PRIVATE: &[&str] = &[concat!("/wo", "rk/"), concat!(".lib", "rary"), conca
 const UNFINISHED: &[&str] =
     &[concat!("#[ig", "nore"), concat!("to", "do!"), concat!("FIX", "ME"), concat!("TO", "DO")];
 
-/// Prints all findings; fails if there are any.
+/// The vendors of harnesses, in lower case, each with the folder that may name it.
+const VENDORS: &[(&str, &str)] = &[("claude", "crates/harness/src/claude_code/")];
+
+/// Where product code may name vendors all the same. There are to be at most eight.
+const MAY_NAME_VENDORS: [&str; 8] = [
+    // The registry.
+    "crates/harness/src/lib.rs",
+    // Help texts and their examples.
+    "crates/cli/src/args/",
+    "crates/tui/src/view/overlay.rs",
+    // An example in an error message.
+    "crates/cli/src/config/limits.rs",
+    // A recording that is part of the program.
+    "crates/cli/src/command/demo.rs",
+    // Rows that examples and tests draw.
+    "crates/render/src/sample.rs",
+    "crates/tui/src/samples.rs",
+    // Addresses and messages that others know by these names.
+    "crates/server/src/routes/",
+];
+
+/// Prints what is amiss; an error if anything is.
 pub(crate) fn run() -> Result<()> {
     announce("tidy");
     let (files, findings) = check(&root())?;
@@ -87,6 +108,7 @@ fn look_at(name: &str, text: &str) -> Vec<String> {
             findings.push(format!("{name}:1: the first line is not a `//!` that says what the file is for"));
         }
         let lines = production_lines(name, text);
+        findings.extend(vendors(name, text, lines));
         if lines > LINE_LIMIT {
             findings
                 .push(format!("{name}:{LINE_LIMIT}: {lines} lines without tests; the limit is {LINE_LIMIT}"));
@@ -95,8 +117,27 @@ fn look_at(name: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// Counts the lines before the file's own test module; 0 for a test file. A `mod tests;` that refers to another file
-/// does not count as one.
+/// Returns where product code names a vendor that it should not know.
+fn vendors(name: &str, text: &str, product_lines: usize) -> Vec<String> {
+    let is_product = name.starts_with("crates/") && name.contains("/src/");
+    let is_for_tests = ["crates/testkit/", "crates/rig/"].iter().any(|folder| name.starts_with(folder));
+    if !is_product || is_for_tests || MAY_NAME_VENDORS.iter().any(|place| name.starts_with(place)) {
+        return Vec::new();
+    }
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().take(product_lines).enumerate() {
+        let line = line.to_lowercase();
+        let foreign = VENDORS.iter().filter(|(_, folder)| !name.starts_with(folder));
+        let named = foreign.filter(|(vendor, _)| line.contains(vendor));
+        findings.extend(named.map(|(vendor, folder)| {
+            format!("{name}:{}: names {vendor:?}, which only {folder} knows", index + 1)
+        }));
+    }
+    findings
+}
+
+/// Counts the lines before the file's own test module; a file of tests has none. A `mod tests;` that only
+/// points to another file ends nothing.
 fn production_lines(name: &str, text: &str) -> usize {
     let is_tests = name.ends_with("/tests.rs") || name.split('/').any(|folder| folder == "tests");
     if is_tests {
@@ -135,6 +176,23 @@ mod tests {
     fn accept_unfinished_words_outside_of_code() {
         assert!(look_at("README.md", UNFINISHED[2]).is_empty());
         assert_eq!(look_at("README.md", PRIVATE[2]).len(), 1);
+    }
+
+    #[test]
+    fn report_vendors_outside_their_folders_but_not_in_tests() {
+        let text =
+            "//! What Claude Code does.\nconst A: u8 = 1;\n#[cfg(test)]\nmod tests {\n    // claude\n}\n";
+        assert_eq!(look_at("crates/hub/src/a.rs", text).len(), 1);
+        for name in [
+            "crates/harness/src/claude_code/a.rs",
+            "crates/hub/tests/a.rs",
+            "crates/hub/src/a/tests.rs",
+            "crates/rig/src/a.rs",
+            "crates/cli/src/args/run.rs",
+            "xtask/src/a.rs",
+        ] {
+            assert!(look_at(name, text).is_empty(), "{name}");
+        }
     }
 
     #[test]

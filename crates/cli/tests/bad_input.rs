@@ -229,6 +229,24 @@ fn agent_file_without_its_session_is_shown_as_what_it_is() {
 }
 
 #[test]
+fn input_of_no_known_harness_is_named_with_its_line() {
+    let env = env();
+    let gemini = r#"{"type":"init","timestamp":"2026-11-21T20:43:19.452Z","session_id":"9","model":"gemini-2.5-flash"}"#;
+    for text in ["{\"foo\":1}\n".to_owned(), format!("{gemini}\n")] {
+        let target = env.write("work/x", text);
+        let words = format!("nothing recognised in {}: line 1 is JSON of no known harness", target.display());
+        for command in ["tree", "export --as trace"] {
+            let ran = run(&env, command, &[&target]);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{command}: {}", ran.stderr);
+            assert!(ran.stderr.contains(&words), "{}", ran.stderr);
+        }
+        let strict = run(&env, "tree --strict", &[&target]);
+        assert_eq!(strict.code, Some(3), "{}", strict.stderr);
+        assert!(strict.stderr.contains("x:1: JSON of no known harness"), "{}", strict.stderr);
+    }
+}
+
+#[test]
 fn missing_and_empty_targets_are_failures_of_their_own_kind() {
     let env = env();
     let empty = env.write("work/empty.jsonl", "");

@@ -29,7 +29,7 @@ pub struct Archive {
 /// A file of which the archive has the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Where it stands; to be read with [`crate::read`], at the original's offsets.
+    /// Its path; to be read with [`crate::read`], at the original's offsets.
     pub path: PathBuf,
     /// The original's length.
     pub bytes: u64,
@@ -56,7 +56,7 @@ impl Archive {
         Self { folder }
     }
 
-    /// Keeps a file that stands at its path. One that is kept already is left as it is, unless its path is another file's
+    /// Archives the file at a path. One that is kept already is left as it is, unless its path is another file's
     /// now or, on another device, it has grown.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Where a file's second name stands: below the archive's folder, whatever the path says.
+    /// The path of a file's second name: always below the archive's folder.
     fn place(&self, original: &Path) -> io::Result<PathBuf> {
         let mut place = self.folder.clone();
         for part in original.components() {
@@ -225,7 +225,7 @@ impl Verified {
     }
 }
 
-/// Whether what is kept is the file as it stands: the same one, or a copy of the same length and time.
+/// Whether what is kept is the current file: the same one, or a copy of the same length and time.
 fn is_same(kept: &Metadata, now: &Metadata) -> bool {
     let is_one = (kept.dev(), kept.ino()) == (now.dev(), now.ino());
     is_one || kept.nlink() == 1 && (kept.len(), modified_ns(kept)) == (now.len(), modified_ns(now))

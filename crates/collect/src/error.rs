@@ -2,11 +2,13 @@
 
 use std::{io, path::PathBuf};
 
+use subscope_harness::roots;
+
 /// Why a TARGET cannot be read. What is wrong with a single file below a TARGET is no error: it is reported
 /// beside what could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// Nothing stands at the path.
+    /// Nothing is at the path.
     #[error("{} does not exist", path.display())]
     Missing {
         /// The TARGET as given.
@@ -36,12 +38,15 @@ pub enum CollectError {
 
 impl CollectError {
     /// Returns what the user can do about it, where there is something.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Missing { .. } => Some("give a transcript, a session's folder, or - for stdin"),
-            Self::NotRegular { .. } => Some("pipe it in and give - as the target"),
+            Self::Missing { .. } => Some("give a transcript, a session's folder, or - for stdin".to_owned()),
+            Self::NotRegular { .. } => Some("pipe it in and give - as the target".to_owned()),
             Self::Empty { .. } => {
-                Some("transcripts are <session>.jsonl files, below ~/.claude/projects by default")
+                let roots = roots(&|name| (name == "HOME").then(|| "~".into()));
+                let roots: Vec<String> = roots.iter().map(|root| root.folder.display().to_string()).collect();
+                let roots = roots.join(", ");
+                Some(format!("transcripts are <session>.jsonl files, below {roots} by default"))
             }
             Self::Io { .. } => None,
         }

@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use subscope_harness::{Role, classify};
+
 use crate::{
-    CollectError, Found, Role,
-    layout::describe,
-    list::{Kind, entries},
+    CollectError, Found,
+    list::{Kind, entries, is_jsonl},
     peek::Peeks,
     target::{Seen, Target, stat},
 };
@@ -16,7 +17,7 @@ use crate::{
 /// The files of a TARGET.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expanded {
-    /// Ordered by the path of their first file. A session stands in one group only; files without a known
+    /// Ordered by the path of their first file. A session is in one group only; files without a known
     /// session are groups of their own.
     pub groups: Vec<Group>,
     /// What looked like a part of the TARGET but cannot be read, by path.
@@ -26,7 +27,7 @@ pub struct Expanded {
 /// The files of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The session, as far as path or first line tell.
+    /// The session, by path or first line.
     pub session: Option<String>,
     /// The main transcript first, then by path; never empty, no file twice.
     pub files: Vec<Found>,
@@ -35,7 +36,7 @@ pub struct Group {
 /// Something that is not read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Skipped {
-    /// Where it stands.
+    /// Its path.
     pub path: PathBuf,
     /// Why it is not read; a lower-case fragment.
     pub why: String,
@@ -49,7 +50,7 @@ pub struct Skipped {
 ///
 /// # Errors
 ///
-/// Where nothing stands at the path, where it is a pipe or device, and where a folder holds nothing readable.
+/// Where nothing is at the path, where it is a pipe or device, and where a folder holds nothing readable.
 pub fn expand(target: &Path) -> Result<Expanded, CollectError> {
     let kind = Target::classify(target)?;
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
@@ -71,7 +72,7 @@ pub fn expand(target: &Path) -> Result<Expanded, CollectError> {
 }
 
 impl Expanded {
-    /// Adds the files of another TARGET; what both have stands once, and a session of both is one group.
+    /// Adds the files of another TARGET; what both have is there once, and a session of both is one group.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         let groups = self.groups.into_iter().chain(other.groups);
@@ -107,10 +108,8 @@ impl Expanded {
 /// The recordings directly in a folder.
 fn recordings(folder: &Path) -> Vec<Found> {
     let entries = entries(folder).unwrap_or_default();
-    let files = entries.into_iter().filter(|(path, kind)| {
-        *kind == Kind::File && path.extension().is_some_and(|extension| extension == "jsonl")
-    });
-    files.filter_map(|(path, _)| stat(&path, describe(&path)).ok().flatten()).collect()
+    let files = entries.into_iter().filter(|(path, kind)| *kind == Kind::File && is_jsonl(path));
+    files.filter_map(|(path, _)| stat(&path, classify(&path)).ok().flatten()).collect()
 }
 
 fn rank(found: &Found) -> bool {

@@ -5,16 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    Skipped,
-    layout::{TOOL_RESULTS, is_transcript_name},
-};
+use subscope_harness::{Role, classify, skips_folder};
+
+use crate::Skipped;
 
 /// How many folders deep a listing goes: a home folder's transcripts are 8 deep. It ends what a loop of mounts
 /// would make endless.
 pub(crate) const MAX_DEPTH: usize = 12;
 
-/// What stands in a folder.
+/// What an entry of a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Folder,
@@ -26,7 +25,7 @@ pub(crate) enum Kind {
 /// What a walk comes by, in order.
 #[derive(Debug)]
 pub(crate) enum Step<'a> {
-    /// A folder that is about to be listed: whoever watches it now misses nothing.
+    /// A folder that is about to be listed: a watch that begins now misses nothing.
     Enter(&'a Path),
     /// A regular file.
     File(&'a Path),
@@ -34,7 +33,17 @@ pub(crate) enum Step<'a> {
     Skip(Skipped),
 }
 
-/// Returns what stands in a folder, by name.
+/// Whether a file has the ending of recordings and of most transcripts.
+pub(crate) fn is_jsonl(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+/// Whether a file of this name would be read if it were one.
+fn is_transcript_name(path: &Path) -> bool {
+    is_jsonl(path) || classify(path).role != Role::Other
+}
+
+/// Returns the entries of a folder, by name.
 pub(crate) fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -73,7 +82,7 @@ fn walk_down(folder: &Path, depth: usize, each: &mut dyn FnMut(Step<'_>)) {
         match kind {
             Kind::File => each(Step::File(&path)),
             Kind::Folder if is_transcript_name(&path) => each(skip(path, "a folder, not a file")),
-            Kind::Folder if path.file_name().is_some_and(|name| name == TOOL_RESULTS) => {}
+            Kind::Folder if path.file_name().is_some_and(skips_folder) => {}
             Kind::Folder if depth == 0 => each(skip(path, "too deep below the target to be listed")),
             Kind::Folder => walk_down(&path, depth - 1, each),
             Kind::Link if is_transcript_name(&path) => each(skip(path, "a symbolic link, not followed")),

@@ -1,17 +1,12 @@
-//! The session named in the first line of a file whose path does not tell it (subagents of 2.0.x).
+//! Classification by the first line, of files whose path does not name their session.
 
 use std::{
-    borrow::Cow,
     collections::HashMap,
-    fmt,
     io::Read,
     path::{Path, PathBuf},
 };
 
-use serde::{
-    Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
+use subscope_harness::{Place, harness_of};
 
 use crate::read::open_regular;
 
@@ -19,115 +14,67 @@ use crate::read::open_regular;
 const FIRST_READ_BYTES: u64 = 4 * 1024;
 /// A first line that does not name its session within this names none.
 const PEEK_BYTES: u64 = 64 * 1024;
-/// Sessions remembered by path; over it all are forgotten and asked again.
+/// Files remembered by path; over it all are forgotten and asked again.
 const REMEMBERED: usize = 65_536;
 
-/// The sessions of files that were asked before. A file's first line does not change.
+/// What was found of files that were asked before. A file's first line does not change.
 #[derive(Debug, Default)]
-pub(crate) struct Peeks(HashMap<PathBuf, String>);
+pub(crate) struct Peeks(HashMap<PathBuf, Place>);
 
 impl Peeks {
-    /// Returns the session that the file's first line names. A line that names none is asked again next time:
+    /// Classifies a file by path and first line. A line that names no session is asked again next time:
     /// it may not be written yet.
-    pub(crate) fn session(&mut self, path: &Path) -> Option<String> {
+    pub(crate) fn complete(&mut self, path: &Path, place: &Place) -> Option<Place> {
         if let Some(known) = self.0.get(path) {
             return Some(known.clone());
         }
-        let session = session_of(path)?;
+        let known = complete(path, place)?;
         if self.0.len() >= REMEMBERED {
             self.0.clear();
         }
-        self.0.insert(path.to_owned(), session.clone());
-        Some(session)
+        self.0.insert(path.to_owned(), known.clone());
+        Some(known)
     }
 }
 
-/// Returns the session that the file's first line names, reading at most 64 KiB.
-pub(crate) fn session_of(path: &Path) -> Option<String> {
+/// Classifies a file by path and first line, reading at most 64 KiB; `None` where the line names no session.
+pub(crate) fn complete(path: &Path, place: &Place) -> Option<Place> {
     let mut file = open_regular(path).ok()?;
     let mut head = Vec::new();
     file.by_ref().take(FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
-    let found = session_in(&head);
+    let found = complete_by(&head, place);
     if found.is_some() || memchr::memchr(b'\n', &head).is_some() || (head.len() as u64) < FIRST_READ_BYTES {
         return found;
     }
     file.take(PEEK_BYTES - FIRST_READ_BYTES).read_to_end(&mut head).ok()?;
-    session_in(&head)
+    complete_by(&head, place)
 }
 
-/// The session named in the first line of these bytes, also where the line is cut after naming it.
-fn session_in(bytes: &[u8]) -> Option<String> {
+/// What the first line of these bytes adds, also where the line is cut.
+fn complete_by(bytes: &[u8], place: &Place) -> Option<Place> {
     let line = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[..end]);
-    let mut session = None;
-    // The outcome is ignored: a cut line fails after its session was noted.
-    let _ = serde_json::Deserializer::from_slice(line).deserialize_map(SessionField(&mut session));
-    session.filter(|name| is_plain(name))
-}
-
-/// Whether the name can stand for one file: it becomes part of a path when the session's files are looked for.
-fn is_plain(name: &str) -> bool {
-    !matches!(name, "" | "." | "..") && name.len() <= 128 && !name.contains(['/', '\\', '\0'])
-}
-
-struct SessionField<'a>(&'a mut Option<String>);
-
-impl<'de> Visitor<'de> for SessionField<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            if key == "sessionId" {
-                *self.0 = map.next_value()?;
-                return Ok(());
-            }
-            map.next_value::<IgnoredAny>()?;
-        }
-        Ok(())
-    }
+    harness_of(place.dialect?)?.complete(place, line)
 }
 
 #[cfg(test)]
 mod tests {
+    use subscope_harness::classify;
+
     use super::*;
-
-    #[test]
-    fn session_in_first_line_is_found_whole_or_cut() {
-        assert_eq!(
-            session_in(b"{\"a\":{\"sessionId\":\"no\"},\"sessionId\":\"s1\",\"b\":1}\n{}").as_deref(),
-            Some("s1")
-        );
-        assert_eq!(session_in(b"{\"sessionId\":\"s1\",\"message\":\"cut her").as_deref(), Some("s1"));
-    }
-
-    #[test]
-    fn session_in_foreign_or_hostile_line_is_none() {
-        let lines: [&[u8]; 8] = [
-            b"",
-            b"not json",
-            b"{\"sessionId\":\"cu",
-            b"{\"sessionId\":7}",
-            b"{\"sessionId\":null}",
-            b"{\"sessionId\":\"../up\"}",
-            b"{\"sessionId\":\"..\"}",
-            b"{}\n{\"sessionId\":\"second\"}",
-        ];
-        for line in lines {
-            assert_eq!(session_in(line), None, "{}", String::from_utf8_lossy(line));
-        }
-    }
 
     #[test]
     fn session_of_long_first_line_is_found_within_64_kib_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent-a.jsonl");
+        let place = classify(&path);
         for (padding, expected) in [(10, Some("s")), (50_000, Some("s")), (70_000, None)] {
             let line = format!("{{\"text\":\"{}\",\"sessionId\":\"s\"}}\n", "x".repeat(padding));
             std::fs::write(&path, line).unwrap();
-            assert_eq!(session_of(&path).as_deref(), expected, "{padding}");
+            assert_eq!(
+                complete(&path, &place).and_then(|place| place.session).as_deref(),
+                expected,
+                "{padding}"
+            );
         }
     }
 }

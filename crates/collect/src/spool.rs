@@ -4,7 +4,7 @@
 //! ```text
 //! spool/<received ns>-<process>-<random>-<length>.json    payload of a hook; hexadecimal of fixed width: names sort by time
 //! spool/<received ns>-<process>-<random>-<length>.event   event that a program publishes, named in the same way
-//! spool/<received ns>-<process>-<random>-<length>.lines   lines that are handed over together, behind one that says what they are
+//! spool/<received ns>-<process>-<random>-<length>.lines   lines that are ingested together, behind a header line
 //! spool/.<received ns>-<process>-<random>                 one that is being written
 //! spool/dropped                                           how many were dropped for want of room, one number a line
 //! ```
@@ -13,7 +13,7 @@
 //! it gives together with the [`Delivery`], and then removes it. A taker that dies in between meets the same delivery
 //! again and knows it by its id: the same id went to a hub that took the payload and did not answer in time.
 //!
-//! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is told by the length in the
+//! Nothing is synced: an observed agent must not wait for a disk. What a power cut leaves is recognised by the length in the
 //! name. The folder is its owner's alone, and so is each file.
 
 mod reader;
@@ -40,7 +40,7 @@ const UNFINISHED: char = '.';
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Returns where the spool stands below the folder for data.
+/// Returns the spool's folder below the folder for data.
 pub fn folder(data: &Path) -> PathBuf {
     data.join("spool")
 }
@@ -52,7 +52,7 @@ pub enum Kind {
     Hook,
     /// A program's that publishes what its subagents do: one event.
     Event,
-    /// Lines that a run hands over.
+    /// Lines that a run forwards.
     Lines,
 }
 
@@ -125,7 +125,7 @@ fn hexadecimal(text: &str, digits: usize) -> Option<u64> {
     (text.len() == digits && text.bytes().all(is_ours)).then(|| u64::from_str_radix(text, 16).ok())?
 }
 
-/// A waiting payload, as its file's name tells it.
+/// A waiting payload, as its file's name describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     delivery: Delivery,

@@ -4,12 +4,12 @@ use std::io::{self, Read};
 
 use crate::read::CHUNK_BYTES;
 
-/// Reads to the end, hands over each chunk as soon as it comes, with the offset of its first byte, and returns
+/// Reads to the end, passes on each chunk as soon as it comes, with the offset of its first byte, and returns
 /// how many bytes there were.
 ///
 /// # Errors
 ///
-/// What the operating system says; the chunks before it have been handed over.
+/// What the operating system says; the chunks before it have been passed on.
 pub fn read_chunks(mut reader: impl Read, each: &mut dyn FnMut(u64, &[u8])) -> io::Result<u64> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut offset = 0;

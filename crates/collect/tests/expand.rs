@@ -8,7 +8,8 @@ use std::{
     process::Command,
 };
 
-use subscope_collect::{CollectError, Expanded, Found, Role, expand};
+use subscope_collect::{CollectError, Expanded, Found, expand};
+use subscope_harness::Role;
 
 const SESSION: &str = "59d3cea2-8628-4065-a429-a6583bbe765a";
 const OTHER: &str = "69d3cea2-8628-4065-a429-a6583bbe765a";
@@ -48,7 +49,7 @@ fn expand_main_of_2_1_reads_its_subagents_with_it() {
     let main = main_of("2.1.330/b-parallel");
     let expanded = expand(&main).unwrap();
     assert_eq!((expanded.groups.len(), &expanded.skipped[..]), (1, &[][..]));
-    assert_eq!((count(&expanded, Role::Agent), count(&expanded, Role::Meta)), (3, 3));
+    assert_eq!((count(&expanded, Role::Agent), count(&expanded, Role::Note)), (3, 3));
     let group = &expanded.groups[0];
     assert_eq!(group.files[0].path, fs::canonicalize(&main).unwrap());
     assert_eq!(group.files[0].len, fs::metadata(&main).unwrap().len());
@@ -132,7 +133,7 @@ fn expand_orphaned_subagents_and_workflows_without_main() {
         );
     }
     let alone = expand(&agent).unwrap();
-    assert_eq!((count(&alone, Role::Agent), count(&alone, Role::Meta), files(&alone).len()), (1, 1, 2));
+    assert_eq!((count(&alone, Role::Agent), count(&alone, Role::Note), files(&alone).len()), (1, 1, 2));
     assert_eq!(alone.groups[0].session.as_deref(), Some(SESSION));
 }
 

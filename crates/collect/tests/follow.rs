@@ -14,12 +14,17 @@ use std::{
 };
 
 use subscope_collect::{
-    Found, Role,
+    Found,
     follow::{FileEvent, FileId, Follow, FollowOptions, Watching},
 };
+use subscope_harness::{Role, Root, claude_code::ClaudeCode};
 
 const SESSION: &str = "59d3cea2-8628-4065-a429-a6583bbe765a";
 const OTHER: &str = "69d3cea2-8628-4065-a429-a6583bbe765a";
+
+fn roots(folder: &Path) -> Vec<Root> {
+    vec![Root { harness: &ClaudeCode, folder: folder.to_owned() }]
+}
 
 /// What a reader of the events knows.
 #[derive(Debug, Default)]
@@ -83,7 +88,7 @@ impl Reader {
     }
 
     fn projects(root: &Path) -> Self {
-        Self::new(Follow::projects(root.to_owned(), FollowOptions::new(clock(root))).unwrap())
+        Self::new(Follow::roots(roots(root), FollowOptions::new(clock(root))).unwrap())
     }
 
     /// Begins to follow: the first round is over.
@@ -475,7 +480,7 @@ fn follow_by_polling_sees_the_same() {
     let project = folder.path().join("-p");
     write(&main_in(&project), "main\n");
     let options = FollowOptions { watching: Watching::Polling, ..FollowOptions::new(clock(folder.path())) };
-    let mut reader = Reader::new(Follow::projects(folder.path().to_owned(), options).unwrap());
+    let mut reader = Reader::new(Follow::roots(roots(folder.path()), options).unwrap());
     let agent = project.join(SESSION).join("subagents/agent-a.jsonl");
     write(&agent, "agent\n");
     append(&main_in(&project), "more\n");

@@ -12,7 +12,7 @@ use subscope_model::{
 };
 
 use crate::{
-    Decoder, Hint, harness,
+    Decoder, Hint,
     lenient::{Flag, LineText, Num, Str},
     lines::{Cut, LineCutter, describe, read_line},
 };
@@ -21,22 +21,25 @@ use crate::{
 #[derive(Debug)]
 pub struct FeedLines {
     cutter: LineCutter,
+    tool_class: fn(&str) -> ToolClass,
 }
 
 impl FeedLines {
     /// A decoder for the feed that `hint` describes.
     pub fn new(hint: &Hint) -> Self {
-        Self { cutter: LineCutter::new(hint.source) }
+        Self { cutter: LineCutter::new(hint.source), tool_class: hint.tool_class }
     }
 }
 
 impl Decoder for FeedLines {
     fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        self.cutter.push(chunk, &mut |place, cut| take(place, cut, sink));
+        let Self { cutter, tool_class } = self;
+        cutter.push(chunk, &mut |place, cut| take(place, cut, *tool_class, sink));
     }
 
     fn flush(&mut self, sink: &mut Sink<'_>) {
-        self.cutter.flush(&mut |place, cut| take(place, cut, sink));
+        let Self { cutter, tool_class } = self;
+        cutter.flush(&mut |place, cut| take(place, cut, *tool_class, sink));
     }
 
     fn skip_to(&mut self, line: u64, offset: u64) {
@@ -125,7 +128,7 @@ struct Data<'a> {
     cache_write_1h_tokens: Num,
 }
 
-fn take(place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
+fn take(place: SourcePosition, cut: Cut<'_>, tool_class: fn(&str) -> ToolClass, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |text, sink| {
         let line: Line<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
         if !line.schema.is(Event::SCHEMA) {
@@ -133,12 +136,19 @@ fn take(place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         }
         let kind =
             line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;
-        read(place, text, &line, kind, sink);
+        read(place, text, &line, kind, tool_class, sink);
         Ok(())
     });
 }
 
-fn read(place: SourcePosition, text: LineText<'_>, line: &Line<'_>, kind: EventKind, sink: &mut Sink<'_>) {
+fn read(
+    place: SourcePosition,
+    text: LineText<'_>,
+    line: &Line<'_>,
+    kind: EventKind,
+    tool_class: fn(&str) -> ToolClass,
+    sink: &mut Sink<'_>,
+) {
     let out = Observation {
         place,
         kind: SourceKind::Posted,
@@ -159,12 +169,18 @@ fn read(place: SourcePosition, text: LineText<'_>, line: &Line<'_>, kind: EventK
     if matches!(kind, EventKind::SubagentStart | EventKind::SubagentStop) {
         sink(Decoded::Observation(&Observation { fact: Fact::Activity, ..out.clone() }));
     }
-    if let Some(fact) = fact(kind, line, data, text) {
+    if let Some(fact) = fact(kind, line, data, text, tool_class) {
         sink(Decoded::Observation(&Observation { fact, ..out }));
     }
 }
 
-fn fact<'a>(kind: EventKind, line: &'a Line<'_>, data: &'a Data<'_>, text: LineText<'a>) -> Option<Fact<'a>> {
+fn fact<'a>(
+    kind: EventKind,
+    line: &'a Line<'_>,
+    data: &'a Data<'_>,
+    text: LineText<'a>,
+    tool_class: fn(&str) -> ToolClass,
+) -> Option<Fact<'a>> {
     let raw = |value: Option<&'a RawValue>| value.map(|value| text.raw(value));
     Some(match kind {
         EventKind::SessionStart => Fact::Session {
@@ -178,7 +194,7 @@ fn fact<'a>(kind: EventKind, line: &'a Line<'_>, data: &'a Data<'_>, text: LineT
             text: raw(data.text)?,
             what: PromptKind::Asked,
         },
-        EventKind::ToolPre => Fact::CallBegin(begin(data, text)),
+        EventKind::ToolPre => Fact::CallBegin(begin(data, text, tool_class)),
         EventKind::ToolPost => Fact::CallEnd(end(data, Outcome::Ok, raw(data.result))),
         EventKind::ToolFailure if data.interrupted.is_true() => {
             Fact::CallEnd(end(data, Outcome::Interrupted, raw(data.error)))
@@ -223,19 +239,14 @@ fn fact<'a>(kind: EventKind, line: &'a Line<'_>, data: &'a Data<'_>, text: LineT
     })
 }
 
-fn begin<'a>(data: &'a Data<'_>, text: LineText<'a>) -> CallBegin<'a> {
+fn begin<'a>(data: &'a Data<'_>, text: LineText<'a>, tool_class: fn(&str) -> ToolClass) -> CallBegin<'a> {
     let name = data.tool_name.get().unwrap_or_default();
-    let class = harness::HARNESSES
-        .iter()
-        .map(|harness| harness.tool_class(name))
-        .find(|class| *class != ToolClass::Other)
-        .unwrap_or(ToolClass::Other);
     CallBegin {
         id: data.tool_use_id.filled(),
         name,
-        class,
+        class: tool_class(name),
         input: data.input.map(|raw| text.raw(raw)),
-        digest: crate::claude::digest(name, data.input.map_or("", RawValue::get)),
+        digest: crate::digest(name, data.input.map_or("", RawValue::get)),
         detail: data.detail.0.clone(),
         writes: data.writes.0.clone(),
         timeout_s: data.timeout_seconds.0,

@@ -11,21 +11,21 @@ use subscope_model::RawJson;
 
 /// A string, borrowed where it has no escapes; anything else is absent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Str<'a>(pub(crate) Option<Cow<'a, str>>);
+pub struct Str<'a>(pub Option<Cow<'a, str>>);
 
 impl Str<'_> {
     /// The text, where there is one.
-    pub(crate) fn get(&self) -> Option<&str> {
+    pub fn get(&self) -> Option<&str> {
         self.0.as_deref()
     }
 
     /// The text, where there is one and it is not empty.
-    pub(crate) fn filled(&self) -> Option<&str> {
+    pub fn filled(&self) -> Option<&str> {
         self.get().filter(|text| !text.is_empty())
     }
 
     /// Whether it is the given text.
-    pub(crate) fn is(&self, text: &str) -> bool {
+    pub fn is(&self, text: &str) -> bool {
         self.get() == Some(text)
     }
 }
@@ -38,7 +38,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
 
 /// A whole number; anything else is absent. Numbers with a fraction are cut, negative ones absent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Num(pub(crate) Option<u64>);
+pub struct Num(pub Option<u64>);
 
 impl<'de> Deserialize<'de> for Num {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -48,11 +48,11 @@ impl<'de> Deserialize<'de> for Num {
 
 /// A truth value; anything else is absent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Flag(pub(crate) Option<bool>);
+pub struct Flag(pub Option<bool>);
 
 impl Flag {
     /// Whether it is there and true.
-    pub(crate) fn is_true(self) -> bool {
+    pub fn is_true(self) -> bool {
         self.0 == Some(true)
     }
 }
@@ -125,21 +125,21 @@ impl<'de> Visitor<'de> for AnyScalar {
 
 /// The line that is being read: turns slices of it back into offsets of the source.
 #[derive(Clone, Copy)]
-pub(crate) struct LineText<'a> {
+pub struct LineText<'a> {
     /// The line's text.
-    pub(crate) text: &'a str,
+    pub text: &'a str,
     /// The offset at which it begins; `None` where the text is not byte for byte that of the source.
-    pub(crate) offset: Option<u64>,
+    pub offset: Option<u64>,
 }
 
 impl<'a> LineText<'a> {
     /// The place of a raw value of this line. `u64::MAX` as offset says that the source does not have these bytes.
-    pub(crate) fn raw(&self, value: &'a RawValue) -> RawJson<'a> {
+    pub fn raw(&self, value: &'a RawValue) -> RawJson<'a> {
         self.slice(value.get())
     }
 
     /// The place of a slice of this line.
-    pub(crate) fn slice(&self, json: &'a str) -> RawJson<'a> {
+    pub fn slice(&self, json: &'a str) -> RawJson<'a> {
         let inside = (json.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         let offset = match self.offset {
             Some(offset) if inside + json.len() <= self.text.len() => offset + inside as u64,
@@ -149,7 +149,7 @@ impl<'a> LineText<'a> {
     }
 
     /// The JSON string (with its quotes) whose unescaped inner text is `inner`, a slice of this line.
-    pub(crate) fn quoted(&self, inner: &'a str) -> Option<RawJson<'a>> {
+    pub fn quoted(&self, inner: &'a str) -> Option<RawJson<'a>> {
         let start = (inner.as_ptr() as usize).checked_sub(self.text.as_ptr() as usize)?.checked_sub(1)?;
         let json = self.text.get(start..start + inner.len() + 2)?;
         json.starts_with('"').then(|| self.slice(json))

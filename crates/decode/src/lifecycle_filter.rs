@@ -1,29 +1,40 @@
-//! Which lines of a stream change how agents stand: for whoever cannot read everything and must not miss these.
+//! Finds the lines of a stream that change the state of agents, for callers that cannot read everything and must not miss these.
 //!
-//! It looks for words and does not parse, so that it keeps up with any child. It errs on the side of taking a line: a word may
-//! stand in an agent's text, too.
+//! It searches for words and parses few lines, so that it keeps up with any child process. It takes too many lines rather than too
+//! few: a word may stand in an agent's text, too.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::collections::HashSet;
 
 use memchr::memmem::Finder;
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
-use crate::{Dialect, lenient::Str};
+use crate::{CallPart, Dialect, Lifecycle, dialect::ReadCalls, lenient::Str};
 
-/// How many calls that started agents are remembered; far more than one run has agents.
-const SPAWNS: usize = 100_000;
-/// From this length on a line's texts are shortened.
+/// Most calls that are remembered: far more than one run has agents.
+const MAX_SPAWN_CALLS: usize = 100_000;
+/// Texts of lines from this length on are shortened, in bytes.
 const LONG_LINE: usize = 16 << 10;
-/// To which length: an ending's first words tell the most.
+/// The length of a shortened text, in bytes: the first words of an ending matter most.
 const SHORT_TEXT: usize = 1_000;
 
-/// What the lines of one stream are judged by.
+/// Finds the lines of one stream that change the state of agents.
 #[derive(Debug, Default)]
 pub struct LifecycleFilter {
     words: Vec<Finder<'static>>,
-    /// Words of lines that start agents, whose results are then gist, too.
-    spawns: Vec<Finder<'static>>,
+    /// The word of the line that opens a session.
+    opens: Option<Finder<'static>>,
+    spawns: Option<Spawns>,
+}
+
+/// Finds calls that start agents, and their results.
+#[derive(Debug)]
+struct Spawns {
+    /// Names of tools in quotes.
+    words: Vec<Finder<'static>>,
+    result_word: Finder<'static>,
+    read: ReadCalls,
+    /// The ids of the calls that were seen.
     calls: HashSet<String>,
 }
 
@@ -33,30 +44,6 @@ struct SessionOf<'a> {
     session_id: Str<'a>,
     #[serde(rename = "sessionId", borrow, default)]
     session_id_camel: Str<'a>,
-}
-
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(borrow)]
-    message: Message<'a>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    content: Vec<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Block<'a> {
-    #[serde(rename = "type", borrow, default)]
-    kind: Cow<'a, str>,
-    #[serde(borrow, default)]
-    id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    name: Cow<'a, str>,
-    #[serde(borrow, default)]
-    tool_use_id: Cow<'a, str>,
 }
 
 /// Returns the session that a line names.
@@ -70,57 +57,79 @@ fn finders(words: &[&'static str]) -> Vec<Finder<'static>> {
     words.iter().map(|word| Finder::new(*word)).collect()
 }
 
-impl LifecycleFilter {
-    /// For a stream of that dialect.
-    pub fn new(dialect: Dialect) -> Self {
-        let (words, spawns) = match dialect {
-            Dialect::ClaudeStream => (crate::claude::stream::GIST, crate::claude::stream::SPAWNS),
-            Dialect::SubagentEvents => (["subagent_start", "subagent_end"].as_slice(), [].as_slice()),
-            Dialect::Feed => (["subagent.st", "session.", "agent.renamed"].as_slice(), [].as_slice()),
-            // Nothing prints these.
-            Dialect::ClaudeTranscript
-            | Dialect::ClaudeMeta
-            | Dialect::ClaudeJournal
-            | Dialect::ClaudeHook
-            | Dialect::StopOrders => ([].as_slice(), [].as_slice()),
-        };
-        Self { words: finders(words), spawns: finders(spawns), calls: HashSet::new() }
-    }
-
-    /// Notes the calls of these lines that start agents, and returns the last session that one of them opens.
-    pub fn learn(&mut self, lines: &[u8]) -> Option<String> {
-        for spawn in &self.spawns {
+impl Spawns {
+    /// Notes the calls of these lines that start agents.
+    fn learn(&mut self, lines: &[u8]) {
+        let Self { words, read, calls, .. } = self;
+        for word in words {
             let mut from = 0;
-            while let Some(at) = lines.get(from..).and_then(|rest| spawn.find(rest)) {
+            while let Some(at) = lines.get(from..).and_then(|rest| word.find(rest)) {
                 let line = line_at(lines, from + at);
                 from = line.end;
-                for block in blocks(lines.get(line).unwrap_or_default()) {
-                    let is_spawn = block.kind == "tool_use" && is_named(spawn, &block.name);
-                    if is_spawn && self.calls.len() < SPAWNS {
-                        self.calls.insert(block.id.into_owned());
+                read(lines.get(line).unwrap_or_default(), &mut |part| {
+                    if let CallPart::Begin { id, tool } = part
+                        && is_quoted(word.needle(), tool)
+                        && calls.len() < MAX_SPAWN_CALLS
+                    {
+                        calls.insert(id.to_owned());
                     }
-                }
+                });
             }
         }
-        // The first of the words opens a session, where the dialect has such a line.
-        let opens = self.words.first().filter(|_| !self.spawns.is_empty())?;
+    }
+
+    /// Whether a line may start an agent, or is the result of a call that started one.
+    fn holds(&self, line: &[u8]) -> bool {
+        self.words.iter().any(|word| word.find(line).is_some()) || self.is_report(line)
+    }
+
+    fn is_report(&self, line: &[u8]) -> bool {
+        if self.calls.is_empty() || self.result_word.find(line).is_none() {
+            return false;
+        }
+        let mut is_report = false;
+        (self.read)(line, &mut |part| {
+            if let CallPart::End { id } = part {
+                is_report |= self.calls.contains(id);
+            }
+        });
+        is_report
+    }
+}
+
+impl LifecycleFilter {
+    /// A filter for a stream of that dialect.
+    pub fn new(dialect: Dialect) -> Self {
+        let Lifecycle { changes, opens, spawns } = dialect.lifecycle();
+        Self {
+            words: finders(changes),
+            opens: opens.map(Finder::new),
+            spawns: spawns.map(|spawns| Spawns {
+                words: finders(spawns.words),
+                result_word: Finder::new(spawns.result_word),
+                read: spawns.calls,
+                calls: HashSet::new(),
+            }),
+        }
+    }
+
+    /// Notes the calls of these lines that start agents, and returns the last session that one of the lines opens.
+    pub fn learn(&mut self, lines: &[u8]) -> Option<String> {
+        if let Some(spawns) = &mut self.spawns {
+            spawns.learn(lines);
+        }
+        let opens = self.opens.as_ref()?;
         let at = memchr::memmem::rfind(lines, opens.needle())?;
         session_of(lines.get(line_at(lines, at))?)
     }
 
-    /// Whether a line changes how agents stand.
+    /// Whether a line changes the state of agents.
     pub fn holds(&self, line: &[u8]) -> bool {
-        self.words.iter().chain(&self.spawns).any(|word| word.find(line).is_some()) || self.is_report(line)
+        self.words.iter().any(|word| word.find(line).is_some())
+            || self.spawns.as_ref().is_some_and(|spawns| spawns.holds(line))
     }
 
-    /// Whether it is the result of a call that started an agent.
-    fn is_report(&self, line: &[u8]) -> bool {
-        !self.calls.is_empty()
-            && memchr::memmem::find(line, b"\"tool_result\"").is_some()
-            && blocks(line).any(|block| self.calls.contains(&*block.tool_use_id))
-    }
-
-    /// Puts a line down with long texts cut. Returns whether it could be read at all.
+    /// Appends a line with long texts cut to `out`. Returns false if the line is not JSON.
     pub fn shorten(&self, line: &[u8], out: &mut Vec<u8>) -> bool {
         if line.len() <= LONG_LINE {
             out.extend_from_slice(line);
@@ -147,8 +156,9 @@ impl LifecycleFilter {
     }
 }
 
-fn is_named(spawn: &Finder<'_>, name: &str) -> bool {
-    spawn.needle().strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) == Some(name.as_bytes())
+/// Whether a word is this text in quotes.
+fn is_quoted(word: &[u8], text: &str) -> bool {
+    word.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) == Some(text.as_bytes())
 }
 
 fn line_at(lines: &[u8], at: usize) -> std::ops::Range<usize> {
@@ -157,46 +167,23 @@ fn line_at(lines: &[u8], at: usize) -> std::ops::Range<usize> {
     start..end
 }
 
-fn blocks(line: &[u8]) -> impl Iterator<Item = Block<'_>> {
-    let content = serde_json::from_slice::<Line<'_>>(line).map(|line| line.message.content);
-    content.unwrap_or_default().into_iter().filter_map(|block| serde_json::from_str(block.get()).ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SPAWN: &str = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"x"},{"type":"tool_use","id":"t1","name":"Agent","input":{}}]},"session_id":"s"}"#;
+    use crate::SUBAGENT_EVENTS;
 
     #[test]
-    fn starts_endings_and_reports_are_gist_and_other_calls_are_not() {
-        let mut gist = LifecycleFilter::new(Dialect::ClaudeStream);
-        assert_eq!(gist.learn(format!("{SPAWN}\n").as_bytes()), None);
-        assert!(gist.holds(SPAWN.as_bytes()));
-        for line in [
-            r#"{"type":"user","message":{"content":[{"tool_use_id":"t1","type":"tool_result","content":"done"}]}}"#,
-            r#"{"type":"system","subtype": "task_notification","task_id":"a"}"#,
-            r#"{"type":"system","subtype":"task_started","task_id":"a"}"#,
-            r#"{"duration_ms":1,"type": "result","subtype":"success"}"#,
-        ] {
-            assert!(gist.holds(line.as_bytes()), "{line}");
-        }
-        for line in [
-            r#"{"type":"user","message":{"content":[{"tool_use_id":"t2","type":"tool_result","content":"done"}]}}"#,
-            r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t2","name":"Read","input":{}}]}}"#,
-            r#"{"type":"system","subtype":"task_progress","task_id":"a"}"#,
-            "not json",
-        ] {
-            assert!(!gist.holds(line.as_bytes()), "{line}");
-        }
+    fn starts_and_endings_are_held_and_other_lines_are_not() {
+        let filter = LifecycleFilter::new(SUBAGENT_EVENTS);
+        assert!(filter.holds(br#"{"type":"subagent_start","subagentRunId":"r"}"#));
+        assert!(!filter.holds(br#"{"type":"tool_call","subagentRunId":"r"}"#));
+        assert!(!LifecycleFilter::default().holds(br#"{"type":"subagent_start"}"#));
     }
 
     #[test]
-    fn the_last_session_that_is_opened_is_learnt() {
-        let mut gist = LifecycleFilter::new(Dialect::ClaudeStream);
-        let lines = "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"a\"}\n{}\n{\"subtype\":\"init\",\"session_id\":\"b\"}\n{}\n";
-        assert_eq!(gist.learn(lines.as_bytes()).as_deref(), Some("b"));
+    fn session_of_either_spelling_is_found() {
         assert_eq!(session_of(b"{\"sessionId\":\"c\"}").as_deref(), Some("c"));
+        assert_eq!(session_of(b"{\"session_id\":\"d\"}").as_deref(), Some("d"));
         assert_eq!(session_of(b"nothing"), None);
     }
 

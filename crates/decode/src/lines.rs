@@ -14,7 +14,7 @@ const KEPT_TEXT_BYTES: usize = 4 << 10;
 
 /// Cuts a source into lines. Keeps at most one unfinished line.
 #[derive(Debug, Default)]
-pub(crate) struct LineCutter {
+pub struct LineCutter {
     source: SourceId,
     partial: Vec<u8>,
     /// Whether the rest of a line over the cap is being skipped.
@@ -25,7 +25,7 @@ pub(crate) struct LineCutter {
 }
 
 /// One line, or that it was too long.
-pub(crate) enum Cut<'c> {
+pub enum Cut<'c> {
     /// Its bytes without the line end.
     Line(&'c [u8]),
     /// It was over [`MAX_LINE_BYTES`].
@@ -33,18 +33,24 @@ pub(crate) enum Cut<'c> {
 }
 
 impl LineCutter {
-    pub(crate) fn new(source: SourceId) -> Self {
+    /// A cutter for the source of that number.
+    pub fn new(source: SourceId) -> Self {
         Self { source, ..Self::default() }
     }
 
-    /// Says where the next line stands. Offsets never step back: they tell lines of one source from each other.
-    pub(crate) fn skip_to(&mut self, line: u64, offset: u64) {
+    /// Returns the number (from 1) and the offset of the next line, or of the unfinished one.
+    pub fn next_line(&self) -> (u64, u64) {
+        (self.line + 1, self.offset)
+    }
+
+    /// Sets the number and the offset of the next line. Offsets never decrease: they identify lines within a source.
+    pub fn skip_to(&mut self, line: u64, offset: u64) {
         self.line = line.saturating_sub(1);
         self.offset = self.offset.max(offset);
     }
 
     /// Takes bytes and gives each complete line with its place.
-    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    pub fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
             chunk = rest.get(1..).unwrap_or_default();
@@ -59,7 +65,7 @@ impl LineCutter {
     }
 
     /// Gives the unfinished last line, if there is one.
-    pub(crate) fn flush(&mut self, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    pub fn flush(&mut self, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         if !self.partial.is_empty() || self.skipping {
             self.finish(0, each);
         }
@@ -110,9 +116,9 @@ impl LineCutter {
     }
 }
 
-/// Reads one line's text: gives it to `read`, which returns why it could not be read, and hands over a problem in
+/// Reads one line's text: passes it to `read`, which returns why it could not be read, and emits a problem in
 /// that case.
-pub(crate) fn read_line(
+pub fn read_line(
     place: SourcePosition,
     cut: Cut<'_>,
     sink: &mut Sink<'_>,
@@ -142,8 +148,8 @@ pub(crate) fn read_line(
     }
 }
 
-/// Describes why a line is not what its dialect says, for people.
-pub(crate) fn describe(error: &serde_json::Error) -> String {
+/// Describes for people why a line is not of its dialect.
+pub fn describe(error: &serde_json::Error) -> String {
     if error.is_eof() {
         "incomplete JSON, kept as text".to_owned()
     } else {
@@ -177,14 +183,14 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Returns what each line says that these bytes complete, in order. Blank lines are skipped.
+    /// Returns each line that these bytes complete, in order. Blank lines are skipped.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<Parsed> {
         let mut parsed = Vec::new();
         self.cutter.push(chunk, &mut |_, cut| parsed.push(parse(cut)));
         parsed
     }
 
-    /// Returns what an unfinished last line says.
+    /// Returns the unfinished last line.
     pub fn flush(&mut self) -> Option<Parsed> {
         let mut parsed = None;
         self.cutter.flush(&mut |_, cut| parsed = Some(parse(cut)));

@@ -115,7 +115,7 @@ struct TokenUsage {
     cache_write_tokens: Num,
 }
 
-fn say<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     out.fact = fact;
     sink(Decoded::Observation(out));
 }
@@ -156,24 +156,28 @@ impl State {
         };
         if let Some(cwd) = event.cwd.filled() {
             let cwd = Some(Cow::Borrowed(cwd));
-            say(Fact::Session { version: None, cwd, model: None, tells_starts: false }, &mut out, sink);
+            emit(Fact::Session { version: None, cwd, model: None, tells_starts: false }, &mut out, sink);
         }
         let call = event.tool_call_id.filled().map(|id| call_id(&mut self.calls, run, id));
-        tell_agent(event, run, name, kind == "subagent_start", text, &mut out, sink);
+        emit_agent(event, run, name, kind == "subagent_start", text, &mut out, sink);
         let payload = event.payload.map(|raw| text.raw(raw));
         match kind {
-            "subagent_start" => say(Fact::Activity, &mut out, sink),
+            "subagent_start" => emit(Fact::Activity, &mut out, sink),
             "subagent_end" => end(event, run, text, &mut out, sink),
             "tool_call" => begin(event, call.as_deref(), payload, &mut out, sink),
             "tool_result" => finish(event, call.as_deref(), payload, &mut out, sink),
             "thought_trace" => {
                 let encrypted =
                     matches!(event.reasoning_type.get(), Some("encrypted" | "reasoning.encrypted"));
-                say(Fact::Thought { message_id: None, text: payload.filter(|_| !encrypted) }, &mut out, sink);
+                emit(
+                    Fact::Thought { message_id: None, text: payload.filter(|_| !encrypted) },
+                    &mut out,
+                    sink,
+                );
             }
             other => return Err(format!("an event of unknown type {other:?}, kept as text")),
         }
-        tell_usage(event, &mut out, sink);
+        emit_usage(event, &mut out, sink);
         Ok(())
     }
 }
@@ -198,7 +202,7 @@ fn read_time(json: &str) -> Option<i64> {
     }
 }
 
-fn tell_agent<'a>(
+fn emit_agent<'a>(
     event: &'a Posted<'_>,
     run: &'a str,
     name: &'a str,
@@ -217,7 +221,7 @@ fn tell_agent<'a>(
         detached: true,
         ..Spawn::default()
     };
-    say(Fact::Spawn(spawn), out, sink);
+    emit(Fact::Spawn(spawn), out, sink);
 }
 
 /// What `status` says of an ending that somebody brought about. Ours: others read a failure with the payload's message.
@@ -231,7 +235,7 @@ fn end<'a>(
     out: &mut Observation<'a>,
     sink: &mut Sink<'_>,
 ) {
-    say(Fact::Activity, out, sink);
+    emit(Fact::Activity, out, sink);
     let error = event.payload.map(|raw| text.raw(raw)).filter(|raw| !matches!(raw.json, "\"\"" | "null"));
     let end = AgentEnd {
         agent: Some(run),
@@ -248,7 +252,7 @@ fn end<'a>(
         error,
         agent_type: None,
     };
-    say(Fact::AgentEnd(end), out, sink);
+    emit(Fact::AgentEnd(end), out, sink);
 }
 
 fn begin<'a>(
@@ -264,14 +268,14 @@ fn begin<'a>(
         name,
         class: ToolClass::Other,
         input,
-        digest: crate::claude::digest(name, input.map_or("", |raw| raw.json)),
+        digest: crate::digest(name, input.map_or("", |raw| raw.json)),
         detail: None,
         writes: None,
         timeout_s: event.execution_timeout_seconds.0,
         spawn: None,
         hindsight: false,
     };
-    say(Fact::CallBegin(call), out, sink);
+    emit(Fact::CallBegin(call), out, sink);
 }
 
 fn finish<'a>(
@@ -295,10 +299,10 @@ fn finish<'a>(
         batch_run: None,
         left_running: false,
     };
-    say(Fact::CallEnd(end), out, sink);
+    emit(Fact::CallEnd(end), out, sink);
 }
 
-fn tell_usage<'a>(event: &'a Posted<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
+fn emit_usage<'a>(event: &'a Posted<'_>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     let Some(tokens) = &event.token_usage else { return };
     let number = |field: Num| field.0.unwrap_or(0);
     // Ids are the program's own: those of another session mean nothing here.

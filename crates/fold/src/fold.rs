@@ -1,15 +1,17 @@
 //! Routes observations of sources to the trackers of their sessions.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashSet},
     hash::{DefaultHasher, Hasher},
 };
 
 use hashbrown::HashMap;
-use subscope_decode::{Decoder, Dialect, Hint, decoder, recognise};
+use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
+use subscope_harness::{recognise, tool_class};
 use subscope_model::{
-    Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind, Text,
-    Tree,
+    Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
+    SourcePosition, Text, Tree,
 };
 use subscope_track::{Derived, FactDetail, Hooked, KeysCursor, Now, OwnedElsewhere, Tracker};
 
@@ -56,6 +58,8 @@ struct OpenSource {
     dialect: Option<Dialect>,
     /// Bytes buffered until the dialect is recognised.
     head: Vec<u8>,
+    /// Counts lines read before the dialect was recognised.
+    unrecognised: Option<Unrecognised>,
     /// Session named by the latest line that names one.
     session: Option<Text>,
     /// Tracker of the latest line.
@@ -156,7 +160,7 @@ impl Fold {
             }
             let Some(dialect) = at.dialect else {
                 if at.head.len() > HEAD_BYTES {
-                    self.settle(source, true);
+                    self.reject_head(source, true);
                 }
                 return;
             };
@@ -183,7 +187,7 @@ impl Fold {
 
     /// Decodes the rest at the end of a source.
     pub fn flush(&mut self, source: SourceId) {
-        self.settle(source, false);
+        self.settle(source);
         self.decode(source, None);
     }
 
@@ -200,7 +204,7 @@ impl Fold {
             }
             Decoded::Problem { .. } => is_damaged = true,
         };
-        let mut decoder = decoder(dialect, &at.hint());
+        let mut decoder = dialect.decoder(&at.hint());
         decoder.push(bytes, &mut sink);
         decoder.flush(&mut sink);
         if !is_damaged && !at.observed.is_subset(&reported) {
@@ -211,27 +215,55 @@ impl Fold {
         true
     }
 
-    /// Reads a source whose first bytes do not tell the dialect as a stream, so that its lines become problems.
-    fn settle(&mut self, source: SourceId, is_long: bool) {
+    /// Decodes the buffered head of a source that gets no bytes for now. If its dialect is not recognised, its lines become
+    /// problems.
+    fn settle(&mut self, source: SourceId) {
         let Some(at) = self.sources.get_mut(source.0 as usize) else { return };
-        if at.decoder.is_some() || (at.head.is_empty() && at.dialect.is_none()) {
+        if at.decoder.is_some() {
             return;
         }
-        let dialect = at.dialect.or_else(|| recognise_head(&at.head, true));
-        let is_binary = dialect.is_none() && at.head.iter().take(8 << 10).any(|byte| *byte == 0);
+        if !at.head.is_empty() {
+            at.dialect = at.dialect.or_else(|| recognise_head(&at.head, true));
+        }
+        if let Some(dialect) = at.dialect {
+            at.start(dialect);
+            let head = std::mem::take(&mut at.head);
+            self.decode(source, Some(&head));
+        } else {
+            self.reject_head(source, false);
+        }
+    }
+
+    /// Reports the buffered lines of a source, whose dialect they do not tell. Later lines may tell it.
+    fn reject_head(&mut self, source: SourceId, is_long: bool) {
+        let Self { sources, groups, sessions, options, .. } = self;
+        let Some(at) = sources.get_mut(source.0 as usize) else { return };
+        let mut head = std::mem::take(&mut at.head);
+        if is_long && let Some(end) = head.iter().rposition(|byte| *byte == b'\n') {
+            at.head = head.split_off(end + 1);
+        }
+        let is_binary = at.unrecognised.is_none() && head.iter().take(8 << 10).any(|byte| *byte == 0);
         if is_binary {
             let problem =
                 Problem { at: format!("{}:1", at.spec.label), what: "a binary file, not read".to_owned() };
-            at.head.clear();
-            if is_long || !self.sessions.unassigned_problems.contains(&problem) {
-                self.sessions.unassigned_problems.retain(|known| *known != problem);
-                self.sessions.unassigned_problems.push(problem);
+            if is_long || !sessions.unassigned_problems.contains(&problem) {
+                sessions.unassigned_problems.retain(|known| *known != problem);
+                sessions.unassigned_problems.push(problem);
             }
             return;
         }
-        at.start(dialect.unwrap_or(Dialect::ClaudeStream));
-        let head = std::mem::take(&mut at.head);
-        self.decode(source, Some(&head));
+        let OpenSource { spec, session, unrecognised, id, .. } = at;
+        let mut sink = |decoded: Decoded<'_, '_>| {
+            if let Decoded::Problem { place, what, .. } = decoded {
+                let session = session.as_ref().or_else(|| groups.get(&spec.group));
+                sessions.report(spec, session, options, place, what);
+            }
+        };
+        let reader = unrecognised.get_or_insert_with(|| Unrecognised::new(*id));
+        reader.push(&head, &mut sink);
+        if !is_long {
+            reader.flush(&mut sink);
+        }
     }
 
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
@@ -276,20 +308,8 @@ impl Fold {
                 }
             }
             Decoded::Problem { place, what, .. } => {
-                let problem =
-                    Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
-                let tracker = session
-                    .as_ref()
-                    .or_else(|| groups.get(&spec.group))
-                    .and_then(|id| sessions.by_id.get(id).copied());
-                if options.events {
-                    sessions.changed.extend(tracker);
-                    sessions.record_new_problem(&problem);
-                }
-                match tracker.and_then(|number| sessions.all.get_mut(number)) {
-                    Some(tracker) => tracker.problem(problem),
-                    None => sessions.unassigned_problems.push(problem),
-                }
+                let session = session.as_ref().or_else(|| groups.get(&spec.group));
+                sessions.report(spec, session, options, place, what);
             }
         };
         match bytes {
@@ -490,7 +510,12 @@ impl Fold {
 impl OpenSource {
     fn start(&mut self, dialect: Dialect) {
         self.dialect = Some(dialect);
-        self.decoder = Some(decoder(dialect, &self.hint()));
+        let mut decoder = dialect.decoder(&self.hint());
+        if let Some(before) = self.unrecognised.take() {
+            let (line, offset) = before.next_line();
+            decoder.skip_to(line, offset);
+        }
+        self.decoder = Some(decoder);
     }
 
     fn hint(&self) -> Hint {
@@ -499,6 +524,7 @@ impl OpenSource {
             session: self.spec.session.clone(),
             agent: self.spec.agent.clone(),
             workflow: self.spec.workflow.clone(),
+            tool_class,
         }
     }
 }
@@ -526,6 +552,27 @@ fn needs_time(seen: &Observation<'_>) -> bool {
 }
 
 impl SessionTrackers {
+    /// Takes a problem of a source; it is its session's if that is known.
+    fn report(
+        &mut self,
+        spec: &SourceSpec,
+        session: Option<&Text>,
+        options: &FoldOptions,
+        place: SourcePosition,
+        what: Cow<'_, str>,
+    ) {
+        let problem = Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
+        let tracker = session.and_then(|id| self.by_id.get(id)).copied();
+        if options.events {
+            self.changed.extend(tracker);
+            self.record_new_problem(&problem);
+        }
+        match tracker.and_then(|number| self.all.get_mut(number)) {
+            Some(tracker) => tracker.problem(problem),
+            None => self.unassigned_problems.push(problem),
+        }
+    }
+
     /// Records a problem for [`Fold::take_problems`].
     fn record_new_problem(&mut self, problem: &Problem) {
         self.new_problem_count += 1;
@@ -558,7 +605,7 @@ impl SessionTrackers {
         if session.as_ref() != Some(&named) {
             *session = Some(named.clone());
         }
-        if dialect == Dialect::ClaudeTranscript {
+        if dialect.is_main() {
             groups.entry(spec.group).or_insert_with(|| named.clone());
         }
         if let Some(known) = self.by_id.get(&named) {

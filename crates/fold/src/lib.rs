@@ -14,11 +14,11 @@ mod pending_event;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
-pub const REVISION: u32 = 3;
+pub const REVISION: u32 = 4;
 
 pub use feed::FeedBuilder;
 pub use fold::{Fold, FoldOptions, SourceSpec};
-pub use subscope_decode::{Dialect, LineSession};
+pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
 pub use subscope_track::{
     Awake, FactDetail, Hooked, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
 };

@@ -4,10 +4,8 @@
 
 use std::borrow::Cow;
 
-use subscope_decode::{Decoder, Dialect, Hint, decoder};
-use subscope_model::{
-    Claim, Decoded, Fact, Millis, Observation, PromptKind, RawJson, SourceId, SourceKind, Spawn,
-};
+use subscope_decode::{Decoder, Dialect, Hint};
+use subscope_model::{Claim, Decoded, Fact, Millis, Observation, PromptKind, RawJson, SourceKind, Spawn};
 
 /// Class of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +58,8 @@ struct AgentLookup {
 impl PassageReader {
     /// Creates a reader of a source in a known dialect; `agent` if its path names one.
     pub fn new(dialect: Dialect, agent: Option<String>) -> Self {
-        let hint = Hint { source: SourceId(0), session: None, agent: agent.clone(), workflow: None };
-        Self { decoder: decoder(dialect, &hint), agents: AgentLookup { file: agent, identified: None } }
+        let hint = Hint { agent: agent.clone(), ..Hint::default() };
+        Self { decoder: dialect.decoder(&hint), agents: AgentLookup { file: agent, identified: None } }
     }
 
     /// Decodes the next bytes, cut anywhere, and passes their passages to `found`.

@@ -189,6 +189,7 @@ pub(crate) fn to_pending_event(observation: &Observation<'_>, dialect: Dialect) 
         | Fact::Retry { .. }
         | Fact::Checksum(_)
         | Fact::AwaitsPrompt
+        | Fact::Warmup
         | Fact::WireHasIdentity => return None,
     }
     Some(event)

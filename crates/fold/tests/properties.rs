@@ -5,6 +5,7 @@
 use proptest::{collection::vec, prelude::*, sample::Index};
 use serde_json::Value;
 use subscope_fold::{Dialect, FactDetail, Fold, FoldOptions};
+use subscope_harness::dialects;
 use subscope_model::{Millis, Payload, Tree, Usage, parse_rfc3339};
 use subscope_testkit::{
     corpus::{self, Memory},
@@ -253,7 +254,7 @@ proptest! {
 }
 
 fn any_dialect() -> impl Strategy<Value = Option<Dialect>> {
-    (0..=Dialect::ALL.len()).prop_map(|number| Dialect::ALL.get(number).copied())
+    (0..=dialects().count()).prop_map(|number| dialects().nth(number))
 }
 
 /// A window of some lines out of a small source, damaged.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use subscope_fold::Dialect;
+use subscope_fold::SUBAGENT_EVENTS;
 use subscope_model::{AgentId, SessionId, event_id};
 
 use self::run_parents::RunParents;
@@ -110,7 +110,7 @@ impl EventRouter {
             session: Some(session),
             begins: None,
             asks: Asks::Nothing,
-            dialect: Some(Dialect::SubagentEvents),
+            dialect: Some(SUBAGENT_EVENTS),
             key,
             received_ms: None,
             body,

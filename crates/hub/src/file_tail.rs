@@ -12,11 +12,12 @@ use std::{
 };
 
 use subscope_collect::{
-    CollectError, Found, Role,
+    CollectError, Found,
     follow::{FileEvent, FileId, Follow, FollowOptions},
     read,
 };
 use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_harness::{Role, Root};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{
@@ -29,7 +30,7 @@ use crate::{
 /// Files to tail.
 enum TailTarget {
     Targets(Vec<PathBuf>),
-    Projects(PathBuf),
+    Roots(Vec<Root>),
 }
 
 impl TailTarget {
@@ -37,7 +38,7 @@ impl TailTarget {
         let options = FollowOptions::new(Box::new(clock::now_ms));
         match self {
             Self::Targets(targets) => Follow::targets(targets.clone(), options),
-            Self::Projects(root) => Follow::projects(root.clone(), options),
+            Self::Roots(roots) => Follow::roots(roots.clone(), options),
         }
     }
 }
@@ -115,12 +116,12 @@ impl FileTailDriver {
         Self::new(TailTarget::Targets(targets), dialect)
     }
 
-    /// Tails every live session below a harness's `projects` folder, and new ones.
+    /// Tails every live session below the roots of harnesses, and new ones.
     ///
     /// # Errors
-    /// If the folder cannot be read.
-    pub fn projects(root: PathBuf) -> Result<Self, CollectError> {
-        Self::new(TailTarget::Projects(root), None)
+    /// If a root cannot be watched.
+    pub fn roots(roots: Vec<Root>) -> Result<Self, CollectError> {
+        Self::new(TailTarget::Roots(roots), None)
     }
 
     /// Tails the files of one session next to other sources of a fold, as group number `group`, until `shutdown` is
@@ -143,15 +144,11 @@ impl FileTailDriver {
 
 /// What a file's path tells of it, as a source.
 pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> SourceSpec {
-    let by_role = match found.role {
-        Role::Meta => Some(Dialect::ClaudeMeta),
-        Role::Journal => Some(Dialect::ClaudeJournal),
-        Role::Agent => Some(Dialect::ClaudeTranscript),
-        Role::Main | Role::Other => None,
-    };
+    // The content of a main transcript tells more than its name.
+    let by_path = found.dialect.filter(|_| found.role != Role::Main);
     SourceSpec {
         label: found.path.display().to_string(),
-        dialect: by_role.or(dialect),
+        dialect: by_path.or(dialect),
         group,
         session: found.session.clone(),
         agent: found.agent.clone(),

@@ -2,6 +2,7 @@
 //! split the same way, so that lines that arrived both ways count once.
 
 use subscope_fold::{Dialect, LineSession};
+use subscope_harness::dialect;
 use subscope_model::{Millis, SessionId};
 use subscope_store::SessionPart;
 
@@ -31,15 +32,7 @@ pub struct LinesOf<'a> {
 /// Parses the name of a dialect that programs may send: one whose lines make sense without a path. Lines of the others
 /// do not name their session.
 pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
-    Dialect::parse(name).filter(|dialect| match dialect {
-        Dialect::ClaudeTranscript
-        | Dialect::ClaudeStream
-        | Dialect::ClaudeHook
-        | Dialect::SubagentEvents
-        | Dialect::Feed => true,
-        // Stop orders have a route of their own.
-        Dialect::ClaudeMeta | Dialect::ClaudeJournal | Dialect::StopOrders => false,
-    })
+    dialect(name).filter(|dialect| dialect.is_ingestible())
 }
 
 /// Returns the ingests of complete lines, in order, at least one. The same lines are always split alike.
@@ -153,6 +146,8 @@ pub(crate) fn split_by_session(
 
 #[cfg(test)]
 mod tests {
+    use subscope_harness::claude_code::HOOK;
+
     use super::*;
 
     #[test]
@@ -166,7 +161,7 @@ mod tests {
             (b"x".repeat(5 * PART_BYTES), 1),
             ([b"x".repeat(5 * PART_BYTES), b"\nend".to_vec()].concat(), 2),
         ] {
-            let cut: Vec<&[u8]> = body_parts(Dialect::ClaudeHook, &body).map(|part| part.lines).collect();
+            let cut: Vec<&[u8]> = body_parts(HOOK, &body).map(|part| part.lines).collect();
             assert_eq!(cut.len(), count, "{} bytes", body.len());
             assert!(cut.iter().rev().skip(1).all(|part| part.ends_with(b"\n")));
             assert_eq!(cut.concat(), body);

@@ -29,7 +29,7 @@ impl<'a> InputChunk<'a> {
     /// Returns the chunks of saved input, one per session part.
     pub(crate) fn of(received: &'a ReceivedInput) -> impl Iterator<Item = Self> {
         let ReceivedInput { source, session, received_ms, body, parts, .. } = received;
-        let dialect = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == received.dialect);
+        let dialect = subscope_harness::dialect(&received.dialect);
         let session = session.as_deref();
         let whole = Self { source, dialect, session, received_ms: *received_ms, begins: None, body };
         let divided = parts.iter().map(move |part| whole.part(part));

@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::{CollectError, Expanded, Found, Group, Role, archive::Archive, expand};
+use subscope_collect::{CollectError, Expanded, Found, Group, archive::Archive, expand};
 use subscope_fold::FoldOptions;
+use subscope_harness::Role;
 use subscope_model::{SessionId, Tree};
 use subscope_store::{History, ReceivedInput, SqliteStore, StoreError};
 

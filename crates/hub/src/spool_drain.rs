@@ -17,6 +17,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use subscope_collect::spool::{self, Delivery, Kind, Spool, Spooled};
 use subscope_fold::Dialect;
+use subscope_harness::hooked;
 use subscope_model::{AgentId, Millis};
 
 use crate::{
@@ -36,7 +37,7 @@ pub fn hook_ingest(delivery: &str, received_ms: Option<Millis>, payload: Vec<u8>
     Ingest {
         source: HOOKS_SOURCE.to_owned(),
         session: None,
-        dialect: Some(Dialect::ClaudeHook),
+        dialect: hooked().map(|(_, hooks)| hooks.dialect()),
         key: delivery_key(delivery),
         received_ms,
         body: payload,

@@ -1,6 +1,6 @@
 //! Types and ingests of stop orders.
 
-use subscope_fold::{Dialect, Hooked};
+use subscope_fold::{Hooked, STOP_ORDERS};
 use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopOrder};
 
 use crate::command::{Asks, Ingest};
@@ -65,7 +65,7 @@ pub(crate) fn order_ingest(key: String, order: &StopOrder) -> Ingest {
     Ingest {
         source: ORDERS_SOURCE.to_owned(),
         session: Some(order.session_id.as_str().to_owned()),
-        dialect: Some(Dialect::StopOrders),
+        dialect: Some(STOP_ORDERS),
         key,
         received_ms: Some(order.at_ms),
         // Texts and numbers only: serialising cannot fail.

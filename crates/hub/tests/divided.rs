@@ -93,10 +93,10 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
         )
     };
     let made: [(Dialect, Line<'_>); 4] = [
-        (Dialect::ClaudeHook, &hook),
-        (Dialect::SubagentEvents, &event),
-        (Dialect::Feed, &feed),
-        (Dialect::ClaudeStream, &stream),
+        (subscope_harness::claude_code::HOOK, &hook),
+        (subscope_fold::SUBAGENT_EVENTS, &event),
+        (subscope_fold::FEED, &feed),
+        (subscope_harness::claude_code::STREAM, &stream),
     ];
     for (dialect, line) in made {
         let which = dialect.as_str();
@@ -135,7 +135,8 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
 #[test]
 fn body_of_many_sessions_is_taken_in_slices_and_its_lines_are_counted_on() {
     let body: String = (0..1_000).map(|number| call(&format!("s{number}"), "t") + "\n").collect();
-    let of = LinesOf { dialect: Dialect::ClaudeHook, source: "x", key: "k", received_ms: None };
+    let of =
+        LinesOf { dialect: subscope_harness::claude_code::HOOK, source: "x", key: "k", received_ms: None };
     let ingests: Vec<_> = line_ingests(of, body.as_bytes()).collect();
     assert_eq!(ingests.len(), 4, "256 sessions at once");
     let places: Vec<u64> = ingests.iter().map(|ingest| ingest.begins.unwrap().line).collect();

@@ -182,7 +182,13 @@ fn what_its_rows_knew_is_not_told_again() {
         keep_ms: None,
     };
     index(&mut store, None, &options, &mut |_| ControlFlow::Continue(())).unwrap();
-    let driver = Box::new(FileTailDriver::projects(projects).unwrap());
+    let driver = Box::new(
+        FileTailDriver::roots(vec![subscope_harness::Root {
+            harness: &subscope_harness::claude_code::ClaudeCode,
+            folder: projects,
+        }])
+        .unwrap(),
+    );
     let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
     let mut feed = hub.subscribe();
     catch_up(&mut feed);
@@ -195,7 +201,13 @@ fn what_the_hub_let_go_of_goes_on_as_if_it_had_not() {
     let (folder, main) = session();
     let projects = folder.path().join("projects");
     let store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
-    let driver = Box::new(FileTailDriver::projects(projects).unwrap());
+    let driver = Box::new(
+        FileTailDriver::roots(vec![subscope_harness::Root {
+            harness: &subscope_harness::claude_code::ClaudeCode,
+            folder: projects,
+        }])
+        .unwrap(),
+    );
     let options = HubOptions { evict_after: Duration::from_millis(50), ..HubOptions::default() };
     let hub = Hub::start(driver, Box::new(store), options).unwrap();
     let handle = hub.handle();
@@ -252,7 +264,13 @@ fn what_only_hooks_told_of_rests_and_goes_on() {
     let other = SessionId::from("others-hooks");
     let hub = |after| {
         let store = SqliteStore::open(&data, Access::Write, "1", 1).unwrap();
-        let driver = Box::new(FileTailDriver::projects(folder.path().join("projects")).unwrap());
+        let driver = Box::new(
+            FileTailDriver::roots(vec![subscope_harness::Root {
+                harness: &subscope_harness::claude_code::ClaudeCode,
+                folder: folder.path().join("projects"),
+            }])
+            .unwrap(),
+        );
         let options = HubOptions { evict_after: Duration::from_millis(after), ..HubOptions::default() };
         Hub::start(driver, Box::new(store), options).unwrap()
     };
@@ -338,7 +356,13 @@ fn many_that_were_just_written_are_not_held_at_once() {
         fs::write(place(number), own).unwrap();
     }
     let store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
-    let driver = Box::new(FileTailDriver::projects(folder.path().join("projects")).unwrap());
+    let driver = Box::new(
+        FileTailDriver::roots(vec![subscope_harness::Root {
+            harness: &subscope_harness::claude_code::ClaudeCode,
+            folder: folder.path().join("projects"),
+        }])
+        .unwrap(),
+    );
     let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
     let handle = hub.handle();
     let mut feed = hub.subscribe();

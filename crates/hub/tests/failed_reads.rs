@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::Dialect;
+use subscope_harness::claude_code::HOOK;
 use subscope_hub::{
     AskError, Asks, Commit, Figures, Hub, HubHandle, HubOptions, Ingest, Ledger, Nothing, ReceivedInput,
     ReplyCallback,
@@ -55,7 +55,7 @@ fn hook(call: &str) -> Ingest {
     Ingest {
         source: "hooks".to_owned(),
         session: None,
-        dialect: Some(Dialect::ClaudeHook),
+        dialect: Some(HOOK),
         key: call.to_owned(),
         received_ms: Some(1_000),
         begins: None,
@@ -97,7 +97,7 @@ fn acknowledged_input_is_replayed_once_the_store_can_be_read() {
     let received = ReceivedInput {
         source: "hooks".to_owned(),
         session: None,
-        dialect: Dialect::ClaudeHook.as_str().to_owned(),
+        dialect: HOOK.as_str().to_owned(),
         key: "t1".to_owned(),
         received_ms: 1_000,
         body: line("t1"),

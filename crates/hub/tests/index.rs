@@ -11,7 +11,7 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{Dialect, Limits};
+use subscope_fold::Limits;
 use subscope_hub::{
     Asks, History, Hub, HubHandle, HubOptions, Ingest, ListQuery, Nothing,
     index::{IndexError, IndexOptions, Report, index, index_beside},
@@ -107,7 +107,7 @@ fn what_the_hub_has_of_a_session_stays() {
     let ingest = Ingest {
         source: "hooks".to_owned(),
         session: None,
-        dialect: Some(Dialect::ClaudeHook),
+        dialect: Some(subscope_harness::claude_code::HOOK),
         key: "one".to_owned(),
         received_ms: Some(1_000),
         body: body.into_bytes(),

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold};
+use subscope_fold::Fold;
 use subscope_hub::{
     AskError, Asks, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
     IngestError, Joined, ListQuery, MemoryStore, Nothing, PollResult, Store, Taken,
@@ -45,7 +45,7 @@ fn hook(session: &str, key: &str, event: &str) -> Ingest {
     Ingest {
         source: "hooks".to_owned(),
         session: None,
-        dialect: Some(Dialect::ClaudeHook),
+        dialect: Some(subscope_harness::claude_code::HOOK),
         key: key.to_owned(),
         received_ms: Some(1_000),
         begins: None,

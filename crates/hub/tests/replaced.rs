@@ -46,7 +46,13 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("projects/-marks")).unwrap();
         let store = SqliteStore::open(&folder.path().join("data"), Access::Write, "1", 1).unwrap();
-        let driver = Box::new(FileTailDriver::projects(folder.path().join("projects")).unwrap());
+        let driver = Box::new(
+            FileTailDriver::roots(vec![subscope_harness::Root {
+                harness: &subscope_harness::claude_code::ClaudeCode,
+                folder: folder.path().join("projects"),
+            }])
+            .unwrap(),
+        );
         let hub = Hub::start(driver, Box::new(store), HubOptions::default()).unwrap();
         let (handle, feed) = (hub.handle(), hub.subscribe());
         Self { folder, hub, handle, feed, losses: Losses::default(), touched: BTreeSet::new(), marks: 0 }

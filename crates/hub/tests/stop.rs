@@ -4,7 +4,7 @@
 use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 
 use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
-use subscope_fold::{Dialect, Limits};
+use subscope_fold::Limits;
 use subscope_hub::{
     AskError, Asks, Hub, HubHandle, HubOptions, Ingest, MemoryStore, Nothing, StopError, Stopping, Store,
     Taken, clock, drain_spool, hook_ingest,
@@ -178,7 +178,7 @@ fn session_without_hooks_is_refused_and_one_that_names_no_agents_is_told() {
     let stream = Ingest {
         source: "run".to_owned(),
         session: None,
-        dialect: Some(Dialect::ClaudeStream),
+        dialect: Some(subscope_harness::claude_code::STREAM),
         key: "1".to_owned(),
         received_ms: None,
         body: line.into(),

@@ -593,6 +593,8 @@ pub enum Fact<'a> {
         /// Reason.
         reason: Option<Cow<'a, str>>,
     },
+    /// The actor is a warm-up that the harness started by itself, unless a call started it.
+    Warmup,
     /// The harness waits for the user's next prompt.
     AwaitsPrompt,
     /// The session's own total.

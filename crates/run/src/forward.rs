@@ -17,7 +17,7 @@ use std::{
 };
 
 use subscope_client::{Client, ClientError};
-use subscope_decode::Dialect;
+use subscope_decode::{Dialect, SUBAGENT_EVENTS};
 use subscope_hub::{Spooler, clock};
 
 use crate::{
@@ -156,7 +156,7 @@ impl PostForwarder {
                 Err(_) => late = Some(received),
             }
         }
-        let Err(error) = self.spool.write(Dialect::SubagentEvents, &delivery, &lines) else { return Ok(()) };
+        let Err(error) = self.spool.write(SUBAGENT_EVENTS, &delivery, &lines) else { return Ok(()) };
         let why = match late.map(|received| received.recv_timeout(LAST_POST_TIMEOUT)) {
             Some(Ok(Ok(()))) => return Ok(()),
             Some(Ok(Err(DeliveryError::Refused(why)))) => return Err(why),
@@ -339,7 +339,7 @@ impl ForwardWorker {
     fn deliver_post(&mut self, batch: PostedBatch) {
         let PostedBatch { delivery, lines, result } = batch;
         // After its timeout the receiver is gone and has spooled them.
-        let _ = result.try_send(self.deliver(Dialect::SubagentEvents, &delivery, &lines));
+        let _ = result.try_send(self.deliver(SUBAGENT_EVENTS, &delivery, &lines));
     }
 
     /// Delivers lines of the child, or spools them.

@@ -1,12 +1,10 @@
 //! Cuts the child's output into lines, detects their dialect, and enqueues them.
 
-use std::sync::{
-    Arc, Condvar, Mutex, PoisonError,
-    atomic::{AtomicU8, Ordering},
-};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use subscope_decode::{Dialect, LifecycleFilter, recognise, session_of};
+use subscope_decode::{Dialect, LifecycleFilter, session_of};
+use subscope_harness::recognise;
 
 use crate::queue::LineQueue;
 
@@ -57,20 +55,19 @@ impl SessionName {
     }
 }
 
-/// Detected dialect of the output, for the queue readers; index + 1 in `Dialect::ALL`, 0 if unknown.
+/// Detected dialect of the output, for the queue readers.
 #[derive(Debug, Default)]
-pub(crate) struct DetectedDialect(AtomicU8);
+pub(crate) struct DetectedDialect(OnceLock<Dialect>);
 
 impl DetectedDialect {
     fn set(&self, dialect: Dialect) {
-        let index = Dialect::ALL.iter().position(|known| *known == dialect);
-        self.0.store(index.and_then(|index| u8::try_from(index + 1).ok()).unwrap_or(0), Ordering::Release);
+        // It is detected once.
+        let _ = self.0.set(dialect);
     }
 
     /// Returns the dialect; it is set before the first line is enqueued.
     pub(crate) fn get(&self) -> Option<Dialect> {
-        let index = usize::from(self.0.load(Ordering::Acquire)).checked_sub(1)?;
-        Dialect::ALL.get(index).copied()
+        self.0.get().copied()
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use subscope_decode::claude::plain::Plain;
+use subscope_harness::PlainOutput;
 
 /// Read size; the pipe is enlarged to the same.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -27,7 +27,7 @@ pub enum Outlet {
     /// Our standard error, unchanged. Write errors other than a closed pipe are ignored, as programs do with their messages.
     Messages(File),
     /// Our output, converted to what the program prints without the flags that we added.
-    Plain(File, Plain),
+    Plain(File, Box<dyn PlainOutput>),
     /// Discarded, because we print something else.
     Nowhere,
 }

@@ -236,7 +236,7 @@ impl QueueState {
 
 #[cfg(test)]
 mod tests {
-    use subscope_decode::Dialect;
+    use subscope_harness::claude_code::STREAM;
 
     use super::*;
 
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn lines_without_room_are_skipped_and_counted_except_lifecycle() {
-        let gist = LifecycleFilter::new(Dialect::ClaudeStream);
+        let gist = LifecycleFilter::new(STREAM);
         let queue = LineQueue::default();
         let filler = CALL.repeat(MAX_BYTES / CALL.len());
         queue.offer(filler.as_bytes(), &gist);
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn rate_limit_applies_to_fast_readers_too() {
-        let gist = LifecycleFilter::new(Dialect::ClaudeStream);
+        let gist = LifecycleFilter::new(STREAM);
         let queue = LineQueue::rate_limited();
         queue.offer(CALL.repeat(BURST_LINES as usize).as_bytes(), &gist);
         queue.offer(format!("{END}{}", CALL.repeat(BURST_LINES as usize)).as_bytes(), &gist);
@@ -278,10 +278,8 @@ mod tests {
         let queue = LineQueue::default();
         queue.offer(END.as_bytes(), &LifecycleFilter::default());
         assert_eq!(queue.abandon(), [END.as_bytes()]);
-        queue.offer(
-            END.repeat(MAX_LIFECYCLE_BYTES / END.len() * 3).as_bytes(),
-            &LifecycleFilter::new(Dialect::ClaudeStream),
-        );
+        queue
+            .offer(END.repeat(MAX_LIFECYCLE_BYTES / END.len() * 3).as_bytes(), &LifecycleFilter::new(STREAM));
         assert_eq!(taken(&queue), "");
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use nix::unistd::{Pid, getpgid};
-use subscope_decode::claude::process::{self, Note};
+use subscope_harness::{Harness, ProcessNote, RunPlan};
 use subscope_hub::clock;
 use subscope_model::Millis;
 
@@ -33,12 +33,15 @@ const MAX_ANCESTORS: usize = 128;
 const MAX_NOTE_BYTES: u64 = 64 << 10;
 
 /// Folders of a harness.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HarnessHome {
-    /// Process files.
+    /// The harness.
+    pub harness: &'static dyn Harness,
+    /// How its processes are observed.
+    pub processes: &'static dyn RunPlan,
+    /// Folder of its process files.
     pub notes: PathBuf,
-    /// Project folders with transcripts.
-    pub projects: PathBuf,
+    /// Folders that its transcripts are below.
+    pub roots: Vec<PathBuf>,
 }
 
 /// Thread that finds sessions until the command has ended.
@@ -51,7 +54,7 @@ pub struct SessionFinder {
 
 /// Sessions found so far.
 #[derive(Clone, Debug, Default)]
-pub struct FollowedSessions(Arc<Mutex<Vec<Note>>>);
+pub struct FollowedSessions(Arc<Mutex<Vec<ProcessNote>>>);
 
 impl FollowedSessions {
     /// Whether a session is followed by its transcript.
@@ -64,13 +67,13 @@ impl FollowedSessions {
         self.lock().iter().any(|note| note.has_screen)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<ProcessNote>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 struct FinderWorker {
-    home: HarnessHome,
+    homes: Arc<[HarnessHome]>,
     child: Pid,
     since: Millis,
     session: Arc<SessionName>,
@@ -94,7 +97,7 @@ impl SessionFinder {
     /// # Errors
     /// No thread is available.
     pub fn start(
-        home: HarnessHome,
+        homes: Vec<HarnessHome>,
         child: u32,
         since: Millis,
         session: Arc<SessionName>,
@@ -102,7 +105,7 @@ impl SessionFinder {
     ) -> Result<Self, CommandRunError> {
         let (is_over, followed) = (Arc::new(AtomicBool::new(false)), FollowedSessions::default());
         let mut worker = FinderWorker {
-            home,
+            homes: homes.into(),
             child: Pid::from_raw(i32::try_from(child).unwrap_or(i32::MAX)),
             since,
             session,
@@ -141,43 +144,47 @@ impl SessionFinder {
 impl FinderWorker {
     fn scan(&mut self, now: Instant) {
         self.read_notes();
-        let Self { home, following, missing, .. } = self;
+        let Self { homes, following, missing, .. } = self;
         missing.retain_mut(|one| {
             if one.next > now {
                 return true;
             }
             one.interval = (one.interval * 2).min(MAX_TRANSCRIPT_INTERVAL);
             one.next = now + one.interval;
-            !follow(home, &one.session, following)
+            !follow(homes, &one.session, following)
         });
     }
 
     /// Tries missing transcripts a last time; process files are gone by now.
     fn follow_missing(&mut self) {
         for one in std::mem::take(&mut self.missing) {
-            follow(&self.home, &one.session, &self.following);
+            follow(&self.homes, &one.session, &self.following);
         }
     }
 
     fn read_notes(&mut self) {
-        for entry in fs::read_dir(&self.home.notes).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let Some(process) = process_of(&path) else { continue };
-            let Ok(modified) = entry.metadata().and_then(|metadata| metadata.modified()) else { continue };
-            if self.read.get(&process) == Some(&modified) || !self.is_of_child(process) {
-                continue;
-            }
-            if let Some(note) = read(&path)
-                && note.process == process
-                && note.started_ms >= self.since
-            {
-                self.read.insert(process, modified);
-                self.add(note);
+        let homes = Arc::clone(&self.homes);
+        for HarnessHome { processes, notes, .. } in homes.iter() {
+            for entry in fs::read_dir(notes).into_iter().flatten().flatten() {
+                let Some(process) = processes.process_of_note(&entry.file_name()) else { continue };
+                let Ok(modified) = entry.metadata().and_then(|metadata| metadata.modified()) else {
+                    continue;
+                };
+                if self.read.get(&process) == Some(&modified) || !self.is_of_child(process) {
+                    continue;
+                }
+                if let Some(note) = read(&entry.path()).and_then(|bytes| processes.read_note(&bytes))
+                    && note.process == process
+                    && note.started_ms >= self.since
+                {
+                    self.read.insert(process, modified);
+                    self.add(note);
+                }
             }
         }
     }
 
-    fn add(&mut self, note: Note) {
+    fn add(&mut self, note: ProcessNote) {
         // The session of the output needs no transcript.
         if self.followed.has(&note.session) || self.session.detected().as_ref() == Some(&note.session) {
             return;
@@ -210,31 +217,28 @@ impl FinderWorker {
 }
 
 /// Follows a session's transcripts; returns `false` if there are none yet.
-fn follow(home: &HarnessHome, session: &str, following: &FollowRequests) -> bool {
+fn follow(homes: &[HarnessHome], session: &str, following: &FollowRequests) -> bool {
     // An id from outside becomes part of a path: accept plain names only.
     let is_name = session.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !is_name || session.is_empty() {
         return true;
     }
-    let name = format!("{session}.jsonl");
-    let folders = fs::read_dir(&home.projects).into_iter().flatten().flatten();
-    let found: Vec<PathBuf> =
-        folders.map(|folder| folder.path().join(&name)).filter(|path| path.is_file()).collect();
+    let transcripts = |home: &HarnessHome| {
+        home.roots.iter().flat_map(|root| home.harness.transcripts_of(root, session)).collect()
+    };
+    let found: Vec<PathBuf> = homes.iter().flat_map::<Vec<PathBuf>, _>(transcripts).collect();
     let exists = !found.is_empty();
     found.into_iter().for_each(|path| following.follow(path));
     exists
 }
 
-fn process_of(path: &Path) -> Option<i32> {
-    path.file_name()?.to_str()?.strip_suffix(".json")?.parse().ok()
-}
-
-fn read(path: &Path) -> Option<Note> {
+/// Returns the content of a process file; `None` if it is too long to be one.
+fn read(path: &Path) -> Option<Vec<u8>> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > MAX_NOTE_BYTES {
         return None;
     }
-    process::read(&fs::read(path).ok()?)
+    fs::read(path).ok()
 }
 
 /// Returns the parent of a process; Linux only, other systems only check the process group.

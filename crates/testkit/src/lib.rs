@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod corpus;
 pub mod env;
+pub mod example;
 pub mod figures;
 pub mod fixtures;
 pub mod folding;

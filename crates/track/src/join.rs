@@ -200,6 +200,7 @@ fn join_agent(known: &mut AgentFacts, other: AgentFacts, map: &IndexMap) {
     known.is_proven |= other.is_proven;
     known.last_started = known.last_started.max(other.last_started);
     known.detached |= other.detached;
+    known.is_warmup |= other.is_warmup;
     join_best(&mut known.agent_type, other.agent_type);
     join_best(&mut known.description, other.description);
     join_best(&mut known.name, other.name);

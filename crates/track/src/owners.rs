@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use subscope_model::Basis;
 
 use crate::{
-    facts::{AgentRef, CallIndex, Facts, ParentClaim, best_value},
+    facts::{AgentRef, CallIndex, Facts, ParentClaim},
     hooks::HookLog,
     identities::{AgentIndex, Identities},
 };
@@ -33,10 +33,6 @@ pub(crate) struct Parentage {
     /// Whether it is one of the harness's own warm-ups.
     pub(crate) is_warmup: bool,
 }
-
-/// The prompt of the harness's own warm-ups.
-/// Observed: Claude Code 2.0.28 and 2.0.76, fixtures `2.0.76/*`.
-const WARMUP_PROMPT: &str = "Warmup";
 
 type Claims = SmallVec<[(AgentIndex, Basis); 2]>;
 
@@ -136,10 +132,7 @@ fn derive_parents(
     let mut all: Vec<Parentage> = vec![Parentage::default(); identities.all.len()];
     for (number, identity) in identities.all.iter().enumerate().skip(1) {
         let facts_of_agent = identity.refs.iter().filter_map(|name| facts.agents.get(*name as usize));
-        let is_warmup = identity.origin.is_none()
-            && facts_of_agent
-                .clone()
-                .any(|agent| best_value(&agent.prompt).as_deref() == Some(WARMUP_PROMPT));
+        let is_warmup = identity.origin.is_none() && facts_of_agent.clone().any(|agent| agent.is_warmup);
         let started = identity.origin.or(identity.batch);
         // Preferred over the call's owner: call ids can repeat.
         let by_record = || {

@@ -4,6 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum, builder::TypedValueParser};
 use subscope_decode::Dialect;
+use subscope_harness::{self as harness, dialects};
 
 use super::{publish::FailureChoice, value};
 
@@ -90,8 +91,8 @@ pub(crate) enum FinalAnswerChoice {
 pub(crate) struct DialectChoice(pub(crate) Option<Dialect>);
 
 fn dialect() -> impl TypedValueParser<Value = DialectChoice> {
-    let names = std::iter::once("auto").chain(Dialect::ALL.map(Dialect::as_str));
-    clap::builder::PossibleValuesParser::new(names).map(|name| DialectChoice(Dialect::parse(&name)))
+    let names = std::iter::once("auto").chain(dialects().map(Dialect::as_str));
+    clap::builder::PossibleValuesParser::new(names).map(|name| DialectChoice(harness::dialect(&name)))
 }
 
 /// Parses a tool name: length and characters that all MCP clients accept.

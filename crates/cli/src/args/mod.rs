@@ -31,7 +31,7 @@ pub(crate) use self::{
     doctor::DoctorArgs,
     export::{ExportArgs, Format, ShapeChoice},
     history::{ForgetArgs, IndexArgs, LsArgs, SearchArgs, ShowArgs, StatsArgs, StatusLineArgs},
-    hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs},
+    hooks::{HookArgs, HooksAction, HooksArgs, InstallArgs, ScopeChoice, StatusArgs, VERSION_OPTION},
     import::ImportArgs,
     mcp::{AgentArgs, FinalAnswerChoice, McpArgs, McpServer, QueryArgs},
     publish::{FailureChoice, PublishArgs},

@@ -1,7 +1,7 @@
 //! Tests of accepted command lines, and snapshots of the help of each command.
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use subscope_decode::Dialect;
+use subscope_harness::claude_code::HOOK;
 use subscope_render::Detail;
 
 use super::{value::Moment, *};
@@ -56,7 +56,7 @@ fn read_tree_with_all_options() {
         tree("tree a b --detail full --agent a70 --at -5m --json --dialect claude.hook --width 80 --flat");
     assert_eq!((args.targets.len(), args.detail, args.width), (2, Some(Detail::Full), Some(80)));
     assert_eq!(args.at, Some(Moment::Ago(std::time::Duration::from_secs(300))));
-    assert_eq!((args.dialect, args.json, args.flat), (Some(Dialect::ClaudeHook), true, true));
+    assert_eq!((args.dialect, args.json, args.flat), (Some(HOOK), true, true));
     assert_eq!(tree("tree -").targets, ["-"]);
 }
 

@@ -4,6 +4,7 @@ use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use subscope_decode::Dialect;
+use subscope_harness::{self as harness, dialects};
 use subscope_model::{Millis, parse_rfc3339};
 use subscope_render::Detail;
 
@@ -80,8 +81,8 @@ pub(crate) fn detail() -> impl TypedValueParser<Value = Detail> {
 
 /// Returns the value parser of `--dialect`.
 pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
-    PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str))
-        .try_map(|name| Dialect::parse(&name).ok_or("an unknown dialect"))
+    PossibleValuesParser::new(dialects().map(Dialect::as_str))
+        .try_map(|name| harness::dialect(&name).ok_or("an unknown dialect"))
 }
 
 /// Speed factor of a replay: 0.01 to 10000.

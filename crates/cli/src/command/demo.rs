@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_fold::{Dialect, SourceSpec};
+use subscope_fold::SourceSpec;
+use subscope_harness::claude_code::{META, TRANSCRIPT};
 use subscope_hub::{Hub, HubOptions, MemoryStore, Recording, Replay, clock};
 use subscope_model::{Agent, AgentId, Feed, FeedItem, Millis, Session, Tree, Update};
 use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
@@ -131,16 +132,16 @@ fn load_recordings() -> Vec<Recording> {
         agent: agent.map(str::to_owned),
         ..SourceSpec::default()
     };
-    let main = spec(format!("{SESSION}.jsonl"), Dialect::ClaudeTranscript, None);
+    let main = spec(format!("{SESSION}.jsonl"), TRANSCRIPT, None);
     let mut all = vec![Recording { spec: main, bytes: MAIN.to_vec(), appears_with: None }];
     for recorded in &AGENTS {
         let label = format!("agent-{}", recorded.agent);
-        let transcript = spec(format!("{label}.jsonl"), Dialect::ClaudeTranscript, Some(recorded.agent));
+        let transcript = spec(format!("{label}.jsonl"), TRANSCRIPT, Some(recorded.agent));
         let at = all.len();
         all.push(Recording { spec: transcript, bytes: recorded.transcript.to_vec(), appears_with: None });
         // The harness writes the metadata when the agent starts and adds `finished` at its end.
         let meta = String::from_utf8_lossy(recorded.meta).replace(",\"finished\":true", "");
-        let spec = spec(format!("{label}.meta.json"), Dialect::ClaudeMeta, Some(recorded.agent));
+        let spec = spec(format!("{label}.meta.json"), META, Some(recorded.agent));
         all.push(Recording { spec, bytes: meta.into_bytes(), appears_with: Some(at) });
     }
     all

@@ -88,7 +88,7 @@ fn is_checkpoint(path: &Path) -> bool {
             version.is_some() && kind.is_none() && schema.is_none()
         }
         Err(_) => read_head(path).is_some_and(|read_head| {
-            begins_an_object(&read_head) && subscope_decode::recognise(&read_head).is_none()
+            begins_an_object(&read_head) && subscope_harness::recognise(&read_head).is_none()
         }),
     }
 }

@@ -18,6 +18,7 @@ use std::{
 };
 
 use subscope_collect::spool::{self, Spool};
+use subscope_harness::Root;
 use subscope_hub::{
     FileTailDriver, Hub, HubHandle, HubOptions, TextsAt, clock, drain_spool,
     index::{IndexError, IndexOptions, ProgressCallback, index_beside, index_texts},
@@ -36,7 +37,7 @@ use self::background::IdleDetector;
 use super::{
     history,
     hook::Breaker,
-    target::{limits, projects_folder},
+    target::{limits, root_folders, roots, shown},
 };
 use crate::{
     allocator::restart_with_immediate_purge,
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<(), CliError> {
         Err(error) => return Err(history::failed(error)),
     };
     prepared.options.stops_stalled = args.stall_kill;
-    context.info(&format!("following live sessions below {} (Ctrl-C ends)", prepared.root.display()));
+    context.info(&format!("following live sessions below {} (Ctrl-C ends)", shown(&prepared.roots)));
     if !prepared.server.listen.ip().is_loopback() {
         context.info("what is said on this address can be read on its way, the token too: use a network that you trust");
     }
@@ -166,7 +167,7 @@ pub(crate) enum StopCondition {
 /// A hub that is ready to start and holds the store's lock.
 pub(crate) struct PreparedHub {
     mode: HubMode,
-    root: PathBuf,
+    roots: Vec<Root>,
     data: PathBuf,
     store: SqliteStore,
     rules: String,
@@ -186,7 +187,6 @@ impl PreparedHub {
         token_file: Option<&Path>,
         context: &Context,
     ) -> Result<Result<Self, OpenError>, CliError> {
-        let root = projects_folder(context);
         let data = context.data_folder()?;
         let began = clock::tick();
         let mut store = loop {
@@ -201,7 +201,7 @@ impl PreparedHub {
                 Err(error) => return Ok(Err(error)),
             }
         };
-        let index_options = history::index_options(vec![root.clone()], context)?;
+        let index_options = history::index_options(root_folders(context), context)?;
         let index_options = IndexOptions { workers: Some(indexing_threads()), ..index_options };
         let forgotten = history::index::remove_expired(&mut store, None, &index_options, context)?;
         if forgotten > 0 {
@@ -231,7 +231,7 @@ impl PreparedHub {
             },
             idle: (mode == HubMode::Background).then_some(hub.idle.value),
             log: hub_connection::log_path(&data, context),
-            root,
+            roots: roots(context),
             data,
         }))
     }
@@ -242,12 +242,12 @@ impl PreparedHub {
         end: StopCondition,
         ready: impl FnOnce(&Server) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let Self { mode, root, data, store, rules, index_options, options, mut server, idle, log } = self;
+        let Self { mode, roots, data, store, rules, index_options, options, mut server, idle, log } = self;
         let location = store.location().clone();
         let (requests, queue) = sync_channel(history_service::MAX_REQUESTS);
         server.session_reader = Some(history_service::session_reader(requests.clone()));
         let sources = history_service::HistoryService {
-            root: root.clone(),
+            roots: roots.clone(),
             data: data.clone(),
             rules: rules.clone(),
             options: index_options.clone(),
@@ -256,7 +256,7 @@ impl PreparedHub {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
         let runtime = runtime.map_err(history::failed)?;
-        let hub = Hub::start(Box::new(FileTailDriver::projects(root)?), Box::new(store), options);
+        let hub = Hub::start(Box::new(FileTailDriver::roots(roots)?), Box::new(store), options);
         let hub = hub.map_err(history::failed)?;
         // Clients that query before the history is indexed learn that it is incomplete.
         hub.handle().reads_past(true);

@@ -2,6 +2,7 @@
 //! has ended.
 
 use subscope_client::ClientError;
+use subscope_harness::hooked;
 use subscope_model::Ordered;
 use subscope_render::safe;
 
@@ -25,7 +26,12 @@ pub(crate) fn run(args: &StopArgs, context: &Context) -> Result<(), CliError> {
     }
     let ordered = request_stop(session, agent, context)?;
     if !ordered.reached {
-        context.warn("no hook of its session has named an agent yet: before Claude Code 2.1.64 they never do, and it cannot be told");
+        let since = hooked().map(|(harness, hooks)| {
+            let [major, minor, patch] = hooks.names_agents_since();
+            format!("before {} {major}.{minor}.{patch} they never do, and ", harness.title())
+        });
+        let since = since.unwrap_or_default();
+        context.warn(&format!("no hook of its session has named an agent yet: {since}it cannot be told"));
     }
     if args.json {
         return output::print_json(&ordered);

@@ -8,9 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::layout;
-use subscope_decode::{Dialect, recognise};
+use subscope_collect::main_transcripts;
+use subscope_decode::{Dialect, UNRECOGNISED};
 use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, LimitRule, Limits, Now};
+use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, knows_more};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, IterationMeta, IterationStatus};
@@ -43,9 +44,19 @@ pub(crate) enum ResolvedTarget {
     Stdin,
 }
 
-/// Returns the directory of Claude Code's transcripts.
-pub(crate) fn projects_folder(context: &Context) -> PathBuf {
-    layout::projects_folder(&|name| context.environment.get(name))
+/// Returns the roots of the harnesses' transcripts.
+pub(crate) fn roots(context: &Context) -> Vec<Root> {
+    harness::roots(&|name| context.environment.get(name))
+}
+
+/// Returns the directories of [`roots`].
+pub(crate) fn root_folders(context: &Context) -> Vec<PathBuf> {
+    roots(context).into_iter().map(|root| root.folder).collect()
+}
+
+/// Returns the directories of roots for a message.
+pub(crate) fn shown(roots: &[Root]) -> String {
+    roots.iter().map(|root| root.folder.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Resolves TARGETs.
@@ -72,7 +83,7 @@ fn recorded_iteration(folder: &Path, context: &Context) -> Option<Vec<ResolvedTa
     let recognised: Vec<PathBuf> = files.iter().filter(|path| is_recognised(path)).cloned().collect();
     if recognised.is_empty()
         && let Some(session) = meta.session_id.as_deref().map(SessionId::from)
-        && !transcripts_of(&projects_folder(context), &session).is_empty()
+        && !transcripts_of(&roots(context), &session).is_empty()
     {
         // The iteration was observed by its transcript, which still exists.
         return Some(vec![ResolvedTarget::Session(session)]);
@@ -104,9 +115,9 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
     if word == LAST {
         return Backend::open(Needs::Rows, context)?.session(word);
     }
-    let folder = projects_folder(context);
-    let on_disk = transcripts(&folder).filter_map(|path| session_id_of(&path));
-    let mut found: Vec<SessionId> = on_disk.filter(|id| id.starts_with(word)).collect();
+    let on_disk = roots(context).into_iter().flat_map(|root| main_transcripts(&root));
+    let mut found: Vec<SessionId> =
+        on_disk.filter(|(id, _)| id.starts_with(word)).map(|(id, _)| SessionId::from(id.as_str())).collect();
     // Files can be found without a store.
     if let Ok(mut backend) = Backend::open(Needs::Committed, context) {
         found.extend(backend.names(word, MAX_PREFIX_MATCHES)?.sessions);
@@ -123,25 +134,10 @@ fn resolve_session(word: &str, context: &Context) -> Result<SessionId, CliError>
     })
 }
 
-/// Returns the session id in the name of a main transcript.
-fn session_id_of(path: &Path) -> Option<SessionId> {
-    path.file_stem().map(|stem| SessionId::from(&*stem.to_string_lossy()))
-}
-
-/// Lists the main transcripts below a `projects` directory.
-fn transcripts(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let list = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = list(folder).filter(|path| path.is_dir()).flat_map(move |project| list(&project));
-    files.filter(|path| {
-        let is_agent = path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with("agent-"));
-        path.extension().is_some_and(|ending| ending == "jsonl") && !is_agent
-    })
-}
-
-/// Returns the main transcripts of a session below a `projects` directory: one, unless it was resumed in another
-/// project.
-pub(crate) fn transcripts_of(folder: &Path, session: &SessionId) -> Vec<PathBuf> {
-    transcripts(folder).filter(|path| session_id_of(path).as_ref() == Some(session)).collect()
+/// Returns the main transcripts of a session below these roots: one, unless it was continued elsewhere.
+pub(crate) fn transcripts_of(roots: &[Root], session: &SessionId) -> Vec<PathBuf> {
+    let all = roots.iter().flat_map(main_transcripts);
+    all.filter(|(id, _)| id == session.as_str()).map(|(_, path)| path).collect()
 }
 
 /// Returns all sources of a session.
@@ -150,7 +146,7 @@ pub(crate) fn sources_of(
     store: Option<&SqliteStore>,
     context: &Context,
 ) -> Result<SessionSources, CliError> {
-    let transcripts = transcripts_of(&projects_folder(context), session);
+    let transcripts = transcripts_of(&roots(context), session);
     SessionSources::find(session, transcripts, store, &history::archive(context)?).map_err(failed)
 }
 
@@ -428,7 +424,13 @@ fn only_session(batch: &BatchRead, context: &Context) -> Result<SessionId, CliEr
             }
             // Under --strict the problems are the error; otherwise that nothing could be read.
             context.report(&problems)?;
-            Err(CliError::new(ErrorKind::Input, "nothing in it could be understood"))
+            let unrecognised = problems.iter().find(|problem| problem.what == UNRECOGNISED);
+            let place = unrecognised.and_then(|problem| problem.at.rsplit_once(':'));
+            let message = match place {
+                Some((file, line)) => format!("nothing recognised in {file}: line {line} is {UNRECOGNISED}"),
+                None => "nothing in it could be understood".to_owned(),
+            };
+            Err(CliError::new(ErrorKind::Input, message))
         }
         several => {
             let names: Vec<&str> = several.iter().take(5).map(|session| session.as_str()).collect();

@@ -11,7 +11,7 @@ use subscope_model::{AgentId, EventKind, Feed, FeedItem, Update};
 use super::{
     event_printer::{EventFormat, EventOutput, EventPrinter},
     stop,
-    target::{ResolvedTarget, limits, open_store_for_reading, projects_folder, resolve, sources_of},
+    target::{ResolvedTarget, limits, open_store_for_reading, resolve, roots, shown, sources_of},
 };
 use crate::{
     args::WatchArgs,
@@ -64,11 +64,11 @@ pub(super) struct FollowedFeed {
 
 /// Follows every live session.
 fn follow_all(args: &WatchArgs, context: &Context) -> Result<FollowedFeed, CliError> {
-    let root = projects_folder(context);
-    context.info(&format!("following live sessions below {} (Ctrl-C ends)", root.display()));
+    let roots = roots(context);
+    context.info(&format!("following live sessions below {} (Ctrl-C ends)", shown(&roots)));
     // The hub applies one set of limits and prices for all clients: different ones need a hub in this process.
     if args.silence.has_limits() || args.prices.is_some() {
-        return in_process(Box::new(FileTailDriver::projects(root)?), context);
+        return in_process(Box::new(FileTailDriver::roots(roots)?), context);
     }
     live::follow_all(&|| (), context)
 }

@@ -1,7 +1,7 @@
 //! An entry of `watch.limits`: stall limits of one harness or model.
 
-use subscope_decode::{Dialect, harness::CLAUDE_CODE};
 use subscope_fold::{LimitRule, LimitScope};
+use subscope_harness::harnesses;
 
 use super::watch::parse_limit;
 
@@ -20,8 +20,7 @@ impl SilenceLimit {
         let wrong = || format!("{text:?} is no limit: write it as {EXAMPLE}");
         let mut words = text.split_whitespace();
         let name = words.next().filter(|name| !name.contains('=')).ok_or_else(wrong)?;
-        let is_harness =
-            name == CLAUDE_CODE.name || Dialect::ALL.iter().any(|known| known.harness() == Some(name));
+        let is_harness = harnesses().any(|harness| harness.name() == name);
         let scope = match is_harness {
             true => LimitScope::Harness(name.into()),
             false => LimitScope::Model(name.into()),

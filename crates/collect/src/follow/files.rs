@@ -9,7 +9,7 @@ use std::{
 use subscope_model::Millis;
 
 use super::{
-    FileEvent, FileId, Out,
+    EventSink, FileEvent, FileId,
     tail::{Presence, Tail},
 };
 use crate::Found;
@@ -36,7 +36,7 @@ impl Files {
     }
 
     /// Begins to follow a file and reads what it holds. Does nothing if it is followed already.
-    pub(super) fn open(&mut self, found: &Found, out: &mut Out<'_>) {
+    pub(super) fn open(&mut self, found: &Found, out: &mut EventSink<'_>) {
         if self.is_open(&found.path) {
             return;
         }
@@ -52,19 +52,19 @@ impl Files {
     }
 
     /// Reads what is new in one file.
-    pub(super) fn refresh(&mut self, path: &Path, out: &mut Out<'_>) {
+    pub(super) fn refresh(&mut self, path: &Path, out: &mut EventSink<'_>) {
         if let Some(&file) = self.ids.get(path) {
             self.advance(file, out);
         }
     }
 
     /// Reads what is new anywhere.
-    pub(super) fn refresh_all(&mut self, out: &mut Out<'_>) {
+    pub(super) fn refresh_all(&mut self, out: &mut EventSink<'_>) {
         self.refresh_below(Path::new(""), out);
     }
 
     /// Reads what is new below a folder.
-    pub(super) fn refresh_below(&mut self, folder: &Path, out: &mut Out<'_>) {
+    pub(super) fn refresh_below(&mut self, folder: &Path, out: &mut EventSink<'_>) {
         let below = self.tails.iter().filter(|(_, tail)| tail.is_below(folder));
         for file in below.map(|(file, _)| *file).collect::<Vec<_>>() {
             self.advance(file, out);
@@ -77,7 +77,7 @@ impl Files {
     }
 
     /// Looks again at files that became shorter, after this much was spent waiting while nothing happened.
-    pub(super) fn refresh_short(&mut self, waited: Duration, out: &mut Out<'_>) {
+    pub(super) fn refresh_short(&mut self, waited: Duration, out: &mut EventSink<'_>) {
         let short = self.tails.iter_mut().filter(|(_, tail)| tail.is_short());
         let short: Vec<FileId> = short
             .map(|(file, tail)| {
@@ -90,7 +90,7 @@ impl Files {
         }
     }
 
-    fn advance(&mut self, file: FileId, out: &mut Out<'_>) {
+    fn advance(&mut self, file: FileId, out: &mut EventSink<'_>) {
         let Some(tail) = self.tails.get_mut(&file) else { return };
         match tail.advance(file, self.now_ms, &mut self.chunk, out) {
             Ok(Presence::There) => tail.has_failed = false,

@@ -15,7 +15,7 @@
 
 mod files;
 mod pace;
-mod projects;
+mod root;
 mod tail;
 mod targets;
 mod watch;
@@ -26,12 +26,13 @@ use std::{
     time::Duration,
 };
 
+use subscope_harness::{self as harness, skips_folder};
 use subscope_model::Millis;
 
-use crate::{CollectError, Found, Skipped, layout::TOOL_RESULTS};
+use crate::{CollectError, Found, Skipped};
 use files::Files;
 use pace::Pace;
-use projects::Projects;
+use root::Root;
 use targets::Targets;
 use watch::{Change, Watch};
 
@@ -40,7 +41,7 @@ use watch::{Change, Watch};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The share of one core that listing may take where files cannot be watched: 1/50.
 const LISTING_SHARE: u32 = 50;
-/// How often everything is listed although files are watched. It bounds how long something that no watcher told
+/// How often everything is listed although files are watched. It bounds how long a change that no watcher reported
 /// (network file systems, too many idle folders) stays unseen.
 const SAFETY_LISTING: Duration = Duration::from_secs(120);
 /// The share of one core that this may take: 1/4000. Listing 5,000 files in 5,000 folders takes some 0.1 s.
@@ -93,7 +94,7 @@ pub enum FileEvent<'a> {
         /// What is wrong, and what is done about it; a lower-case fragment.
         what: &'a str,
     },
-    /// What stood there of a session when its following began is read. Told of sessions below a `projects` folder alone.
+    /// The session's existing content has been read completely. Sent only when following folders of transcripts.
     Whole {
         /// The session.
         session: &'a str,
@@ -109,13 +110,13 @@ pub enum Watching {
     /// By the operating system's watcher; by listing where that fails.
     #[default]
     Native,
-    /// By listing every second: for file systems whose changes no watcher tells.
+    /// By listing every second: for file systems whose changes no watcher reports.
     Polling,
 }
 
 /// How files are followed.
 pub struct FollowOptions {
-    /// A session below a `projects` folder is live if a file of it was written within this time before now.
+    /// A session below a folder of transcripts is live if a file of it was written within this time before now.
     pub live_within: Duration,
     /// The caller's clock, in milliseconds since 1970; compared with the times of files.
     pub now_ms: Box<dyn Fn() -> Millis + Send>,
@@ -148,10 +149,9 @@ impl fmt::Debug for FollowOptions {
 }
 
 /// Follows files live. Owns a thread of the watcher, and no open file between rounds.
-#[derive(Debug)]
 pub struct Follow {
     scope: Scope,
-    hands: Hands,
+    state: FollowState,
     started: bool,
     /// Since the followed files were looked at.
     looked: Pace,
@@ -164,28 +164,27 @@ pub struct Follow {
 }
 
 /// Which files are followed.
-#[derive(Debug)]
 enum Scope {
     Targets(Targets),
-    Projects(Projects),
+    Roots(Vec<Root>),
 }
 
 /// What both scopes work with.
 #[derive(Debug)]
-struct Hands {
+struct FollowState {
     watch: Watch,
     files: Files,
     options: FollowOptions,
 }
 
 /// Where a round's events go.
-struct Out<'a> {
+struct EventSink<'a> {
     each: &'a mut dyn FnMut(FileEvent<'_>),
     /// Whether anything was said about a file.
     moved: bool,
 }
 
-impl Out<'_> {
+impl EventSink<'_> {
     fn send(&mut self, event: FileEvent<'_>) {
         self.moved |=
             !matches!(event, FileEvent::Problem { .. } | FileEvent::Whole { .. } | FileEvent::CaughtUp);
@@ -205,25 +204,30 @@ impl Follow {
         Ok(Self::new(Scope::Targets(Targets::new(targets)), options))
     }
 
-    /// Follows every live session below Claude Code's `projects` folder, which need not exist yet. Idle
+    /// Follows every live session below these folders, which need not exist yet. Idle
     /// sessions are opened when one of their files changes, new ones at once; each from its beginning.
     ///
     /// # Errors
     ///
     /// Where a relative path cannot be made absolute.
-    pub fn projects(root: PathBuf, options: FollowOptions) -> Result<Self, CollectError> {
-        Ok(Self::new(Scope::Projects(Projects::new(absolute(root)?)), options))
+    pub fn roots(roots: Vec<harness::Root>, options: FollowOptions) -> Result<Self, CollectError> {
+        let absolute =
+            |root: harness::Root| Ok(Root::new(harness::Root { folder: absolute(root.folder)?, ..root }));
+        let roots = roots.into_iter().map(absolute).collect::<Result<_, _>>()?;
+        Ok(Self::new(Scope::Roots(roots), options))
     }
 
     fn new(scope: Scope, options: FollowOptions) -> Self {
         let watch = match &scope {
             Scope::Targets(targets) => Watch::new(options.watching, targets.first()),
-            Scope::Projects(projects) => Watch::new(options.watching, projects.given()),
+            Scope::Roots(roots) => {
+                Watch::new(options.watching, roots.first().map_or(Path::new(""), Root::given))
+            }
         };
-        let hands = Hands { watch, files: Files::default(), options };
+        let state = FollowState { watch, files: Files::default(), options };
         Self {
             scope,
-            hands,
+            state,
             started: false,
             looked: Pace::default(),
             listed: Pace::default(),
@@ -242,11 +246,11 @@ impl Follow {
     /// Where a TARGET turns out to be neither a file nor a folder, or may not be looked at. It is dropped; the
     /// next call goes on with the others.
     pub fn poll(&mut self, wait: Duration, each: &mut dyn FnMut(FileEvent<'_>)) -> Result<(), CollectError> {
-        let mut out = Out { each, moved: false };
+        let mut out = EventSink { each, moved: false };
         let is_first = !self.started;
-        self.hands.files.begin_round(self.now_ms());
+        self.state.files.begin_round(self.now_ms());
         let outcome = if is_first { self.scan(&mut out) } else { self.round(wait, &mut out) };
-        for Skipped { path, why } in self.hands.watch.take_notices() {
+        for Skipped { path, why } in self.state.watch.take_notices() {
             out.send(FileEvent::Problem { path: &path, what: &why });
         }
         if is_first || out.moved {
@@ -255,30 +259,30 @@ impl Follow {
         outcome
     }
 
-    /// Reads whatever there is, once more and to its end, whether or not the watcher has told of it.
+    /// Reads whatever there is, once more and to its end, whether or not the watcher has reported it.
     ///
     /// # Errors
     ///
     /// As [`Follow::poll`].
     pub fn read_all(&mut self, each: &mut dyn FnMut(FileEvent<'_>)) -> Result<(), CollectError> {
-        let mut out = Out { each, moved: false };
-        self.hands.files.begin_round(self.now_ms());
+        let mut out = EventSink { each, moved: false };
+        self.state.files.begin_round(self.now_ms());
         let outcome = self.scan(&mut out);
         out.send(FileEvent::CaughtUp);
         outcome
     }
 
-    fn round(&mut self, wait: Duration, out: &mut Out<'_>) -> Result<(), CollectError> {
+    fn round(&mut self, wait: Duration, out: &mut EventSink<'_>) -> Result<(), CollectError> {
         let is_impatient =
-            self.is_short_of_news() || self.is_waiting_for_base() || self.hands.files.has_short();
+            self.is_short_of_news() || self.is_waiting_for_base() || self.state.files.has_short();
         let limit = if is_impatient { wait.min(LOOK_EVERY) } else { wait };
-        let batch = self.hands.watch.collect(limit);
-        self.hands.files.begin_round(self.now_ms());
+        let batch = self.state.watch.collect(limit);
+        self.state.files.begin_round(self.now_ms());
         // Not after a loss: listing makes changes of its own, and must not follow itself without a pause.
         let waited = if batch.changes.is_empty() && !batch.is_incomplete { limit } else { Duration::ZERO };
         self.looked.wait(waited);
         self.listed.wait(waited);
-        self.hands.files.refresh_short(waited, out);
+        self.state.files.refresh_short(waited, out);
         self.list_soon |= batch.is_incomplete;
         let is_look_due = self.is_short_of_news() && self.looked.is_over(self.now_ms(), LOOK_EVERY);
         if batch.is_incomplete || is_look_due {
@@ -297,13 +301,13 @@ impl Follow {
     fn is_waiting_for_base(&self) -> bool {
         match &self.scope {
             Scope::Targets(targets) => targets.is_waiting(),
-            Scope::Projects(projects) => projects.is_waiting(),
+            Scope::Roots(roots) => roots.iter().any(Root::is_waiting),
         }
     }
 
-    /// Whether the watcher does not tell everything.
+    /// Whether the watcher does not report everything.
     fn is_short_of_news(&self) -> bool {
-        self.hands.watch.is_polling() || self.list_soon
+        self.state.watch.is_polling() || self.list_soon
     }
 
     fn is_listing_due(&self) -> bool {
@@ -315,17 +319,17 @@ impl Follow {
     }
 
     fn now_ms(&self) -> Millis {
-        (self.hands.options.now_ms)()
+        (self.state.options.now_ms)()
     }
 
     /// Looks at the followed files.
-    fn look(&mut self, out: &mut Out<'_>) {
-        self.hands.files.refresh_all(out);
+    fn look(&mut self, out: &mut EventSink<'_>) {
+        self.state.files.refresh_all(out);
         self.looked.restart(self.now_ms());
     }
 
     /// Looks at everything.
-    fn scan(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
+    fn scan(&mut self, out: &mut EventSink<'_>) -> Result<(), CollectError> {
         self.list_soon = false;
         self.look(out);
         let began_ms = self.now_ms();
@@ -340,60 +344,63 @@ impl Follow {
         outcome
     }
 
-    fn list(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
+    fn list(&mut self, out: &mut EventSink<'_>) -> Result<(), CollectError> {
         match &mut self.scope {
-            Scope::Targets(targets) => targets.scan(&mut self.hands, out),
-            Scope::Projects(projects) => {
-                projects.scan(&mut self.hands, out);
+            Scope::Targets(targets) => targets.scan(&mut self.state, out),
+            Scope::Roots(roots) => {
+                roots.iter_mut().for_each(|root| root.scan(&mut self.state, out));
                 Ok(())
             }
         }
     }
 
     /// Looks for what is still waited for.
-    fn settle(&mut self, out: &mut Out<'_>) -> Result<(), CollectError> {
+    fn settle(&mut self, out: &mut EventSink<'_>) -> Result<(), CollectError> {
         match &mut self.scope {
-            Scope::Targets(targets) => targets.resolve(&mut self.hands, out),
-            Scope::Projects(projects) => {
-                if projects.is_waiting() {
-                    projects.scan(&mut self.hands, out);
-                }
+            Scope::Targets(targets) => targets.resolve(&mut self.state, out),
+            Scope::Roots(roots) => {
+                let waiting = roots.iter_mut().filter(|root| root.is_waiting());
+                waiting.for_each(|root| root.scan(&mut self.state, out));
                 Ok(())
             }
         }
     }
 
-    fn take_change(&mut self, change: &Change, out: &mut Out<'_>) {
+    fn take_change(&mut self, change: &Change, out: &mut EventSink<'_>) {
         let path = &change.path;
-        if self.hands.files.is_open(path) {
-            return self.hands.files.refresh(path, out);
+        if self.state.files.is_open(path) {
+            return self.state.files.refresh(path, out);
         }
         if !change.is_content {
             return;
         }
         let Ok(metadata) = fs::symlink_metadata(path) else {
-            if self.hands.watch.forget(path) {
-                self.hands.files.refresh_below(path, out);
+            if self.state.watch.forget(path) {
+                self.state.files.refresh_below(path, out);
                 self.check_bases();
             }
             return;
         };
         if metadata.is_dir() {
-            if path.file_name().is_some_and(|name| name == TOOL_RESULTS) {
+            if path.file_name().is_some_and(skips_folder) {
                 return;
             }
             // A folder that was watched and is announced again was replaced: its old watch is void.
-            if self.hands.watch.forget(path) {
-                self.hands.files.refresh_below(path, out);
+            if self.state.watch.forget(path) {
+                self.state.files.refresh_below(path, out);
             }
             match &mut self.scope {
-                Scope::Targets(targets) => targets.enter(path, &mut self.hands, out),
-                Scope::Projects(projects) => projects.enter(path, &mut self.hands, out),
+                Scope::Targets(targets) => targets.enter(path, &mut self.state, out),
+                Scope::Roots(roots) => {
+                    roots.iter_mut().for_each(|root| root.enter(path, &mut self.state, out));
+                }
             }
         } else {
             match &mut self.scope {
-                Scope::Targets(targets) => targets.take(path, &mut self.hands, out),
-                Scope::Projects(projects) => projects.take(path, &mut self.hands, out),
+                Scope::Targets(targets) => targets.take(path, &mut self.state, out),
+                Scope::Roots(roots) => {
+                    roots.iter_mut().for_each(|root| root.take(path, &mut self.state, out));
+                }
             }
         }
     }
@@ -401,7 +408,7 @@ impl Follow {
     fn check_bases(&mut self) {
         match &mut self.scope {
             Scope::Targets(targets) => targets.check_bases(),
-            Scope::Projects(projects) => projects.check_base(),
+            Scope::Roots(roots) => roots.iter_mut().for_each(Root::check_base),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How long ago something was done, told by the caller's clock or by the waiting itself, whichever says more.
+//! How long ago something was done, by the caller's clock or by the waiting itself, whichever is longer.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use std::{
 use subscope_model::Millis;
 use twox_hash::XxHash64;
 
-use super::{FileEvent, FileId, Out, pace::Pace};
+use super::{EventSink, FileEvent, FileId, pace::Pace};
 use crate::read::{open_regular, read_on};
 
 /// How many of the last bytes read are kept to recognise the file by: the end of a transcript's line holds its
@@ -20,7 +20,7 @@ use crate::read::{open_regular, read_on};
 const SEAM_BYTES: usize = 64;
 
 /// How long a file that became shorter must stay unchanged before it counts as cut. Programs that rewrite a file in place cut it
-/// first; what stands there meanwhile is neither the old content nor the new.
+/// first; its content meanwhile is neither the old nor the new.
 const SETTLES_AFTER: Duration = Duration::from_secs(1);
 
 /// Whether a file is still there.
@@ -34,7 +34,7 @@ pub(super) enum Presence {
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) path: PathBuf,
-    /// Whether its last look failed; the failure was told then and is not told again.
+    /// Whether its last look failed; the failure was reported then and is not repeated.
     pub(super) has_failed: bool,
     offset: u64,
     /// The last bytes before `offset`.
@@ -106,13 +106,13 @@ impl Tail {
         }
     }
 
-    /// Hands over what is new.
+    /// FollowState over what is new.
     pub(super) fn advance(
         &mut self,
         file: FileId,
         now_ms: Millis,
         chunk: &mut Vec<u8>,
-        out: &mut Out<'_>,
+        out: &mut EventSink<'_>,
     ) -> io::Result<Presence> {
         let metadata = match fs::symlink_metadata(&self.path) {
             Ok(metadata) if metadata.is_file() => metadata,

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{FileEvent, Hands, Out};
+use super::{EventSink, FileEvent, FollowState};
 use crate::{
     CollectError, Skipped,
     peek::Peeks,
@@ -16,16 +16,16 @@ use crate::{
 pub(super) struct Targets {
     /// As given, absolute.
     missing: Vec<PathBuf>,
-    /// As given, and what stands there.
+    /// As given, and what is there.
     found: Vec<(PathBuf, Target)>,
     peeks: Peeks,
-    /// What was told to be unreadable, so that it is told once.
-    told: BTreeSet<Skipped>,
+    /// What was reported to be unreadable, so that it is reported once.
+    reported: BTreeSet<Skipped>,
 }
 
 impl Targets {
     pub(super) fn new(targets: Vec<PathBuf>) -> Self {
-        Self { missing: targets, found: Vec::new(), peeks: Peeks::default(), told: BTreeSet::new() }
+        Self { missing: targets, found: Vec::new(), peeks: Peeks::default(), reported: BTreeSet::new() }
     }
 
     /// The first TARGET as given; empty where there is none.
@@ -38,13 +38,17 @@ impl Targets {
     }
 
     /// Lists everything.
-    pub(super) fn scan(&mut self, hands: &mut Hands, out: &mut Out<'_>) -> Result<(), CollectError> {
+    pub(super) fn scan(
+        &mut self,
+        state: &mut FollowState,
+        out: &mut EventSink<'_>,
+    ) -> Result<(), CollectError> {
         self.check_bases();
-        let Self { found, peeks, told, .. } = self;
+        let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {
-            target.list(peeks, &mut |seen| notice(seen, told, hands, out));
+            target.list(peeks, &mut |seen| notice(seen, reported, state, out));
         }
-        self.resolve(hands, out)
+        self.resolve(state, out)
     }
 
     /// Takes those TARGETs back among the missing whose folder is gone.
@@ -54,13 +58,17 @@ impl Targets {
     }
 
     /// Looks for the missing ones.
-    pub(super) fn resolve(&mut self, hands: &mut Hands, out: &mut Out<'_>) -> Result<(), CollectError> {
+    pub(super) fn resolve(
+        &mut self,
+        state: &mut FollowState,
+        out: &mut EventSink<'_>,
+    ) -> Result<(), CollectError> {
         let mut outcome = Ok(());
         for given in std::mem::take(&mut self.missing) {
-            match await_target(&given, hands) {
+            match await_target(&given, state) {
                 Ok(Some(target)) => {
-                    let Self { peeks, told, .. } = self;
-                    target.list(peeks, &mut |seen| notice(seen, told, hands, out));
+                    let Self { peeks, reported, .. } = self;
+                    target.list(peeks, &mut |seen| notice(seen, reported, state, out));
                     self.found.push((given, target));
                 }
                 Ok(None) => self.missing.push(given),
@@ -71,54 +79,59 @@ impl Targets {
     }
 
     /// A folder is there that was not, or not so.
-    pub(super) fn enter(&mut self, folder: &Path, hands: &mut Hands, out: &mut Out<'_>) {
-        let Self { found, peeks, told, .. } = self;
+    pub(super) fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {
             if target.base() == folder {
-                target.list(peeks, &mut |seen| notice(seen, told, hands, out));
+                target.list(peeks, &mut |seen| notice(seen, reported, state, out));
             } else if target.covers(folder) {
-                target.list_below(folder, peeks, &mut |seen| notice(seen, told, hands, out));
+                target.list_below(folder, peeks, &mut |seen| notice(seen, reported, state, out));
             }
         }
     }
 
     /// A file that is not followed was made or changed.
-    pub(super) fn take(&mut self, path: &Path, hands: &mut Hands, out: &mut Out<'_>) {
-        let Self { found, peeks, told, .. } = self;
+    pub(super) fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let Self { found, peeks, reported, .. } = self;
         for (_, target) in found {
             let seen = match target.take(path, peeks) {
                 Ok(Some(found)) => Seen::File(found),
                 Ok(None) => continue,
                 Err(skipped) => Seen::Skipped(skipped),
             };
-            notice(seen, told, hands, out);
+            notice(seen, reported, state, out);
         }
     }
 }
 
-/// Returns what stands at a path; where nothing does, sees to it that its coming is noticed.
-fn await_target(given: &Path, hands: &mut Hands) -> Result<Option<Target>, CollectError> {
+/// Returns what is at a path; where nothing is, watches for it.
+fn await_target(given: &Path, state: &mut FollowState) -> Result<Option<Target>, CollectError> {
     loop {
         match Target::classify(given) {
             Ok(target) => return Ok(Some(target)),
             // It may have come before the folder was watched: look again.
-            Err(CollectError::Missing { .. }) if hands.watch.nearest_above(given) => {}
+            Err(CollectError::Missing { .. }) if state.watch.nearest_above(given) => {}
             Err(CollectError::Missing { .. }) => return Ok(None),
             Err(error) => return Err(error),
         }
     }
 }
 
-fn notice(seen: Seen<'_>, told: &mut BTreeSet<Skipped>, hands: &mut Hands, out: &mut Out<'_>) {
+fn notice(
+    seen: Seen<'_>,
+    reported: &mut BTreeSet<Skipped>,
+    state: &mut FollowState,
+    out: &mut EventSink<'_>,
+) {
     match seen {
         Seen::Folder(folder) => {
-            hands.watch.folder(folder);
+            state.watch.folder(folder);
         }
-        Seen::File(found) => hands.files.open(&found, out),
-        Seen::Skipped(skipped) if told.contains(&skipped) => {}
+        Seen::File(found) => state.files.open(&found, out),
+        Seen::Skipped(skipped) if reported.contains(&skipped) => {}
         Seen::Skipped(skipped) => {
             out.send(FileEvent::Problem { path: &skipped.path, what: &skipped.why });
-            told.insert(skipped);
+            reported.insert(skipped);
         }
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Change {
 pub(super) struct Batch {
     /// In order, without repeats of the same path in a row.
     pub(super) changes: Vec<Change>,
-    /// Whether more happened than is told.
+    /// Whether more happened than is reported.
     pub(super) is_incomplete: bool,
 }
 
@@ -97,7 +97,7 @@ impl Watch {
         let mode = if IS_RECURSIVE { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         match watcher.watch(folder, mode) {
             Ok(()) => self.folders.insert(folder.to_owned()),
-            // It vanished meanwhile: the folder above tells when it comes back.
+            // It vanished meanwhile: the folder above reports when it comes back.
             Err(error) if is_missing(&error) => false,
             Err(error) => {
                 self.fall_back(folder, &error);

@@ -29,7 +29,7 @@ pub struct Spooled {
     pub kind: Kind,
     /// Its name, by which a taker knows that it has it already.
     pub delivery: Delivery,
-    /// When it came: milliseconds since 1970, by the clock of whoever put it there.
+    /// When it came: milliseconds since 1970, by the writer's clock.
     pub received_ms: Millis,
     /// The bytes that were put there; nobody has looked into them.
     pub body: Vec<u8>,
@@ -52,7 +52,7 @@ pub enum SpoolError {
     /// It is no regular file, or larger than any payload.
     #[error("{} is no payload", path.display())]
     NoPayload {
-        /// What stands there.
+        /// Its content.
         path: PathBuf,
     },
     /// The operating system refused.
@@ -115,7 +115,7 @@ impl Spool {
         }
     }
 
-    /// Renames what cannot be taken, so that it is told once and kept for whoever wants to look.
+    /// Renames what cannot be taken, so that it is reported once and kept for inspection.
     ///
     /// # Errors
     /// What the operating system says.

@@ -16,7 +16,7 @@ const MOST_FILES: usize = 100_000;
 const MOST_BYTES: u64 = 1 << 30;
 /// One writer in so many looks whether there is room: by that much the bounds are overstepped.
 pub(super) const LOOK_EVERY: u64 = 512;
-/// What the count of dropped payloads stands in.
+/// The file with the count of dropped payloads.
 pub(super) const DROPPED: &str = "dropped";
 
 /// Drops the oldest payloads where more wait than may.

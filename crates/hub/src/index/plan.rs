@@ -8,8 +8,9 @@ use std::{
     sync::Arc,
 };
 
-use subscope_collect::{CollectError, Found, Group, Role, expand};
+use subscope_collect::{CollectError, Found, Group, expand};
 use subscope_fold::OwnedElsewhere;
+use subscope_harness::Role;
 use subscope_model::{Problem, SessionId};
 use subscope_store::{FileIdentity, SqliteStore, StoreError, TextIndex};
 

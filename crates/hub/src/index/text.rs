@@ -14,6 +14,7 @@ use subscope_fold::{
     Dialect,
     passages::{Passage as Seen, PassageClass, PassageReader as Reader},
 };
+use subscope_harness::recognise;
 use subscope_model::{Millis, SessionId};
 use subscope_store::{
     ByteSpan, FileIdentity, InboxPosition, PassageKind, ReceivedInput, Segment, SegmentBuilder, SourceFile,
@@ -28,7 +29,10 @@ const QUEUE: usize = 1;
 /// Bytes of the inbox, as stored (compressed), per segment: bounds memory.
 const INBOX_BYTES: u64 = 4 << 20;
 
-/// Indexes the text of files.
+/// How much of a file tells what it is written in.
+const HEAD_BYTES: usize = 64 << 10;
+
+/// Reads the words of files and keeps them.
 pub(super) fn write(
     run: &mut IndexRun<'_>,
     texts: &mut TextIndex,
@@ -89,7 +93,8 @@ fn read_file(
     batch: &mut SegmentBuilder,
     full: &mut dyn FnMut(&mut SegmentBuilder),
 ) {
-    let mut reader = Reader::new(Dialect::ClaudeTranscript, found.agent.clone());
+    let Some(dialect) = dialect_of(found) else { return };
+    let mut reader = Reader::new(dialect, found.agent.clone());
     let mut last: Millis = 0;
     let mut keep = |said: Seen<'_>| {
         last = said.at_ms.unwrap_or(last);
@@ -102,6 +107,14 @@ fn read_file(
     // The first pass has reported files that cannot be read.
     let _ = read::read_file(found.place(), 0, chunk, &mut |_, bytes| reader.push(bytes, &mut keep));
     reader.flush(&mut keep);
+}
+
+/// The dialect of a transcript: by its path, else by its first bytes.
+fn dialect_of(found: &Found) -> Option<Dialect> {
+    found.dialect.or_else(|| {
+        let bytes = usize::try_from(found.len).unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
+        recognise(&read::read_span(found.place(), 0, bytes).ok()?)
+    })
 }
 
 fn kind(said: PassageClass) -> PassageKind {
@@ -154,10 +167,10 @@ fn inbox_segment(rows: &[(u64, ReceivedInput)], last: u64, forgotten: &BTreeSet<
     batch.seal()
 }
 
-/// Adds the passages of a session in an inbox row.
+/// Adds what a row of the inbox says of a session.
 fn add_received(number: u64, received: &ReceivedInput, session: &SessionId, batch: &mut SegmentBuilder) {
-    // Input whose dialect only the fold recognises is not indexed.
-    let Some(dialect) = Dialect::parse(&received.dialect) else { return };
+    // Whoever hands bytes over names their dialect, but for those of which only the fold can tell it.
+    let Some(dialect) = subscope_harness::dialect(&received.dialect) else { return };
     let is_its_own = received.sessions.len() == 1;
     let mut keep = |said: Seen<'_>| {
         if !is_its_own && said.session != Some(session.as_str()) {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold};
+use subscope_fold::Fold;
 use subscope_hub::{Asks, Driver, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered, PollResult};
 use subscope_model::{EventKind, Millis, Update};
 use subscope_store::{Access, SqliteStore};
@@ -91,7 +91,7 @@ impl Watching {
         let ingest = Ingest {
             source: "posted".to_owned(),
             session: Some("s".to_owned()),
-            dialect: Some(Dialect::SubagentEvents),
+            dialect: Some(subscope_fold::SUBAGENT_EVENTS),
             key: key.to_owned(),
             received_ms: Some(self.clock.now()),
             body: line.line().into_bytes(),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_fold::{Fold, SourceSpec};
 use subscope_hub::{Driver, Hub, HubOptions, Inlet, MemoryStore, Offered, PollResult};
 use subscope_model::{Agent, AgentStatus, Change, EventKind, Flag, Millis, SourceId, Tree, Update};
 use subscope_testkit::{
@@ -233,10 +233,10 @@ fn spec(session: &str, act: usize, source: &Source) -> SourceSpec {
     };
     match source {
         Source::Main => file(None, None),
-        Source::Agent(id) => file(Some(Dialect::ClaudeTranscript), Some(id)),
-        Source::Meta(id) => file(Some(Dialect::ClaudeMeta), Some(id)),
-        Source::Stream => SourceSpec { dialect: Some(Dialect::ClaudeStream), ..spec },
-        Source::Hooks => SourceSpec { dialect: Some(Dialect::ClaudeHook), ..spec },
+        Source::Agent(id) => file(Some(subscope_harness::claude_code::TRANSCRIPT), Some(id)),
+        Source::Meta(id) => file(Some(subscope_harness::claude_code::META), Some(id)),
+        Source::Stream => SourceSpec { dialect: Some(subscope_harness::claude_code::STREAM), ..spec },
+        Source::Hooks => SourceSpec { dialect: Some(subscope_harness::claude_code::HOOK), ..spec },
     }
 }
 

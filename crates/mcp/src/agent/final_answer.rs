@@ -1,6 +1,6 @@
 //! Extracts an agent's answer from its output: the final result of the stream, or the lines that are not JSON.
 
-use subscope_decode::{Decoder, Dialect, Hint, decoder};
+use subscope_decode::{Decoder, Dialect, Hint};
 use subscope_model::{Decoded, Fact};
 
 use super::tail::TextTail;
@@ -13,7 +13,7 @@ pub(super) struct FinalResult {
 
 impl FinalResult {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { decoder: decoder(dialect, &Hint::default()), text: None }
+        Self { decoder: dialect.decoder(&Hint::default()), text: None }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -76,7 +76,7 @@ mod tests {
     fn result_of_a_stream_is_found_however_it_is_cut() {
         let stream = b"{\"type\":\"assistant\",\"session_id\":\"s\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}}\n{\"type\":\"result\",\"session_id\":\"s\",\"result\":\"done\"}";
         for size in 1..stream.len() {
-            let mut last = FinalResult::new(Dialect::ClaudeStream);
+            let mut last = FinalResult::new(subscope_harness::claude_code::STREAM);
             stream.chunks(size).for_each(|piece| last.push(piece));
             assert_eq!(last.end().as_deref(), Some("done"), "{size}");
         }

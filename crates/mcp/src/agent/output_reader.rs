@@ -7,8 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use subscope_client::publish::{Event as PublishEvent, EventKind as PublishKind, TokenUsage};
-use subscope_decode::{Dialect, recognise};
+use subscope_decode::Dialect;
 use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits, Now, SourceSpec};
+use subscope_harness::recognise;
 use subscope_model::{
     Agent, AgentId, AgentStatus, Event, EventKind, Millis, PriceTable, SessionId, SourceId, Text, Tree, Usage,
 };

@@ -75,9 +75,9 @@ pub(super) fn elapsed(agent: &Agent, now: Option<Millis>) -> Option<i64> {
     }
 }
 
-/// Shortens a model name: removes `claude-` and the release date.
+/// Shortens a model name: removes what all names of its vendor begin with, and the release date.
 pub fn short_model(model: &str) -> &str {
-    let short = model.strip_prefix("claude-").unwrap_or(model);
+    let short = subscope_harness::short_model(model);
     match short.rsplit_once(['-', '@']) {
         Some((name, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => short,

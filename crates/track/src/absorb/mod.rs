@@ -117,6 +117,11 @@ impl Absorber {
                 }
             }
             Fact::Activity | Fact::Heartbeat | Fact::Note { .. } | Fact::Stop { .. } => {}
+            Fact::Warmup => {
+                if let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) {
+                    agent.is_warmup = true;
+                }
+            }
             Fact::Prompt { prompt_id, text, what } => {
                 record_prompt(facts, actor, observation, order, *prompt_id, *text, *what)
             }
@@ -411,6 +416,7 @@ fn is_own_activity(fact: &Fact<'_>) -> bool {
         | Fact::SessionStart { .. }
         | Fact::SessionEnd { .. }
         | Fact::AwaitsPrompt
+        | Fact::Warmup
         | Fact::Checksum(_)
         | Fact::Note { .. }
         | Fact::Stop { .. }

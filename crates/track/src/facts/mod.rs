@@ -132,6 +132,8 @@ pub(crate) struct AgentFacts {
     /// started.
     pub(crate) modes: Vec<(Option<CallIndex>, FactOrder, SpawnMode)>,
     pub(crate) detached: bool,
+    /// Whether the harness itself started it as a warm-up.
+    pub(crate) is_warmup: bool,
     pub(crate) batch: Option<BatchClaim>,
     pub(crate) span: ActivitySpan,
     /// Times of prompts that others sent to the agent; each may begin an interval of activity.
@@ -162,6 +164,7 @@ impl AgentFacts {
             triggers: Vec::new(),
             modes: Vec::new(),
             detached: false,
+            is_warmup: false,
             batch: None,
             span: ActivitySpan::default(),
             prompt_times: Vec::new(),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use subscope_render::{Style, safe, text};
 
 use self::survey::Survey;
-use super::history;
+use super::{history, target::roots};
 use crate::{
     args::DoctorArgs,
     context::Context,
@@ -84,12 +84,12 @@ pub(crate) fn run(args: DoctorArgs, context: &Context) -> Result<(), CliError> {
 
 fn run_checks(context: &Context) -> Vec<Check> {
     let now_ms = context.now_ms();
-    let claude = sessions::ClaudeDirectory::find(&context.environment);
-    let survey = Survey::of(&claude.projects, now_ms);
+    let roots = roots(context);
+    let survey = Survey::of(&roots, now_ms);
     let mut checks = vec![machine::version()];
-    checks.push(claude.check());
+    checks.extend(sessions::homes(&context.environment));
     checks.push(sessions::sessions(&survey, now_ms));
-    checks.push(sessions::watched(&claude, &survey));
+    checks.push(sessions::watched(&roots, &survey));
     checks.extend(machine::watch_limits(&survey));
     checks.extend(setup::settings(&context.config));
     checks.push(setup::prices(context.prices(), now_ms));

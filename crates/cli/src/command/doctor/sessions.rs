@@ -1,53 +1,40 @@
-//! Checks of Claude Code's directory and its sessions.
+//! Whether there is something to show: the harnesses' folders, their sessions, what `watch` would follow.
 
-use std::{fs, io, path::PathBuf};
+use std::{fs, io};
 
-use subscope_collect::layout::{config_root, projects_folder};
+use subscope_harness::{Harness, Home, Root, RunPlan, harnesses};
 use subscope_model::Millis;
 use subscope_render::text;
 
 use super::{Check, CheckState, survey::Survey};
-use crate::environment::Environment;
+use crate::{command::target::shown, environment::Environment};
 
-/// Environment variable with the path of Claude Code's directory.
-const HOME_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
-
-/// Claude Code's directory.
-#[derive(Debug)]
-pub(super) struct ClaudeDirectory {
-    pub(super) root: PathBuf,
-    pub(super) projects: PathBuf,
-    /// Whether the variable sets it.
-    is_chosen: bool,
+/// Says of each harness whether its folder is there and can be read. One that was never used is left out where another was.
+pub(super) fn homes(environment: &Environment) -> Vec<Check> {
+    let homes = harnesses().map(|harness| (harness, harness.home(&|name| environment.get(name))));
+    let (mut used, mut missing) = (Vec::new(), Vec::new());
+    for (harness, home) in homes {
+        let is_there = home.is_chosen || home.folder.symlink_metadata().is_ok();
+        if is_there { &mut used } else { &mut missing }.push(check(harness, &home));
+    }
+    if used.is_empty() { missing } else { used }
 }
 
-impl ClaudeDirectory {
-    pub(super) fn find(environment: &Environment) -> Self {
-        let variable = |name: &str| environment.get(name);
-        Self {
-            root: config_root(&variable),
-            projects: projects_folder(&variable),
-            is_chosen: environment.get(HOME_VARIABLE).is_some(),
+fn check(harness: &dyn Harness, home: &Home) -> Check {
+    let name = harness.run().map_or(harness.name(), RunPlan::program);
+    let (title, folder, variable) = (harness.title(), home.folder.display(), home.variable);
+    match fs::read_dir(&home.folder) {
+        Ok(_) => Check::new(name, CheckState::Ok, format!("{title}'s folder {folder}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && home.is_chosen => {
+            Check::new(name, CheckState::Failure, format!("{folder} does not exist"))
+                .hint(format!("{variable} names it: correct or unset it"))
         }
-    }
-
-    /// Checks whether the directory exists and is readable.
-    pub(super) fn check(&self) -> Check {
-        let root = self.root.display();
-        let name = "claude";
-        match fs::read_dir(&self.root) {
-            Ok(_) => Check::new(name, CheckState::Ok, format!("Claude Code's folder {root}")),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.is_chosen => {
-                Check::new(name, CheckState::Failure, format!("{root} does not exist"))
-                    .hint(format!("{HOME_VARIABLE} names it: correct or unset it"))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Check::new(name, CheckState::Warning, format!("no Claude Code folder at {root}"))
-                    .hint(format!("set {HOME_VARIABLE} if it is elsewhere; paths as TARGET work without it"))
-            }
-            Err(error) => Check::new(name, CheckState::Failure, format!("cannot read {root}: {error}"))
-                .hint("run subscope as the user who runs Claude Code"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Check::new(name, CheckState::Warning, format!("no {title} folder at {folder}"))
+                .hint(format!("set {variable} if it is elsewhere; paths as TARGET work without it"))
         }
+        Err(error) => Check::new(name, CheckState::Failure, format!("cannot read {folder}: {error}"))
+            .hint(format!("run subscope as the user who runs {title}")),
     }
 }
 
@@ -77,14 +64,14 @@ pub(super) fn sessions(survey: &Survey, now_ms: Millis) -> Check {
     }
 }
 
-/// Reports the number of sessions that `watch` would follow.
-pub(super) fn watched(claude: &ClaudeDirectory, survey: &Survey) -> Check {
-    let message = match survey.live {
+/// Says what `watch` would follow.
+pub(super) fn watched(roots: &[Root], survey: &Survey) -> Check {
+    let says = match survey.live {
         0 => "nothing is live; watch waits for sessions".to_owned(),
         1 => "1 live session".to_owned(),
         more => format!("{more} live sessions"),
     };
-    Check::new("watch", CheckState::Ok, format!("{message} below {}", claude.projects.display()))
+    Check::new("watch", CheckState::Ok, format!("{says} below {}", shown(roots)))
 }
 
 #[cfg(test)]
@@ -94,7 +81,7 @@ mod tests {
     use super::*;
 
     fn state(variables: &[(&str, &str)]) -> CheckState {
-        ClaudeDirectory::find(&Environment::of(Path::new("/"), variables)).check().state
+        homes(&Environment::of(Path::new("/"), variables))[0].state
     }
 
     #[test]

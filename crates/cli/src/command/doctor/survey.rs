@@ -1,20 +1,18 @@
-//! Counts sessions and directories below Claude Code's `projects` directory, without reading transcripts.
+//! Counts what stands below the harnesses' folders of transcripts, without reading one.
 
 use std::{
-    ffi::OsStr,
     fs::{self, DirEntry},
     io,
     path::{Path, PathBuf},
     time::UNIX_EPOCH,
 };
 
-use subscope_collect::{Role, follow::FollowOptions, layout::describe};
+use subscope_collect::follow::FollowOptions;
+use subscope_harness::{Role, Root};
 use subscope_model::Millis;
 
-/// Recursion limit: a session's workflows are five levels below `projects`.
-const MAX_DEPTH: usize = 6;
-/// A session's directory of large tool outputs: many files, none of them watched.
-const TOOL_RESULTS: &str = "tool-results";
+/// How many folders deep is looked: the files of a session may be five below the folder of transcripts.
+const DEPTH: usize = 6;
 
 /// Counts below the `projects` directory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -25,26 +23,26 @@ pub(super) struct Survey {
     pub(super) live: usize,
     /// Modification time of the newest transcript.
     pub(super) newest_ms: Option<Millis>,
-    /// Directories to watch, including `projects`.
+    /// Folders to watch, those of transcripts included.
     pub(super) folders: u64,
     /// Directories that cannot be listed.
     pub(super) unreadable: Vec<PathBuf>,
 }
 
 impl Survey {
-    /// Surveys a directory; all counts are 0 if it does not exist.
-    pub(super) fn of(projects: &Path, now_ms: Millis) -> Self {
+    /// Counts what stands in the folders; nothing in those that do not exist.
+    pub(super) fn of(roots: &[Root], now_ms: Millis) -> Self {
         let live_within = FollowOptions::new(|| 0).live_within;
         let live_since_ms =
             now_ms.saturating_sub(Millis::try_from(live_within.as_millis()).unwrap_or(Millis::MAX));
         let mut survey = Self::default();
-        if projects.is_dir() {
-            survey.list(projects, MAX_DEPTH, live_since_ms);
+        for root in roots.iter().filter(|root| root.folder.is_dir()) {
+            survey.list(root, &root.folder, DEPTH, live_since_ms);
         }
         survey
     }
 
-    fn list(&mut self, folder: &Path, depth: usize, live_since_ms: Millis) {
+    fn list(&mut self, root: &Root, folder: &Path, depth: usize, live_since_ms: Millis) {
         self.folders += 1;
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -57,18 +55,19 @@ impl Survey {
         };
         for entry in entries.flatten() {
             let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && depth > 0 && entry.file_name() != TOOL_RESULTS {
-                self.list(&entry.path(), depth - 1, live_since_ms);
-            } else if kind.is_file() && entry.path().extension() == Some(OsStr::new("jsonl")) {
-                self.count(&entry, live_since_ms);
+            if kind.is_dir() && depth > 0 && !root.harness.skips_folder(&entry.file_name()) {
+                self.list(root, &entry.path(), depth - 1, live_since_ms);
+            } else if kind.is_file() {
+                self.count(root, &entry, live_since_ms);
             }
         }
     }
 
-    fn count(&mut self, entry: &DirEntry, live_since_ms: Millis) {
+    fn count(&mut self, root: &Root, entry: &DirEntry, live_since_ms: Millis) {
+        let Some(place) = root.harness.classify_below(&root.folder, &entry.path()) else { return };
         let modified_ms = modified_ms(entry);
         self.newest_ms = self.newest_ms.max(modified_ms);
-        if describe(&entry.path()).role == Role::Main {
+        if place.role == Role::Main {
             self.sessions += 1;
             self.live += usize::from(modified_ms.is_some_and(|at_ms| at_ms >= live_since_ms));
         }
@@ -82,6 +81,8 @@ fn modified_ms(entry: &DirEntry) -> Option<Millis> {
 
 #[cfg(test)]
 mod tests {
+    use subscope_harness::claude_code::ClaudeCode;
+
     use super::*;
 
     #[test]
@@ -99,11 +100,12 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let survey = Survey::of(&projects, subscope_hub::clock::now_ms());
+        let root = [Root { harness: &ClaudeCode, folder: projects }];
+        let survey = Survey::of(&root, subscope_hub::clock::now_ms());
         assert_eq!((survey.sessions, survey.live, survey.folders), (2, 2, 5));
         assert!(survey.newest_ms.is_some() && survey.unreadable.is_empty());
-        let later = Survey::of(&projects, subscope_hub::clock::now_ms() + 3_600_000);
+        let later = Survey::of(&root, subscope_hub::clock::now_ms() + 3_600_000);
         assert_eq!((later.sessions, later.live), (2, 0));
-        assert_eq!(Survey::of(&home.path().join("none"), 0), Survey::default());
+        assert_eq!(Survey::of(&[], 0), Survey::default());
     }
 }

@@ -6,7 +6,7 @@ use subscope_store::{Access, History, SqliteStore, TextIndex};
 
 use super::{failed, index_options, open_exclusively, run_index};
 use crate::{
-    args::ForgetArgs, command::target::projects_folder, context::Context, error::CliError,
+    args::ForgetArgs, command::target::root_folders, context::Context, error::CliError,
     hub_connection::session_in, output,
 };
 
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &ForgetArgs, context: &Context) -> Result<(), CliError> 
     let mut store = open_exclusively(context)?;
     let mut texts = TextIndex::open(&context.data_folder()?, Access::Write).map_err(failed)?;
     // Index first: existing files must be known so that they are not ingested again, and `last` must be up to date.
-    let options = index_options(vec![projects_folder(context)], context)?;
+    let options = index_options(root_folders(context), context)?;
     run_index(&mut store, Some(&mut texts), &options, context)?;
     let sessions = sessions_to_forget(args, &store, context)?;
     let count = forget(&mut store, &mut texts, &options.archive, &sessions).map_err(failed)?;

@@ -8,7 +8,7 @@ use subscope_store::{Access, SqliteStore, TextIndex};
 
 use super::{failed, index_options, open_exclusively, run_index};
 use crate::{
-    args::IndexArgs, command::target::projects_folder, config::KEEP_DAYS, context::Context, error::CliError,
+    args::IndexArgs, command::target::root_folders, config::KEEP_DAYS, context::Context, error::CliError,
     output,
 };
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &IndexArgs, context: &Context) -> Result<(), CliError> {
         true => None,
         false => Some(TextIndex::open(&folder, Access::Write).map_err(failed)?),
     };
-    let roots = if args.roots.is_empty() { vec![projects_folder(context)] } else { args.roots.clone() };
+    let roots = if args.roots.is_empty() { root_folders(context) } else { args.roots.clone() };
     let options = index_options(roots, context)?;
     let report = run_index(&mut store, texts.as_mut(), &options, context)?;
     let forgotten = remove_expired(&mut store, texts.as_mut(), &options, context)?;

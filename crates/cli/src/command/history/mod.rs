@@ -18,7 +18,7 @@ use subscope_hub::index::{IndexOptions, Progress, Report, index as build_index};
 use subscope_model::event_id;
 use subscope_store::{Access, OpenError, SqliteStore, TextIndex};
 
-use super::target::{limits, projects_folder};
+use super::target::{limits, root_folders};
 use crate::{
     context::Context,
     error::{CliError, ErrorKind},
@@ -81,7 +81,7 @@ pub(crate) fn index_new(
     texts: Option<&mut TextIndex>,
     context: &Context,
 ) -> Result<(), CliError> {
-    let options = index_options(vec![projects_folder(context)], context)?;
+    let options = index_options(root_folders(context), context)?;
     let report = run_index(store, texts, &options, context)?;
     context.debug(&format!("{} sessions were new or had changed", report.sessions));
     Ok(())

@@ -17,7 +17,7 @@ use crate::{
 /// Limit of standard input: a status line's JSON has a few kilobytes.
 const STDIN_BYTES: u64 = 1 << 20;
 
-/// JSON that Claude Code sends to a status line on stdin (documentation, "Status line configuration").
+/// JSON that a harness sends to a status line on stdin (documentation, "Status line configuration").
 #[derive(Deserialize)]
 struct StatusLineInput {
     session_id: String,

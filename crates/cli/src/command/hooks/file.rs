@@ -1,4 +1,5 @@
-//! Reads a settings file and replaces it atomically.
+//! Reads a settings file and puts another text in its place, so that whoever reads it meanwhile sees the one or the
+//! other, and nothing in between.
 
 use std::{
     collections::hash_map::RandomState,
@@ -11,28 +12,27 @@ use std::{
 
 use crate::error::{CliError, ErrorKind};
 
-/// Largest file that is edited. Real ones have a few thousand bytes.
+/// The greatest file that is edited. Real ones have some thousand bytes.
 const LIMIT_BYTES: u64 = 4 << 20;
-/// Most symbolic links followed, as in Linux, to end cycles.
+/// Links to follow, as many as Linux does, so that a ring of them ends.
 const LINK_LIMIT: usize = 40;
-/// Mode of a file that only its owner may read.
+/// Of a file that nobody but its owner may read.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Resolves symbolic links, so that the target of a dotfile manager's link is edited and the link stays. The file need
-/// not exist.
-pub(super) fn resolve_links(path: &Path) -> Result<PathBuf, CliError> {
+/// Returns the file behind links: what a dotfile manager links to is edited, and the link stays. The file need not exist.
+pub(super) fn behind_links(path: &Path) -> Result<PathBuf, CliError> {
     let mut path = path.to_owned();
     for _ in 0..LINK_LIMIT {
         match fs::read_link(&path) {
             Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            // Not a link, or missing.
+            // No link, or nothing there.
             Err(_) => return Ok(path),
         }
     }
     Err(CliError::new(ErrorKind::Failed, format!("{} is a ring of links", path.display())))
 }
 
-/// Reads a file; `None` if it does not exist.
+/// Returns the text of a file; `None` where there is none.
 pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     let failed = |error: io::Error| {
         let kind =
@@ -56,39 +56,39 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, CliError> {
     Ok(Some(text))
 }
 
-/// Replaces a file whose content must still be `before`: writes a temporary file, syncs it and renames it.
+/// Puts a text in the place of `before`, which must still stand there: written beside it, synced, renamed.
 ///
-/// The mode is kept; a new file gets `new_mode` minus the umask. A write between the last check and the rename is
-/// overwritten: file systems offer nothing against it.
+/// The mode is kept; a new file gets `new_mode`, less what the umask takes. Somebody who writes in the moment between
+/// the last look and the rename is overwritten: nothing that file systems offer prevents it.
 pub(super) fn replace(path: &Path, before: Option<&str>, text: &str, new_mode: u32) -> Result<(), CliError> {
-    check_unchanged(path, before)?;
-    let written = write_temporary(path, text, new_mode).and_then(|temporary| {
-        if check_unchanged(path, before).is_ok() {
-            fs::rename(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
+    check_untouched(path, before)?;
+    let written = write_beside(path, text, new_mode).and_then(|beside| {
+        if check_untouched(path, before).is_ok() {
+            fs::rename(&beside, path).inspect_err(|_| drop(fs::remove_file(&beside)))?;
             return Ok(true);
         }
-        fs::remove_file(&temporary).map(|()| false)
+        fs::remove_file(&beside).map(|()| false)
     });
     match written {
         Ok(true) => {
             sync_folder(path);
             Ok(())
         }
-        Ok(false) => Err(changed_error(path)),
+        Ok(false) => Err(touched(path)),
         Err(error) => Err(CliError::write(&path.display().to_string(), error)),
     }
 }
 
-/// Removes a file whose content must still be `before`.
+/// Removes a file that still says what it should.
 pub(super) fn remove(path: &Path, before: &str) -> Result<(), CliError> {
-    check_unchanged(path, Some(before))?;
+    check_untouched(path, Some(before))?;
     fs::remove_file(path).map_err(|error| CliError::write(&path.display().to_string(), error))?;
     sync_folder(path);
     Ok(())
 }
 
-/// Creates the directory of a file; returns the directories that were missing, innermost first.
-pub(super) fn create_parent(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+/// Makes the folder of a file, and returns the folders that were missing, the innermost first.
+pub(super) fn make_folder_of(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(Vec::new());
     };
@@ -98,17 +98,17 @@ pub(super) fn create_parent(path: &Path) -> Result<Vec<PathBuf>, CliError> {
     Ok(missing)
 }
 
-fn check_unchanged(path: &Path, before: Option<&str>) -> Result<(), CliError> {
-    if read(path)?.as_deref() == before { Ok(()) } else { Err(changed_error(path)) }
+fn check_untouched(path: &Path, before: Option<&str>) -> Result<(), CliError> {
+    if read(path)?.as_deref() == before { Ok(()) } else { Err(touched(path)) }
 }
 
-fn changed_error(path: &Path) -> CliError {
+fn touched(path: &Path) -> CliError {
     let message =
         format!("{} was changed by somebody else at this moment; it is as they left it", path.display());
     CliError::new(ErrorKind::Failed, message).hint("run the command again")
 }
 
-fn write_temporary(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf> {
+fn write_beside(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf> {
     let old = match fs::metadata(path) {
         Ok(metadata) if metadata.permissions().readonly() => {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is read-only"));
@@ -117,18 +117,18 @@ fn write_temporary(path: &Path, text: &str, new_mode: u32) -> io::Result<PathBuf
         Err(_) => None,
     };
     let random = RandomState::new().build_hasher().finish();
-    let temporary = path.with_file_name(format!(".subscope-{random:016x}.tmp"));
-    // A private file's content must never be readable by others, not even briefly.
+    let beside = path.with_file_name(format!(".subscope-{random:016x}.tmp"));
+    // What was private never is less, not even for a moment.
     let mode = if old.is_some() { PRIVATE } else { new_mode };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
     let written = file
         .write_all(text.as_bytes())
         .and_then(|()| old.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
         .and_then(|()| file.sync_all());
-    written.inspect_err(|_| drop(fs::remove_file(&temporary))).map(|()| temporary)
+    written.inspect_err(|_| drop(fs::remove_file(&beside))).map(|()| beside)
 }
 
-/// Syncs the directory of a file to make a rename durable. An error is ignored: it matters only at a power failure.
+/// Makes the rename last. Where a folder cannot be synced, it lasts all the same, but for a power cut.
 fn sync_folder(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
@@ -184,8 +184,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         symlink("b", at("a")).unwrap();
         symlink(at("c"), at("b")).unwrap();
-        assert_eq!(resolve_links(&at("a")).unwrap(), at("c"));
+        assert_eq!(behind_links(&at("a")).unwrap(), at("c"));
         symlink("ring", at("ring")).unwrap();
-        assert!(resolve_links(&at("ring")).is_err());
+        assert!(behind_links(&at("ring")).is_err());
     }
 }

@@ -1,12 +1,10 @@
-//! `subscope hooks`: installs hooks in Claude Code's settings, removes them, and shows their status.
+//! `subscope hooks`: adds hooks to the harness's settings, takes them out again, and shows how they stand.
 //!
-//! Flow: [`SettingsFile`] resolves the path → [`document`] edits the text → [`backup`] stores the old text →
-//! [`mod@file`] replaces the file. The new text is parsed before it is written.
+//! Flow: [`Scope`] finds the file behind links → the harness edits its text → [`memory`] keeps what it was →
+//! [`mod@file`] puts the new text in its place. Nothing is written that cannot be read again.
 
-mod backup;
-mod document;
-pub(crate) mod entry;
 mod file;
+mod memory;
 mod status;
 pub(crate) mod version;
 
@@ -15,152 +13,135 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_collect::layout;
-use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS, CLAUDE_CODE_HTTP_HOOKS};
-
-use self::{
-    backup::{BackupFile, SavedSettings},
-    document::{SettingsDocument, SyntaxProblem},
-    entry::Handler,
-    version::Version,
+use subscope_harness::{
+    Harness, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope, Version, hooked,
 };
+
+use self::memory::{Memory, SettingsBackup};
 use crate::{
-    args::{HooksAction, HooksArgs, InstallArgs, ScopeChoice},
+    args::{HooksAction, HooksArgs, InstallArgs, ScopeChoice, VERSION_OPTION},
     context::Context,
     environment::Environment,
     error::{CliError, ErrorKind},
     output,
 };
 
-/// Runs the command.
+/// Installs, removes or shows.
 pub(crate) fn run(args: &HooksArgs, context: &Context) -> Result<(), CliError> {
     match &args.action {
         HooksAction::Install(args) => install(args, context),
-        HooksAction::Remove(args) => remove(&SettingsFile::find(args.scope, &context.environment)?, context),
+        HooksAction::Remove(args) => remove(&Scope::find(args.scope, &context.environment)?, context),
         HooksAction::Status(args) => status::run(*args, context),
     }
 }
 
-/// A settings file of Claude Code.
-#[derive(Debug)]
-struct SettingsFile {
+/// One settings file.
+struct Scope {
+    harness: &'static dyn Harness,
+    hooks: &'static dyn HookSupport,
     choice: ScopeChoice,
-    /// Path at which Claude Code reads it.
+    /// Where the harness looks for it.
     path: PathBuf,
-    /// The file with symbolic links resolved; it need not exist.
+    /// The file itself, behind links; it need not exist.
     target: PathBuf,
 }
 
-impl SettingsFile {
+impl Scope {
     fn find(choice: ScopeChoice, environment: &Environment) -> Result<Self, CliError> {
-        let folder = match choice {
-            ScopeChoice::User => layout::config_root(&|name| environment.get(name)),
-            ScopeChoice::Project | ScopeChoice::Local => {
-                environment.working_folder().join(CLAUDE_CODE.home_folder)
-            }
+        let no_hooks = || CliError::new(ErrorKind::Failed, "no harness that subscope knows has hooks");
+        let (harness, hooks) = hooked().ok_or_else(no_hooks)?;
+        let scope = match choice {
+            ScopeChoice::User => SettingsScope::User,
+            ScopeChoice::Project => SettingsScope::Project,
+            ScopeChoice::Local => SettingsScope::Local,
         };
-        if !folder.is_absolute() && environment.get(CLAUDE_CODE.home_variable).is_none() {
+        let variables = |name: &str| environment.get(name);
+        let path = hooks.settings_file(scope, &variables, environment.working_folder());
+        let path = path.ok_or_else(|| {
             let message = match choice {
                 ScopeChoice::User => "HOME is not set, so there is no place for settings",
                 ScopeChoice::Project | ScopeChoice::Local => "the working folder is gone",
             };
-            return Err(CliError::new(ErrorKind::Failed, message));
-        }
-        let path = folder.join(match choice {
-            ScopeChoice::User | ScopeChoice::Project => "settings.json",
-            ScopeChoice::Local => "settings.local.json",
-        });
-        Ok(Self { choice, target: file::resolve_links(&path)?, path })
+            CliError::new(ErrorKind::Failed, message)
+        })?;
+        Ok(Self { harness, hooks, choice, target: file::behind_links(&path)?, path })
     }
 
-    /// Reads the text (`None` if there is no file) and parses it.
-    fn read(&self) -> Result<(Option<String>, SettingsDocument), CliError> {
+    /// Returns the text, where there is a file, and what it says.
+    fn read(&self) -> Result<(Option<String>, Box<dyn HookSettings>), CliError> {
         let text = file::read(&self.target)?;
-        let document = SettingsDocument::parse(text.as_deref().unwrap_or_default())
-            .map_err(|invalid| self.invalid(&invalid))?;
-        Ok((text, document))
+        let settings = self.parse(text.as_deref().unwrap_or_default())?;
+        Ok((text, settings))
     }
 
-    fn invalid(&self, invalid: &SyntaxProblem) -> CliError {
-        let error = CliError::new(ErrorKind::Input, format!("{}:{invalid}", self.path.display()));
+    fn parse(&self, text: &str) -> Result<Box<dyn HookSettings>, CliError> {
+        self.hooks.settings(text).map_err(|wrong| self.wrong(&wrong))
+    }
+
+    fn wrong(&self, wrong: &SettingsError) -> CliError {
+        let error = CliError::new(ErrorKind::Input, format!("{}:{wrong}", self.path.display()));
         error.hint("nothing was changed")
     }
 
-    /// Returns the place of the file's backup; `None` without a state directory.
-    fn backup_file(&self, environment: &Environment) -> Option<BackupFile> {
+    /// What the file was before us, where that is remembered.
+    fn shelf(&self, environment: &Environment) -> Option<SettingsBackup> {
         let absolute = std::path::absolute(&self.target).unwrap_or_else(|_| self.target.clone());
-        BackupFile::of(&absolute, environment)
+        SettingsBackup::of(&absolute, environment)
     }
 }
 
 fn install(args: &InstallArgs, context: &Context) -> Result<(), CliError> {
-    let settings_file = SettingsFile::find(args.scope.scope, &context.environment)?;
-    let wanted_hooks = wanted_hooks(args, context)?;
-    let (text, document) = settings_file.read()?;
-    warn_about_settings(&settings_file, text.as_deref(), &document, context);
-    let previous = document.own_hooks();
-    document.install(&wanted_hooks);
+    let scope = Scope::find(args.scope.scope, &context.environment)?;
+    let wanted = wanted(args, &scope, context)?;
+    let (text, document) = scope.read()?;
+    advise(&scope, document.as_ref(), context);
+    let had = document.ours();
+    document.install(&wanted);
     let new = document.text();
-    let events = wanted_hooks.len();
-    let path = settings_file.path.display();
+    let events = wanted.len();
+    let path = scope.path.display();
     if text.as_deref() == Some(new.as_str()) {
         return output::print_line(
             &format!("{path}: hooks for {events} events were installed already"),
             context,
         );
     }
-    check(&settings_file, &new, &wanted_hooks)?;
-    let folders = file::create_parent(&settings_file.target)?;
-    match settings_file.backup_file(&context.environment) {
-        Some(backup_file) => {
-            let old = backup_file.load();
-            backup_file.replace(
-                new_backup(&settings_file, &text, &new, previous.is_empty(), folders, old.clone()).as_ref(),
-            )?;
-            let replaced =
-                file::replace(&settings_file.target, text.as_deref(), &new, new_mode(settings_file.choice));
-            // If the file was not replaced, restore the previous backup.
-            replaced.or_else(|error| backup_file.replace(old.as_ref()).and(Err(error)))?;
+    check(&scope, &new, &wanted)?;
+    let folders = file::make_folder_of(&scope.target)?;
+    match scope.shelf(&context.environment) {
+        Some(shelf) => {
+            let old = shelf.recall();
+            shelf.replace(memory_of(&scope, &text, &new, had.is_empty(), folders, old.clone()).as_ref())?;
+            let replaced = file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice));
+            // What was not done must not be remembered in the place of what was.
+            replaced.or_else(|error| shelf.replace(old.as_ref()).and(Err(error)))?;
         }
         None => {
             context.warn(
                 "there is no place to remember the file as it was; remove will take out the hooks only",
             );
-            file::replace(&settings_file.target, text.as_deref(), &new, new_mode(settings_file.choice))?;
+            file::replace(&scope.target, text.as_deref(), &new, new_mode(scope.choice))?;
         }
     }
-    let done = if previous.is_empty() { "installed hooks" } else { "brought the hooks up to date" };
+    let done = if had.is_empty() { "installed hooks" } else { "brought the hooks up to date" };
     output::print_line(
         &format!("{path}: {done} for {events} events; sessions that start now use them"),
         context,
     )
 }
 
-/// Warns about settings that do not prevent the installation but may be unintended.
-fn warn_about_settings(
-    settings_file: &SettingsFile,
-    text: Option<&str>,
-    document: &SettingsDocument,
-    context: &Context,
-) {
-    let path = settings_file.path.display();
-    // Observed: Claude Code 2.1.330 runs no hook from a file with a comment or a trailing comma.
-    let is_strict = |text: &str| {
-        let text = text.trim_start_matches('\u{feff}');
-        text.trim().is_empty() || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
-    };
-    if !text.is_none_or(is_strict) {
-        context.warn(&format!("{path} has comments or trailing commas: they are kept, but Claude Code reads no settings from such a file, these hooks included"));
+/// Tells what does not hinder, but may not be meant.
+fn advise(scope: &Scope, settings: &dyn HookSettings, context: &Context) {
+    let path = scope.path.display();
+    for obstacle in settings.obstacles() {
+        context.warn(&format!("{path} {obstacle}"));
     }
-    if document.disables_hooks() {
-        context.warn(&format!("{path} has disableAllHooks: Claude Code runs none until that is taken out"));
-    }
-    if settings_file.choice == ScopeChoice::Project {
+    if scope.choice == ScopeChoice::Project {
         context.warn(&format!("{path} is for everybody who works on this project, and the hooks name a program of this machine; --scope local is for you alone"));
     }
 }
 
-/// Returns the mode of a new settings file: the user's may later hold keys, a project's is shared.
+/// A new settings file of the user may come to hold keys; one of a project is shared.
 fn new_mode(choice: ScopeChoice) -> u32 {
     match choice {
         ScopeChoice::User | ScopeChoice::Local => file::PRIVATE,
@@ -168,149 +149,151 @@ fn new_mode(choice: ScopeChoice) -> u32 {
     }
 }
 
-/// Returns the backup to store: the file before our first hook. `None` if the file was changed since an earlier
-/// installation, because our edits can no longer be separated; `remove` then only removes our hooks.
-fn new_backup(
-    settings_file: &SettingsFile,
+/// Returns what is to be remembered: what the file was before our first hook. What was changed since an earlier
+/// installation cannot be told from what we wrote: then it is nothing, and `remove` takes out our hooks only.
+fn memory_of(
+    scope: &Scope,
     text: &Option<String>,
     new: &str,
     is_first: bool,
     folders: Vec<PathBuf>,
-    old: Option<SavedSettings>,
-) -> Option<SavedSettings> {
+    old: Option<Memory>,
+) -> Option<Memory> {
     if is_first {
-        return Some(SavedSettings::new(&settings_file.target, text.clone(), new.to_owned(), folders));
+        return Some(Memory::new(&scope.target, text.clone(), new.to_owned(), folders));
     }
-    let old = old.filter(|backup| text.as_ref() == Some(&backup.after))?;
-    Some(SavedSettings { after: new.to_owned(), ..old })
+    let old = old.filter(|memory| text.as_ref() == Some(&memory.after))?;
+    Some(Memory { after: new.to_owned(), ..old })
 }
 
-/// Checks that the new text, parsed again, has exactly the wanted hooks.
-fn check(settings_file: &SettingsFile, text: &str, wanted_hooks: &[(&str, Handler)]) -> Result<(), CliError> {
-    let mut own_hooks =
-        SettingsDocument::parse(text).map_err(|invalid| settings_file.invalid(&invalid))?.own_hooks();
-    own_hooks.sort_by_key(|(event, _)| wanted_hooks.iter().position(|(name, _)| name == event));
-    let is_right = own_hooks.len() == wanted_hooks.len()
-        && own_hooks
+/// Makes sure that what is about to be written says what it should.
+fn check(scope: &Scope, text: &str, wanted: &[(&str, HookHandler)]) -> Result<(), CliError> {
+    let mut ours = scope.parse(text)?.ours();
+    ours.sort_by_key(|(event, _)| wanted.iter().position(|(name, _)| name == event));
+    let is_right = ours.len() == wanted.len()
+        && ours
             .iter()
-            .zip(wanted_hooks)
+            .zip(wanted)
             .all(|((event, handler), (name, wanted))| event == name && handler == wanted);
     if is_right {
         return Ok(());
     }
-    let message =
-        format!("hooks cannot be added to {}, which is left as it is", settings_file.path.display());
+    let message = format!("hooks cannot be added to {}, which is left as it is", scope.path.display());
     Err(CliError::new(ErrorKind::Failed, message))
 }
 
-/// Returns our hooks by event, for the options and the version of Claude Code.
-fn wanted_hooks(args: &InstallArgs, context: &Context) -> Result<Vec<(&'static str, Handler)>, CliError> {
+/// Returns our hooks by event, as the options and the version of the harness ask for.
+fn wanted(
+    args: &InstallArgs,
+    scope: &Scope,
+    context: &Context,
+) -> Result<Vec<(&'static str, HookHandler)>, CliError> {
     let usage = |message: String| CliError::new(ErrorKind::Usage, message);
-    let version = match &args.claude_version {
+    let Scope { harness, hooks, .. } = scope;
+    let version = match &args.harness_version {
         Some(text) => {
-            let invalid = || usage(format!("{text:?} is no version: write it as 2.1.330"));
-            Some(version::parse(text).ok_or_else(invalid)?)
+            let wrong = || usage(format!("{text:?} is no version: write it as 2.1.330"));
+            Some(version::parse(text).ok_or_else(wrong)?)
         }
-        None => version::detect(&context.environment),
+        None => harness.run().and_then(|program| version::ask(program, &context.environment)),
     };
-    let command = Handler::command(&current_program()?, absolute_store(context)?.as_deref());
-    let http = args.http.then(|| Handler::http(&args.url)).transpose().map_err(usage)?;
+    let command = HookHandler::command(&program()?, absolute_store(context)?.as_deref());
+    let http = args.http.then(|| HookHandler::http(&args.url, hooks.route())).transpose().map_err(usage)?;
     if let Some(http) = &http {
-        check_http(http, version, context)?;
+        check_http(http, scope, version, context)?;
     }
     if version.is_none() {
         context.warn(&format!(
-            "no version of Claude Code was found; one before {} would ignore this whole file for events that it does not \
-             know (--claude-version names yours)",
-            version::format(CLAUDE_CODE_FORGIVES_EVENTS)
+            "no version of {} was found; one before {} would ignore this whole file for events that it does not \
+             know ({VERSION_OPTION} names yours)",
+            harness.title(),
+            version::show(hooks.forgives_since())
         ));
     }
-    let events = CLAUDE_CODE.hook_subscriptions.iter();
-    let events = events.filter(|subscription| version::accepts(version, subscription.since));
     let handler = |command_only: bool| http.as_ref().filter(|_| !command_only).unwrap_or(&command).clone();
-    Ok(events.map(|subscription| (subscription.event, handler(subscription.command_only))).collect())
+    let events = hooks.events(version).into_iter();
+    Ok(events.map(|event| (event.name, handler(event.command_only))).collect())
 }
 
-fn check_http(http: &Handler, version: Option<Version>, context: &Context) -> Result<(), CliError> {
-    if let Some(version) = version.filter(|version| *version < CLAUDE_CODE_HTTP_HOOKS) {
-        let (is, since) = (version::format(version), version::format(CLAUDE_CODE_HTTP_HOOKS));
-        let message = format!("Claude Code {is} has no HTTP hooks (they came with {since})");
+fn check_http(
+    http: &HookHandler,
+    scope: &Scope,
+    version: Option<Version>,
+    context: &Context,
+) -> Result<(), CliError> {
+    let since = scope.hooks.posts_since();
+    if let Some(version) = version.filter(|version| *version < since) {
+        let (title, is, since) = (scope.harness.title(), version::show(version), version::show(since));
+        let message = format!("{title} {is} has no HTTP hooks (they came with {since})");
         return Err(CliError::new(ErrorKind::Failed, message).hint("install without --http"));
     }
-    if !http.is_local() {
+    if !http.stays_here() {
         context.warn("the URL is not of this machine: every prompt, call and result goes there");
     }
     Ok(())
 }
 
-/// Returns the path of the running program, for the hooks to run.
-///
-/// # Errors
-/// If the path is unusable or has another file name.
-pub(crate) fn current_program() -> Result<PathBuf, CliError> {
+/// The running program, which the hooks are to run.
+pub(crate) fn program() -> Result<PathBuf, CliError> {
     let failed = |error: std::io::Error| {
         CliError::caused(
             ErrorKind::Failed,
             anyhow::Error::new(error).context("cannot find the running program"),
         )
     };
-    let current_program = std::env::current_exe().map_err(failed)?;
-    // Linux appends ` (deleted)` to the path of a replaced program. Hooks with another program name would not be
-    // recognised as ours.
-    let is_known = current_program.to_str().is_some()
-        && current_program.file_name().is_some_and(|name| name == entry::PROGRAM);
-    if is_known && current_program.is_absolute() && current_program.is_file() {
-        return Ok(current_program);
+    let program = std::env::current_exe().map_err(failed)?;
+    // Linux names a program that was replaced meanwhile with a remark behind it. By another name our hooks would not be
+    // known again.
+    let is_known = program.to_str().is_some() && program.file_name().is_some_and(|name| name == PROGRAM);
+    if is_known && program.is_absolute() && program.is_file() {
+        return Ok(program);
     }
-    let message = format!("the hooks cannot run {}", current_program.display());
-    let hint = format!("run the program as {} from where it is to stay", entry::PROGRAM);
+    let message = format!("the hooks cannot run {}", program.display());
+    let hint = format!("run the program as {} from where it is to stay", PROGRAM);
     Err(CliError::new(ErrorKind::Failed, message).hint(hint))
 }
 
-/// Returns the absolute path of `--store`, which the hooks must also use; `None` if not given (hooks inherit the
-/// environment variable).
+/// The folder that `--store` names: the hooks have to use it, too. One that a variable names is the variable's matter.
 pub(crate) fn absolute_store(context: &Context) -> Result<Option<PathBuf>, CliError> {
     let Some(store) = &context.store_option else { return Ok(None) };
     let absolute = std::path::absolute(store).map_err(|error| CliError::caused(ErrorKind::Failed, error))?;
     Ok(Some(absolute))
 }
 
-fn remove(settings_file: &SettingsFile, context: &Context) -> Result<(), CliError> {
-    let path = settings_file.path.display();
-    let backup_file = settings_file.backup_file(&context.environment);
-    let backup = backup_file.as_ref().and_then(BackupFile::load);
-    let (text, document) = settings_file.read()?;
-    let Some(text) = text.filter(|_| !document.own_hooks().is_empty()) else {
-        backup_file.iter().for_each(BackupFile::delete);
+fn remove(scope: &Scope, context: &Context) -> Result<(), CliError> {
+    let path = scope.path.display();
+    let shelf = scope.shelf(&context.environment);
+    let memory = shelf.as_ref().and_then(SettingsBackup::recall);
+    let (text, document) = scope.read()?;
+    let Some(text) = text.filter(|_| !document.ours().is_empty()) else {
+        shelf.iter().for_each(SettingsBackup::forget);
         return output::print_line(&format!("{path}: there are no hooks of subscope"), context);
     };
-    let events = document.own_hooks().len();
-    let untouched = backup.as_ref().filter(|backup| backup.after == text);
+    let events = document.ours().len();
+    let untouched = memory.as_ref().filter(|memory| memory.after == text);
     let (done, folders) = match untouched {
-        Some(SavedSettings { before: Some(before), .. }) => {
-            file::replace(&settings_file.target, Some(&text), before, file::PRIVATE)?;
+        Some(Memory { before: Some(before), .. }) => {
+            file::replace(&scope.target, Some(&text), before, file::PRIVATE)?;
             ("the file is what it was before", &[][..])
         }
-        Some(SavedSettings { before: None, folders, .. }) => {
-            file::remove(&settings_file.target, &text)?;
+        Some(Memory { before: None, folders, .. }) => {
+            file::remove(&scope.target, &text)?;
             ("the file is gone, as it was before", folders.as_slice())
         }
         None => {
-            let before =
-                backup.as_ref().and_then(|backup| SettingsDocument::parse(backup.before.as_ref()?).ok());
-            document.remove(before.as_ref());
+            document.remove(memory.as_ref().and_then(|memory| memory.before.as_deref()));
             let new = document.text();
-            check(settings_file, &new, &[])?;
-            file::replace(&settings_file.target, Some(&text), &new, file::PRIVATE)?;
+            check(scope, &new, &[])?;
+            file::replace(&scope.target, Some(&text), &new, file::PRIVATE)?;
             ("everything else in the file is kept", &[][..])
         }
     };
-    backup_file.iter().for_each(BackupFile::delete);
+    shelf.iter().for_each(SettingsBackup::forget);
     remove_folders(folders);
     output::print_line(&format!("{path}: removed the hooks for {events} events; {done}"), context)
 }
 
-/// Removes directories that we created, up to the first that is not empty.
+/// Removes folders that we made, as far as nothing came into them since.
 fn remove_folders(folders: &[PathBuf]) {
     let is_removed = |folder: &Path| fs::remove_dir(folder).is_ok();
     let _ = folders.iter().all(|folder| is_removed(folder));

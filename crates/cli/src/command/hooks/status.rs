@@ -1,4 +1,4 @@
-//! `subscope hooks status`: shows installed hooks, whether a hub answers, and the number of spooled events.
+//! `subscope hooks status`: what is installed where, whether a hub answers, what waits.
 
 use std::{
     fmt::Write,
@@ -11,9 +11,10 @@ use std::{
 
 use serde::Serialize;
 use subscope_collect::spool::{self, Spool};
+use subscope_harness::HookHandler;
 use subscope_render::{Charset, safe};
 
-use super::{Handler, SettingsFile};
+use super::Scope;
 use crate::{
     args::{ScopeChoice, StatusArgs},
     context::Context,
@@ -23,77 +24,73 @@ use crate::{
 };
 
 const SCHEMA: &str = "subscope.hooks/1";
-/// Time limit for connecting to the hub: about that of a hook.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a hub may take to accept: about as long as a hook waits for it.
+const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Output of `--json` (subscope.hooks/1).
+/// What `--json` prints.
 #[derive(Debug, Serialize)]
-struct HooksReport {
+struct Report {
     schema: &'static str,
-    scopes: Vec<SettingsFileStatus>,
-    hub: Option<HubStatus>,
-    spool: Option<SpoolStatus>,
+    scopes: Vec<Row>,
+    hub: Option<Hub>,
+    spool: Option<Waiting>,
 }
 
-/// Status of one settings file.
+/// One settings file.
 #[derive(Debug, Serialize)]
-struct SettingsFileStatus {
+struct Row {
     scope: &'static str,
     path: String,
     exists: bool,
-    /// Whether it has any of our hooks; `null` if the file cannot be read.
+    /// Whether any hook of ours stands there; `null` where the file cannot be read.
     installed: Option<bool>,
-    /// Whether the file sets `disableAllHooks`.
+    /// Whether the file tells the harness to run no hooks at all.
     disabled: bool,
-    hooks: Vec<HookStatus>,
+    hooks: Vec<Hook>,
     problem: Option<String>,
 }
 
-/// One of our hooks.
+/// One hook of ours.
 #[derive(Debug, Serialize)]
-struct HookStatus {
+struct Hook {
     event: String,
     kind: &'static str,
     /// The command, or the URL.
     target: String,
 }
 
-/// Status of the hub.
+/// Whether a hub takes events.
 #[derive(Debug, Serialize)]
-struct HubStatus {
+struct Hub {
     socket: String,
     answers: bool,
 }
 
-/// Status of the spool.
+/// What waits for one.
 #[derive(Debug, Serialize)]
-struct SpoolStatus {
+struct Waiting {
     folder: String,
-    /// Waiting events.
+    /// Events that wait.
     waiting: usize,
-    /// Events dropped because the spool was full.
+    /// Events that were dropped, because more waited than there is room for.
     dropped: u64,
 }
 
-/// Shows the settings files, the hub and the spool. A file that cannot be read is reported in its row and makes the
-/// command fail.
+/// Shows the settings files, the hub and the spool. A file that cannot be read is told in its row, and makes the command
+/// fail.
 pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
     let all = [ScopeChoice::User, ScopeChoice::Project, ScopeChoice::Local];
     let choices = all.into_iter().filter(|choice| args.scope.is_none_or(|asked| asked == *choice));
     let mut first_error = None;
     let mut scopes = Vec::new();
     for choice in choices {
-        let (row, error) = row(&SettingsFile::find(choice, &context.environment)?);
+        let (row, error) = row(&Scope::find(choice, &context.environment)?);
         scopes.push(row);
         first_error = first_error.or(error);
     }
     let data = context.environment.data_folder(context.store_option.as_deref());
-    let report = HooksReport {
-        schema: SCHEMA,
-        scopes,
-        hub: data.as_deref().map(hub),
-        spool: data.as_deref().map(waiting),
-    };
+    let report =
+        Report { schema: SCHEMA, scopes, hub: data.as_deref().map(hub), spool: data.as_deref().map(waiting) };
     if args.json {
         output::print_json(&report)?;
     } else {
@@ -102,18 +99,18 @@ pub(super) fn run(args: StatusArgs, context: &Context) -> Result<(), CliError> {
     first_error.map_or(Ok(()), Err)
 }
 
-fn row(settings_file: &SettingsFile) -> (SettingsFileStatus, Option<CliError>) {
-    let (exists, disabled, hooks, error) = match settings_file.read() {
-        Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.own_hooks(), None),
-        Err(error) => (settings_file.target.exists(), false, Vec::new(), Some(error)),
+fn row(scope: &Scope) -> (Row, Option<CliError>) {
+    let (exists, disabled, hooks, error) = match scope.read() {
+        Ok((text, document)) => (text.is_some(), document.disables_hooks(), document.ours(), None),
+        Err(error) => (scope.target.exists(), false, Vec::new(), Some(error)),
     };
-    let hook = |(event, handler): (String, Handler)| match handler {
-        Handler::Command(target) => HookStatus { event, kind: "command", target },
-        Handler::Http(target) => HookStatus { event, kind: "http", target },
+    let hook = |(event, handler): (String, HookHandler)| match handler {
+        HookHandler::Command(target) => Hook { event, kind: "command", target },
+        HookHandler::Http(target) => Hook { event, kind: "http", target },
     };
-    let row = SettingsFileStatus {
-        scope: name(settings_file.choice),
-        path: settings_file.path.to_string_lossy().into_owned(),
+    let row = Row {
+        scope: name(scope.choice),
+        path: scope.path.to_string_lossy().into_owned(),
         exists,
         disabled,
         installed: error.is_none().then_some(!hooks.is_empty()),
@@ -131,33 +128,32 @@ fn name(choice: ScopeChoice) -> &'static str {
     }
 }
 
-fn hub(data: &Path) -> HubStatus {
+fn hub(data: &Path) -> Hub {
     let socket = data.join(SOCKET);
-    HubStatus { answers: answers(socket.clone()), socket: socket.to_string_lossy().into_owned() }
+    Hub { answers: answers(socket.clone()), socket: socket.to_string_lossy().into_owned() }
 }
 
-/// Whether a process accepts connections on a socket; sends nothing. On its own thread, since connecting to a hung hub
-/// can block for ever.
+/// Whether somebody accepts at a socket; nothing is sent. Connecting to a hub that hangs can wait without end.
 fn answers(socket: PathBuf) -> bool {
-    let (sender, receiver) = sync_channel(1);
-    thread::spawn(move || sender.send(UnixStream::connect(socket).is_ok()));
-    receiver.recv_timeout(CONNECT_TIMEOUT).unwrap_or(false)
+    let (told, heard) = sync_channel(1);
+    thread::spawn(move || told.send(UnixStream::connect(socket).is_ok()));
+    heard.recv_timeout(PATIENCE).unwrap_or(false)
 }
 
-fn waiting(data: &Path) -> SpoolStatus {
+fn waiting(data: &Path) -> Waiting {
     let folder = spool::folder(data);
-    // A spool that cannot be opened belongs to another user.
+    // A spool that cannot be listed is nobody's but somebody else's.
     let spool = Spool::open(&folder).ok();
-    SpoolStatus {
+    Waiting {
         folder: folder.to_string_lossy().into_owned(),
         waiting: spool.as_ref().map_or(0, Spool::len),
         dropped: spool.as_ref().map_or(0, Spool::dropped),
     }
 }
 
-fn text(report: &HooksReport, charset: Charset) -> String {
+fn text(report: &Report, charset: Charset) -> String {
     let mut out = String::new();
-    // Writing to a String cannot fail.
+    // Writing into a String has no way to fail.
     let mut line = |name: &str, says: &str| {
         let _ = writeln!(out, "{name:<8} {}", safe::line(says, charset));
     };
@@ -179,11 +175,11 @@ fn text(report: &HooksReport, charset: Charset) -> String {
             line("", &format!("{target}: {}", events.join(", ")));
         }
     }
-    if let Some(HubStatus { socket, answers }) = &report.hub {
+    if let Some(Hub { socket, answers }) = &report.hub {
         let says = if *answers { "takes events" } else { "none: events wait in the spool" };
         line("hub", &format!("{says} ({socket})"));
     }
-    if let Some(SpoolStatus { folder, waiting, dropped }) = &report.spool {
+    if let Some(Waiting { folder, waiting, dropped }) = &report.spool {
         let dropped =
             if *dropped > 0 { format!(", {dropped} dropped for want of room") } else { String::new() };
         line("spool", &format!("{waiting} events wait{dropped} ({folder})"));

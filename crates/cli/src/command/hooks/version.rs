@@ -1,4 +1,4 @@
-//! Detects the installed version of Claude Code, which decides the events that its settings may contain.
+//! Which version of a harness is installed: it decides which events may stand in its settings.
 
 use std::{
     ffi::OsStr,
@@ -9,20 +9,15 @@ use std::{
     time::Duration,
 };
 
-use subscope_decode::harness::{CLAUDE_CODE, CLAUDE_CODE_FORGIVES_EVENTS};
+use subscope_harness::{RunPlan, Version};
 
 use crate::environment::Environment;
 
-/// Time limit of `--version`. It takes about 0.1 s; more on a swapping machine.
-const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the program may take to name its version. It needs some 0.1 s; a machine that swaps needs more.
+const LIMIT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
-/// Directories of its installers, below the home directory.
-const INSTALL_DIRS: [&str; 2] = [".local/bin", ".claude/local"];
 
-/// A version: major, minor, patch.
-pub(crate) type Version = [u32; 3];
-
-/// Parses the version at the start of a text such as `2.1.330 (Claude Code)`.
+/// Reads the first version in a text: `2.1.330 (Name)`.
 pub(super) fn parse(text: &str) -> Option<Version> {
     let word = text.split_whitespace().next()?;
     let plain = word.split(['-', '+']).next()?;
@@ -31,35 +26,30 @@ pub(super) fn parse(text: &str) -> Option<Version> {
     numbers.next().is_none().then_some(version)
 }
 
-/// Whether a version accepts an event introduced in `since`: it knows the event, or ignores unknown ones. An unknown
-/// version counts as current.
-pub(crate) fn accepts(version: Option<Version>, since: Version) -> bool {
-    version.is_none_or(|version| version >= since || version >= CLAUDE_CODE_FORGIVES_EVENTS)
-}
-
-/// Formats a version.
-pub(super) fn format([major, minor, patch]: Version) -> String {
+/// Returns a version as it is written.
+pub(super) fn show([major, minor, patch]: Version) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// Runs the installed program with `--version`; `None` if none is found or it does not answer.
-pub(super) fn detect(environment: &Environment) -> Option<Version> {
+/// Asks the installed program; `None` where there is none, or where it does not answer.
+pub(super) fn ask(plan: &dyn RunPlan, environment: &Environment) -> Option<Version> {
     let path = environment.get("PATH").unwrap_or_default();
     let home = environment.path("HOME").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(INSTALL_DIRS.map(|folder| home.join(folder)));
+    let folders =
+        std::env::split_paths(&path).chain(plan.install_folders().iter().map(|folder| home.join(folder)));
     let program: PathBuf = folders
         .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(CLAUDE_CODE.program))
+        .map(|folder| folder.join(plan.program()))
         .find(|path| path.is_file())?;
     of_program(program.as_os_str())
 }
 
-/// Runs a program, found as a shell would, with `--version`; `None` if it does not answer.
+/// Asks a program, which is looked for as a shell would; `None` where it does not answer.
 pub(crate) fn of_program(program: &OsStr) -> Option<Version> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
-    for _ in 0..VERSION_TIMEOUT.as_millis() / POLL.as_millis() {
+    for _ in 0..LIMIT.as_millis() / POLL.as_millis() {
         match child.try_wait() {
             Ok(Some(_)) => {
                 let mut text = String::new();
@@ -70,7 +60,7 @@ pub(crate) fn of_program(program: &OsStr) -> Option<Version> {
             Err(_) => break,
         }
     }
-    // Errors mean that it has already exited.
+    // It may have ended meanwhile; then there is nothing to end.
     let _ = child.kill();
     let _ = child.wait();
     None

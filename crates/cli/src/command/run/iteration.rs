@@ -14,9 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_collect::layout::config_root;
-use subscope_decode::claude::{plain::Plain, process};
 use subscope_export::trace;
+use subscope_harness::{Harness, ObserveMode, harnesses};
 use subscope_hub::{Hub, HubOptions, HubSubscription, MemoryStore, clock};
 use subscope_model::{Event, EventKind, Feed, FeedItem, Millis, SessionId, Update};
 use subscope_render::{TreeOptions, render_tree};
@@ -29,10 +28,10 @@ use subscope_run::{
     record::{self, Record},
 };
 
-use super::{RunSession, failed, name_stamp, plan, printer::Weight};
+use super::{RunSession, failed, name_stamp, printer::Weight};
 use crate::command::{
     event_printer::{EventFormat, EventOutput, EventPrinter},
-    target::{limits, projects_folder},
+    target::limits,
 };
 use crate::context::Context;
 
@@ -87,8 +86,8 @@ pub(super) fn run(
     };
     let child = start(run, number, record.as_ref())?;
     let format = EventFormat { is_json: run.args.json, full: run.args.full, shows_past: true };
-    let is_silent = matches!(run.plan.mode, plan::ObserveMode::Interactive | plan::ObserveMode::Unread)
-        && !run.args.render;
+    let is_silent =
+        matches!(run.plan.mode, ObserveMode::Interactive | ObserveMode::Unread) && !run.args.render;
     let began = run.context.now_ms();
     let mut observer = IterationObserver {
         run,
@@ -117,10 +116,8 @@ fn start(
     let own_name = format!("run:{}-{number}", run.id);
     let session = Arc::new(SessionName::new(own_name.clone()));
     let (shown, to_forward) = (Arc::new(LineQueue::rate_limited()), Arc::new(LineQueue::default()));
-    let is_read = !matches!(
-        run.plan.mode,
-        plan::ObserveMode::Interactive | plan::ObserveMode::Unread | plan::ObserveMode::AtTerminal
-    );
+    let is_read =
+        !matches!(run.plan.mode, ObserveMode::Interactive | ObserveMode::Unread | ObserveMode::AtTerminal);
     let mut queues = vec![Arc::clone(&shown)];
     queues.extend(run.forwarder.as_ref().map(|_| Arc::clone(&to_forward)));
     let tap = LineTap::new(Arc::clone(&session), queues);
@@ -150,14 +147,14 @@ fn start(
     let posted = EventRelay::start(hub.handle(), (Arc::clone(&session), cwd), route, patience, log)?;
     let listener = Listener::start(hub.handle(), posted.event_sink())?;
 
-    if let (plan::ObserveMode::Interactive, Some(forwarder)) = (&run.plan.mode, &run.forwarder) {
+    if let (ObserveMode::Interactive, Some(forwarder)) = (&run.plan.mode, &run.forwarder) {
         // Hooks never start a hub, and would be spooled without one: connect now.
         let connect = Arc::clone(&forwarder.connect);
         spawn("connect", move || drop((connect.lock().unwrap_or_else(PoisonError::into_inner))()))?;
     }
     let mut command = Command::new(run.plan.command.first().cloned().unwrap_or_default());
     command.args(run.plan.command.get(1..).unwrap_or_default()).env(ADDRESS_VARIABLE, listener.url());
-    let logs_errors = record.is_some() && run.plan.mode != plan::ObserveMode::Interactive;
+    let logs_errors = record.is_some() && run.plan.mode != ObserveMode::Interactive;
     let streams = PipedStreams { pipes_stdout: is_read, pipes_stderr: logs_errors };
     let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let helper = is_terminal.then(|| std::env::current_exe().ok()).flatten();
@@ -169,13 +166,14 @@ fn start(
     let since = clock::now_ms();
     let (job, mut process, guard) = ChildJob::start(command, streams, handover, &run.signals)?;
     let finder = match run.plan.mode {
-        plan::ObserveMode::AsItIs | plan::ObserveMode::AtTerminal | plan::ObserveMode::Answering => Some(
-            SessionFinder::start(home(run.context), process.id(), since, Arc::clone(&session), following)?,
-        ),
-        plan::ObserveMode::Streamed
-        | plan::ObserveMode::AddedStream(_)
-        | plan::ObserveMode::Interactive
-        | plan::ObserveMode::Unread => None,
+        ObserveMode::AsItIs | ObserveMode::AtTerminal | ObserveMode::Answering => Some(SessionFinder::start(
+            homes(run.context),
+            process.id(),
+            since,
+            Arc::clone(&session),
+            following,
+        )?),
+        ObserveMode::Streamed | ObserveMode::Told | ObserveMode::Interactive | ObserveMode::Unread => None,
     };
     let followed = finder.as_ref().map(SessionFinder::followed).unwrap_or_default();
     let has_ended = Arc::new(AtomicBool::new(false));
@@ -193,15 +191,18 @@ fn start(
             passthrough::widen(&pipe);
             let outlet = match &run.plan.mode {
                 _ if run.args.render => Outlet::Nowhere,
-                plan::ObserveMode::AddedStream(limits) => {
-                    Outlet::Plain(own(&io::stdout())?, Plain::new(limits.clone()))
-                }
-                plan::ObserveMode::AsItIs
-                | plan::ObserveMode::AtTerminal
-                | plan::ObserveMode::Streamed
-                | plan::ObserveMode::Answering
-                | plan::ObserveMode::Interactive
-                | plan::ObserveMode::Unread => Outlet::Bytes(own(&io::stdout())?),
+                ObserveMode::Told => match run.plan.harness {
+                    Some(harness) => {
+                        Outlet::Plain(own(&io::stdout())?, harness.plain_output(&run.plan.arguments()))
+                    }
+                    None => Outlet::Bytes(own(&io::stdout())?),
+                },
+                ObserveMode::AsItIs
+                | ObserveMode::AtTerminal
+                | ObserveMode::Streamed
+                | ObserveMode::Answering
+                | ObserveMode::Interactive
+                | ObserveMode::Unread => Outlet::Bytes(own(&io::stdout())?),
             };
             let mut tap = tap;
             Some(spawn("stdout", move || {
@@ -230,10 +231,15 @@ fn start(
     Ok(RunningChild { job, session, own_name, hub, feed, forward_thread, shutdown, followed, waiting })
 }
 
-/// Returns the harness's directories of process files and transcripts.
-fn home(context: &Context) -> HarnessHome {
+/// Returns the homes of harnesses whose processes can be found.
+fn homes(context: &Context) -> Vec<HarnessHome> {
     let variable = |name: &str| context.environment.get(name);
-    HarnessHome { notes: config_root(&variable).join(process::FOLDER), projects: projects_folder(context) }
+    let home = |harness: &'static dyn Harness| {
+        let processes = harness.run()?;
+        let notes = processes.notes_folder(&variable);
+        Some(HarnessHome { harness, processes, notes, roots: harness.roots(&variable) })
+    };
+    harnesses().filter_map(home).collect()
 }
 
 fn own(file: &impl AsFd) -> Result<File, CommandRunError> {
@@ -373,8 +379,7 @@ impl IterationObserver<'_, '_> {
         if self.is_past(&update) {
             return Ok(());
         }
-        let prints_answer =
-            matches!(self.run.plan.mode, plan::ObserveMode::AddedStream(_) | plan::ObserveMode::Answering);
+        let prints_answer = matches!(self.run.plan.mode, ObserveMode::Told | ObserveMode::Answering);
         let holds = prints_answer && !self.run.args.render && !self.run.args.json;
         match update {
             Update::Event(event)
@@ -398,7 +403,7 @@ impl IterationObserver<'_, '_> {
 
     /// Whether a program of the command (at any depth) currently draws on the terminal to which blocks would go.
     fn is_drawn_over(&self, child: &RunningChild) -> bool {
-        self.run.plan.mode == plan::ObserveMode::AtTerminal
+        self.run.plan.mode == ObserveMode::AtTerminal
             && io::stderr().is_terminal()
             && (self.followed.has_screen() || child.job.is_terminal_raw())
     }

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use subscope_harness::HookHandler;
 use subscope_hub::clock;
 use subscope_model::event_id;
 use subscope_render::Charset;
@@ -32,7 +33,7 @@ use self::{
 };
 use super::{
     event_printer::EventOutput,
-    hooks::{self, entry::Handler, version},
+    hooks::{self, version},
 };
 use crate::{
     args::RunArgs,
@@ -102,8 +103,8 @@ fn prepare<'a>(args: &'a RunArgs, context: &'a Context) -> Result<RunSession<'a>
 fn plan(args: &RunArgs, context: &Context) -> Result<LaunchPlan, CliError> {
     let store = hooks::absolute_store(context)?;
     // A program with another name cannot be a hook: an interactive session is then observed only by its transcript.
-    let program = if args.no_store { None } else { hooks::current_program().ok() };
-    let hook = program.map(|program| Handler::command(&program, store.as_deref()));
+    let program = if args.no_store { None } else { hooks::program().ok() };
+    let hook = program.map(|program| HookHandler::command(&program, store.as_deref()));
     let launch = LaunchContext {
         is_terminal: io::stdin().is_terminal() && io::stdout().is_terminal(),
         is_shown: io::stdout().is_terminal() && !args.render && !args.is_recorded(),

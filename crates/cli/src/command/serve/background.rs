@@ -91,7 +91,7 @@ mod tests {
         let ingest = Ingest {
             source: "events".to_owned(),
             session: Some(session.to_owned()),
-            dialect: Some(subscope_decode::Dialect::SubagentEvents),
+            dialect: Some(subscope_decode::SUBAGENT_EVENTS),
             key: session.to_owned(),
             received_ms: None,
             body: body.into_bytes(),

@@ -11,6 +11,7 @@ use std::{
 
 use subscope_export::execution;
 use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, Now};
+use subscope_harness::Root;
 use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, index::IndexOptions, knows_more};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader};
@@ -36,8 +37,8 @@ pub(super) fn session_reader(requests: SyncSender<QueuedRequest>) -> SessionRead
 
 /// Sources of sessions.
 pub(super) struct HistoryService {
-    /// The directory of the harness's transcripts.
-    pub(super) root: PathBuf,
+    /// Roots of the harnesses' transcripts.
+    pub(super) roots: Vec<Root>,
     pub(super) data: PathBuf,
     pub(super) rules: String,
     pub(super) options: IndexOptions,
@@ -53,7 +54,7 @@ impl HistoryService {
 
     fn read(&self, session: &SessionId, wanted: HistoryRequest) -> anyhow::Result<Option<SessionHistory>> {
         let store = SqliteStore::open(&self.data, Access::Read, &self.rules, 0)?;
-        let transcripts = transcripts_of(&self.root, session);
+        let transcripts = transcripts_of(&self.roots, session);
         let sources = SessionSources::find(session, transcripts, Some(&store), &self.options.archive)?;
         if !sources.is_whole() {
             // The stored rows hold more than the remaining files.

@@ -21,7 +21,7 @@ use crate::{
     command::{
         history,
         serve::{PreparedHub, StopCondition},
-        target::projects_folder,
+        target::roots,
     },
     context::{Context, Verbosity},
     error::{CliError, ErrorKind},
@@ -72,7 +72,7 @@ pub(in crate::command) fn follow_all(
         Err(NoHub::NotWanted | NoHub::Locked) => {}
         Err(NoHub::Unresponsive(why)) => {
             context.warn(&format!("{why}; going on without it, nothing is kept"));
-            return in_process(Box::new(FileTailDriver::projects(projects_folder(context))?), context);
+            return in_process(Box::new(FileTailDriver::roots(roots(context))?), context);
         }
         Err(NoHub::Failed(why)) => context.warn(&format!("{why}; going on without it")),
     }
@@ -82,7 +82,7 @@ pub(in crate::command) fn follow_all(
             context.info(
                 "another process writes the store and answers nothing: going on without it, nothing is kept",
             );
-            in_process(Box::new(FileTailDriver::projects(projects_folder(context))?), context)
+            in_process(Box::new(FileTailDriver::roots(roots(context))?), context)
         }
         Err(error) => Err(history::failed(error)),
     }

@@ -1,0 +1,131 @@
+//! What a settings file was before we came, so that `remove` can make it that again, byte for byte.
+//!
+//! One file for each settings file, in the state folder, for its owner alone: settings may hold keys.
+
+use std::{
+    fs::{self, DirBuilder},
+    hash::Hasher,
+    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::file;
+use crate::{environment::Environment, error::CliError};
+
+const SCHEMA: &str = "subscope.settings-before/1";
+
+/// One settings file before and after us.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Memory {
+    pub(super) schema: String,
+    /// The file behind links; what is no Unicode is replaced.
+    pub(super) path: String,
+    /// What stood there; `None`: no file.
+    pub(super) before: Option<String>,
+    /// What we made of it. Where this stands there no longer, somebody else changed the file, and `before` is history.
+    pub(super) after: String,
+    /// Folders that we made for it, the innermost first.
+    pub(super) folders: Vec<PathBuf>,
+}
+
+impl Memory {
+    pub(super) fn new(path: &Path, before: Option<String>, after: String, folders: Vec<PathBuf>) -> Self {
+        Self { schema: SCHEMA.to_owned(), path: path.to_string_lossy().into_owned(), before, after, folders }
+    }
+}
+
+/// Where the memory of one settings file stands.
+#[derive(Debug)]
+pub(super) struct SettingsBackup {
+    /// The settings file.
+    settings: PathBuf,
+    file: PathBuf,
+}
+
+impl SettingsBackup {
+    /// Returns the place for a settings file; `None` where the environment names no state folder.
+    pub(super) fn of(settings: &Path, environment: &Environment) -> Option<Self> {
+        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+        hasher.write(settings.as_os_str().as_bytes());
+        let name = format!("{:016x}.json", hasher.finish());
+        Some(Self {
+            settings: settings.to_owned(),
+            file: environment.state_folder()?.join("hooks").join(name),
+        })
+    }
+
+    /// Returns what is remembered; what cannot be read is no memory.
+    pub(super) fn recall(&self) -> Option<Memory> {
+        let memory: Memory = serde_json::from_str(&file::read(&self.file).ok()??).ok()?;
+        (memory.schema == SCHEMA && memory.path == self.settings.to_string_lossy()).then_some(memory)
+    }
+
+    /// Remembers this instead of anything before, or nothing.
+    pub(super) fn replace(&self, memory: Option<&Memory>) -> Result<(), CliError> {
+        match memory {
+            Some(memory) => self.keep(memory),
+            None => {
+                self.forget();
+                Ok(())
+            }
+        }
+    }
+
+    fn keep(&self, memory: &Memory) -> Result<(), CliError> {
+        let failed = |error| CliError::write(&self.file.display().to_string(), error);
+        if let Some(folder) = self.file.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        }
+        let text = serde_json::to_string(memory).map_err(|error| failed(error.into()))?;
+        let before = file::read(&self.file)?;
+        file::replace(&self.file, before.as_deref(), &text, file::PRIVATE)
+    }
+
+    /// Forgets. What cannot be removed is known as history by its `after`.
+    pub(super) fn forget(&self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+/// Fowler–Noll–Vo, 1a, 64 bits: the standard library's hasher may change with its version, and names of files must not.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn shelf_keeps_recalls_and_forgets_for_its_owner_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment::of(home.path(), &[("HOME", home.path().to_str().unwrap())]);
+        let path = Path::new("/x/settings.json");
+        let shelf = SettingsBackup::of(path, &environment).unwrap();
+        assert_eq!(shelf.recall(), None);
+        for before in [None, Some("\u{feff}{\r\n}".to_owned())] {
+            let memory = Memory::new(path, before, "{}".to_owned(), vec!["/x".into()]);
+            shelf.keep(&memory).unwrap();
+            assert_eq!(shelf.recall(), Some(memory));
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&shelf.file), mode(shelf.file.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(SettingsBackup { settings: "/y".into(), file: shelf.file.clone() }.recall(), None);
+        shelf.forget();
+        assert_eq!(shelf.recall(), None);
+    }
+}

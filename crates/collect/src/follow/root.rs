@@ -1,0 +1,203 @@
+//! The scope of everything live below a folder of transcripts.
+//!
+//! A session is live once a file of it was written lately, or changes while we look. Then all of its files are
+//! followed from the beginning. Of idle sessions nothing is kept but the watches of their folders.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use subscope_harness::{self as harness, Harness, Place, SessionFiles};
+
+use super::{EventSink, FileEvent, FollowState};
+use crate::{
+    Skipped,
+    found::modified_ms,
+    list::{Step, walk},
+    peek::{Peeks, complete},
+    target::{Seen, Target, stat},
+};
+
+/// A folder of transcripts.
+pub(super) struct Root {
+    harness: &'static dyn Harness,
+    /// As given, absolute.
+    given: PathBuf,
+    /// Canonical; `None` while it does not exist.
+    folder: Option<PathBuf>,
+    /// The sessions that are followed, by the paths of their main transcripts.
+    live: HashSet<PathBuf>,
+}
+
+impl Root {
+    pub(super) fn new(root: harness::Root) -> Self {
+        Self { harness: root.harness, given: root.folder, folder: None, live: HashSet::new() }
+    }
+
+    pub(super) fn given(&self) -> &Path {
+        &self.given
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.folder.is_none()
+    }
+
+    /// Finds out whether the folder is gone.
+    pub(super) fn check_base(&mut self) {
+        if self.folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
+            self.folder = None;
+        }
+    }
+
+    /// Lists everything.
+    pub(super) fn scan(&mut self, state: &mut FollowState, out: &mut EventSink<'_>) {
+        self.check_base();
+        while self.folder.is_none() {
+            self.folder = fs::canonicalize(&self.given).ok().filter(|folder| folder.is_dir());
+            // It may have come before the folder above was watched: look again.
+            if self.folder.is_none() && !state.watch.nearest_above(&self.given) {
+                return;
+            }
+        }
+        if let Some(root) = self.folder.clone() {
+            self.scan_shared(&root, &root, state, out);
+        }
+    }
+
+    /// A folder is there that was not, or not so.
+    pub(super) fn enter(&mut self, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let Some(root) = self.folder.clone().filter(|root| folder.starts_with(root)) else { return };
+        if folder == root {
+            return self.scan(state, out);
+        }
+        match self.harness.session_of_folder(&root, folder) {
+            Some(files) => self.scan_session(&root, folder, &files, state, out),
+            None => self.scan_shared(&root, folder, state, out),
+        }
+    }
+
+    /// A file that is not followed was made or changed: its session is live.
+    pub(super) fn take(&mut self, path: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let Some(root) = &self.folder else { return };
+        let Some(place) = self.harness.classify_below(root, path) else { return };
+        let Some((session, place)) = with_session(path, place) else { return };
+        let files = self.harness.session_files(root, path, &session);
+        if self.live.contains(&files.main) {
+            open(path, place, state, out);
+        } else {
+            self.open_session(&files, state, out);
+        }
+    }
+
+    /// Lists a folder of several sessions, and follows those of which a file was written lately.
+    fn scan_shared(&mut self, root: &Path, folder: &Path, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let harness = self.harness;
+        let since_ms = state.options.live_since_ms();
+        let mut shared: HashSet<PathBuf> = HashSet::new();
+        // In the order of their folders and ids.
+        let mut live: BTreeMap<(Option<PathBuf>, String), SessionFiles> = BTreeMap::new();
+        let mut late_agents = Vec::new();
+        walk(folder, &mut |step| match step {
+            Step::Enter(folder) if harness.session_of_folder(root, folder).is_none() => {
+                state.watch.folder(folder);
+                shared.insert(folder.to_owned());
+            }
+            Step::Enter(folder) => state.watch.idle_folder(folder),
+            Step::Skip(_) => {}
+            Step::File(path) => {
+                let is_shared = || path.parent().is_some_and(|parent| shared.contains(parent));
+                if state.files.is_open(path) && is_shared() {
+                    return;
+                }
+                // There may be thousands: nothing else is asked of those that were not written lately.
+                let modified_ms = fs::symlink_metadata(path).ok().and_then(|metadata| modified_ms(&metadata));
+                if modified_ms.is_none_or(|at_ms| at_ms < since_ms) {
+                    return;
+                }
+                let Some(place) = harness.classify_below(root, path) else { return };
+                let is_unnamed = place.session.is_none();
+                let Some((session, place)) = with_session(path, place) else { return };
+                let files = harness.session_files(root, path, &session);
+                live.entry((files.main.parent().map(Path::to_owned), session)).or_insert(files);
+                if is_unnamed {
+                    late_agents.push((path.to_owned(), place));
+                }
+            }
+        });
+        for files in live.values() {
+            self.open_session(files, state, out);
+        }
+        for (path, place) in late_agents {
+            open(&path, place, state, out);
+        }
+    }
+
+    /// Lists the folder of one session, or a part of it.
+    fn scan_session(
+        &mut self,
+        root: &Path,
+        folder: &Path,
+        files: &SessionFiles,
+        state: &mut FollowState,
+        out: &mut EventSink<'_>,
+    ) {
+        let mut newest = None;
+        walk(folder, &mut |step| match step {
+            Step::Enter(folder) => state.watch.idle_folder(folder),
+            Step::File(path) if self.harness.classify_below(root, path).is_some() => {
+                let metadata = fs::symlink_metadata(path).ok();
+                newest = newest.max(metadata.and_then(|metadata| modified_ms(&metadata)));
+            }
+            Step::File(_) | Step::Skip(_) => {}
+        });
+        let is_live = self.live.contains(&files.main);
+        if is_live || newest.is_some_and(|at_ms| at_ms >= state.options.live_since_ms()) {
+            self.open_session(files, state, out);
+        }
+    }
+
+    /// Follows what there is of a session. Transcripts in folders that it shares are looked for only the first time: later
+    /// ones are found by being written.
+    fn open_session(&mut self, files: &SessionFiles, state: &mut FollowState, out: &mut EventSink<'_>) {
+        let target = Target::Session(files.clone());
+        let is_new = self.live.insert(files.main.clone());
+        let mut notice = |seen: Seen<'_>| match seen {
+            Seen::Folder(folder) => {
+                state.watch.folder(folder);
+            }
+            Seen::File(found) => state.files.open(&found, out),
+            // Told once: a listing that is repeated every minute must not repeat it.
+            Seen::Skipped(Skipped { path, why }) if is_new => {
+                out.send(FileEvent::Problem { path: &path, what: &why });
+            }
+            Seen::Skipped(_) => {}
+        };
+        if is_new {
+            target.list(&mut Peeks::default(), &mut notice);
+            return out.send(FileEvent::Whole { session: &files.session });
+        }
+        for folder in &files.folders {
+            target.list_below(folder, &mut Peeks::default(), &mut notice);
+        }
+        open(&files.main, files.place.clone(), state, out);
+    }
+}
+
+/// The session of a file, by its path or its first line, and what the file is to it.
+fn with_session(path: &Path, place: Place) -> Option<(String, Place)> {
+    let place = if place.session.is_some() { place } else { complete(path, &place)? };
+    Some((place.session.clone()?, place))
+}
+
+fn open(path: &Path, place: Place, state: &mut FollowState, out: &mut EventSink<'_>) {
+    if state.files.is_open(path) {
+        return;
+    }
+    match stat(path, place) {
+        Ok(Some(found)) => state.files.open(&found, out),
+        Ok(None) => {}
+        Err(Skipped { path, why }) => out.send(FileEvent::Problem { path: &path, what: &why }),
+    }
+}

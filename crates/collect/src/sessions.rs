@@ -1,0 +1,35 @@
+//! Lists the main transcripts below a folder, without a look into the folders of their sessions.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use subscope_harness::{Role, Root};
+
+use crate::list::MAX_DEPTH;
+
+/// Returns the main transcripts below a folder, each with its session, in no order.
+pub fn main_transcripts(root: &Root) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    list(root, &root.folder, MAX_DEPTH, &mut found);
+    found
+}
+
+fn list(root: &Root, folder: &Path, depth: usize, found: &mut Vec<(String, PathBuf)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match root.harness.classify_below(&root.folder, &path) {
+            Some(place) if place.role == Role::Main => {
+                found.extend(place.session.map(|session| (session, path)));
+            }
+            Some(_) => {}
+            None => {
+                let is_shared = root.harness.session_of_folder(&root.folder, &path).is_none();
+                if is_shared && depth > 0 && path.is_dir() {
+                    list(root, &path, depth - 1, found);
+                }
+            }
+        }
+    }
+}

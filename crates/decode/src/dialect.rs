@@ -1,0 +1,246 @@
+//! A dialect: one machine-readable output of a harness, or of ours, with everything that is asked of it.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+};
+
+use subscope_model::{AgentId, SessionId, SourceKind, ToolUseId};
+
+use crate::{Decoder, Hint};
+
+/// A machine-readable output of a harness, or of ours. Two are equal if their names are.
+#[derive(Clone, Copy)]
+pub struct Dialect(&'static DialectSpec);
+
+/// Everything that is known of a dialect. A harness has one for each of its dialects.
+#[derive(Debug)]
+pub struct DialectSpec {
+    /// The harness that writes it; `None` for our own.
+    pub harness: Option<&'static str>,
+    /// The name used by `--dialect`, on every wire and as an event's `source`: `subagent-events`. Unique.
+    pub name: &'static str,
+    /// The kind of source that it makes.
+    pub source_kind: SourceKind,
+    /// Whether a source is one object, which is rewritten when it changes, and not lines that are appended.
+    pub is_object: bool,
+    /// Whether a source is the main conversation of a session: it names the session of all files of its group.
+    pub is_main: bool,
+    /// Whether lines make sense without a path, so that programs may ingest them.
+    pub is_ingestible: bool,
+    /// Makes a decoder for one source.
+    pub decoder: fn(&Hint) -> Box<dyn Decoder>,
+    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be of the
+    /// same, or none names it.
+    pub session_of: fn(&[u8]) -> Option<String>,
+    /// Returns the session of one line of a body that may hold lines of many sessions.
+    pub line_session: fn(&[u8]) -> LineSession,
+    /// Which lines change the state of agents.
+    pub lifecycle: Lifecycle,
+    /// How its sender is answered, where it waits for an answer.
+    pub answers: Option<Answers>,
+}
+
+/// What finds the lines that change the state of agents, without parsing the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifecycle {
+    /// Words of lines that change the state of agents, or of the session.
+    pub changes: &'static [&'static str],
+    /// The word of the line that opens a session, where there is such a line.
+    pub opens: Option<&'static str>,
+    /// The tool calls that start agents, where lines hold such calls: their results matter, too.
+    pub spawns: Option<SpawnCalls>,
+}
+
+/// What finds the tool calls that start agents, and their results.
+#[derive(Clone, Copy, Debug)]
+pub struct SpawnCalls {
+    /// Words of lines with such a call: names of tools in quotes.
+    pub words: &'static [&'static str],
+    /// The word of lines with results of calls.
+    pub result_word: &'static str,
+    /// Gives the tool calls and results of one line.
+    pub calls: ReadCalls,
+}
+
+/// Gives the tool calls and results of one line.
+pub type ReadCalls = fn(&[u8], &mut dyn FnMut(CallPart<'_>));
+
+/// A tool call or its result, in a line.
+#[derive(Clone, Copy, Debug)]
+pub enum CallPart<'l> {
+    /// A call.
+    Begin {
+        /// Its id.
+        id: &'l str,
+        /// The tool.
+        tool: &'l str,
+    },
+    /// The result of a call.
+    End {
+        /// The call's id.
+        id: &'l str,
+    },
+}
+
+/// The answers that a dialect's sender understands.
+#[derive(Clone, Copy, Debug)]
+pub struct Answers {
+    /// Returns the subagent that waits for an answer to these bytes before it goes on.
+    pub asker: fn(&[u8]) -> Option<Asker>,
+    /// Returns the answer that makes such an agent stop, for the harness's version where that is known.
+    pub stop: fn(AskMoment, Option<&str>) -> StopAnswer,
+}
+
+impl DialectSpec {
+    /// Lines of many sessions that programs may ingest, of which only the decoder knows more: the base of other specs.
+    pub const fn new(
+        name: &'static str,
+        source_kind: SourceKind,
+        decoder: fn(&Hint) -> Box<dyn Decoder>,
+    ) -> Self {
+        Self {
+            harness: None,
+            name,
+            source_kind,
+            is_object: false,
+            is_main: false,
+            is_ingestible: true,
+            decoder,
+            session_of: |_| None,
+            line_session: |_| LineSession::Unknown,
+            lifecycle: Lifecycle { changes: &[], opens: None, spawns: None },
+            answers: None,
+        }
+    }
+}
+
+impl Dialect {
+    /// The dialect that a spec describes.
+    pub const fn new(spec: &'static DialectSpec) -> Self {
+        Self(spec)
+    }
+
+    /// The name used by `--dialect`, on every wire and as an event's `source`.
+    pub const fn as_str(self) -> &'static str {
+        self.0.name
+    }
+
+    /// The harness that writes it, where it is one harness's.
+    pub const fn harness(self) -> Option<&'static str> {
+        self.0.harness
+    }
+
+    /// The kind of source that it makes.
+    pub const fn source_kind(self) -> SourceKind {
+        self.0.source_kind
+    }
+
+    /// Whether a source is one object, which is rewritten when it changes, and not lines that are appended.
+    pub const fn is_object(self) -> bool {
+        self.0.is_object
+    }
+
+    /// Whether a source is the main conversation of a session.
+    pub const fn is_main(self) -> bool {
+        self.0.is_main
+    }
+
+    /// Whether programs may ingest its lines.
+    pub const fn is_ingestible(self) -> bool {
+        self.0.is_ingestible
+    }
+
+    /// What finds the lines that change the state of agents.
+    pub(crate) const fn lifecycle(self) -> Lifecycle {
+        self.0.lifecycle
+    }
+
+    /// Returns a decoder for one source.
+    pub fn decoder(self, hint: &Hint) -> Box<dyn Decoder> {
+        (self.0.decoder)(hint)
+    }
+
+    /// Returns the session that whole lines of a live process are of; `None` where the dialect's lines need not all be of the
+    /// same, or none names it.
+    pub fn session_of(self, lines: &[u8]) -> Option<String> {
+        (self.0.session_of)(lines)
+    }
+
+    /// Returns the session of one line of a body that may hold lines of many sessions.
+    pub fn line_session(self, line: &[u8]) -> LineSession {
+        (self.0.line_session)(line)
+    }
+
+    /// Returns the subagent that waits for an answer to these bytes before it goes on. Few dialects are ever answered.
+    pub fn asker(self, bytes: &[u8]) -> Option<Asker> {
+        self.0.answers.and_then(|answers| (answers.asker)(bytes))
+    }
+
+    /// Returns the answer that makes such an agent stop, for the harness's version where that is known.
+    pub fn stop_answer(self, moment: AskMoment, version: Option<&str>) -> Option<StopAnswer> {
+        self.0.answers.map(|answers| (answers.stop)(moment, version))
+    }
+}
+
+impl PartialEq for Dialect {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Dialect {}
+
+impl Hash for Dialect {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Dialect").field(&self.0.name).finish()
+    }
+}
+
+/// The session of one line of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineSession {
+    /// The session that it names.
+    Named(String),
+    /// It names none: it belongs to the line before it.
+    Same,
+    /// Only the decoder of the whole source can tell.
+    Unknown,
+}
+
+/// Where a subagent waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskMoment {
+    /// Before a tool call.
+    BeforeCall,
+    /// After a tool call.
+    AfterCall,
+}
+
+/// A subagent that waits for an answer before it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// Where it waits.
+    pub moment: AskMoment,
+    /// Its session.
+    pub session: SessionId,
+    /// The agent.
+    pub agent: AgentId,
+    /// The call.
+    pub call: Option<ToolUseId>,
+}
+
+/// An answer that makes an agent stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StopAnswer {
+    /// The answer, as its harness reads it.
+    pub json: String,
+    /// Whether it refuses the call as well; where it does not, the call is made before the agent ends.
+    pub is_refused: bool,
+}

@@ -1,0 +1,80 @@
+//! The dialects of subscope itself: what programs publish, and what subscope writes and reads again.
+
+use serde::Deserialize;
+use subscope_model::{Event, SourceKind, StopOrder};
+
+use crate::{
+    Dialect, DialectSpec, Lifecycle, LineSession, feed::FeedLines, lenient::Str, session_of,
+    stop_orders::StopOrders, subagent_events, subagent_events::SubagentEvents,
+};
+
+/// Events that a program publishes about its own subagents.
+pub const SUBAGENT_EVENTS: Dialect = Dialect::new(&DialectSpec {
+    line_session: subagent_events::line_session,
+    lifecycle: Lifecycle { changes: &["subagent_start", "subagent_end"], opens: None, spawns: None },
+    ..DialectSpec::new("subagent-events", SourceKind::Posted, |hint| Box::new(SubagentEvents::new(hint)))
+});
+
+/// Our own `subscope.event/1`: what exports and `watch --json` write.
+pub const FEED: Dialect = Dialect::new(&DialectSpec {
+    line_session: |line| session_of(line).map_or(LineSession::Same, LineSession::Named),
+    lifecycle: Lifecycle {
+        changes: &["subagent.st", "session.", "agent.renamed"],
+        opens: None,
+        spawns: None,
+    },
+    ..DialectSpec::new("feed", SourceKind::Posted, |hint| Box::new(FeedLines::new(hint)))
+});
+
+/// Our own `subscope.stop/1`: what a person ordered. Orders have a route of their own.
+pub const STOP_ORDERS: Dialect = Dialect::new(&DialectSpec {
+    is_ingestible: false,
+    ..DialectSpec::new("stop-orders", SourceKind::Posted, |hint| Box::new(StopOrders::new(hint)))
+});
+
+/// All dialects of ours.
+pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS];
+
+/// The fields by which our dialects are recognised.
+#[derive(Deserialize)]
+struct Marks<'a> {
+    #[serde(borrow, default)]
+    schema: Str<'a>,
+    #[serde(rename = "subagentRunId", alias = "subagentRunID", borrow, default)]
+    run_id: Str<'a>,
+    #[serde(rename = "subagentName", borrow, default)]
+    subagent_name: Str<'a>,
+}
+
+/// Returns the dialect of ours that a JSON object is written in.
+pub fn recognise(object: &str) -> Option<Dialect> {
+    let marks: Marks<'_> = serde_json::from_str(object).ok()?;
+    if marks.schema.is(Event::SCHEMA) {
+        Some(FEED)
+    } else if marks.schema.is(StopOrder::SCHEMA) {
+        Some(STOP_ORDERS)
+    } else if marks.run_id.filled().or(marks.subagent_name.filled()).is_some() {
+        Some(SUBAGENT_EVENTS)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recognise_own_dialects_by_their_fields() {
+        for (object, dialect) in [
+            (r#"{"subagentName":"a","subagentRunID":"r","type":"tool_call"}"#, Some(SUBAGENT_EVENTS)),
+            (r#"{"schema":"subscope.event/1","id":"x","kind":"usage"}"#, Some(FEED)),
+            (r#"{"schema":"subscope.stop/1","step":"asked"}"#, Some(STOP_ORDERS)),
+            (r#"{"schema":"subscope.event/9"}"#, None),
+            (r#"{"subagentName":""}"#, None),
+            ("text", None),
+        ] {
+            assert_eq!(recognise(object), dialect, "{object}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Input of no known harness is a problem with its place, and what a program publishes follows no vendor's rules.
+
+use serde_json::json;
+use subscope_decode::UNRECOGNISED;
+use subscope_fold::{Fold, SourceSpec};
+use subscope_model::{Flag, Problem};
+use subscope_testkit::{
+    folding::{LATER, Part, fold, options, tree, tree_at},
+    lines::{events as posted, stream},
+};
+
+/// The problems of sources that name no session; there is to be no session.
+fn rejected(bytes: &str) -> Vec<Problem> {
+    let fold = fold(&[Part::new("x", bytes)], options(false));
+    assert_eq!(fold.sessions().count(), 0);
+    fold.unassigned_problems().to_vec()
+}
+
+fn unrecognised(at: &str) -> Problem {
+    Problem { at: at.to_owned(), what: UNRECOGNISED.to_owned() }
+}
+
+#[test]
+fn json_of_no_harness_is_one_problem_at_its_first_line() {
+    assert_eq!(rejected("{\"foo\":1}\n{\"foo\":2}\n"), [unrecognised("x:1")]);
+    assert_eq!(rejected("{\"foo\":1}"), [unrecognised("x:1")]);
+    let gemini = concat!(
+        r#"{"type":"init","timestamp":"2026-11-21T20:43:19.452Z","session_id":"9","model":"gemini-2.5-flash"}"#,
+        "\n",
+        r#"{"type":"message","timestamp":"2026-11-21T20:43:19.454Z","role":"user","content":"do the demo"}"#,
+        "\n",
+        r#"{"type":"result","timestamp":"2026-11-21T20:43:23.000Z","status":"success","stats":{}}"#,
+        "\n",
+    );
+    assert_eq!(rejected(gemini), [unrecognised("x:1")]);
+}
+
+#[test]
+fn text_is_a_problem_at_each_line() {
+    let places: Vec<String> = rejected("one\ntwo\n").into_iter().map(|problem| problem.at).collect();
+    assert_eq!(places, ["x:1", "x:2"]);
+}
+
+#[test]
+fn stream_behind_much_of_something_else_is_read_and_keeps_its_lines() {
+    let noise = "{\"log\":\"starting\"}\n".repeat(5_000);
+    let lines =
+        [stream::init(), stream::user("Go.")].map(|line| line.line().trim_end().to_owned()).join("\n");
+    let mut fold = Fold::new(options(false));
+    let source = fold.open(SourceSpec { label: "x".to_owned(), ..SourceSpec::default() });
+    for chunk in format!("{noise}{lines}\nhalf").as_bytes().chunks(1_000) {
+        fold.push(source, chunk);
+    }
+    fold.flush(source);
+    let tree = tree_at(&fold, LATER);
+    let places: Vec<&str> = tree.problems.iter().map(|problem| problem.at.as_str()).collect();
+    assert_eq!(places, ["x:1", "x:5003"], "{:?}", tree.problems);
+}
+
+#[test]
+fn published_subagent_with_the_prompt_of_a_warm_up_is_none() {
+    let start = posted::start("worker", "r1").session("s").set("payload", json!("Warmup"));
+    let tree = tree(&[Part::of("x", [start])]);
+    let agent = tree.agents.iter().find(|agent| agent.id.as_str() == "r1").unwrap();
+    assert_eq!((agent.depth, agent.parent_id.as_ref().map(|id| id.as_str())), (1, Some("root")));
+    assert!(!agent.flags.contains(&Flag::Warmup), "{:?}", agent.flags);
+}

@@ -1,0 +1,281 @@
+//! Messages of the Messages API as Claude Code writes them: content blocks, usage, stop reasons.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, Hasher},
+};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use subscope_decode::lenient::{Flag, LineText, Num, Str};
+use subscope_model::{RawJson, Response, Usage};
+
+/// One message. Also a plain string, as very old or foreign streams write it.
+#[derive(Debug, Default)]
+pub(super) struct Message<'a> {
+    pub(super) id: Str<'a>,
+    pub(super) model: Str<'a>,
+    pub(super) stop_reason: Str<'a>,
+    pub(super) usage: Option<Tokens>,
+    pub(super) content: Content<'a>,
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow, default)]
+    id: Str<'a>,
+    #[serde(borrow, default)]
+    model: Str<'a>,
+    #[serde(borrow, default)]
+    stop_reason: Str<'a>,
+    #[serde(default)]
+    usage: Option<Tokens>,
+    #[serde(borrow, default)]
+    content: Content<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Message<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(MessageVisitor)
+    }
+}
+
+struct MessageVisitor;
+
+impl<'de> Visitor<'de> for MessageVisitor {
+    type Value = Message<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let Fields { id, model, stop_reason, usage, content } =
+            Fields::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+        Ok(Message { id, model, stop_reason, usage, content })
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Message { content: Content::Text(text), ..Message::default() })
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Message { content: Content::Escaped, ..Message::default() })
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Message::default())
+    }
+}
+
+/// The content of a message.
+#[derive(Debug, Default)]
+pub(super) enum Content<'a> {
+    /// None.
+    #[default]
+    Empty,
+    /// A string without escapes, unquoted.
+    Text(&'a str),
+    /// A string with escapes: the line must be read again for its raw text.
+    Escaped,
+    /// One block, which is the rule.
+    One([Block<'a>; 1]),
+    /// Blocks in order.
+    Many(Vec<Block<'a>>),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ContentVisitor)
+    }
+}
+
+struct ContentVisitor;
+
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = Content<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text or content blocks")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let Some(first) = seq.next_element()? else { return Ok(Content::Empty) };
+        let Some(second) = seq.next_element()? else { return Ok(Content::One([first])) };
+        let mut blocks = vec![first, second];
+        while let Some(block) = seq.next_element()? {
+            blocks.push(block);
+        }
+        Ok(Content::Many(blocks))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Content::Text(text))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(Content::Escaped)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Content::Empty)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Content::Empty)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Content::Empty)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(Content::Empty)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Content::Empty)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(Content::Empty)
+    }
+}
+
+/// One content block; big parts are only located, not decoded.
+#[derive(Debug, Deserialize)]
+pub(super) struct Block<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(super) kind: Str<'a>,
+    #[serde(borrow, default)]
+    pub(super) id: Str<'a>,
+    #[serde(borrow, default)]
+    pub(super) name: Str<'a>,
+    #[serde(borrow, default)]
+    pub(super) tool_use_id: Str<'a>,
+    #[serde(default)]
+    pub(super) is_error: Flag,
+    #[serde(borrow, default)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Option<&'a RawValue>,
+}
+
+/// Tokens as the API tells them.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Tokens {
+    input_tokens: Num,
+    output_tokens: Num,
+    cache_read_input_tokens: Num,
+    cache_creation_input_tokens: Num,
+    cache_creation: Option<CacheCreation>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct CacheCreation {
+    ephemeral_1h_input_tokens: Num,
+}
+
+impl Tokens {
+    pub(super) fn usage(&self) -> Usage {
+        let number = |field: Num| field.0.unwrap_or(0);
+        Usage::new(
+            number(self.input_tokens),
+            number(self.output_tokens),
+            number(self.cache_read_input_tokens),
+            number(self.cache_creation_input_tokens),
+        )
+    }
+
+    pub(super) fn cache_write_1h(&self) -> u64 {
+        self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens.0).unwrap_or(0)
+    }
+}
+
+/// The model name of messages that the harness makes up itself.
+const SYNTHETIC_MODEL: &str = "<synthetic>";
+
+impl<'a> Message<'a> {
+    /// The blocks, if there are any.
+    pub(super) fn blocks(&self) -> &[Block<'a>] {
+        match &self.content {
+            Content::One(blocks) => blocks,
+            Content::Many(blocks) => blocks,
+            Content::Empty | Content::Text(_) | Content::Escaped => &[],
+        }
+    }
+
+    /// What this line says of its API response; `None` where it names no message.
+    pub(super) fn response(&self, api_error: bool) -> Option<Response<'_>> {
+        let message_id = self.id.filled()?;
+        let has = |kind: &str| self.blocks().iter().any(|block| block.kind.is(kind));
+        let stop_reason = self.stop_reason.filled();
+        Some(Response {
+            message_id,
+            model: self.model.filled(),
+            usage: self.usage.as_ref().map(Tokens::usage),
+            cache_write_1h: self.usage.as_ref().map_or(0, Tokens::cache_write_1h),
+            has_stop_reason: stop_reason.is_some(),
+            ends_turn: stop_reason == Some("end_turn"),
+            content: if stop_reason.is_some() { (0, 0) } else { self.measure() },
+            has_call: has("tool_use"),
+            has_text: has("text"),
+            synthetic: self.model.is(SYNTHETIC_MODEL),
+            api_error,
+        })
+    }
+
+    /// A hash of the content and its length in characters: texts, thoughts and calls' arguments.
+    fn measure(&self) -> (u64, u32) {
+        let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+        let mut characters = 0;
+        for block in self.blocks() {
+            for part in [block.text, block.thinking, block.input].into_iter().flatten() {
+                hasher.write(part.get().as_bytes());
+                let raw = RawJson { json: part.get(), offset: 0 };
+                characters += raw.text().chars().count();
+            }
+            hasher.write(block.id.get().unwrap_or_default().as_bytes());
+        }
+        (hasher.finish(), u32::try_from(characters).unwrap_or(u32::MAX))
+    }
+}
+
+/// A line of which only the raw content matters, for strings with escapes.
+#[derive(Deserialize)]
+struct Again<'a> {
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct AgainMessage<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+/// Returns the raw text of a message's content where that is one string.
+pub(super) fn string_content<'a>(message: &Message<'a>, line: LineText<'a>) -> Option<RawJson<'a>> {
+    match &message.content {
+        Content::Text(text) => line.quoted(text),
+        Content::Escaped => {
+            let message = serde_json::from_str::<Again<'a>>(line.text).ok()?.message?;
+            if message.get().starts_with('"') {
+                return Some(line.raw(message));
+            }
+            let content = serde_json::from_str::<AgainMessage<'a>>(message.get()).ok()?.content?;
+            Some(line.raw(content))
+        }
+        Content::Empty | Content::One(_) | Content::Many(_) => None,
+    }
+}

@@ -1,0 +1,108 @@
+//! The hook events of Claude Code, and which version takes which.
+
+use crate::{HookEvent, Version};
+
+/// Claude Code's CHANGELOG.md, "Improved settings resilience: an unrecognized hook event name in `settings.json` no longer
+/// causes the entire file to be ignored". Before, one unknown event costs the user every setting of the file.
+pub(super) const FORGIVES_SINCE: Version = [2, 1, 101];
+/// Claude Code's CHANGELOG.md, "Added HTTP hooks". Before, they make the file invalid.
+pub(super) const POSTS_SINCE: Version = [2, 1, 63];
+
+/// Hooks of subagents name their agent from here on. Observed.
+pub(super) const NAMES_AGENTS_SINCE: Version = [2, 1, 64];
+
+/// The events that it is known to fire.
+pub(super) const EVENTS: &[&str] = &[
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "Notification",
+    "UserPromptSubmit",
+    "UserPromptExpansion",
+    "SessionStart",
+    "SessionEnd",
+    "Stop",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "PermissionRequest",
+    "PermissionDenied",
+    "Setup",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
+    "MessageDisplay",
+];
+
+/// Those of them that are worth a hook, because the decoder makes more of them than a note, with the version that knows them first
+/// or was seen to. By Claude Code's CHANGELOG.md; PostToolUseFailure is not in it and was observed in 2.0.76, and only versions
+/// that ignore what they do not know are to see PostToolBatch.
+const SUBSCRIPTIONS: &[(HookEvent, Version)] = &[
+    (HookEvent { name: "SessionStart", command_only: true }, [1, 0, 62]),
+    (event("SessionEnd"), [1, 0, 85]),
+    (event("UserPromptSubmit"), [1, 0, 54]),
+    (event("PreToolUse"), [1, 0, 38]),
+    (event("PostToolUse"), [1, 0, 38]),
+    (event("PostToolUseFailure"), [2, 0, 76]),
+    (event("PostToolBatch"), FORGIVES_SINCE),
+    (event("PermissionRequest"), [2, 0, 45]),
+    (event("PermissionDenied"), [2, 1, 89]),
+    (event("SubagentStart"), [2, 0, 43]),
+    (event("SubagentStop"), [1, 0, 41]),
+    (event("Stop"), [1, 0, 38]),
+    (event("StopFailure"), [2, 1, 78]),
+    (event("PreCompact"), [1, 0, 48]),
+    (event("PostCompact"), [2, 1, 76]),
+    (event("TaskCreated"), [2, 1, 84]),
+    (event("TaskCompleted"), [2, 1, 33]),
+    // Says that the harness waits for its user.
+    (event("Notification"), [1, 0, 38]),
+];
+
+const fn event(name: &'static str) -> HookEvent {
+    HookEvent { name, command_only: false }
+}
+
+/// Returns the events worth a hook that a version takes: it knows them, or ignores what it does not know. One that is not known
+/// is taken for a current one.
+pub(super) fn events(version: Option<Version>) -> Vec<HookEvent> {
+    let takes = |since: Version| version.is_none_or(|version| version >= since || version >= FORGIVES_SINCE);
+    SUBSCRIPTIONS.iter().filter(|(_, since)| takes(*since)).map(|(event, _)| *event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscriptions_are_known_events_and_leave_the_work_to_the_harness() {
+        let mut names: Vec<&str> = events(None).iter().map(|event| event.name).collect();
+        assert!(names.iter().all(|name| EVENTS.contains(name)), "{names:?}");
+        // A hook for it has to make the worktree.
+        assert!(!names.contains(&"WorktreeCreate"));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), EVENTS.len()), (SUBSCRIPTIONS.len(), 33));
+    }
+
+    #[test]
+    fn old_versions_get_only_what_they_know() {
+        let has = |version, name: &str| events(version).iter().any(|event| event.name == name);
+        assert!(has(Some([2, 0, 28]), "SubagentStop") && !has(Some([2, 0, 28]), "SubagentStart"));
+        assert!(has(Some([2, 1, 101]), "PostToolBatch") && has(None, "PostToolBatch"));
+    }
+}

@@ -1,0 +1,269 @@
+//! Claude Code.
+//!
+//! * [`layout`]: where its files stand, and what their paths tell.
+//! * Dialects: [`transcript`] is the primary source: exact and complete, also for background and nested agents. [`stream`] is
+//!   what a one-shot run prints, [`hook`] the payloads of its hooks, [`meta`] the small files beside transcripts.
+//!   [`recognise`] tells them apart.
+//! * Shared by the dialects: [`content`] (messages), [`tools`] (tool calls and results), [`notice`] (task notifications).
+//! * Its program: [`run_plan`] says how `run` starts and observes it, [`plain_output`] what it prints for people, [`process`] what
+//!   a running process notes of itself, [`lifecycle`] which lines of a stream change the state of agents.
+//! * Its hooks: [`hook_events`], [`hook_settings`] (where and how they are installed), [`hook_answer`] (what they are answered).
+
+mod content;
+mod hook;
+mod hook_answer;
+mod hook_events;
+mod hook_settings;
+mod layout;
+mod lifecycle;
+mod meta;
+mod notice;
+mod plain_output;
+mod process;
+mod recognise;
+mod run_plan;
+mod stream;
+mod tools;
+mod transcript;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use subscope_decode::{
+    Answers, Dialect, DialectSpec, Lifecycle, LineSession, SpawnCalls, lenient::Str, session_of as line_names,
+};
+use subscope_model::{SourceKind, ToolClass};
+
+use crate::{
+    Harness, HeadLine, Home, HookEvent, HookSettings, HookSupport, Place, RunPlan, SessionFiles,
+    SettingsError, SettingsScope, Variables, Version,
+};
+
+/// The harness.
+#[derive(Debug)]
+pub struct ClaudeCode;
+
+const NAME: &str = "claude-code";
+
+/// Conversations on disk, one line an entry.
+pub const TRANSCRIPT: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_main: true,
+    ..DialectSpec::new("claude.transcript", SourceKind::Transcript, |hint| {
+        Box::new(transcript::Transcript::new(hint))
+    })
+});
+
+/// `agent-<id>.meta.json`: one object about one subagent.
+pub const META: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_object: true,
+    is_ingestible: false,
+    ..DialectSpec::new("claude.meta", SourceKind::Transcript, |hint| Box::new(meta::Meta::new(hint)))
+});
+
+/// A workflow's `journal.jsonl`.
+pub const JOURNAL: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    is_ingestible: false,
+    ..DialectSpec::new("claude.journal", SourceKind::Transcript, |hint| Box::new(meta::Journal::new(hint)))
+});
+
+/// What `claude -p --output-format stream-json` prints.
+pub const STREAM: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of,
+    line_session,
+    lifecycle: Lifecycle {
+        changes: lifecycle::CHANGES,
+        opens: Some(lifecycle::OPENS),
+        spawns: Some(SpawnCalls {
+            words: lifecycle::SPAWNS,
+            result_word: lifecycle::RESULT,
+            calls: lifecycle::calls,
+        }),
+    },
+    ..DialectSpec::new("claude.stream", SourceKind::Stream, |hint| Box::new(stream::Stream::new(hint)))
+});
+
+/// Hook payloads, one a line.
+pub const HOOK: Dialect = Dialect::new(&DialectSpec {
+    harness: Some(NAME),
+    session_of,
+    line_session,
+    answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),
+    ..DialectSpec::new("claude.hook", SourceKind::Hook, |hint| Box::new(hook::Hooks::new(hint)))
+});
+
+impl Harness for ClaudeCode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "Claude Code"
+    }
+
+    fn dialects(&self) -> &'static [Dialect] {
+        &[TRANSCRIPT, META, JOURNAL, STREAM, HOOK]
+    }
+
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect> {
+        recognise::recognise(line)
+    }
+
+    fn tool_class(&self, tool: &str) -> ToolClass {
+        tools::class(tool)
+    }
+
+    fn home(&self, variables: Variables<'_>) -> Home {
+        layout::home(variables)
+    }
+
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf> {
+        vec![layout::projects_folder(variables)]
+    }
+
+    fn classify(&self, path: &Path) -> Option<Place> {
+        layout::classify(path)
+    }
+
+    fn classify_below(&self, root: &Path, path: &Path) -> Option<Place> {
+        layout::classify_below(root, path)
+    }
+
+    fn target(&self, path: &Path) -> Option<SessionFiles> {
+        layout::target(path)
+    }
+
+    fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles {
+        layout::session_files(root, path, session)
+    }
+
+    fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles> {
+        layout::session_of_folder(root, folder)
+    }
+
+    fn skips_folder(&self, name: &OsStr) -> bool {
+        name == layout::TOOL_RESULTS
+    }
+
+    fn companion(&self, transcript: &Path) -> Option<PathBuf> {
+        layout::companion(transcript)
+    }
+
+    fn complete(&self, place: &Place, line: &[u8]) -> Option<Place> {
+        Some(Place { session: Some(layout::session_in_line(line)?), ..place.clone() })
+    }
+
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf> {
+        layout::transcripts_of(root, session)
+    }
+
+    fn short_model<'m>(&self, model: &'m str) -> Option<&'m str> {
+        model.strip_prefix("claude-")
+    }
+
+    fn run(&self) -> Option<&'static dyn RunPlan> {
+        Some(&ClaudeCode)
+    }
+
+    fn hooks(&self) -> Option<&'static dyn HookSupport> {
+        Some(&ClaudeCode)
+    }
+}
+
+impl HookSupport for ClaudeCode {
+    fn dialect(&self) -> Dialect {
+        HOOK
+    }
+
+    fn route(&self) -> &'static str {
+        "/hooks/claude"
+    }
+
+    fn settings_file(
+        &self,
+        scope: SettingsScope,
+        variables: Variables<'_>,
+        working_folder: &Path,
+    ) -> Option<PathBuf> {
+        let Home { folder: home, is_chosen, .. } = layout::home(variables);
+        let (folder, name) = match scope {
+            SettingsScope::User => (home, "settings.json"),
+            SettingsScope::Project => (working_folder.join(layout::HOME_FOLDER), "settings.json"),
+            SettingsScope::Local => (working_folder.join(layout::HOME_FOLDER), "settings.local.json"),
+        };
+        (folder.is_absolute() || is_chosen).then(|| folder.join(name))
+    }
+
+    fn events(&self, version: Option<Version>) -> Vec<HookEvent> {
+        hook_events::events(version)
+    }
+
+    fn forgives_since(&self) -> Version {
+        hook_events::FORGIVES_SINCE
+    }
+
+    fn names_agents_since(&self) -> Version {
+        hook_events::NAMES_AGENTS_SINCE
+    }
+
+    fn posts_since(&self) -> Version {
+        hook_events::POSTS_SINCE
+    }
+
+    fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError> {
+        Ok(Box::new(hook_settings::Document::parse(text)?))
+    }
+}
+
+/// The field of a line of a live process that names its session.
+#[derive(Deserialize)]
+struct LineOfProcess<'l> {
+    #[serde(borrow, default)]
+    session_id: Str<'l>,
+}
+
+/// How many lines are looked at for one that names its session: almost every one does.
+const LINES: usize = 8;
+
+/// Returns the session that the first of these lines names.
+fn session_of(lines: &[u8]) -> Option<String> {
+    let named = |line: &[u8]| {
+        let line: LineOfProcess<'_> = serde_json::from_slice(line).ok()?;
+        line.session_id.filled().map(str::to_owned)
+    };
+    lines.split(|byte| *byte == b'\n').take(LINES).find_map(named)
+}
+
+/// Returns the session that a line names; one that names none belongs to the line before it.
+fn line_session(line: &[u8]) -> LineSession {
+    line_names(line).map_or(LineSession::Same, LineSession::Named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_line_that_names_a_session_says_whose_all_are() {
+        let cases: [(&str, Option<&str>); 6] = [
+            ("{\"session_id\":\"s\",\"hook_event_name\":\"Stop\"}\n", Some("s")),
+            ("{\"type\":\"control\"}\n\n{\"session_id\":\"t\"}\n{\"session_id\":\"u\"}\n", Some("t")),
+            ("{\"session_id\":\"a\\u002fb\"}", Some("a/b")),
+            ("{\"session_id\":\"\"}\n{\"session_id\":7}", None),
+            ("not JSON", None),
+            ("", None),
+        ];
+        for (lines, session) in cases {
+            assert_eq!(HOOK.session_of(lines.as_bytes()).as_deref(), session, "{lines}");
+            assert_eq!(STREAM.session_of(lines.as_bytes()).as_deref(), session, "{lines}");
+            // A transcript may begin with lines that were copied from another.
+            assert_eq!(TRANSCRIPT.session_of(lines.as_bytes()), None, "{lines}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `<task-notification>`: how the harness reports to a conversation that a background task ended.
+//!
+//! Observed: Claude Code 2.1.50 to 2.1.330, in user lines, queue operations, queued commands and
+//! UserPromptSubmit. The text is the harness's, but it can hold an agent's report: only the first of each tag
+//! before the report counts.
+
+use subscope_model::{AgentEnd, AgentStatus, EndEvidence, PromptKind, RawJson};
+
+use super::tools::INTERRUPTED;
+
+/// What such a text starts with. It is never a prompt of the user.
+pub(super) const TAG: &str = "<task-notification>";
+
+/// How the summary ends of an agent whose turn is over and whose own background command is not.
+/// Observed: Claude Code 2.1.330.
+const WAITS: &str = "is waiting on its own background work";
+
+/// Whether a summary is of an agent that waits for its own background command.
+pub(super) fn waits(summary: &str) -> bool {
+    summary.trim_end().trim_end_matches('.').ends_with(WAITS)
+}
+
+/// Whether a text is a task notification.
+pub(super) fn is_notice(text: &str) -> bool {
+    text.trim_start().starts_with(TAG)
+}
+
+/// What the texts of a local command start with: the command, and what it prints.
+/// Observed: Claude Code 2.1.330, fixtures `interactive-compact` and `interactive-clear`. A command that is a prompt starts
+/// with `<command-message>` (fixture `unseen/2.1.330/u17-stdin`).
+const LOCAL: [&str; 6] = [
+    "<local-command-",
+    "<command-name>",
+    "<bash-input>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<user-memory-input>",
+];
+
+/// The prompt of an agent that the harness starts by itself, to warm up.
+/// Observed: 2.0.28 and 2.0.76, fixtures `2.0.76/*`.
+const WARMUP: &str = "Warmup";
+
+/// Whether a text is the prompt of a warm-up.
+pub(super) fn is_warmup(text: &str) -> bool {
+    text == WARMUP
+}
+
+/// What a text of the user's role is, by its words and by the origin that the harness notes beside it, where it does.
+pub(super) fn prompt_kind(text: &str, origin: Option<&str>) -> PromptKind {
+    let head = text.trim_start();
+    if head.starts_with(INTERRUPTED) {
+        PromptKind::Interrupted
+    } else if origin == Some("human") {
+        PromptKind::Asked
+    } else if origin.is_some() || is_notice(head) || is_stop_notice(head) {
+        PromptKind::Meta
+    } else if LOCAL.iter().any(|tag| head.starts_with(tag)) {
+        PromptKind::Local
+    } else {
+        PromptKind::Asked
+    }
+}
+
+/// Whether a text is the harness's word that the user stopped background agents.
+/// Observed: Claude Code 2.1.330, which puts it into the conversation like a task notification.
+fn is_stop_notice(text: &str) -> bool {
+    let line = text.trim_end();
+    let one = line.starts_with("Background agent \"") && line.ends_with("\" was stopped by the user.");
+    let count = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let many = count.len() < line.len() && count.starts_with(" background agents were stopped by the user: ");
+    one || many
+}
+
+/// The parts of a task notification that matter.
+pub(super) struct Notice<'t> {
+    task_id: &'t str,
+    tool_use_id: Option<&'t str>,
+    status: AgentStatus,
+    summary: Option<&'t str>,
+    report: Option<&'t str>,
+}
+
+impl<'t> Notice<'t> {
+    /// Reads a notification; `None` where it names no task or no ending.
+    pub(super) fn read(text: &'t str) -> Option<Self> {
+        let summary = tag(text, "summary");
+        let status = match tag(text, "status")? {
+            // It continues by itself when that is over, and is reported again.
+            "completed" if summary.is_some_and(waits) => AgentStatus::Running,
+            "completed" => AgentStatus::Completed,
+            "failed" => AgentStatus::Failed,
+            "killed" | "stopped" => AgentStatus::Stopped,
+            _ => return None,
+        };
+        Some(Self {
+            task_id: tag(text, "task-id")?,
+            tool_use_id: tag(text, "tool-use-id"),
+            status,
+            summary,
+            report: report(text),
+        })
+    }
+
+    /// As an ending. `words` is a buffer for the JSON text of the report or the error.
+    pub(super) fn end<'a>(&'a self, words: &'a mut String) -> AgentEnd<'a> {
+        let text = match self.status {
+            AgentStatus::Completed => self.report,
+            AgentStatus::Failed => self.summary,
+            _ => None,
+        };
+        let raw = text.map(|text| {
+            *words = serde_json::Value::from(text).to_string();
+            RawJson { json: words, offset: u64::MAX }
+        });
+        let (report, error) = if self.status == AgentStatus::Failed { (None, raw) } else { (raw, None) };
+        AgentEnd {
+            agent: Some(self.task_id),
+            call: self.tool_use_id,
+            run_id: None,
+            status: self.status,
+            evidence: EndEvidence::Notification,
+            time: None,
+            report,
+            error,
+            agent_type: None,
+        }
+    }
+}
+
+/// The agent's report: up to the last end tag, for it may hold such tags itself.
+fn report(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("<result>")?;
+    let (report, _) = rest.rsplit_once("</result>")?;
+    Some(report.trim()).filter(|report| !report.is_empty())
+}
+
+fn tag<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let open = format!("<{name}>");
+    let start = text.find(&open)? + open.len();
+    let rest = text.get(start..)?;
+    let end = rest.find(&format!("</{name}>"))?;
+    rest.get(..end).map(str::trim).filter(|inner| !inner.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_person_says_to_the_model_is_a_prompt() {
+        for (text, origin, what) in [
+            ("Fix it.", None, PromptKind::Asked),
+            ("Fix it.", Some("human"), PromptKind::Asked),
+            ("<bash-input> ls</bash-input>", Some("human"), PromptKind::Asked),
+            ("Fix it.", Some("peer"), PromptKind::Meta),
+            ("<task-notification>x", None, PromptKind::Meta),
+            ("Background agent \"Map\" was stopped by the user.", None, PromptKind::Meta),
+            ("2 background agents were stopped by the user: \"A\", \"B\".", None, PromptKind::Meta),
+            ("Why was the Background agent \"Map\" stopped by the user?", None, PromptKind::Asked),
+            (" background agents were stopped by the user: who?", None, PromptKind::Asked),
+            ("<bash-input> ls src</bash-input>", None, PromptKind::Local),
+            ("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>", None, PromptKind::Local),
+            ("<command-name>/compact</command-name>", None, PromptKind::Local),
+            (
+                "<command-message>mycmd</command-message>\n<command-name>/mycmd</command-name>",
+                None,
+                PromptKind::Asked,
+            ),
+            ("<local-command-stdout>Compacted</local-command-stdout>", None, PromptKind::Local),
+            ("[Request interrupted by user]", Some("human"), PromptKind::Interrupted),
+        ] {
+            assert_eq!(prompt_kind(text, origin), what, "{text}");
+        }
+    }
+
+    #[test]
+    fn notice_of_an_agent_that_waits_for_its_own_command_is_no_ending() {
+        let text = "<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n<summary>Agent \"Map\" is waiting on its own background work</summary>";
+        assert_eq!(Notice::read(text).unwrap().status, AgentStatus::Running);
+        let done = text.replace("is waiting on its own background work", "finished");
+        assert_eq!(Notice::read(&done).unwrap().status, AgentStatus::Completed);
+    }
+
+    #[test]
+    fn read_notice_gives_task_status_and_trigger() {
+        let text = "<task-notification>\n<task-id>ae8</task-id>\n<tool-use-id>toolu_1</tool-use-id>\n<status>killed</status>\n<summary>x</summary>";
+        let notice = Notice::read(text).unwrap();
+        let mut buffer = String::new();
+        let end = notice.end(&mut buffer);
+        assert_eq!((end.agent, end.call, end.status), (Some("ae8"), Some("toolu_1"), AgentStatus::Stopped));
+        let done = text.replace("killed", "completed") + "<result>Use <result>x</result>.\n</result>";
+        let notice = Notice::read(&done).unwrap();
+        let mut buffer = String::new();
+        assert_eq!(notice.end(&mut buffer).report.unwrap().text(), "Use <result>x</result>.");
+        assert!(is_notice(text) && !is_notice("please read <task-notification>"));
+        assert!(Notice::read("<task-notification><task-id>b</task-id><status>odd</status>").is_none());
+    }
+}

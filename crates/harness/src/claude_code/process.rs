@@ -1,0 +1,61 @@
+//! What a process of Claude Code notes of itself as long as it runs: `sessions/<process id>.json` in its home.
+//!
+//! It is no dialect, since it tells nothing that happens: it says which session a process is in. Observed: 2.1.110, 2.1.197 and
+//! 2.1.330, for one-shot processes too (2.1.80 makes it for interactive ones only); the file is there before the model is asked for
+//! anything, and removed when the process ends, unless it is killed.
+
+use std::ffi::OsStr;
+
+use serde::Deserialize;
+use subscope_model::Millis;
+
+use crate::ProcessNote;
+
+/// Where the notes stand, below the harness's home.
+pub(super) const FOLDER: &str = "sessions";
+
+/// What `entrypoint` says of a process that works with a person at a terminal; one-shot ones are `sdk-cli`.
+const AT_TERMINAL: &str = "cli";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    pid: i32,
+    session_id: String,
+    started_at: Millis,
+    entrypoint: Option<String>,
+}
+
+/// Returns the process whose note a file of this name is.
+pub(super) fn process_of(name: &OsStr) -> Option<i32> {
+    name.to_str()?.strip_suffix(".json")?.parse().ok()
+}
+
+/// Reads a note; `None` where it is none, or is just being written.
+pub(super) fn read(bytes: &[u8]) -> Option<ProcessNote> {
+    let Written { pid, session_id, started_at, entrypoint } = serde_json::from_slice(bytes).ok()?;
+    let has_screen = entrypoint.is_some_and(|word| word == AT_TERMINAL);
+    Some(ProcessNote { process: pid, session: session_id, started_ms: started_at, has_screen })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_names_its_process_and_session_and_half_a_note_nothing() {
+        let text = r#"{"pid":4711,"sessionId":"5e55","cwd":"/x","startedAt":1795293783518,"kind":"interactive","entrypoint":"sdk-cli"}"#;
+        let note = ProcessNote {
+            process: 4711,
+            session: "5e55".to_owned(),
+            started_ms: 1_795_293_783_518,
+            has_screen: false,
+        };
+        assert_eq!(read(text.as_bytes()), Some(note.clone()));
+        let at_terminal = text.replace("sdk-cli", "cli");
+        assert_eq!(read(at_terminal.as_bytes()), Some(ProcessNote { has_screen: true, ..note }));
+        for cut in 0..text.len() {
+            assert_eq!(read(&text.as_bytes()[..cut]), None);
+        }
+    }
+}

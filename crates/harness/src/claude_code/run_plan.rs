@@ -1,0 +1,208 @@
+//! How `claude` is started and observed by `run`.
+
+use std::{ffi::OsStr, path::PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    ClaudeCode, hook_events,
+    hook_settings::entry,
+    layout,
+    plain_output::{Plain, PlainLimits},
+    process,
+};
+use crate::{
+    HookHandler, ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings, Variables,
+    Version,
+};
+
+/// The flags that make a one-shot run machine-readable.
+const STREAM_FLAGS: &[&str] = &["--output-format", "stream-json", "--verbose"];
+/// Flags that make it print more of its subagents then, with the version that was seen to know them first.
+const VERBOSITY_FLAGS: &[(&str, Version)] = &[("--forward-subagent-text", [2, 1, 250])];
+/// The options that ask for a one-shot run.
+const ONE_SHOT_OPTIONS: &[&str] = &["-p", "--print"];
+/// The option that chooses a form of output: with it nothing is added.
+const FORMAT_OPTION: &str = "--output-format";
+/// The option that takes settings for this run alone, as JSON.
+const SETTINGS_OPTION: &str = "--settings";
+/// Options and subcommands with which the program starts no session.
+const NO_SESSION: &[&str] = &[
+    "--version",
+    "-v",
+    "--help",
+    "-h",
+    "mcp",
+    "plugin",
+    "config",
+    "doctor",
+    "update",
+    "upgrade",
+    "install",
+    "migrate-installer",
+    "setup-token",
+    "auth",
+];
+
+impl RunPlan for ClaudeCode {
+    fn program(&self) -> &'static str {
+        "claude"
+    }
+
+    fn install_folders(&self) -> &'static [&'static str] {
+        &[".local/bin", ".claude/local"]
+    }
+
+    fn observe(&self, arguments: &[&str], around: &RunSurroundings<'_>) -> Option<Observed> {
+        let words = Words::of(arguments);
+        let plain = |mode| Some(Observed { mode, added: Vec::new() });
+        if words.0.first().is_some_and(|first| NO_SESSION.contains(first)) {
+            return plain(ObserveMode::Unread);
+        }
+        if let Some(format) = words.value_of(FORMAT_OPTION) {
+            let is_stream = STREAM_FLAGS.contains(&format);
+            return plain(if is_stream { ObserveMode::Streamed } else { ObserveMode::Answering });
+        }
+        if ONE_SHOT_OPTIONS.iter().any(|option| words.has(option)) {
+            let known = (around.version)();
+            let telling = VERBOSITY_FLAGS.iter().filter(|(_, since)| known >= Some(*since));
+            let flags = STREAM_FLAGS.iter().copied().chain(telling.map(|(flag, _)| *flag));
+            let added = flags.filter(|flag| !words.has(flag)).map(str::to_owned).collect();
+            return Some(Observed { mode: ObserveMode::Told, added });
+        }
+        if !around.is_terminal {
+            return None;
+        }
+        match around.hook {
+            Some(hook) if !words.has(SETTINGS_OPTION) => {
+                let added = vec![SETTINGS_OPTION.to_owned(), settings((around.version)(), hook)];
+                Some(Observed { mode: ObserveMode::Interactive, added })
+            }
+            Some(_) | None => plain(ObserveMode::Interactive),
+        }
+    }
+
+    fn plain_output(&self, arguments: &[&str]) -> Box<dyn PlainOutput> {
+        let words = Words::of(arguments);
+        let value = |option| words.value_of(option).map(str::to_owned);
+        Box::new(Plain::new(PlainLimits { turns: value("--max-turns"), budget: value("--max-budget-usd") }))
+    }
+
+    fn notes_folder(&self, variables: Variables<'_>) -> PathBuf {
+        layout::home(variables).folder.join(process::FOLDER)
+    }
+
+    fn process_of_note(&self, name: &OsStr) -> Option<i32> {
+        process::process_of(name)
+    }
+
+    fn read_note(&self, bytes: &[u8]) -> Option<ProcessNote> {
+        process::read(bytes)
+    }
+}
+
+/// The arguments in front of `--`.
+struct Words<'a>(Vec<&'a str>);
+
+impl<'a> Words<'a> {
+    fn of(arguments: &[&'a str]) -> Self {
+        Self(arguments.iter().copied().take_while(|word| *word != "--").collect())
+    }
+
+    fn position(&self, option: &str) -> Option<usize> {
+        self.0.iter().position(|word| word.split_once('=').map_or(*word, |(name, _)| name) == option)
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.position(option).is_some()
+    }
+
+    fn value_of(&self, option: &str) -> Option<&'a str> {
+        let at = self.position(option)?;
+        match self.0.get(at)?.split_once('=') {
+            Some((_, value)) => Some(value),
+            None => self.0.get(at + 1).copied(),
+        }
+    }
+}
+
+/// Settings with our hooks, for one run.
+fn settings(known: Option<Version>, hook: &HookHandler) -> String {
+    let events = hook_events::events(known).into_iter();
+    let hooks: Map<String, Value> =
+        events.map(|event| (event.name.to_owned(), json!([{ "hooks": [entry::to_json(hook)] }]))).collect();
+    json!({ "hooks": hooks }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// How a run with these words is observed, and with which words it is started.
+    fn plan(words: &str, is_terminal: bool, version: Option<Version>) -> Option<(String, ObserveMode)> {
+        let arguments: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+        let hook = HookHandler::command(Path::new("/bin/subscope"), None);
+        let around = RunSurroundings { is_terminal, hook: Some(&hook), version: &|| version };
+        let Observed { mode, added } = ClaudeCode.observe(&arguments, &around)?;
+        let words: Vec<&str> = added.iter().map(String::as_str).chain(arguments).collect();
+        Some((words.join(" "), mode))
+    }
+
+    const NEW: Option<Version> = Some([2, 1, 330]);
+
+    #[test]
+    fn one_shot_without_format_gets_the_stream_and_what_its_version_knows() {
+        for (words, version, started) in [
+            ("-p hi", NEW, "--output-format stream-json --verbose --forward-subagent-text -p hi"),
+            (
+                "--print --max-turns=3 hi",
+                Some([2, 1, 110]),
+                "--output-format stream-json --verbose --print --max-turns=3 hi",
+            ),
+            ("-p hi --verbose", None, "--output-format stream-json -p hi --verbose"),
+        ] {
+            assert_eq!(plan(words, true, version), Some((started.to_owned(), ObserveMode::Told)), "{words}");
+        }
+    }
+
+    #[test]
+    fn plain_output_knows_the_limits_of_the_run() {
+        let mut out = Vec::new();
+        let line = b"{\"type\":\"result\",\"subtype\":\"error_max_turns\"}\n";
+        let mut plain = ClaudeCode.plain_output(&["--verbose", "-p", "--max-turns", "3", "hi"]);
+        plain.push(line, &mut out);
+        plain.finish(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "Error: Reached max turns (3)");
+    }
+
+    #[test]
+    fn what_has_a_format_or_runs_no_agent_stays_as_it_is() {
+        for (words, mode) in [
+            ("-p --output-format text hi", ObserveMode::Answering),
+            ("-p --output-format=json hi", ObserveMode::Answering),
+            ("-p --output-format=stream-json --verbose hi", ObserveMode::Streamed),
+            ("mcp list", ObserveMode::Unread),
+            ("--version", ObserveMode::Unread),
+        ] {
+            assert_eq!(plan(words, true, NEW), Some((words.to_owned(), mode)), "{words}");
+        }
+        assert_eq!(plan("hi", false, NEW), None);
+    }
+
+    #[test]
+    fn interactive_session_gets_hooks_for_itself_alone() {
+        let (words, mode) = plan("", true, NEW).unwrap();
+        assert_eq!(mode, ObserveMode::Interactive);
+        let settings = words.strip_prefix("--settings ").unwrap();
+        let settings: Value = serde_json::from_str(settings).unwrap();
+        assert_eq!(settings["hooks"]["SubagentStop"][0]["hooks"][0]["command"], "/bin/subscope hook");
+        // 2.0.28 ignores all settings for an event that it does not know.
+        let (words, _) = plan("", true, Some([2, 0, 28])).unwrap();
+        assert!(words.contains("SubagentStop") && !words.contains("SubagentStart"), "{words}");
+        let own = ("--settings mine.json".to_owned(), ObserveMode::Interactive);
+        assert_eq!(plan("--settings mine.json", true, NEW), Some(own));
+        assert_eq!(plan("-- -p", true, NEW).unwrap().1, ObserveMode::Interactive);
+    }
+}

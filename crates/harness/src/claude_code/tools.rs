@@ -1,0 +1,463 @@
+//! Tool calls and their results: arguments in short, and what a result says of agents.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use subscope_decode::lenient::{Flag, LineText, Num, Str};
+use subscope_model::{CallBegin, Fact, Outcome, RawJson, SpawnInput, SpawnMode, SpawnResult, ToolClass};
+
+/// Tools that start a subagent, in any case.
+const SPAWN_TOOLS: &[&str] = &["task", "agent"];
+/// Tools that end at once unless somebody must allow them.
+const INSTANT_TOOLS: &[&str] = &[
+    "Read",
+    "Edit",
+    "MultiEdit",
+    "Write",
+    "NotebookEdit",
+    "Glob",
+    "Grep",
+    "LS",
+    "TodoWrite",
+    "TaskCreate",
+    "TaskUpdate",
+    "TaskList",
+    "TaskGet",
+];
+/// Tools that write the file named by their arguments.
+const WRITING_TOOLS: &[&str] = &["Write", "Edit", "MultiEdit", "NotebookEdit"];
+
+/// Returns the class of a tool.
+pub(super) fn class(tool: &str) -> ToolClass {
+    if SPAWN_TOOLS.iter().any(|name| name.eq_ignore_ascii_case(tool)) {
+        ToolClass::Spawn
+    } else if INSTANT_TOOLS.contains(&tool) {
+        ToolClass::Instant
+    } else {
+        ToolClass::Other
+    }
+}
+
+/// Arguments that faces show in short.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ShortInput<'a> {
+    #[serde(borrow)]
+    file_path: Str<'a>,
+    #[serde(borrow)]
+    notebook_path: Str<'a>,
+    #[serde(borrow)]
+    path: Str<'a>,
+    #[serde(borrow)]
+    pattern: Str<'a>,
+    #[serde(borrow)]
+    command: Str<'a>,
+    #[serde(borrow)]
+    query: Str<'a>,
+    #[serde(borrow)]
+    url: Str<'a>,
+    #[serde(borrow)]
+    skill: Str<'a>,
+    #[serde(borrow)]
+    to: Str<'a>,
+    #[serde(borrow)]
+    task_id: Str<'a>,
+}
+
+/// Arguments of a spawn tool.
+#[derive(Deserialize)]
+struct SpawnArguments<'a> {
+    #[serde(borrow, default)]
+    description: Str<'a>,
+    #[serde(borrow, default)]
+    subagent_type: Str<'a>,
+    #[serde(borrow, default)]
+    name: Str<'a>,
+    #[serde(borrow, default)]
+    model: Str<'a>,
+    #[serde(borrow, default)]
+    prompt: Option<&'a RawValue>,
+    #[serde(default)]
+    run_in_background: Flag,
+}
+
+/// How many characters of a command a short detail shows (requirement 2.4).
+const DETAIL_CHARACTERS: usize = 40;
+
+/// Builds a call's begin from its name and raw arguments.
+pub(super) fn begin<'a>(
+    id: Option<&'a str>,
+    name: &'a str,
+    input: Option<&'a RawValue>,
+    line: LineText<'a>,
+    digest: u64,
+    default_mode: Option<SpawnMode>,
+) -> CallBegin<'a> {
+    let class = class(name);
+    let mut call = CallBegin {
+        id,
+        name,
+        class,
+        input: input.map(|raw| line.raw(raw)),
+        digest,
+        detail: None,
+        writes: None,
+        timeout_s: None,
+        spawn: None,
+        hindsight: false,
+    };
+    let Some(json) = input.map(RawValue::get) else { return call };
+    if class == ToolClass::Spawn {
+        if let Ok(arguments) = serde_json::from_str::<SpawnArguments<'a>>(json) {
+            call.detail = arguments.description.0.clone();
+            call.spawn = Some(SpawnInput {
+                agent_type: arguments.subagent_type.0,
+                description: arguments.description.0,
+                name: arguments.name.0,
+                prompt: arguments.prompt.map(|raw| line.raw(raw)),
+                model: arguments.model.0,
+                mode: arguments.run_in_background.0.map(mode).or(default_mode),
+            });
+        }
+        return call;
+    }
+    if let Ok(short) = serde_json::from_str::<ShortInput<'a>>(json) {
+        let file = short.file_path.0.or(short.notebook_path.0);
+        if WRITING_TOOLS.contains(&name) {
+            call.writes.clone_from(&file);
+        }
+        call.detail = file
+            .map(base_name)
+            .or(short.pattern.0)
+            .or(short.command.0.map(first_characters))
+            .or(short.query.0.map(first_characters))
+            .or(short.url.0)
+            .or(short.path.0.map(base_name))
+            .or(short.skill.0)
+            .or(short.to.0)
+            .or(short.task_id.0);
+    }
+    call
+}
+
+/// Returns how a spawn call is run that does not say: in the foreground up to 2.1.197 (1.0.x names no version on its
+/// stream), not known after that. Observed: the tool's own description, 1.0.128 to 2.1.330.
+pub(super) fn default_mode(version: &str) -> Option<SpawnMode> {
+    (version.is_empty() || parts(version) <= [2, 1, 197]).then_some(SpawnMode::Foreground)
+}
+
+/// Whether the stream of this version tells each agent's start at once (`task_started`, from 2.1.64).
+pub(super) fn tells_starts(version: &str) -> bool {
+    parts(version) >= [2, 1, 64]
+}
+
+/// The numbers of a version.
+pub(super) fn parts(version: &str) -> [u32; 3] {
+    let mut numbers = version.split(['.', '-', ' ']).map(|part| part.parse().unwrap_or(0));
+    std::array::from_fn(|_| numbers.next().unwrap_or(0))
+}
+
+/// How an agent is run, from a `background` flag.
+pub(super) fn mode(background: bool) -> SpawnMode {
+    if background { SpawnMode::Background } else { SpawnMode::Foreground }
+}
+
+fn base_name(path: Cow<'_, str>) -> Cow<'_, str> {
+    let at = path.trim_end_matches(['/', '\\']).rfind(['/', '\\']).map_or(0, |slash| slash + 1);
+    match path {
+        Cow::Borrowed(path) => Cow::Borrowed(path.get(at..).unwrap_or(path)),
+        Cow::Owned(path) => Cow::Owned(path.get(at..).unwrap_or(&path).to_owned()),
+    }
+}
+
+fn first_characters(text: Cow<'_, str>) -> Cow<'_, str> {
+    let Some((end, _)) = text.char_indices().nth(DETAIL_CHARACTERS) else { return text };
+    Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default()))
+}
+
+/// `toolUseResult` (transcript), `tool_use_result` (stream), `tool_response` (hook): what the harness itself keeps of
+/// a result. Only what says something of agents is read.
+#[derive(Debug, Default)]
+pub(super) struct HarnessResult<'a> {
+    /// The whole, where it is a string.
+    pub(super) text: Option<Cow<'a, str>>,
+    fields: ResultFields<'a>,
+    is_object: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ResultFields<'a> {
+    #[serde(borrow)]
+    status: Str<'a>,
+    #[serde(borrow)]
+    agent_id: Str<'a>,
+    #[serde(borrow, rename = "agent_id")]
+    teammate_id: Str<'a>,
+    #[serde(borrow)]
+    agent_type: Str<'a>,
+    #[serde(borrow)]
+    description: Str<'a>,
+    #[serde(borrow)]
+    resolved_model: Str<'a>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    command_name: Str<'a>,
+    #[serde(borrow)]
+    resumed_agent_id: Str<'a>,
+    #[serde(borrow)]
+    run_id: Str<'a>,
+    #[serde(borrow, rename = "task_id")]
+    task_id: Str<'a>,
+    #[serde(borrow)]
+    background_task_id: Str<'a>,
+    #[serde(borrow)]
+    message: Str<'a>,
+    total_tool_use_count: Num,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for HarnessResult<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ResultVisitor)
+    }
+}
+
+struct ResultVisitor;
+
+impl<'de> Visitor<'de> for ResultVisitor {
+    type Value = HarnessResult<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a tool result")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        let fields = ResultFields::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+        Ok(HarnessResult { text: None, fields, is_object: true })
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(HarnessResult { text: Some(Cow::Borrowed(text)), ..HarnessResult::default() })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(HarnessResult { text: Some(Cow::Owned(text.to_owned())), ..HarnessResult::default() })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(HarnessResult::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(HarnessResult::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(HarnessResult::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(HarnessResult::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(HarnessResult::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(HarnessResult::default())
+    }
+}
+
+impl<'a> HarnessResult<'a> {
+    /// The agent that this result says it stopped (TaskStop).
+    /// Observed: Claude Code 2.1.330, fixture `e-taskstop`: `{"message":"Successfully stopped task: …","task_id":…}`.
+    pub(super) fn stopped(&self) -> Option<&str> {
+        let done = self.fields.message.get().is_some_and(|text| text.starts_with("Successfully stopped"));
+        self.fields.task_id.filled().filter(|_| done)
+    }
+
+    /// The agent that this result says it woke (SendMessage).
+    pub(super) fn resumed(&self) -> Option<&str> {
+        self.fields.resumed_agent_id.filled()
+    }
+
+    /// Whether the call's command goes on in the background (Bash).
+    pub(super) fn left_running(&self) -> bool {
+        self.fields.background_task_id.filled().is_some()
+    }
+
+    /// The workflow run that this result says it started.
+    /// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`: `"runId":"wf_…"`, also the folder's name.
+    pub(super) fn workflow_run(&self) -> Option<&str> {
+        self.fields.run_id.filled().filter(|run| run.starts_with("wf_"))
+    }
+
+    /// What it says of a started agent; `None` where it says nothing of one.
+    pub(super) fn spawn(&self, line: LineText<'a>) -> Option<SpawnResult<'_>> {
+        let fields = &self.fields;
+        let agent = fields.agent_id.filled().or(fields.teammate_id.filled());
+        let status = fields.status.filled();
+        let is_forked = status == Some(FORKED);
+        // 1.0.x writes neither id nor status, but counts the agent's calls.
+        let counted = fields.total_tool_use_count.0.is_some();
+        if agent.is_none() && !counted {
+            return None;
+        }
+        let finished = match status {
+            Some("completed" | FORKED) => Some(true),
+            Some(_) => Some(false),
+            None => None,
+        };
+        Some(SpawnResult {
+            agent,
+            finished,
+            agent_type: fields.agent_type.0.clone(),
+            description: fields.description.0.clone().or_else(|| {
+                fields.command_name.filled().filter(|_| is_forked).map(|name| format!("/{name}").into())
+            }),
+            model: fields.resolved_model.0.clone(),
+            prompt: fields.prompt.map(|raw| line.raw(raw)),
+            report: fields.content.or(fields.result.filter(|_| is_forked)).map(|raw| line.raw(raw)),
+            proves_agent: self.is_object,
+            is_forked,
+        })
+    }
+}
+
+/// Why a request failed, in short.
+pub(super) fn api_error(category: Option<&str>, status: Option<u64>) -> String {
+    match (category, status) {
+        (Some(category), Some(status)) => format!("{category} {status}"),
+        (Some(category), None) => category.to_owned(),
+        (None, Some(status)) => format!("HTTP {status}"),
+        (None, None) => "error".to_owned(),
+    }
+}
+
+/// That a request is tried again after a delay, for an agent or for whoever the line is of.
+pub(super) fn retry(agent: Option<&str>, attempt: Num, limit: Num, delay_ms: Num, error: String) -> Fact<'_> {
+    let number = |field: Num| field.0.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+    let (attempt, limit) = (number(attempt).max(1), number(limit));
+    Fact::Retry { agent, attempt, limit, delay_ms: delay_ms.0, error: error.into() }
+}
+
+/// The word for a skill that ran as an agent of its own.
+/// Observed: Claude Code 2.1.197 and 2.1.330, fixture `unseen/2.1.330/v17-skilltool`: `{"status":"forked","agentId":…}`.
+const FORKED: &str = "forked";
+/// The text in place of a result when the user interrupted or rejected a call.
+const REJECTED: &str = "User rejected tool use";
+/// What an interrupt puts into a conversation.
+pub(super) const INTERRUPTED: &str = "[Request interrupted";
+
+/// How a call ended (design, section 3): by `is_error`, the harness's own word for a denial, and its own result.
+pub(super) fn outcome(
+    is_error: bool,
+    denial: Option<&str>,
+    result: Option<&HarnessResult<'_>>,
+    content: Option<RawJson<'_>>,
+) -> Outcome {
+    let text = result.and_then(|result| result.text.as_deref());
+    let rejected = text == Some(REJECTED);
+    match denial {
+        Some("user-rejected") if rejected => Outcome::Interrupted,
+        // Written for a call whose process died, when its session is resumed (2.1.330).
+        Some("interrupted") => Outcome::Interrupted,
+        Some(_) => Outcome::Denied,
+        None if !is_error => Outcome::Ok,
+        None if rejected || text.is_some_and(|text| text.contains(INTERRUPTED)) => Outcome::Interrupted,
+        None if content.is_some_and(|raw| starts(raw, INTERRUPTED)) => Outcome::Interrupted,
+        None => Outcome::Error,
+    }
+}
+
+/// Whether the harness says that it started no agent for a spawn call.
+/// Observed: Claude Code 1.0.128 to 2.1.330 (`Agent type 'x' not found`, `Concurrent subagent limit reached`,
+/// `Agent is not available inside subagents`, `No such tool available`, `InputValidationError`).
+pub(super) fn refused(content: Option<RawJson<'_>>) -> bool {
+    const MARKS: [&str; 8] = [
+        "Agent type '",
+        "Concurrent subagent limit",
+        "is not available inside subagents",
+        "No such tool available",
+        "InputValidationError",
+        "<tool_use_error>",
+        "nesting depth",
+        "has been denied",
+    ];
+    let Some(raw) = content else { return false };
+    let text = raw.text();
+    let head: String = text.chars().take(300).collect();
+    MARKS.iter().any(|mark| head.contains(mark)) && !head.contains("terminated early")
+}
+
+/// Whether a raw value's text starts with the given words.
+pub(super) fn starts(raw: RawJson<'_>, words: &str) -> bool {
+    match raw.json.as_bytes().first() {
+        Some(b'"') => raw.json.get(1..).is_some_and(|inner| inner.starts_with(words)),
+        _ => raw.text().starts_with(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn detail_is_short_by_kind_of_tool() {
+        let detail = |name, json: &str| {
+            let raw: &RawValue = serde_json::from_str(json).unwrap();
+            let line = LineText { text: json, offset: Some(0) };
+            begin(None, name, Some(raw), line, 0, None).detail.map(Cow::into_owned)
+        };
+        assert_eq!(detail("Read", r#"{"file_path":"/a/b/server.js"}"#).as_deref(), Some("server.js"));
+        assert_eq!(detail("Grep", r#"{"pattern":"fn main","path":"/a"}"#).as_deref(), Some("fn main"));
+        let long = "x".repeat(50);
+        assert_eq!(
+            detail("Bash", &format!(r#"{{"command":"{long}"}}"#)),
+            Some(format!("{}…", "x".repeat(40)))
+        );
+        assert_eq!(detail("Agent", r#"{"description":"Map it","prompt":"p"}"#).as_deref(), Some("Map it"));
+        assert_eq!(detail("Bash", r#"{"command":7}"#), None);
+    }
+
+    #[test]
+    fn class_of_spawn_tools_in_any_case() {
+        for name in ["Task", "Agent", "AGENT", "task"] {
+            assert_eq!(class(name), ToolClass::Spawn, "{name}");
+        }
+        assert_eq!(class("Read"), ToolClass::Instant);
+        assert_eq!(class("Bash"), ToolClass::Other);
+        assert_eq!(class(""), ToolClass::Other);
+    }
+
+    #[test]
+    fn default_mode_depends_on_the_version() {
+        for version in ["", "1.0.128", "2.0.76", "2.1.197"] {
+            assert_eq!(default_mode(version), Some(SpawnMode::Foreground), "{version}");
+        }
+        assert_eq!(default_mode("2.1.330"), None);
+        assert!(tells_starts("2.1.64") && !tells_starts("2.1.50") && !tells_starts(""));
+    }
+
+    #[test]
+    fn outcome_of_rejections_follows_the_harness_words() {
+        let result =
+            |text: &str| HarnessResult { text: Some(text.to_owned().into()), ..HarnessResult::default() };
+        assert_eq!(outcome(true, Some("user-rejected"), Some(&result(REJECTED)), None), Outcome::Interrupted);
+        assert_eq!(outcome(true, Some("user-rejected"), Some(&result("Error: no")), None), Outcome::Denied);
+        assert_eq!(outcome(true, Some("hook"), None, None), Outcome::Denied);
+        assert_eq!(outcome(true, None, Some(&result("Error: x")), None), Outcome::Error);
+        assert_eq!(outcome(false, None, None, None), Outcome::Ok);
+    }
+}

@@ -1,0 +1,165 @@
+//! The interface of a harness: where its files are, which dialects they are in, how its program is observed.
+//!
+//! Implementations only answer questions: they keep no file open and start nothing.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::Dialect;
+use subscope_model::ToolClass;
+
+use crate::{HookSupport, RunPlan};
+
+/// Reads one environment variable; an empty value counts as none.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// A program that runs agents.
+///
+/// A session is one transcript or many, in a folder of its own or in shared ones ([`SessionFiles`]). A file is lines that are
+/// appended, or an object that is rewritten ([`Dialect::is_object`]).
+pub trait Harness: Sync {
+    /// The name used on every wire: lower-case words with `-` between them.
+    fn name(&self) -> &'static str;
+
+    /// The name that people know.
+    fn title(&self) -> &'static str;
+
+    /// Its dialects, in the order in which `--dialect` lists them.
+    fn dialects(&self) -> &'static [Dialect];
+
+    /// Returns the dialect that a line of a source is written in; `None` where it is not recognised.
+    fn recognise(&self, line: HeadLine<'_>) -> Option<Dialect>;
+
+    /// Returns the class of a tool.
+    fn tool_class(&self, tool: &str) -> ToolClass;
+
+    /// Returns the folder in which it keeps its files, and how people move it. It need not exist.
+    fn home(&self, variables: Variables<'_>) -> Home;
+
+    /// Returns the folders that its transcripts are below. They need not exist.
+    fn roots(&self, variables: Variables<'_>) -> Vec<PathBuf>;
+
+    /// Classifies a file anywhere by its path; `None` where the path is not recognised. Nothing is read.
+    fn classify(&self, path: &Path) -> Option<Place>;
+
+    /// Classifies a file below one of the roots; `None` if it is not the harness's. Nothing is read.
+    fn classify_below(&self, root: &Path, path: &Path) -> Option<Place>;
+
+    /// Returns the session that a file or folder names as a TARGET. Looks at names on disk only.
+    fn target(&self, path: &Path) -> Option<SessionFiles>;
+
+    /// Returns the places of a session's files, given one of them.
+    fn session_files(&self, root: &Path, path: &Path, session: &str) -> SessionFiles;
+
+    /// Returns the session that a folder belongs to; `None` for a folder of several sessions.
+    fn session_of_folder(&self, root: &Path, folder: &Path) -> Option<SessionFiles>;
+
+    /// Whether a folder below this name holds no transcripts and is not listed.
+    fn skips_folder(&self, name: &OsStr) -> bool;
+
+    /// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
+    fn companion(&self, transcript: &Path) -> Option<PathBuf>;
+
+    /// Completes a classification by the first line of the file, where its path does not name the session; `None` where the line
+    /// does not name it either. The line may be cut.
+    fn complete(&self, place: &Place, line: &[u8]) -> Option<Place>;
+
+    /// Returns the main transcripts of a session below a root: one, unless it was continued elsewhere. The session is a plain name.
+    fn transcripts_of(&self, root: &Path, session: &str) -> Vec<PathBuf>;
+
+    /// Returns the name of a model of its vendor without what all of them begin with; `None` for any other.
+    fn short_model<'m>(&self, model: &'m str) -> Option<&'m str>;
+
+    /// How its program is started and observed, where it can be.
+    fn run(&self) -> Option<&'static dyn RunPlan>;
+
+    /// Its hooks, where it has some.
+    fn hooks(&self) -> Option<&'static dyn HookSupport>;
+}
+
+/// A folder that transcripts of one harness are below.
+#[derive(Clone)]
+pub struct Root {
+    /// The harness.
+    pub harness: &'static dyn Harness,
+    /// The folder. It need not exist.
+    pub folder: PathBuf,
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple(self.harness.name()).field(&self.folder).finish()
+    }
+}
+
+/// A line of the beginning of a source: one JSON object.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadLine<'l> {
+    /// Its text.
+    pub object: &'l str,
+    /// Whether it is cut: only some of its first fields are there.
+    pub is_cut: bool,
+}
+
+/// Where a harness keeps its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The folder. It need not exist.
+    pub folder: PathBuf,
+    /// The variable that moves it.
+    pub variable: &'static str,
+    /// Whether the variable is set.
+    pub is_chosen: bool,
+}
+
+/// What a file is to its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// The main transcript of a session.
+    Main,
+    /// The transcript of one subagent.
+    Agent,
+    /// Metadata about transcripts. It has no passages.
+    Note,
+    /// Anything else: a recorded stream, a hook log. It is recognised by its content.
+    Other,
+}
+
+/// How a file is classified by its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What the file is.
+    pub role: Role,
+    /// Its dialect. Of a main transcript only the content is certain: a recorded stream may have such a name.
+    pub dialect: Option<Dialect>,
+    /// The session, where the path names it.
+    pub session: Option<String>,
+    /// The subagent, where the path names it.
+    pub agent: Option<String>,
+    /// The group of agents that one call started, where the path names it.
+    pub workflow: Option<String>,
+}
+
+impl Place {
+    /// A file whose path is not recognised.
+    pub const UNKNOWN: Self =
+        Self { role: Role::Other, dialect: None, session: None, agent: None, workflow: None };
+}
+
+/// The places of one session's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFiles {
+    /// The session.
+    pub session: String,
+    /// Its main transcript. It may be gone while others stay.
+    pub main: PathBuf,
+    /// How the main transcript is classified, whatever its name.
+    pub place: Place,
+    /// Folders of the session alone: what the harness keeps below them is the session's.
+    pub folders: Vec<PathBuf>,
+    /// Folders that it shares with other sessions. Transcripts of its agents may be directly in them.
+    pub shared: Vec<PathBuf>,
+}

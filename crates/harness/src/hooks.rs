@@ -1,0 +1,203 @@
+//! Hooks of a harness: how they are installed, and what our hooks look like.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use subscope_decode::Dialect;
+
+use crate::{Variables, Version};
+
+/// The program's name, by which a hook of another copy is known as ours, too: the path differs after an update.
+pub const PROGRAM: &str = "subscope";
+
+/// Whose settings are edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingsScope {
+    /// All sessions of this user.
+    User,
+    /// Everybody who works on the project in the working folder.
+    Project,
+    /// The project in the working folder, on this machine.
+    Local,
+}
+
+/// A hook event to subscribe to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HookEvent {
+    /// The event.
+    pub name: &'static str,
+    /// Whether it is never sent over HTTP and needs a command.
+    pub command_only: bool,
+}
+
+/// Why a text cannot be edited as settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong; a lower-case fragment.
+    pub what: String,
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.line, self.what)
+    }
+}
+
+/// The hooks of a harness.
+pub trait HookSupport: Sync {
+    /// The dialect of their payloads.
+    fn dialect(&self) -> Dialect;
+
+    /// The route at which a hub takes payloads.
+    fn route(&self) -> &'static str;
+
+    /// Returns the file with these settings; `None` where there is no place for it. It need not exist.
+    fn settings_file(
+        &self,
+        scope: SettingsScope,
+        variables: Variables<'_>,
+        working_folder: &Path,
+    ) -> Option<PathBuf>;
+
+    /// Returns the events that are worth a hook and that a version takes. One that is not known is taken for a current one.
+    fn events(&self, version: Option<Version>) -> Vec<HookEvent>;
+
+    /// The first version that ignores events in its settings that it does not know, and not the whole file.
+    fn forgives_since(&self) -> Version;
+
+    /// The first version of which hooks name their agent.
+    fn names_agents_since(&self) -> Version;
+
+    /// The first version that can post events by itself.
+    fn posts_since(&self) -> Version;
+
+    /// Reads a text as settings. One without any value counts as empty settings.
+    ///
+    /// # Errors
+    /// Where the text cannot be edited.
+    fn settings(&self, text: &str) -> Result<Box<dyn HookSettings>, SettingsError>;
+}
+
+/// Settings that are edited in place: everything but our hooks stays as it is written.
+pub trait HookSettings {
+    /// Returns the text.
+    fn text(&self) -> String;
+
+    /// Returns our hooks with their events, in the order of the file.
+    fn ours(&self) -> Vec<(String, HookHandler)>;
+
+    /// Whether the settings disable all hooks.
+    fn disables_hooks(&self) -> bool;
+
+    /// Returns what keeps the harness from running hooks of this file, each as a phrase behind the file's name.
+    fn obstacles(&self) -> Vec<&'static str>;
+
+    /// Makes our hooks those of `wanted`, by event. Correct ones are not touched, other hooks of ours are removed.
+    fn install(&self, wanted: &[(&str, HookHandler)]);
+
+    /// Takes our hooks out. Lists that become empty go with them, but for those that `before`, the text before our first
+    /// hook, has.
+    fn remove(&self, before: Option<&str>);
+}
+
+/// What our hook does with an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookHandler {
+    /// Runs this command.
+    Command(String),
+    /// Posts to this URL.
+    Http(String),
+}
+
+impl HookHandler {
+    /// Returns the command that runs `program` as a hook, for data in `store` where that is named.
+    pub fn command(program: &Path, store: Option<&Path>) -> Self {
+        let mut command = format!("{} hook", quoted(&program.to_string_lossy()));
+        if let Some(store) = store {
+            command.push_str(&format!(" --store {}", quoted(&store.to_string_lossy())));
+        }
+        Self::Command(command)
+    }
+
+    /// Returns the post to a hub at `url`, to the route of a harness.
+    ///
+    /// # Errors
+    /// What is wrong with the URL.
+    pub fn http(url: &str, route: &str) -> Result<Self, String> {
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        let rest = rest.ok_or_else(|| format!("{url:?} is no URL: it begins with http:// or https://"))?;
+        let is_plain = |character: char| {
+            character.is_ascii_graphic() && !matches!(character, '"' | '\\' | '?' | '#' | '@')
+        };
+        if rest.starts_with(['/', ':']) || rest.is_empty() || !rest.chars().all(is_plain) {
+            return Err(format!("{url:?} is no URL of a hub: write it as http://127.0.0.1:7337"));
+        }
+        Ok(Self::Http(format!("{}{route}", url.trim_end_matches('/'))))
+    }
+
+    /// Whether only this machine can listen at the other end.
+    pub fn stays_here(&self) -> bool {
+        match self {
+            Self::Command(_) => true,
+            Self::Http(url) => {
+                let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+                let authority = rest.split('/').next().unwrap_or_default();
+                let host = match authority.rsplit_once(':') {
+                    Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+                    _ => authority,
+                };
+                matches!(host, "localhost" | "[::1]") || host.starts_with("127.")
+            }
+        }
+    }
+}
+
+/// Whether a command runs a program of our name as a hook, and does nothing else.
+pub(crate) fn is_our_command(command: &str) -> bool {
+    let Some(words) = words(command) else { return false };
+    let [program, hook, rest @ ..] = words.as_slice() else { return false };
+    let name = Path::new(program).file_name();
+    let is_ours = name.is_some_and(|name| name == PROGRAM) && hook == "hook";
+    is_ours && (rest.is_empty() || (rest.len() == 2 && rest[0] == "--store"))
+}
+
+/// Quotes a word for sh (POSIX, "Shell Command Language", 2.2.2), where that is needed.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Takes a command apart that has nothing but words as [`quoted`] writes them; `None` for any other.
+fn words(command: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut rest = command.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            ' ' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match rest.next()? {
+                        '\'' => break,
+                        inner => word.push(inner),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(rest.next()?),
+            // Anything that sh would act on: not ours.
+            '"' | '$' | '`' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '*' | '?' | '[' | '#' | '~'
+            | '\n' | '\t' => return None,
+            plain => word.get_or_insert_default().push(plain),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}

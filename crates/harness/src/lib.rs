@@ -1,0 +1,108 @@
+//! Everything that is known of vendors, and nothing else: one folder for each harness, and the registry.
+//!
+//! A harness is a folder with a [`Harness`] and a line in [`HARNESSES`]. It brings its dialects (each a decoder behind
+//! [`subscope_decode::DialectSpec`]), the layout of its files, how its program is observed when `run` starts it, and its
+//! hooks. No other crate names a vendor.
+//!
+//! Nothing here keeps a file open, starts a thread or reads a clock.
+
+pub mod claude_code;
+mod harness;
+mod hooks;
+mod recognise;
+mod run;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+pub use harness::{Harness, HeadLine, Home, Place, Role, Root, SessionFiles, Variables};
+pub use hooks::{HookEvent, HookHandler, HookSettings, HookSupport, PROGRAM, SettingsError, SettingsScope};
+pub use recognise::recognise;
+pub use run::{ObserveMode, Observed, PlainOutput, ProcessNote, RunPlan, RunSurroundings, Version};
+use subscope_decode::{Dialect, OWN};
+use subscope_model::ToolClass;
+
+/// The registry: one line for each harness. The first that recognises a path or a line wins; list a
+/// harness with unspecific file names after those with specific ones.
+pub static HARNESSES: &[&dyn Harness] = &[&claude_code::ClaudeCode];
+
+/// A harness that is not in the registry.
+static REGISTERED: OnceLock<&'static dyn Harness> = OnceLock::new();
+
+/// Adds a harness to the registry of this process, in front of the others: for tests, and for programs that bring their own. Only
+/// the first that is added counts.
+pub fn register(harness: &'static dyn Harness) {
+    REGISTERED.get_or_init(|| harness);
+}
+
+/// Returns all harnesses.
+pub fn harnesses() -> impl Iterator<Item = &'static dyn Harness> {
+    REGISTERED.get().into_iter().chain(HARNESSES).copied()
+}
+
+/// Returns all dialects: those of the harnesses, then ours.
+pub fn dialects() -> impl Iterator<Item = Dialect> {
+    harnesses().flat_map(|harness| harness.dialects().iter().copied()).chain(OWN.iter().copied())
+}
+
+/// Returns the dialect of a name.
+pub fn dialect(name: &str) -> Option<Dialect> {
+    dialects().find(|dialect| dialect.as_str() == name)
+}
+
+/// Returns the harness that writes a dialect.
+pub fn harness_of(dialect: Dialect) -> Option<&'static dyn Harness> {
+    harnesses().find(|harness| dialect.harness() == Some(harness.name()))
+}
+
+/// Returns the class of a tool whose harness is not known.
+pub fn tool_class(tool: &str) -> ToolClass {
+    let classes = harnesses().map(|harness| harness.tool_class(tool));
+    classes.into_iter().find(|class| *class != ToolClass::Other).unwrap_or(ToolClass::Other)
+}
+
+/// Returns the folders that transcripts are below. They need not exist.
+pub fn roots(variables: Variables<'_>) -> Vec<Root> {
+    let of = |harness: &'static dyn Harness| {
+        harness.roots(variables).into_iter().map(move |folder| Root { harness, folder })
+    };
+    harnesses().flat_map(of).collect()
+}
+
+/// Classifies a file by its path. Nothing is read.
+pub fn classify(path: &Path) -> Place {
+    harnesses().find_map(|harness| harness.classify(path)).unwrap_or(Place::UNKNOWN)
+}
+
+/// Returns the session that a file or folder names as a TARGET. Looks at names on disk only.
+pub fn target(path: &Path) -> Option<SessionFiles> {
+    harnesses().find_map(|harness| harness.target(path))
+}
+
+/// Returns the file that goes with a transcript and is read with it when that is a TARGET alone.
+pub fn companion(transcript: &Path) -> Option<PathBuf> {
+    harnesses().find_map(|harness| harness.companion(transcript))
+}
+
+/// Whether a folder of this name holds no transcripts and is not listed.
+pub fn skips_folder(name: &OsStr) -> bool {
+    harnesses().any(|harness| harness.skips_folder(name))
+}
+
+/// Returns how programs of a name are started and observed, where they are a harness's.
+pub fn run_plan(program: &str) -> Option<&'static dyn RunPlan> {
+    harnesses().filter_map(|harness| harness.run()).find(|plan| plan.program() == program)
+}
+
+/// Returns the harness whose hooks `subscope hooks` installs and `subscope hook` takes.
+pub fn hooked() -> Option<(&'static dyn Harness, &'static dyn HookSupport)> {
+    harnesses().find_map(|harness| Some((harness, harness.hooks()?)))
+}
+
+/// Returns the name of a model without what all models of its vendor begin with.
+pub fn short_model(model: &str) -> &str {
+    harnesses().find_map(|harness| harness.short_model(model)).unwrap_or(model)
+}

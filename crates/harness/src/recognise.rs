@@ -1,0 +1,89 @@
+//! Which dialect a source is written in, by its content.
+
+use serde::de::IgnoredAny;
+use subscope_decode::{Dialect, recognise as recognise_own};
+
+use crate::{HeadLine, harnesses};
+
+/// How many leading fields of a line are looked at that the head cuts off.
+const LEADING_FIELDS: usize = 24;
+
+/// Returns the dialect of a source from its first bytes (64 KiB are plenty); `None` where no line is recognised.
+/// Lines that are not JSON are skipped: a stream may begin with a warning.
+pub fn recognise(head: &[u8]) -> Option<Dialect> {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    head.split(|byte| *byte == b'\n').find_map(|line| {
+        let text = String::from_utf8_lossy(line);
+        let text = text.trim();
+        match serde_json::from_str::<IgnoredAny>(text) {
+            Ok(IgnoredAny) => dialect_of(HeadLine { object: text, is_cut: false }),
+            Err(_) => {
+                leading_fields(text).and_then(|fields| dialect_of(HeadLine { object: &fields, is_cut: true }))
+            }
+        }
+    })
+}
+
+fn dialect_of(line: HeadLine<'_>) -> Option<Dialect> {
+    recognise_own(line.object).or_else(|| harnesses().find_map(|harness| harness.recognise(line)))
+}
+
+/// Returns an object of the leading fields of a line that the head cuts off: as many as can be read.
+fn leading_fields(text: &str) -> Option<String> {
+    let commas = text.char_indices().filter(|(_, letter)| *letter == ',').map(|(at, _)| at);
+    let cuts: Vec<usize> = commas.take(LEADING_FIELDS).collect();
+    let objects = cuts.into_iter().rev().filter_map(|at| Some(format!("{}}}", text.get(..at)?)));
+    objects.into_iter().find(|object| serde_json::from_str::<IgnoredAny>(object).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use subscope_decode::{FEED, STOP_ORDERS, SUBAGENT_EVENTS};
+
+    use super::*;
+    use crate::claude_code::{HOOK, JOURNAL, META, STREAM, TRANSCRIPT};
+
+    #[test]
+    fn recognise_each_dialect_by_content() {
+        let cases: [(&str, Option<Dialect>); 12] = [
+            (r#"{"type":"system","subtype":"init","session_id":"s"}"#, Some(STREAM)),
+            (r#"{"type":"assistant","message":"Hello"}"#, Some(STREAM)),
+            (r#"{"parentUuid":null,"sessionId":"s","type":"user"}"#, Some(TRANSCRIPT)),
+            (r#"{"type":"summary","summary":"x","leafUuid":"u"}"#, Some(TRANSCRIPT)),
+            (r#"{"session_id":"s","hook_event_name":"Stop"}"#, Some(HOOK)),
+            (r#"{"subagentName":"a","subagentRunID":"r","type":"tool_call"}"#, Some(SUBAGENT_EVENTS)),
+            (r#"{"schema":"subscope.event/1","id":"x","kind":"usage"}"#, Some(FEED)),
+            (r#"{"schema":"subscope.stop/1","step":"asked"}"#, Some(STOP_ORDERS)),
+            (r#"{"agentType":"Explore","toolUseId":"t"}"#, Some(META)),
+            (r#"{"type":"started","key":"v2:1","agentId":"a1"}"#, Some(JOURNAL)),
+            ("warning: x\n{\"type\":\"result\",\"session_id\":\"s\"}", Some(STREAM)),
+            ("hello", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(recognise(line.as_bytes()), expected, "{line}");
+        }
+        let cut = r#"{"parentUuid":null,"isSidechain":false,"sessionId":"s","type":"user","message":{"role":"user","content":"cu"#;
+        assert_eq!(recognise(cut.as_bytes()), Some(TRANSCRIPT));
+    }
+
+    #[test]
+    fn recognise_what_no_harness_writes_as_nothing() {
+        for line in [
+            r#"{"foo":1}"#,
+            "[1, 2]",
+            "7",
+            // Gemini CLI 0.61.0, `--output-format stream-json`.
+            r#"{"type":"init","timestamp":"2026-11-21T20:43:19.452Z","session_id":"9","model":"gemini-2.5-flash"}"#,
+            r#"{"type":"message","timestamp":"2026-11-21T20:43:19.454Z","role":"user","content":"do the demo"}"#,
+            r#"{"type":"result","timestamp":"2026-11-21T20:43:23.000Z","status":"success","stats":{"total_tokens":1}}"#,
+            // Its chat files.
+            r#"{"id":"1","timestamp":"2026-11-21T20:43:19.452Z","type":"user","content":[{"text":"do the demo"}]}"#,
+            // Codex CLI 0.169.0, `exec --json`.
+            r#"{"type":"thread.started","thread_id":"01a1ffd3"}"#,
+            // OpenCode 1.18.33, `run --format json`.
+            r#"{"type":"step_start","timestamp":1795293654670,"sessionID":"ses_1","part":{"type":"step-start"}}"#,
+        ] {
+            assert_eq!(recognise(line.as_bytes()), None, "{line}");
+        }
+    }
+}
