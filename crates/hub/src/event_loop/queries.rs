@@ -170,11 +170,11 @@ impl EventLoop {
             }
             None => self.sessions_of_agent(agent),
         };
-        let of = sessions.iter().filter_map(|session| {
+        let found = sessions.iter().filter_map(|session| {
             let Tree { session, agents, .. } = self.tree(session)?;
             agents.into_iter().find(|row| row.id == *agent).map(|row| (session, row))
         });
-        of.collect()
+        found.collect()
     }
 
     /// Returns the sessions that have an agent of an id.

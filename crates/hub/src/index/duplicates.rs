@@ -86,14 +86,14 @@ fn affected_sessions(
         shared_history.flat_map(|shared_history| [&shared_history.later, &shared_history.earlier]).cloned(),
     );
     let first_keys = FirstKeyIndex::of(store.first_keys()?);
-    let (mut wanted, mut begun_with) = (KeySet::new(), KeySet::new());
+    let (mut unresolved, mut begun_with) = (KeySet::new(), KeySet::new());
     for (session, has_new_first_keys) in uncompared {
         let Some(keys) = store.session_keys(session)? else { continue };
         begun_with.extend(keys.keys.into_iter().filter(|key| first_keys.has(*key)));
-        wanted.extend(keys.first_keys.into_iter().filter(|_| *has_new_first_keys));
+        unresolved.extend(keys.first_keys.into_iter().filter(|_| *has_new_first_keys));
     }
-    if !wanted.is_empty() {
-        for (holder, first_key) in store.sessions_with_keys(&wanted)? {
+    if !unresolved.is_empty() {
+        for (holder, first_key) in store.sessions_with_keys(&unresolved)? {
             begun_with.insert(first_key);
             affected.insert(holder);
         }
