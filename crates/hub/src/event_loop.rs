@@ -169,11 +169,11 @@ impl Hub {
         store: Box<dyn Store>,
         options: HubOptions,
     ) -> Result<Self, HubError> {
-        let (commands, inbox) = sync_channel(QUEUE_COMMANDS);
+        let (commands, queue) = sync_channel(QUEUE_COMMANDS);
         let waker = Waker::new(commands.clone());
         let build = std::thread::Builder::new().name("hub".to_owned());
         let thread = build
-            .spawn(move || EventLoop::new(driver, store, options, inbox, waker).run())
+            .spawn(move || EventLoop::new(driver, store, options, queue, waker).run())
             .map_err(HubError::Thread)?;
         Ok(Self { commands, router: EventRouter::default(), thread: Some(thread) })
     }
@@ -210,16 +210,20 @@ enum LoopControl {
     Stop,
 }
 
+/// State of the event loop. A session's state is spread over these tables, keyed by its id.
 struct EventLoop {
     driver: Box<dyn Driver>,
     store: HubStore,
     options: HubOptions,
-    inbox: Receiver<Command>,
+    /// Command queue.
+    commands: Receiver<Command>,
     waker: Waker,
     /// Whether the driver wakes the hub, so that the hub waits for commands only.
     is_woken: bool,
+    /// Facts of the loaded sessions.
     fold: Fold,
-    events: FeedBuilder,
+    /// Builds events from facts.
+    feed: FeedBuilder,
     subscribers: Vec<Subscriber>,
     rows: RowCache,
     evictor: Evictor,
@@ -263,9 +267,11 @@ struct EventLoop {
     throttled_until: Option<Instant>,
     /// Earliest next derivation of a session, if it is dirty.
     next_derivations: BTreeMap<SessionId, Instant>,
+    /// Whether the driver's input has ended: only queries are handled.
     has_ended: bool,
     /// Whether the driver has read the initial content of its files.
     is_caught_up: bool,
+    /// Whether the initial content was published completely ([`Update::CaughtUp`]).
     startup_done: bool,
     /// Whether the background index is still reading older sessions.
     is_indexing: bool,
@@ -283,7 +289,7 @@ impl EventLoop {
         driver: Box<dyn Driver>,
         store: Box<dyn Store>,
         options: HubOptions,
-        inbox: Receiver<Command>,
+        commands: Receiver<Command>,
         waker: Waker,
     ) -> Self {
         let store = HubStore::new(store);
@@ -293,11 +299,11 @@ impl EventLoop {
             driver,
             store,
             options,
-            inbox,
+            commands,
             waker,
             is_woken: false,
             fold: new_fold(),
-            events: FeedBuilder::new(),
+            feed: FeedBuilder::new(),
             subscribers: Vec::new(),
             rows: RowCache::default(),
             evictor: Evictor::default(),
@@ -339,7 +345,7 @@ impl EventLoop {
         tracing::info!(seq = self.figures.seq, "event loop starts");
         self.start_replay();
         // Events published before the first subscriber would reach nobody.
-        let Ok(command) = self.inbox.recv() else { return };
+        let Ok(command) = self.commands.recv() else { return };
         let mut next = self.handle_command(command);
         while next == LoopControl::Continue {
             next = self.handle_commands();
@@ -366,7 +372,7 @@ impl EventLoop {
     /// Handles queued commands until the ingest batch is full.
     fn handle_commands(&mut self) -> LoopControl {
         while !self.pending_ingests.is_full() {
-            match self.inbox.try_recv() {
+            match self.commands.try_recv() {
                 Ok(command) => {
                     if self.handle_command(command) == LoopControl::Stop {
                         return LoopControl::Stop;
@@ -382,7 +388,7 @@ impl EventLoop {
     /// Waits for a command if the driver does not wait inside `poll`.
     fn wait_for_command(&mut self) -> LoopControl {
         if self.has_ended {
-            return match self.inbox.recv() {
+            return match self.commands.recv() {
                 Ok(command) => self.handle_command(command),
                 Err(_) => LoopControl::Stop,
             };
@@ -394,7 +400,7 @@ impl EventLoop {
         {
             return LoopControl::Continue;
         }
-        match self.inbox.recv_timeout(self.command_timeout()) {
+        match self.commands.recv_timeout(self.command_timeout()) {
             Ok(command) => self.handle_command(command),
             Err(RecvTimeoutError::Timeout) => LoopControl::Continue,
             Err(RecvTimeoutError::Disconnected) => LoopControl::Stop,
@@ -509,8 +515,8 @@ impl EventLoop {
     /// Longest wait of a driver that cannot wake the hub: shorter while sessions are dirty.
     fn poll_timeout(&self) -> Duration {
         let now = clock::tick();
-        if let Some(news) = self.broadcast.due_in(now).filter(|_| self.dirty.is_empty()) {
-            return news.min(DIRTY_POLL_WAIT);
+        if let Some(broadcast) = self.broadcast.due_in(now).filter(|_| self.dirty.is_empty()) {
+            return broadcast.min(DIRTY_POLL_WAIT);
         }
         if self.dirty.is_empty() {
             return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_POLL_WAIT } else { POLL_WAIT };
@@ -520,8 +526,9 @@ impl EventLoop {
                 .get(session)
                 .map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
         };
-        let rest = self.throttled_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        self.dirty.iter().map(due).min().unwrap_or_default().max(rest).min(DIRTY_POLL_WAIT)
+        let throttle =
+            self.throttled_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        self.dirty.iter().map(due).min().unwrap_or_default().max(throttle).min(DIRTY_POLL_WAIT)
     }
 
     /// Longest wait of a hub that is woken: until the next derivation, broadcast, save or eviction is due.
@@ -530,16 +537,16 @@ impl EventLoop {
             return POLL_WAIT;
         }
         if !self.dirty.is_empty() {
-            let news = self.broadcast.due_in(clock::tick());
-            return news.map_or(self.poll_timeout(), |news| news.min(self.poll_timeout()));
+            let broadcast = self.broadcast.due_in(clock::tick());
+            return broadcast.map_or(self.poll_timeout(), |broadcast| broadcast.min(self.poll_timeout()));
         }
         let at = self.driver.now();
         let next = self.deadlines.values().min().map(|deadline| (deadline - at).max(0));
         let until = next.and_then(|ms| u64::try_from(ms).ok()).map_or(MAX_WAIT, Duration::from_millis);
         let now = clock::tick();
         let until = self.rows.due_in(now).map_or(until, |rows| until.min(rows));
-        let until = self.broadcast.due_in(now).map_or(until, |news| until.min(news));
-        let until = self.evictor.due_in(now).map_or(until, |rest| until.min(rest));
+        let until = self.broadcast.due_in(now).map_or(until, |broadcast| until.min(broadcast));
+        let until = self.evictor.due_in(now).map_or(until, |eviction| until.min(eviction));
         until.clamp(MIN_WAIT, MAX_WAIT)
     }
 }

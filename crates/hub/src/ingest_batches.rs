@@ -90,16 +90,16 @@ fn line_runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>>
     let (mut lines, mut begins) = (body.split_inclusive(|byte| *byte == b'\n'), LinePlace::FIRST);
     let mut lookahead: Option<(LineSession, &[u8])> = None;
     std::iter::from_fn(move || {
-        let mut of = LineSession::Same;
+        let mut run_session = LineSession::Same;
         let mut len = 0;
         loop {
             let next =
                 lookahead.take().or_else(|| lines.next().map(|line| (dialect.line_session(line), line)));
             let Some((session, line)) = next else { break };
-            match (&of, &session) {
+            match (&run_session, &session) {
                 (_, LineSession::Same) => {}
-                (LineSession::Same, _) => of = session,
-                (of, session) if of == session => {}
+                (LineSession::Same, _) => run_session = session,
+                (run_session, session) if run_session == session => {}
                 _ => {
                     lookahead = Some((session, line));
                     break;
@@ -110,7 +110,7 @@ fn line_runs(dialect: Dialect, body: &[u8]) -> impl Iterator<Item = LineRun<'_>>
         let from = begins;
         let lines = body.get(from.offset as usize..from.offset as usize + len).filter(|it| !it.is_empty())?;
         begins = begins.behind(lines);
-        let session = match of {
+        let session = match run_session {
             LineSession::Named(session) => Some(session),
             LineSession::Same | LineSession::Unknown => None,
         };

@@ -73,8 +73,9 @@ impl Replay {
             Some(_) if self.speed.is_infinite() => last,
             Some(tick) => {
                 // `as` saturates: a replay of some hours is far below the range.
-                let past = (clock::tick().duration_since(tick).as_secs_f64() * self.speed * 1000.0) as i64;
-                (first + past).min(last)
+                let elapsed_ms =
+                    (clock::tick().duration_since(tick).as_secs_f64() * self.speed * 1000.0) as i64;
+                (first + elapsed_ms).min(last)
             }
             None => first,
         }

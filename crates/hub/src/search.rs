@@ -159,7 +159,7 @@ impl AgentNames<'_> {
     /// Returns the id and the display name of the agent of a passage.
     fn of(&mut self, session: &SessionId, agent: &Text) -> (Text, String) {
         let history = self.history;
-        let look_up = || match history.agent_label(session, agent).ok().flatten() {
+        let load = || match history.agent_label(session, agent).ok().flatten() {
             Some(row) if row.id.is_root() => (row.id.0, "main".to_owned()),
             Some(row) => {
                 let kind = row.agent_type.as_deref().unwrap_or("agent");
@@ -172,6 +172,6 @@ impl AgentNames<'_> {
             None if agent.is_empty() => (agent.clone(), "a subagent".to_owned()),
             None => (agent.clone(), agent.to_string()),
         };
-        self.cache.entry((session.clone(), agent.clone())).or_insert_with(look_up).clone()
+        self.cache.entry((session.clone(), agent.clone())).or_insert_with(load).clone()
     }
 }

@@ -52,7 +52,7 @@ pub enum StopError {
 ///
 /// # Errors
 /// If the session has no hooks.
-pub(crate) fn certain_delivery(hooked: Hooked) -> Result<bool, StopError> {
+pub(crate) fn is_delivery_certain(hooked: Hooked) -> Result<bool, StopError> {
     match hooked {
         Hooked::No => Err(StopError::NoHooks),
         Hooked::Unnamed => Ok(false),

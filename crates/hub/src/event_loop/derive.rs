@@ -108,7 +108,7 @@ impl EventLoop {
         let at = self.read_clock();
         let limits = self.limits();
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
-        let (trees, mut events) = self.events.advance(&mut self.fold, sessions, &now);
+        let (trees, mut events) = self.feed.advance(&mut self.fold, sessions, &now);
         // Files of live sessions are read from their beginning: drop events that an earlier hub published.
         let reloading: Vec<&SessionId> =
             sessions.iter().filter(|session| self.reloading.remove(*session)).collect();
@@ -116,7 +116,7 @@ impl EventLoop {
         let is_reread = |session: &SessionId| !startup_done || reloading.contains(&session);
         self.published.retain(&mut events, &is_reread, &self.store);
         for tree in &trees {
-            let due = self.events.next_due(&tree.session.id);
+            let due = self.feed.next_due(&tree.session.id);
             match next_deadline(tree, &now).into_iter().chain(due).min() {
                 Some(deadline) => self.deadlines.insert(tree.session.id.clone(), deadline),
                 None => self.deadlines.remove(&tree.session.id),
@@ -177,7 +177,7 @@ impl EventLoop {
     pub(super) fn discard_events(&mut self, sessions: &[SessionId]) {
         let (at, limits) = (self.driver.now(), self.limits());
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
-        let (trees, _) = self.events.advance(&mut self.fold, sessions, &now);
+        let (trees, _) = self.feed.advance(&mut self.fold, sessions, &now);
         self.update_stop_orders(&trees);
     }
 

@@ -41,15 +41,15 @@ impl DuplicateIndex {
         let written: HashSet<&SessionId> = sessions.iter().collect();
         let (own, others) = std::mem::take(&mut self.unsaved)
             .into_iter()
-            .partition(|held| written.contains(&held.keys.session));
+            .partition(|entry| written.contains(&entry.keys.session));
         self.unsaved = others;
         own
     }
 
     /// Records keys that the background index committed.
-    pub(super) fn record_committed(&mut self, held: &[StoredSessionKeys]) {
+    pub(super) fn record_committed(&mut self, committed: &[StoredSessionKeys]) {
         let Some(first_keys) = &mut self.first_keys else { return };
-        for StoredSessionKeys { keys, .. } in held {
+        for StoredSessionKeys { keys, .. } in committed {
             first_keys.add(&keys.session, &keys.first_keys);
             let is_shared = |key: &u64| self.owners.owner_of(*key).is_some();
             if self.stored.contains(&keys.session) || keys.first_keys.iter().any(is_shared) {
@@ -85,43 +85,43 @@ impl DuplicateIndex {
     fn update(&mut self, session: &SessionId, fold: &Fold, store: &HubStore) -> Vec<u64> {
         let known = self.live.get(session);
         let mut until = known.map(|known| known.cursor).unwrap_or_default();
-        let Some(fresh) = fold.holdings(session, &mut until) else { return Vec::new() };
+        let Some(new_keys) = fold.holdings(session, &mut until) else { return Vec::new() };
         if self.first_keys.is_none() {
             let kept = store.read("the first keys of sessions", store.first_keys());
             self.first_keys = kept.map(FirstKeyIndex::of);
         }
         let is_first = known.is_none();
-        if fresh.keys.is_empty() && !is_first {
+        if new_keys.keys.is_empty() && !is_first {
             return Vec::new();
         }
         // If the store cannot be read, the session counts all its keys until it is derived again.
         let Some(first_keys) = &mut self.first_keys else { return Vec::new() };
         // The holders of a key that has an owner are already loaded.
         let is_unknown = |key: &u64| self.owners.owner_of(*key).is_none();
-        let unknown = fresh.keys.iter().copied().filter(is_unknown);
+        let unknown = new_keys.keys.iter().copied().filter(is_unknown);
         let related: BTreeSet<SessionId> = first_keys.beginning_with(unknown).cloned().collect();
-        let new = first_keys.add(session, &fresh.first_keys);
+        let added = first_keys.add(session, &new_keys.first_keys);
         // A session that this hub sees for the first time may share its first keys with any stored session.
-        let wanted = if is_first { fresh.first_keys.clone() } else { new };
-        let wanted = wanted.into_iter().filter(is_unknown).collect();
+        let unresolved = if is_first { new_keys.first_keys.clone() } else { added };
+        let unresolved = unresolved.into_iter().filter(is_unknown).collect();
         let live = self.live.entry(session.clone()).or_insert_with(|| LiveKeys {
             cursor: until,
-            keys: SessionKeys { keys: Vec::new(), ..fresh.clone() },
+            keys: SessionKeys { keys: Vec::new(), ..new_keys.clone() },
             has_duplicates: false,
         });
         live.cursor = until;
-        live.keys.keys.extend(&fresh.keys);
-        (live.keys.began_ms, live.keys.first_keys) = (fresh.began_ms, fresh.first_keys.clone());
+        live.keys.keys.extend(&new_keys.keys);
+        (live.keys.began_ms, live.keys.first_keys) = (new_keys.began_ms, new_keys.first_keys.clone());
         let before = self.owners.start_of(session);
         if before.is_some_and(|before| before < live.keys.precedence().0) {
             self.rebuild_owners(store);
         } else {
             let has_moved = before != Some(live.keys.precedence().0);
-            self.reassigned.extend(self.owners.insert(if has_moved { &live.keys } else { &fresh }));
+            self.reassigned.extend(self.owners.insert(if has_moved { &live.keys } else { &new_keys }));
         }
-        self.unsaved.push(StoredSessionKeys { keys: fresh, replaces: is_first });
+        self.unsaved.push(StoredSessionKeys { keys: new_keys, replaces: is_first });
         self.load_keys(related, store);
-        wanted
+        unresolved
     }
 
     /// Rebuilds key ownership after a session's start time moved later.
@@ -144,7 +144,7 @@ impl DuplicateIndex {
                 continue;
             }
             match store.read("the keys of a session", store.session_keys(&session)) {
-                Some(held) => self.reassigned.extend(held.iter().flat_map(|held| self.owners.insert(held))),
+                Some(keys) => self.reassigned.extend(keys.iter().flat_map(|keys| self.owners.insert(keys))),
                 // It is read again when the session is next involved.
                 None => {
                     self.stored.remove(&session);
@@ -154,13 +154,13 @@ impl DuplicateIndex {
     }
 
     /// Loads the sessions that contain these first keys, and those that begin with them.
-    fn load_holders(&mut self, wanted: &KeySet, store: &HubStore) {
+    fn load_holders(&mut self, unresolved: &KeySet, store: &HubStore) {
         let holders = store
-            .read("the sessions_with_keys of keys", store.sessions_with_keys(wanted))
+            .read("the sessions that contain keys", store.sessions_with_keys(unresolved))
             .unwrap_or_default();
         let Some(first_keys) = &self.first_keys else { return };
-        let held: BTreeSet<u64> = holders.iter().map(|(_, first_key)| *first_key).collect();
-        let mut related: BTreeSet<SessionId> = first_keys.beginning_with(held).cloned().collect();
+        let keys: BTreeSet<u64> = holders.iter().map(|(_, first_key)| *first_key).collect();
+        let mut related: BTreeSet<SessionId> = first_keys.beginning_with(keys).cloned().collect();
         related.extend(holders.into_iter().map(|(holder, _)| holder));
         self.load_keys(related, store);
     }
@@ -171,12 +171,12 @@ impl EventLoop {
     /// lost keys and must be derived as well.
     pub(super) fn resolve_duplicates(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
         let Self { duplicates: index, fold, store, driver, .. } = self;
-        let mut wanted = KeySet::new();
+        let mut unresolved = KeySet::new();
         for session in sessions {
-            wanted.extend(index.update(session, fold, store));
+            unresolved.extend(index.update(session, fold, store));
         }
-        if !wanted.is_empty() {
-            index.load_holders(&wanted, store);
+        if !unresolved.is_empty() {
+            index.load_holders(&unresolved, store);
         }
         let DuplicateIndex { owners, live, reassigned, .. } = index;
         let reassigned = std::mem::take(reassigned);

@@ -124,7 +124,7 @@ impl EventLoop {
             || self.deadlines.contains_key(session)
             || self.stop_orders.contains_key(session)
             || self.broadcast.has_pending(session)
-            || self.events.next_due(session).is_some();
+            || self.feed.next_due(session).is_some();
         let backfilled = self.backfilled.get(session).into_iter().flatten().copied();
         let others: Vec<SourceId> = self.inbox_replay.sources(session).chain(backfilled).collect();
         if is_pending
@@ -136,7 +136,7 @@ impl EventLoop {
         tracing::debug!(%session, "evicted");
         self.inbox_replay.evict(session);
         self.backfilled.remove(session);
-        self.events.evict(session);
+        self.feed.evict(session);
         self.rows.evict(session);
         self.broadcast.evict(session);
         self.published.evict(session);

@@ -146,7 +146,7 @@ impl EventLoop {
         let events = events.filter(|events| events.len() <= MAX_REPLAYED_EVENTS);
         match events {
             Some(events) => {
-                let since = self.rows_changed_at.iter().filter(|(_, moved)| **moved >= seq_after);
+                let since = self.rows_changed_at.iter().filter(|(_, changed_at)| **changed_at >= seq_after);
                 let snapshots: Vec<Tree> = since.filter_map(|(id, _)| self.tree(id)).collect();
                 Joined { is_reset: false, snapshots, events, seq, is_caught_up: self.startup_done }
             }
@@ -170,11 +170,11 @@ impl EventLoop {
             }
             None => self.sessions_of_agent(agent),
         };
-        let of = sessions.iter().filter_map(|session| {
+        let found = sessions.iter().filter_map(|session| {
             let Tree { session, agents, .. } = self.tree(session)?;
             agents.into_iter().find(|row| row.id == *agent).map(|row| (session, row))
         });
-        of.collect()
+        found.collect()
     }
 
     /// Returns the sessions that have an agent of an id.

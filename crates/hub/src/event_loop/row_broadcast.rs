@@ -61,8 +61,8 @@ impl PendingBroadcast {
 
     /// Time until the next change may be sent; `None` if there is none.
     pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
-        let waiting = self.pending.iter().filter_map(|session| self.sessions.get(session));
-        waiting.map(|state| state.throttled_until.saturating_duration_since(now)).min()
+        let pending = self.pending.iter().filter_map(|session| self.sessions.get(session));
+        pending.map(|state| state.throttled_until.saturating_duration_since(now)).min()
     }
 
     /// Takes the changes that are due; with `is_all`, all of them.

@@ -106,8 +106,8 @@ impl RowCache {
         }
         self.unsaved.entry(id.clone()).or_insert(now);
         let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
-        let gone = cached.agents.iter().map(|row| &row.id).filter(|id| !ids.contains(id));
-        let removed: Vec<AgentId> = gone.cloned().collect();
+        let missing = cached.agents.iter().map(|row| &row.id).filter(|id| !ids.contains(id));
+        let removed: Vec<AgentId> = missing.cloned().collect();
         self.trees.insert(id, tree);
         RowDiff::Changed { removed }
     }
@@ -191,14 +191,15 @@ impl RowCache {
         let more = ListQuery { limit: query.limit.saturating_add(self.unsaved.len()), ..query.clone() };
         let mut all = store.read("the list of sessions", store.list(&more)).unwrap_or_default();
         all.retain(|row| !self.unsaved.contains_key(&row.id));
-        let own = self.unsaved.iter().filter_map(|(session, since)| Some((self.trees.get(session)?, since)));
+        let unsaved =
+            self.unsaved.iter().filter_map(|(session, since)| Some((self.trees.get(session)?, since)));
         // Unsaved rows count as kept since their first unsaved change.
         let since = |at: &Instant| i64::try_from(at.elapsed().as_millis()).unwrap_or(0);
         let now = clock::now_ms();
-        let own =
-            own.map(|(tree, at)| SessionRow { kept_at_ms: Some(now - since(at)), ..SessionRow::of(tree) });
-        let own = own.filter(|row| !query.only_live || row.status == SessionStatus::Live);
-        all.extend(own.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
+        let unsaved = unsaved
+            .map(|(tree, at)| SessionRow { kept_at_ms: Some(now - since(at)), ..SessionRow::of(tree) });
+        let unsaved = unsaved.filter(|row| !query.only_live || row.status == SessionStatus::Live);
+        all.extend(unsaved.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
         all.sort_by_cached_key(SessionRow::place);
         all.truncate(query.limit);
         all
@@ -211,11 +212,11 @@ impl RowCache {
         limit: usize,
         store: &HubStore,
     ) -> Vec<SessionId> {
-        let kept = store.read("session ids", store.sessions_with_prefix(prefix, limit)).unwrap_or_default();
+        let stored = store.read("session ids", store.sessions_with_prefix(prefix, limit)).unwrap_or_default();
         // A session that is not stored at all has just begun.
         let unsaved = self.unsaved.keys().filter(|session| session.starts_with(prefix));
-        let unsaved = unsaved.filter(|session| !kept.contains(session)).cloned().collect::<Vec<_>>();
-        unsaved.into_iter().chain(kept).take(limit).collect()
+        let unsaved = unsaved.filter(|session| !stored.contains(session)).cloned().collect::<Vec<_>>();
+        unsaved.into_iter().chain(stored).take(limit).collect()
     }
 
     /// Agents by id prefix, including those of unsaved sessions.
@@ -230,8 +231,8 @@ impl RowCache {
         let unsaved = unsaved.filter(|(_, agent)| !agent.is_root() && agent.starts_with(prefix));
         let mut all: Vec<(SessionId, AgentId)> =
             unsaved.map(|(session, agent)| (session.clone(), agent.clone())).collect();
-        let kept = store.read("agent ids", store.agents_with_prefix(prefix, limit)).unwrap_or_default();
-        all.extend(kept.into_iter().filter(|(session, _)| !self.unsaved.contains_key(session)));
+        let stored = store.read("agent ids", store.agents_with_prefix(prefix, limit)).unwrap_or_default();
+        all.extend(stored.into_iter().filter(|(session, _)| !self.unsaved.contains_key(session)));
         all.truncate(limit);
         all
     }

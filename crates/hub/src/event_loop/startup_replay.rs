@@ -86,7 +86,8 @@ impl EventLoop {
             .unwrap_or(PORTION_BYTES)
     }
 
-    /// Replays, derives, saves and evicts the next portion.
+    /// Replays, derives, saves and evicts the next portion. The last portion stays in memory, and running sessions are
+    /// replayed after it.
     pub(super) fn replay_portion(&mut self) {
         if !self.startup_replay.is_under_way || self.failed_commit.is_some() || !self.list_unprocessed() {
             return;

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     clock,
     command::{Asks, Ingest},
-    stop::{StopError, Stopping, asked_key, certain_delivery, order_ingest},
+    stop::{StopError, Stopping, asked_key, is_delivery_certain, order_ingest},
 };
 
 impl EventLoop {
@@ -52,7 +52,7 @@ impl EventLoop {
         if !row.status.is_live() {
             return Err(StopError::Ended(row.status));
         }
-        let is_reached = certain_delivery(self.fold.hooked(&session))?;
+        let is_reached = is_delivery_certain(self.fold.hooked(&session))?;
         let is_repeat = row.is_to_stop();
         let at_ms = clock::now_ms();
         let order = (!is_repeat).then(|| {
@@ -119,14 +119,14 @@ impl EventLoop {
     pub(super) fn stop_answer(
         &mut self,
         asks: Asks,
-        ingest: &HookRequest<'_>,
-        group: &mut IngestBatch,
+        request: &HookRequest<'_>,
+        batch: &mut IngestBatch,
     ) -> Option<String> {
         if asks == Asks::Nothing || self.stop_orders.is_empty() {
             return None;
         }
-        let dialect = ingest.dialect?;
-        let asker = dialect.asker(ingest.body)?;
+        let dialect = request.dialect?;
+        let asker = dialect.asker(request.body)?;
         if !self.stop_orders.get(&asker.session).is_some_and(|agents| agents.contains(&asker.agent)) {
             return None;
         }
@@ -145,7 +145,7 @@ impl EventLoop {
             tool_use_id: asker.call,
             is_refused: answer.is_refused,
         };
-        let is_taken = self.ingest_one(order_ingest(format!("given/{}", ingest.key), &order), group).is_ok();
+        let is_taken = self.ingest_one(order_ingest(format!("given/{}", request.key), &order), batch).is_ok();
         is_taken.then_some(answer.json)
     }
 

@@ -17,7 +17,7 @@ use crate::duplicates::{FirstKeyIndex, Owners};
 /// Duplicates of the stored sessions as they are now.
 pub(super) struct DuplicateComparison {
     /// Sessions to compare, and those that share keys with them.
-    touched: Vec<SessionId>,
+    affected: Vec<SessionId>,
     /// Their shared history.
     shared_history: Vec<SharedHistory>,
     /// Sessions whose rows were derived with outdated ownership, with the keys that other sessions own.
@@ -30,32 +30,33 @@ impl DuplicateComparison {
     /// # Errors
     /// If the store cannot be read.
     pub(super) fn compare(store: &SqliteStore) -> Result<Option<Self>, StoreError> {
-        let fresh = store.uncompared_sessions()?;
-        if fresh.is_empty() {
+        let uncompared = store.uncompared_sessions()?;
+        if uncompared.is_empty() {
             return Ok(None);
         }
         let known = store.shared_history()?;
-        let touched = touched(store, &fresh, &known)?;
-        let (before, mut held) = (with_later(&known, &touched), KeysReader { store, all: BTreeMap::new() });
+        let affected = affected_sessions(store, &uncompared, &known)?;
+        let (before, mut reader) =
+            (with_later(&known, &affected), KeysReader { store, all: BTreeMap::new() });
         let mut owners = Owners::default();
-        for session in touched.iter().chain(before.iter().map(|shared_history| &shared_history.earlier)) {
-            if let Some(held) = held.read(session)? {
-                owners.insert(held);
+        for session in affected.iter().chain(before.iter().map(|shared_history| &shared_history.earlier)) {
+            if let Some(keys) = reader.read(session)? {
+                owners.insert(keys);
             }
         }
         let mut shared_history = BTreeSet::new();
-        for session in &touched {
+        for session in &affected {
             shared_history
-                .extend(held.read(session)?.into_iter().flat_map(|held| shared_history_of(held, &owners)));
+                .extend(reader.read(session)?.into_iter().flat_map(|keys| shared_history_of(keys, &owners)));
         }
         let mut outdated = BTreeMap::new();
         for SharedHistory { later, .. } in shared_history.symmetric_difference(&before) {
-            if let Some(held) = held.read(later)? {
-                outdated.entry(later.clone()).or_insert_with(|| owners.owned_elsewhere(held));
+            if let Some(keys) = reader.read(later)? {
+                outdated.entry(later.clone()).or_insert_with(|| owners.owned_elsewhere(keys));
             }
         }
         Ok(Some(Self {
-            touched: touched.into_iter().collect(),
+            affected: affected.into_iter().collect(),
             shared_history: shared_history.into_iter().collect(),
             outdated,
         }))
@@ -64,41 +65,41 @@ impl DuplicateComparison {
     /// Commit that marks the sessions as compared and replaces their shared history.
     pub(super) fn finish(self) -> Commit {
         Commit {
-            duplicate_scan: Some(DuplicateScan { sessions: self.touched, shared: self.shared_history }),
+            duplicate_scan: Some(DuplicateScan { sessions: self.affected, shared: self.shared_history }),
             ..Commit::default()
         }
     }
 }
 
 /// Returns the sessions to compare, and all that shared keys with them before or share keys now.
-fn touched(
+fn affected_sessions(
     store: &SqliteStore,
-    fresh: &[(SessionId, bool)],
+    uncompared: &[(SessionId, bool)],
     known: &[SharedHistory],
 ) -> Result<BTreeSet<SessionId>, StoreError> {
-    let is_fresh: HashSet<&SessionId> = fresh.iter().map(|(session, _)| session).collect();
-    let mut touched: BTreeSet<SessionId> = is_fresh.iter().copied().cloned().collect();
+    let is_uncompared: HashSet<&SessionId> = uncompared.iter().map(|(session, _)| session).collect();
+    let mut affected: BTreeSet<SessionId> = is_uncompared.iter().copied().cloned().collect();
     let shared_history = known.iter().filter(|shared_history| {
-        is_fresh.contains(&shared_history.later) || is_fresh.contains(&shared_history.earlier)
+        is_uncompared.contains(&shared_history.later) || is_uncompared.contains(&shared_history.earlier)
     });
-    touched.extend(
+    affected.extend(
         shared_history.flat_map(|shared_history| [&shared_history.later, &shared_history.earlier]).cloned(),
     );
     let first_keys = FirstKeyIndex::of(store.first_keys()?);
-    let (mut wanted, mut begun_with) = (KeySet::new(), KeySet::new());
-    for (session, has_new_first_keys) in fresh {
-        let Some(held) = store.session_keys(session)? else { continue };
-        begun_with.extend(held.keys.into_iter().filter(|key| first_keys.has(*key)));
-        wanted.extend(held.first_keys.into_iter().filter(|_| *has_new_first_keys));
+    let (mut unresolved, mut begun_with) = (KeySet::new(), KeySet::new());
+    for (session, has_new_first_keys) in uncompared {
+        let Some(keys) = store.session_keys(session)? else { continue };
+        begun_with.extend(keys.keys.into_iter().filter(|key| first_keys.has(*key)));
+        unresolved.extend(keys.first_keys.into_iter().filter(|_| *has_new_first_keys));
     }
-    if !wanted.is_empty() {
-        for (holder, first_key) in store.sessions_with_keys(&wanted)? {
+    if !unresolved.is_empty() {
+        for (holder, first_key) in store.sessions_with_keys(&unresolved)? {
             begun_with.insert(first_key);
-            touched.insert(holder);
+            affected.insert(holder);
         }
     }
-    touched.extend(first_keys.beginning_with(begun_with).cloned());
-    Ok(touched)
+    affected.extend(first_keys.beginning_with(begun_with).cloned());
+    Ok(affected)
 }
 
 /// Returns the shared history whose later session is among `sessions`.
@@ -107,17 +108,17 @@ fn with_later(shared_history: &[SharedHistory], sessions: &BTreeSet<SessionId>) 
 }
 
 /// Returns the shared history of a session: the earlier sessions that own some of its keys, with the number of keys.
-fn shared_history_of(held: &SessionKeys, owners: &Owners) -> Vec<SharedHistory> {
+fn shared_history_of(keys: &SessionKeys, owners: &Owners) -> Vec<SharedHistory> {
     let mut shared: BTreeMap<&SessionId, u64> = BTreeMap::new();
     for owner in
-        held.keys.iter().filter_map(|key| owners.owner_of(*key)).filter(|owner| **owner != held.session)
+        keys.keys.iter().filter_map(|key| owners.owner_of(*key)).filter(|owner| **owner != keys.session)
     {
         *shared.entry(owner).or_default() += 1;
     }
     let shared_history = shared.into_iter();
     shared_history
         .map(|(earlier, shared)| SharedHistory {
-            later: held.session.clone(),
+            later: keys.session.clone(),
             earlier: earlier.clone(),
             shared,
         })
@@ -132,8 +133,8 @@ pub(super) fn stored_owned_elsewhere(
     for SharedHistory { later, earlier, .. } in store.shared_history()? {
         by_later.entry(later).or_default().push(earlier);
     }
-    let mut held = KeysReader { store, all: BTreeMap::new() };
-    by_later.into_iter().map(|(later, owners)| Ok((later, held.joined(&owners)?))).collect()
+    let mut reader = KeysReader { store, all: BTreeMap::new() };
+    by_later.into_iter().map(|(later, owners)| Ok((later, reader.union(&owners)?))).collect()
 }
 
 /// Returns the keys of the sessions that own some of a session's keys, as stored.
@@ -144,7 +145,7 @@ pub fn elsewhere(store: &SqliteStore, session: &SessionId) -> Result<OwnedElsewh
     let shared_history =
         store.shared_history()?.into_iter().filter(|shared_history| shared_history.later == *session);
     let owners: Vec<SessionId> = shared_history.map(|shared_history| shared_history.earlier).collect();
-    KeysReader { store, all: BTreeMap::new() }.joined(&owners)
+    KeysReader { store, all: BTreeMap::new() }.union(&owners)
 }
 
 /// Keys of sessions, each read once.
@@ -162,10 +163,10 @@ impl KeysReader<'_> {
     }
 
     /// Returns the keys of all these sessions together.
-    fn joined(&mut self, sessions: &[SessionId]) -> Result<OwnedElsewhere, StoreError> {
+    fn union(&mut self, sessions: &[SessionId]) -> Result<OwnedElsewhere, StoreError> {
         let mut keys = HashSet::new();
         for session in sessions {
-            keys.extend(self.read(session)?.into_iter().flat_map(|held| held.keys.iter().copied()));
+            keys.extend(self.read(session)?.into_iter().flat_map(|keys| keys.keys.iter().copied()));
         }
         Ok(Arc::new(keys))
     }

@@ -29,10 +29,10 @@ const BATCH_WAIT: Duration = Duration::from_millis(50);
 #[derive(Default)]
 struct FoldedSession {
     trees: Vec<(Tree, Option<Millis>)>,
-    held: Vec<StoredSessionKeys>,
+    session_keys: Vec<StoredSessionKeys>,
     sources: Vec<SourceFile>,
     /// Sessions whose archived copy is damaged: their rows stay as they are.
-    gone: Vec<SessionId>,
+    frozen: Vec<SessionId>,
     problems: Vec<Problem>,
     bytes: u64,
 }
@@ -90,9 +90,9 @@ impl CommitBatch {
             self.commit.deadlines.extend(deadline.map(|deadline| (tree.session.id.clone(), deadline)));
             self.commit.trees.push(tree);
         }
-        self.commit.session_keys.extend(folded_session.held);
+        self.commit.session_keys.extend(folded_session.session_keys);
         self.commit.sources.extend(folded_session.sources);
-        self.commit.frozen.extend(folded_session.gone);
+        self.commit.frozen.extend(folded_session.frozen);
     }
 
     fn commit(&mut self, run: &mut IndexRun<'_>, sink: CommitSink<'_>) -> Result<(), IndexError> {
@@ -154,7 +154,7 @@ fn fold_session(
         }
     }
     if is_damaged && work.has_rows {
-        folded.gone = fold.sessions().cloned().collect();
+        folded.frozen = fold.sessions().cloned().collect();
         return Ok(folded);
     }
     // Inbox input may touch other sessions too: their rows are not derived here.
@@ -186,7 +186,9 @@ fn fold_session(
             fold.set_owned_elsewhere(session, elsewhere.clone());
         }
         let holdings = fold.holdings(session, &mut KeysCursor::default());
-        folded.held.extend(holdings.map(|holdings| StoredSessionKeys { keys: holdings, replaces: true }));
+        folded
+            .session_keys
+            .extend(holdings.map(|holdings| StoredSessionKeys { keys: holdings, replaces: true }));
         if let Some(tree) = fold.tree(session, &now) {
             let deadline = next_deadline(&tree, &now);
             folded.trees.push((tree, deadline));

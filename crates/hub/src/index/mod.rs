@@ -259,9 +259,9 @@ impl<'a> IndexRun<'a> {
 
     /// First pass: rows.
     fn index_rows(&mut self, max_rows: usize, sink: CommitSink<'_>) -> Result<(), IndexError> {
-        let gone = std::mem::take(&mut self.plan.gone);
-        if !gone.is_empty() {
-            sink(Commit { frozen: gone, ..Commit::default() })?;
+        let frozen = std::mem::take(&mut self.plan.frozen);
+        if !frozen.is_empty() {
+            sink(Commit { frozen, ..Commit::default() })?;
         }
         let groups = std::mem::take(&mut self.plan.groups);
         facts::write(self, &groups, &self.store.clone(), max_rows, sink)?;

@@ -23,7 +23,7 @@ pub(super) struct Plan {
     /// Transcripts to index as text, newest first.
     pub(super) files: Vec<(Found, FileIdentity)>,
     /// Sessions with a file that is neither on disk nor archived: their rows stay as they are.
-    pub(super) gone: Vec<SessionId>,
+    pub(super) frozen: Vec<SessionId>,
 }
 
 /// A session to fold.
@@ -67,16 +67,16 @@ pub(super) fn plan(
     let on_disk: HashSet<PathBuf> =
         groups.iter().flat_map(|group| &group.files).map(|found| found.path.clone()).collect();
     let missing = known.iter().filter(|(path, _)| !on_disk.contains(*path) && !path.exists());
-    let mut missing = MissingFiles::of(missing, &forgotten, options, report);
+    let mut missing = MissingFiles::find(missing, &forgotten, options, report);
     missing.add_unknown(&known, &forgotten, options, report);
     let elsewhere = Arc::new(duplicates::stored_owned_elsewhere(store)?);
-    let mut plan = Plan { groups: Vec::new(), files: Vec::new(), gone: Vec::new() };
+    let mut plan = Plan { groups: Vec::new(), files: Vec::new(), frozen: Vec::new() };
     let mut consider = |files: Vec<(Found, FileIdentity)>, report: &mut Report| -> Result<(), IndexError> {
         let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
         let is_in = |sessions: &HashSet<SessionId>| {
             files.iter().any(|(found, _)| session_of(found).is_some_and(|session| sessions.contains(session)))
         };
-        if is_in(&missing.gone) {
+        if is_in(&missing.frozen) {
             return Ok(());
         }
         let is_new = |(found, now): &(Found, FileIdentity)| {
@@ -114,7 +114,7 @@ pub(super) fn plan(
         report.files += files.len() as u64;
         let session_of = |found: &Found| known.get(&found.path).map(|(session, _)| session);
         let session = files.iter().find_map(|(found, _)| session_of(found)).cloned();
-        if let Some(kept) = session.and_then(|session| missing.kept.remove(&session)) {
+        if let Some(kept) = session.and_then(|session| missing.archived.remove(&session)) {
             files.extend(kept);
             sort_files(&mut files);
         }
@@ -122,11 +122,11 @@ pub(super) fn plan(
             consider(files, report)?;
         }
     }
-    for (_, mut files) in std::mem::take(&mut missing.kept) {
+    for (_, mut files) in std::mem::take(&mut missing.archived) {
         sort_files(&mut files);
         consider(files, report)?;
     }
-    plan.gone = missing.gone.into_iter().collect();
+    plan.frozen = missing.frozen.into_iter().collect();
     plan.groups.sort_by_key(|work| std::cmp::Reverse(work.files.iter().map(|(_, it)| it.modified_ns).max()));
     plan.files.sort_by_key(|(_, identity)| std::cmp::Reverse(identity.modified_ns));
     Ok(plan)
@@ -155,26 +155,26 @@ fn find_groups(options: &IndexOptions, report: &mut Report) -> Result<Vec<Group>
 /// Files that rows were derived from and that are no longer on disk.
 struct MissingFiles {
     /// Archived copies by session.
-    kept: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
+    archived: BTreeMap<SessionId, Vec<(Found, FileIdentity)>>,
     /// Sessions with a file that is not archived.
-    gone: HashSet<SessionId>,
+    frozen: HashSet<SessionId>,
 }
 
 impl MissingFiles {
-    fn of<'k>(
+    fn find<'k>(
         missing: impl Iterator<Item = (&'k PathBuf, &'k (SessionId, FileIdentity))>,
         forgotten: &HashSet<SessionId>,
         options: &IndexOptions,
         report: &mut Report,
     ) -> Self {
-        let mut all = Self { kept: BTreeMap::new(), gone: HashSet::new() };
+        let mut all = Self { archived: BTreeMap::new(), frozen: HashSet::new() };
         for (path, (session, identity)) in missing.filter(|(_, (session, _))| !forgotten.contains(session)) {
             let kept = options.archive.settle(path).unwrap_or_else(|error| {
                 report.problems.push(Problem { at: path.display().to_string(), what: error.to_string() });
                 None
             });
             let Some(kept) = kept else {
-                all.gone.insert(session.clone());
+                all.frozen.insert(session.clone());
                 continue;
             };
             // Its inode differs in the archive; its path there identifies it.
@@ -188,9 +188,9 @@ impl MissingFiles {
                     .push(Problem { at, what: "damaged archive: unreadable seek table".to_owned() });
             }
             let found = Found::again(path, session.as_str(), Some(kept));
-            all.kept.entry(session.clone()).or_default().extend(found.map(|found| (found, now)));
+            all.archived.entry(session.clone()).or_default().extend(found.map(|found| (found, now)));
         }
-        all.kept.retain(|session, _| !all.gone.contains(session));
+        all.archived.retain(|session, _| !all.frozen.contains(session));
         all
     }
 
@@ -206,7 +206,7 @@ impl MissingFiles {
         let taken = options.roots.iter().flat_map(|root| options.archive.left_behind(root));
         for (path, session) in taken {
             let id = SessionId::from(session.as_str());
-            if known.contains_key(&path) || self.gone.contains(&id) {
+            if known.contains_key(&path) || self.frozen.contains(&id) {
                 continue;
             }
             if forgotten.contains(&id) {
@@ -222,7 +222,7 @@ impl MissingFiles {
                         modified_ns: kept.modified_ns,
                     });
                     let found = kept.and_then(|kept| Found::again(&path, &session, Some(kept)));
-                    self.kept.entry(id).or_default().extend(found.zip(identity));
+                    self.archived.entry(id).or_default().extend(found.zip(identity));
                 }
                 Err(error) => {
                     report.problems.push(Problem { at: path.display().to_string(), what: error.to_string() })
@@ -264,17 +264,17 @@ pub(super) fn derive_again(
     }
     let elsewhere = Arc::new(comparison.outdated.clone());
     let mut files: BTreeMap<SessionId, Vec<(Found, FileIdentity)>> = BTreeMap::new();
-    let mut gone: HashSet<SessionId> = HashSet::new();
+    let mut missing: HashSet<SessionId> = HashSet::new();
     for source in store.sources()?.into_iter().filter(|source| elsewhere.contains_key(&source.session)) {
         let kept =
             if source.path.exists() { None } else { options.archive.find(&source.path).ok().flatten() };
         match Found::again(&source.path, source.session.as_str(), kept) {
             Some(found) => files.entry(source.session).or_default().push((found, source.identity)),
-            None => drop(gone.insert(source.session)),
+            None => drop(missing.insert(source.session)),
         }
     }
-    let whole = files.into_iter().filter(|(session, _)| !gone.contains(session));
-    Ok(whole
+    let complete = files.into_iter().filter(|(session, _)| !missing.contains(session));
+    Ok(complete
         .map(|(session, mut files)| {
             sort_files(&mut files);
             SessionWork { files, session: Some(session), elsewhere: Arc::clone(&elsewhere), has_rows: true }
