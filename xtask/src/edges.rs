@@ -3,7 +3,7 @@
 //! A new edge is a separate commit that justifies it and changes this table. Dev-dependencies are ignored, except that
 //! no shipped crate may use `testkit` or `rig`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -81,8 +81,27 @@ struct Dependency {
 
 /// Returns the differences between manifests and table, one sentence each.
 pub(crate) fn check() -> Result<Vec<String>> {
-    let json = output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
-    compare(&json, EDGES)
+    compare(&metadata()?, EDGES)
+}
+
+/// Returns the crates that each crate depends on, without dev-dependencies, all by their short names.
+pub(crate) fn dependencies() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let json = metadata()?;
+    let metadata: Metadata = serde_json::from_str(&json).context("cannot read what cargo metadata prints")?;
+    let of = |package: &Package| package.own().map(str::to_owned).collect();
+    Ok(metadata.packages.iter().map(|package| (short(&package.name).to_owned(), of(package))).collect())
+}
+
+fn metadata() -> Result<String> {
+    output(cargo().args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))
+}
+
+impl Package {
+    /// Crates of this workspace that it depends on, without dev-dependencies.
+    fn own(&self) -> impl Iterator<Item = &str> {
+        let is_own = |it: &&Dependency| it.path.is_some() && it.kind.as_deref() != Some("dev");
+        self.dependencies.iter().filter(is_own).map(|it| short(&it.name))
+    }
 }
 
 fn compare(json: &str, table: &[(&str, &[&str])]) -> Result<Vec<String>> {
@@ -96,10 +115,7 @@ fn compare(json: &str, table: &[(&str, &[&str])]) -> Result<Vec<String>> {
             findings.push(format!("crate {crate_name} is not in the table of edges (xtask/src/edges.rs)"));
             continue;
         };
-        for dependency in
-            package.dependencies.iter().filter(|d| d.path.is_some() && d.kind.as_deref() != Some("dev"))
-        {
-            let target = short(&dependency.name);
+        for target in package.own() {
             let is_everything = allowed.contains(&"*") && !matches!(target, "testkit" | "rig" | "xtask");
             let is_model = target == "model" && crate_name != "model" && crate_name != "xtask";
             if !(is_everything || is_model || allowed.contains(&target)) {

@@ -10,6 +10,7 @@ mod compare;
 mod e2e;
 mod edges;
 mod fuzz;
+mod house;
 mod kills;
 mod npm;
 mod pictures;

@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: checks rules of the repository that no other tool checks.
 //!
 //! Each Rust file begins with a module comment; no file is longer than the limit; nothing unfinished, ignored or
-//! private to one machine is committed; dependencies match the table; the README quotes the figures of BENCHMARKS.md.
+//! private to one machine is committed; dependencies match the table and the picture; few type names are defined twice; the
+//! README quotes the figures of BENCHMARKS.md.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::edges;
+use crate::house;
 use crate::quoted;
 use crate::step::{announce, root};
 
@@ -64,6 +66,7 @@ pub(crate) fn run() -> Result<()> {
 fn check(root: &Path) -> Result<(usize, Vec<String>)> {
     let mut findings = edges::check()?;
     findings.extend(quoted::check(root)?);
+    findings.extend(house::check(root)?);
     let mut files = 0;
     visit(root, &mut |path| {
         let Ok(text) = fs::read_to_string(path) else { return }; // no text: a picture or a recording

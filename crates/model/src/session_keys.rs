@@ -1,5 +1,5 @@
-//! Keys that identify copied history. Harnesses copy a conversation's history into a new session (Claude Code up to
-//! 1.0.x on each `--resume`, later ones with `--fork-session`): the ids of responses and calls are equal in both.
+//! Keys that identify copied history. Harnesses copy a conversation's history into a new session when it is resumed or forked:
+//! the ids of responses and calls are equal in both.
 
 use crate::{Millis, SessionId};
 

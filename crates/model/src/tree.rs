@@ -59,7 +59,7 @@ impl Tree {
 pub struct Session {
     /// The harness's own id.
     pub id: SessionId,
-    /// The harness, such as `claude-code`; `None` for events published by unknown programs.
+    /// The harness, by its name; `None` for events published by unknown programs.
     pub harness: Option<Text>,
     /// The harness's version, if any source has it.
     pub harness_version: Option<Text>,

@@ -44,7 +44,7 @@ impl Default for Limits {
 pub enum LimitScope {
     /// The agents of a harness.
     Harness(Text),
-    /// The agents on a model, given by its name or leading words: `claude-haiku` matches `claude-haiku-4-5-20251001`.
+    /// The agents on a model, given by its name or leading words: `vendor-small` matches `vendor-small-4-5-20251001`.
     Model(Text),
 }
 

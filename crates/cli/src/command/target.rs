@@ -406,7 +406,7 @@ fn sessions_in(batch: &BatchRead) -> Vec<SessionId> {
         sessions.retain(|session| &***session != "unnamed");
     }
     if sessions.len() > 1 && sessions.iter().any(|session| batch.fold.has_root(session)) {
-        // Claude Code 2.1.1 writes the first line of each warm-up, on resume, under an id that it never uses again.
+        // A harness may write the first line of each warm-up, on resume, under an id that it never uses again.
         sessions.retain(|session| batch.fold.has_root(session));
     }
     sessions.into_iter().cloned().collect()

@@ -28,6 +28,7 @@ use std::{
 
 use subscope_client::http;
 use subscope_collect::spool::{self, Delivery, PAYLOAD_LIMIT_BYTES};
+use subscope_harness::hooked;
 use subscope_hub::clock;
 
 pub(crate) use self::breaker::Breaker;
@@ -43,8 +44,6 @@ use crate::{environment::Environment, hub_connection::SOCKET};
 const DEADLINE: Duration = Duration::from_millis(500);
 /// Additional time limit for spooling: a dead network disk must not block the agent.
 const SPOOL_LIMIT: Duration = Duration::from_millis(250);
-/// Route of the hub for payloads of Claude Code.
-const HOOK_PATH: &str = "/hooks/claude";
 /// Limit of the response with its head. A decision has some hundred bytes; this much fits into a pipe without a reader.
 const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 /// Initial buffer for a payload; most are smaller.
@@ -161,7 +160,8 @@ fn post_payload(stream: impl Read + Write, delivery: Delivery, body: &[u8]) -> i
         ("x-subscope-received-ms", received_ms.as_str()),
         ("connection", "close"),
     ];
-    let request = http::request("POST", HOOK_PATH, &headers, Some(body));
+    let (_, hooks) = hooked().ok_or_else(|| io::Error::other("no harness has hooks"))?;
+    let request = http::request("POST", hooks.route(), &headers, Some(body));
     let response = http::exchange(stream, &request, MAX_RESPONSE_BYTES)?;
     if response.status == 200 {
         return Ok(response.body);
@@ -178,7 +178,7 @@ fn trusted_socket(data: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
-/// Prints a decision if it is a JSON object. Claude Code would pass any other text to the model.
+/// Prints a decision if it is a JSON object. A harness would pass any other text to the model.
 fn print(answer: &[u8]) {
     if answer.trim_ascii_start().starts_with(b"{") {
         let mut out = io::stdout().lock();
