@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_fold::{FeedBuilder, Now, next_deadline};
-use subscope_model::{Event, EventKind, Problem, SessionId, Tree, Update};
+use subscope_model::{Change, Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, StoreError};
 
 use super::{DERIVE_SHARE, EventLoop, PRESSED, PRESSED_SHARE, row_cache::RowDiff};
@@ -172,7 +172,7 @@ impl EventLoop {
     fn tell_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {
         if let Err(error) = &outcome {
             let problem = Problem { at: "store".to_owned(), what: error.clone() };
-            self.publish(&Update::Event(Box::new(FeedBuilder::problem(&problem))));
+            self.publish(&Update::event(FeedBuilder::problem(&problem)));
         }
         outcome
     }
@@ -212,7 +212,7 @@ impl EventLoop {
                     if event.kind == EventKind::Stall && self.options.stops_stalled {
                         self.stop_stalled(&event);
                     }
-                    self.publish(&Update::Event(Box::new(event)));
+                    self.publish(&Update::event(event));
                 }
                 Ok(())
             }
@@ -254,7 +254,7 @@ impl EventLoop {
                     self.broadcast.told_whole(&session, rev, at);
                     let Some(tree) = self.rows.shown(&session).cloned() else { continue };
                     self.moved.insert(session, self.figures.seq);
-                    self.publish(&Update::Snapshot(Box::new(tree)));
+                    self.publish(&Update::snapshot(tree));
                 }
             }
         }
@@ -265,10 +265,9 @@ impl EventLoop {
     pub(super) fn broadcast_rows(&mut self, is_all: bool) {
         let (rows, readers) = (&self.rows, self.subscribers.len());
         for change in self.broadcast.take(clock::tick(), is_all, readers, &|session| rows.shown(session)) {
-            if let Update::Change(change) = &change {
-                self.moved.insert(change.session.id.clone(), self.figures.seq);
-            }
-            self.publish(&change);
+            let seq = self.figures.seq;
+            self.moved.insert(change.session().id.clone(), seq);
+            self.publish(&Update::change(Change { seq, ..change }));
         }
     }
 
@@ -299,7 +298,7 @@ impl EventLoop {
         let commit = Commit { events: vec![event.clone()], ..Commit::default() };
         for event in self.store.commit(&commit).unwrap_or_else(|_| vec![event]) {
             self.figures.seq = self.figures.seq.max(event.seq);
-            self.publish(&Update::Event(Box::new(event)));
+            self.publish(&Update::event(event));
         }
     }
 }

@@ -62,7 +62,7 @@ impl EventLoop {
         // Readers were shown the sessions at work that were known when they came.
         for tree in commit.trees {
             if SessionRow::of(&tree).status == SessionStatus::Live {
-                self.publish(&Update::Snapshot(Box::new(tree)));
+                self.publish(&Update::snapshot(tree));
             }
         }
         reply(Ok(()));

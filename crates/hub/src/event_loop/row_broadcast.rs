@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{Agent, AgentId, Change, SessionId, Tree, Update};
+use subscope_model::{AgentId, Change, SessionId, Tree};
 
 /// How many bytes of rows a second one session may cost, about, to all readers together.
 const BYTES: f64 = 5_000_000.0;
@@ -72,7 +72,7 @@ impl PendingBroadcast {
         is_all: bool,
         readers: usize,
         shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
-    ) -> Vec<Update> {
+    ) -> Vec<Change> {
         let mut all = Vec::new();
         let mut later = BTreeSet::new();
         for session in std::mem::take(&mut self.waiting) {
@@ -83,16 +83,16 @@ impl PendingBroadcast {
             }
             let Some(tree) = shown(&session) else { continue };
             let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > of.told);
-            let agents: Vec<Agent> = tree.agents.iter().filter(|agent| is_news(agent.rev)).cloned().collect();
             of.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
             let removed = std::mem::take(&mut of.removed);
-            let bytes: usize = agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
+            let change = Change::of(tree, |agent| is_news(agent.rev), removed);
+            let bytes: usize =
+                change.agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
             of.throttled_until = now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES);
-            let revs = agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
+            let revs = change.agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
             of.told = revs.flatten().fold(of.told, u64::max);
-            if !agents.is_empty() || !removed.is_empty() {
-                let session = tree.session.clone();
-                all.push(Update::Change(Box::new(Change { session, agents, removed })));
+            if !change.agents.is_empty() || !change.removed.is_empty() {
+                all.push(change);
             }
         }
         self.waiting = later;
