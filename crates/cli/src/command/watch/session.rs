@@ -48,7 +48,7 @@ pub(super) fn follow(
     }
     let history_ids = events.iter().map(|event| event.id.clone()).collect();
     let mut history = VecDeque::from([Update::snapshot(loaded.tree)]);
-    history.extend(events.into_iter().map(|event| Update::event(event)));
+    history.extend(events.into_iter().map(Update::event));
     history.push_back(Update::CaughtUp);
     Ok(FollowedFeed { feed: Box::new(SessionFeed { session, history, history_ids, live }), _hub: hub })
 }
