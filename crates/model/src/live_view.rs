@@ -73,10 +73,9 @@ impl LiveTree {
         let Change { sessions: [session], agents, removed, places, summary, .. } = change;
         if session.rev >= self.tree.session.rev {
             self.tree.session = session;
-        }
-        let is_late = agents.iter().filter_map(|row| row.rev).max().is_some_and(|rev| rev < self.rev);
-        if let Some(summary) = summary.filter(|_| !is_late) {
-            self.tree.summary = summary;
+            if let Some(summary) = summary {
+                self.tree.summary = summary;
+            }
         }
         // A row without a place, as of an older hub, is the last.
         let places = places.into_iter().map(|place| place as usize).chain(std::iter::repeat(usize::MAX));

@@ -52,7 +52,8 @@ impl Tree {
             }
         }
         self.session.rev = known.session.rev;
-        if self.session != known.session {
+        // A change carries the session's row with its statistics.
+        if self.session != known.session || self.summary != known.summary {
             self.session.rev = Some(rev);
         }
     }

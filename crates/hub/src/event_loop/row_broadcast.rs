@@ -82,7 +82,8 @@ impl PendingBroadcast {
                 continue;
             }
             let Some(tree) = shown(&session) else { continue };
-            let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > of.told);
+            let told = of.told;
+            let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > told);
             of.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
             let removed = std::mem::take(&mut of.removed);
             let change = Change::of(tree, |agent| is_news(agent.rev), removed);
@@ -91,7 +92,7 @@ impl PendingBroadcast {
             of.throttled_until = now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES);
             let revs = change.agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
             of.told = revs.flatten().fold(of.told, u64::max);
-            if !change.agents.is_empty() || !change.removed.is_empty() {
+            if is_news(tree.session.rev) || !change.agents.is_empty() || !change.removed.is_empty() {
                 all.push(change);
             }
         }

@@ -1,3 +1,5 @@
+//! Tests of applying updates, and of the updates' JSON.
+
 use proptest::{collection::vec, prelude::*, sample::subsequence};
 
 use super::*;
