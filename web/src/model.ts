@@ -294,6 +294,33 @@ export interface Event {
   data: Record<string, unknown>;
 }
 
+/** Changed rows of a session. */
+export interface Change {
+  /** Always [`Change::SCHEMA`]. */
+  schema: string;
+  /** Position of the last event before it. */
+  seq: number;
+  /** The session's current row. */
+  sessions: [Session];
+  /** New, changed or moved agents, in the order of the tree. */
+  agents: Agent[];
+  /** Agents that no longer exist (merged into another, or refuted). */
+  removed: string[];
+  /** Index of each of `agents` in the tree, so that readers keep its order without sorting. */
+  places?: number[];
+  /** Current statistics of the session, so that readers need not request the tree. */
+  summary?: Summary;
+}
+
+/** Data of `missed`. */
+export interface MissedData {
+  schema: string;
+  /** Number of dropped events. */
+  count: number;
+  /** Position of the last event before them. */
+  after: number;
+}
+
 /** Whether a session is at work. */
 export type SessionStatus = "live" | "ended";
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { Agent, Event, Tree } from "../src/model";
+import type { Agent, Change, Event, Tree } from "../src/model";
 import { merged } from "../src/lib/timeline.svelte";
 import { bars, spanAt, ticks, zoomed } from "../src/lib/lanes";
 import { href, parse } from "../src/lib/route.svelte";
-import { preorder, Rows, unfolded } from "../src/lib/rows";
+import { Rows, unfolded } from "../src/lib/rows";
 import { SseParser } from "../src/lib/sse";
 import { story } from "../src/lib/story";
 import { activity, timer, tone } from "../src/lib/words";
@@ -29,29 +29,33 @@ const tree = (rev: number, agents: Agent[]): Tree => ({
 const ids = (rows: Agent[]): string => rows.map((row) => row.id).join(" ");
 
 describe("rows", () => {
-  it("stand in pre-order, siblings by start, orphans last", () => {
-    const rows = [agent("late", "root", 9), agent("orphan", null, 1), agent("early", "root", 2), agent("below", "early", 5), agent("root", null, 0)];
-    expect(ids(preorder(rows))).toBe("root early below late orphan");
-    expect(ids(preorder([agent("a", "b", 1), agent("b", "a", 2), agent("root", null, 0)]))).toBe("root a b");
-    const deep = Array.from({ length: 5000 }, (_, at) => agent(`a${at}`, at === 0 ? "root" : `a${at - 1}`, at));
-    expect(preorder([...deep, agent("root", null, 0)]).length).toBe(5001);
+  const change = (rev: number, agents: [Agent, number][], removed: string[] = []): Change => ({
+    schema: "subscope.change/1", seq: 1, sessions: [tree(rev, []).session], removed,
+    agents: agents.map(([row]) => row), places: agents.map(([, place]) => place),
+  });
+  it("stand where a change puts them, the others in their order", () => {
+    const rows = new Rows(tree(1, ["root", "a", "b", "c"].map((id) => agent(id, null, 0, { rev: 1 }))));
+    rows.change(change(2, [[agent("new", null, 0, { rev: 2 }), 1], [agent("a", null, 0, { rev: 2 }), 3]], ["b"]));
+    expect(ids(rows.agents)).toBe("root new c a");
   });
   it("keep the highest rev, whatever comes in which order", () => {
     const rows = new Rows(tree(1, [agent("root", null, 0, { rev: 1 })]));
-    const change = (rev: number, status: Agent["status"]) => ({ sessions: [], agents: [agent("a", "root", 1, { rev, status })], removed: [] });
-    rows.change(change(5, "completed"));
-    rows.change(change(4, "running"));
-    expect(rows.ordered().map((row) => row.status)).toEqual(["running", "completed"]);
+    const status = (rev: number, status: Agent["status"]) => change(rev, [[agent("a", "root", 1, { rev, status }), 1]]);
+    rows.change(status(5, "completed"));
+    rows.change(status(4, "running"));
+    expect(rows.agents.map((row) => row.status)).toEqual(["running", "completed"]);
+    rows.change(change(4, [[agent("gone", "root", 1, { rev: 4 }), 1]]));
+    expect(ids(rows.agents)).toBe("root a");
     // An answer to a question of before knows less than what was told meanwhile.
     rows.merge(tree(3, [agent("root", null, 0, { rev: 3 })]));
-    expect(ids(rows.ordered())).toBe("root a");
+    expect(ids(rows.agents)).toBe("root a");
     rows.merge(tree(6, [agent("root", null, 0, { rev: 6 })]));
-    expect(ids(rows.ordered())).toBe("root");
-    rows.change({ sessions: [], agents: [], removed: ["root"] });
-    expect(rows.ordered()).toEqual([]);
+    expect(ids(rows.agents)).toBe("root");
+    rows.change(change(7, [], ["root"]));
+    expect(rows.agents).toEqual([]);
   });
   it("are folded away below a row", () => {
-    const rows = preorder([agent("root", null, 0), agent("a", "root", 1), agent("b", "a", 2), agent("c", "root", 3)]);
+    const rows = [agent("root", null, 0), agent("a", "root", 1), agent("b", "a", 2), agent("c", "root", 3)];
     expect(ids(unfolded(rows, new Set(["a"])))).toBe("root a c");
     expect(ids(unfolded(rows, new Set(["root"])))).toBe("root");
   });

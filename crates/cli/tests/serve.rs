@@ -158,7 +158,7 @@ fn live_feed_never_takes_back_what_a_row_said_when_meta_files_are_rewritten() {
             losses.take(&update);
             match update {
                 Update::Event(event) if event.data["text"] == *words => break,
-                Update::Change(change) => drop(touched.insert(change.session.id)),
+                Update::Change(change) => drop(touched.insert(change.session().id.clone())),
                 _ => {}
             }
         }

@@ -2,14 +2,11 @@
 //!
 //! After a disconnect it connects again and resumes after the last position (`last-event-id`): the hub replays events from its log
 //! and sends snapshots of rows that may have changed. If the log does not reach back that far, the feed yields
-//! [`Update::Missed`].
+//! [`Update::Reset`].
 
 use std::{collections::VecDeque, time::Duration};
 
-use serde::Deserialize;
-use subscope_model::{
-    Agent, AgentId, Change, Event, EventKind, Feed, FeedItem, Session, SessionId, Tree, Update,
-};
+use subscope_model::{EventKind, Feed, FeedItem, SessionId, Tree, Update};
 
 use crate::{
     client::Client,
@@ -41,20 +38,6 @@ struct OpenFeed {
     connection: Connection,
     body: BodyFraming,
     messages: SseParser,
-}
-
-/// Data of `event: change`.
-#[derive(Deserialize)]
-struct ChangeData {
-    sessions: Vec<Session>,
-    agents: Vec<Agent>,
-    removed: Vec<AgentId>,
-}
-
-/// Data of `event: missed`.
-#[derive(Deserialize)]
-struct MissedData {
-    count: u64,
 }
 
 impl std::fmt::Debug for LiveFeed {
@@ -104,29 +87,10 @@ impl LiveFeed {
 
     fn update(&mut self, message: SseMessage) -> Option<Update> {
         let SseMessage { id, event, data } = message;
-        let update = match event.as_str() {
-            "event" => serde_json::from_str::<Event>(&data)
-                .ok()
-                .filter(|event| !is_hub_heartbeat(event))
-                .map(|event| Update::Event(Box::new(event))),
-            "snapshot" => {
-                serde_json::from_str::<Tree>(&data).ok().map(|tree| Update::Snapshot(Box::new(tree)))
-            }
-            "change" => serde_json::from_str::<ChangeData>(&data).ok().and_then(|changed| {
-                let ChangeData { sessions, agents, removed } = changed;
-                let session = sessions.into_iter().next()?;
-                Some(Update::Change(Box::new(Change { session, agents, removed })))
-            }),
-            "missed" => {
-                serde_json::from_str::<MissedData>(&data).ok().map(|missed| Update::Missed(missed.count))
-            }
-            "reset" => {
-                self.position = None;
-                Some(Update::Missed(0))
-            }
-            "caught-up" => Some(Update::CaughtUp),
-            _ => None,
-        };
+        let update = Update::parse(&event, &data).filter(|update| !is_hub_heartbeat(update));
+        if update == Some(Update::Reset) {
+            self.position = None;
+        }
         // The position advances once its message has been processed.
         if let Some(position) = id.and_then(|id| id.parse().ok()) {
             self.position = Some(position);
@@ -135,9 +99,9 @@ impl LiveFeed {
     }
 }
 
-/// Whether an event is a heartbeat of the hub itself, without a sequence number; user interfaces show liveness on their own.
-fn is_hub_heartbeat(event: &Event) -> bool {
-    event.kind == EventKind::Heartbeat && event.seq == 0
+/// Whether an update is a heartbeat of the hub itself, without a sequence number; user interfaces show liveness on their own.
+fn is_hub_heartbeat(update: &Update) -> bool {
+    matches!(update, Update::Event(event) if event.kind == EventKind::Heartbeat && event.seq == 0)
 }
 
 impl OpenFeed {
@@ -148,8 +112,7 @@ impl OpenFeed {
 }
 
 impl Feed for LiveFeed {
-    /// Also yields [`FeedItem::Idle`] after an incomplete update and while disconnected; never [`FeedItem::Closed`]. `Missed(0)`
-    /// means an unknown number.
+    /// Also yields [`FeedItem::Idle`] after an incomplete update and while disconnected; never [`FeedItem::Closed`].
     fn next(&mut self, wait: Duration) -> FeedItem {
         loop {
             if let Some(update) = self.updates.pop_front() {

@@ -5,7 +5,6 @@
 mod common;
 
 use std::{
-    collections::BTreeMap,
     fs,
     io::{Read, Write},
     os::unix::{fs::PermissionsExt, net::UnixListener},
@@ -16,7 +15,7 @@ use std::{
 use common::{LIMIT, Running, VERSION, folder};
 use subscope_client::{Address, Client, ClientError, Fit, LiveFeed, Own, SessionQuery};
 use subscope_hub::clock;
-use subscope_model::{Agent, AgentId, EventKind, Feed, FeedItem, HubMode, SessionId, Text, Update};
+use subscope_model::{AgentId, EventKind, Feed, FeedItem, HubMode, LiveView, SessionId, Text, Update};
 use subscope_server::Timeouts;
 
 /// Ingests a tool call of the root agent.
@@ -93,11 +92,12 @@ fn connection_that_the_hub_closed_is_opened_again() {
 /// State of a feed reader.
 #[derive(Default)]
 struct Reader {
-    rows: BTreeMap<AgentId, Agent>,
+    view: LiveView,
     events: Vec<Text>,
     seqs: Vec<u64>,
     calls: Vec<String>,
-    missed: Option<u64>,
+    missed: u64,
+    is_reset: bool,
     is_caught_up: bool,
 }
 
@@ -115,15 +115,14 @@ impl Reader {
         }
     }
 
+    /// Number of rows of the test's session.
+    fn rows(&self) -> usize {
+        self.view.get(&"s/ü".into()).map_or(0, |tree| tree.agents.len())
+    }
+
     fn take(&mut self, update: Update) {
         match update {
-            Update::Snapshot(tree) => {
-                self.rows = tree.agents.into_iter().map(|row| (row.id.clone(), row)).collect();
-            }
-            Update::Change(change) => {
-                self.rows.retain(|id, _| !change.removed.contains(id));
-                self.rows.extend(change.agents.into_iter().map(|row| (row.id.clone(), row)));
-            }
+            Update::Snapshot(_) | Update::Change(_) => self.view.apply(update),
             Update::Event(event) => {
                 assert_ne!(event.kind, EventKind::Heartbeat);
                 if event.kind == EventKind::ToolPre {
@@ -132,7 +131,8 @@ impl Reader {
                 self.events.push(event.id.clone());
                 self.seqs.push(event.seq);
             }
-            Update::Missed(count) => self.missed = Some(count),
+            Update::Missed(count) => self.missed += count,
+            Update::Reset => self.is_reset = true,
             Update::CaughtUp => self.is_caught_up = true,
         }
     }
@@ -148,16 +148,14 @@ fn feed_has_snapshots_then_changes_and_is_the_tree() {
     let mut feed = LiveFeed::open(Box::new(move || Client::connect(socket.clone()))).unwrap();
     let mut reader = Reader::default();
     reader.until(&mut feed, |reader| reader.is_caught_up);
-    assert_eq!((reader.rows.len(), reader.events.len()), (1, 0), "what was before is rows");
+    assert_eq!((reader.rows(), reader.events.len()), (1, 0), "what was before is rows");
     begin_agent(&mut client, "r");
     call(&mut client, "s/ü", "t1");
-    reader.until(&mut feed, |reader| reader.calls == ["t1"] && reader.rows.len() == 2);
+    reader.until(&mut feed, |reader| reader.calls == ["t1"] && reader.rows() == 2);
     let tree = feed.tree(&SessionId::from("s/ü")).unwrap();
     // Heartbeats arrive meanwhile; they are not events of a session.
     std::thread::sleep(Duration::from_millis(200));
-    reader.until(&mut feed, |reader| {
-        reader.rows == tree.agents.iter().map(|row| (row.id.clone(), row.clone())).collect()
-    });
+    reader.until(&mut feed, |reader| reader.view.get(&tree.session.id) == Some(&tree));
     assert_eq!(feed.tree(&SessionId::from("nobody")), None);
 }
 
@@ -191,7 +189,7 @@ fn feed_goes_on_with_the_next_hub_without_gap_or_repeat() {
     reader.until(&mut feed, |reader| reader.calls.len() >= wanted.len());
     assert_eq!(reader.calls, wanted);
     assert!(reader.seqs.is_sorted_by(|one, other| one < other), "{:?}", reader.seqs);
-    assert_eq!(reader.missed, None);
+    assert_eq!((reader.missed, reader.is_reset), (0, false));
 }
 
 #[test]
@@ -214,8 +212,8 @@ fn feed_that_finds_another_log_is_told_that_something_is_missing() {
     reader.until(&mut feed, |reader| reader.calls.len() == 5);
     drop(client);
     drop(hub.lock().unwrap().take());
-    reader.until(&mut feed, |reader| reader.missed.is_some());
-    assert_eq!(reader.missed, Some(0), "nobody knows how many");
+    reader.until(&mut feed, |reader| reader.is_reset);
+    assert_eq!(reader.missed, 0, "nobody knows how many");
     let mut client = hub.lock().unwrap().as_ref().unwrap().client();
     call(&mut client, "s", "new");
     reader.until(&mut feed, |reader| reader.calls.last().is_some_and(|id| id == "new"));
@@ -285,7 +283,11 @@ fn feed_is_read_however_it_is_cut() {
     let folder = folder();
     let socket = folder.path().join("hub.sock");
     let listener = UnixListener::bind(&socket).unwrap();
-    let messages = [": hi\n\n", "event: missed\ndata: {\"count\":7}\n\n", "event: caught-up\ndata: {}\n\n"];
+    let messages = [
+        ": hi\n\n",
+        "event: missed\ndata: {\"schema\":\"subscope.missed/1\",\"count\":7,\"after\":1}\n\n",
+        "event: caught-up\ndata: {}\n\n",
+    ];
     let serving = std::thread::spawn(move || {
         // One connection for queries, one for the feed.
         let (_questions, _) = listener.accept().unwrap();
@@ -305,6 +307,6 @@ fn feed_is_read_however_it_is_cut() {
         LiveFeed::open(Box::new(move || Client::connect(Address::Socket(socket.clone())))).unwrap();
     let mut reader = Reader::default();
     reader.until(&mut feed, |reader| reader.is_caught_up);
-    assert_eq!(reader.missed, Some(7));
+    assert_eq!(reader.missed, 7);
     drop(serving.join().unwrap());
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use subscope_model::{Change, Feed, FeedItem, SessionId, Tree, Update};
+use subscope_model::{Feed, FeedItem, SessionId, Tree, Update};
 
 use crate::command::Command;
 
@@ -123,12 +123,11 @@ impl Subscriber {
             }
             Update::Missed(count) => self.missed += count,
             Update::Snapshot(tree) => self.mark_stale(&tree.session.id),
-            Update::Change(change) => {
-                let Change { session, .. } = *change;
-                self.mark_stale(&session.id);
-            }
+            Update::Change(change) => self.mark_stale(&change.session().id),
             // `CaughtUp` to a subscriber that is behind can be dropped: it is still behind.
             Update::CaughtUp => {}
+            // Only sent to a new reader.
+            Update::Reset => {}
         }
     }
 
@@ -145,7 +144,7 @@ impl Subscriber {
                 self.stale.pop();
                 continue;
             };
-            match self.inlet.offer(Update::Snapshot(Box::new(snapshot))) {
+            match self.inlet.offer(Update::snapshot(snapshot)) {
                 Offered::Taken => self.stale.pop(),
                 Offered::Full(_) => return true,
                 Offered::Gone => return false,

@@ -99,7 +99,7 @@ fn told(feed: &mut HubSubscription) -> Vec<Event> {
     loop {
         let wait = if told.is_empty() { LIMIT } else { QUIET };
         match feed.next(wait) {
-            FeedItem::Update(Update::Event(event)) => told.push(*event),
+            FeedItem::Update(Update::Event(event)) => told.push(event.into_inner()),
             FeedItem::Update(_) => {}
             FeedItem::Idle => return told,
             FeedItem::Closed => panic!("the hub has ended"),

@@ -217,7 +217,7 @@ fn stuck_reader_slows_nobody_and_is_told_what_it_missed() {
             Update::Event(_) => events += 1,
             Update::Missed(count) => missed += count,
             Update::Snapshot(tree) => rows = Some(tree.summary.tool_calls).filter(|calls| *calls == 50),
-            Update::Change(_) | Update::CaughtUp => {}
+            Update::Change(_) | Update::Reset | Update::CaughtUp => {}
         }
     }
     assert_eq!(events + missed, all.len() as u64);

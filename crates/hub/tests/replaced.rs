@@ -87,7 +87,7 @@ impl Stage {
         self.losses.take(update);
         match update {
             Update::Snapshot(tree) => self.touched.insert(tree.session.id.clone()),
-            Update::Change(change) => self.touched.insert(change.session.id.clone()),
+            Update::Change(change) => self.touched.insert(change.session().id.clone()),
             _ => false,
         };
     }

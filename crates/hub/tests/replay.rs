@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
-    collections::BTreeMap,
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::Duration,
@@ -13,7 +12,7 @@ use proptest::{prelude::*, sample::Index};
 use subscope_fold::Fold;
 use subscope_hub::{Driver, Hub, HubOptions, HubSubscription, MemoryStore, PollResult, Recording, Replay};
 use subscope_model::{
-    Agent, Event, Feed, FeedItem, Millis, PriceTable, Session, SessionId, SourceId, Tree, Update,
+    Agent, Event, Feed, FeedItem, LiveView, Millis, PriceTable, SessionId, SourceId, Tree, Update,
 };
 use subscope_testkit::{
     fixtures::recording,
@@ -30,17 +29,10 @@ fn options() -> HubOptions {
 
 /// Index of a source, and a chunk of it.
 type Piece = (usize, Vec<u8>);
-/// A session's rows by agent.
-type Rows = (Session, BTreeMap<String, Agent>);
-
-fn by_id(agents: Vec<Agent>) -> BTreeMap<String, Agent> {
-    agents.into_iter().map(|row| (row.id.to_string(), row)).collect()
-}
-
-/// Rows of a subscriber, updated by the rule of the feed: rows are replaced by key.
-#[derive(Debug, Default, PartialEq)]
+/// What a subscriber makes of its updates.
+#[derive(Debug, Default)]
 struct Reader {
-    sessions: BTreeMap<SessionId, Rows>,
+    view: LiveView,
     events: Vec<Event>,
     missed: u64,
     caught_up: usize,
@@ -48,32 +40,21 @@ struct Reader {
 
 impl Reader {
     fn take(&mut self, update: Update) {
+        if let Update::Change(change) = &update {
+            let session = change.session();
+            let known = self.view.get(&session.id);
+            let known = known.unwrap_or_else(|| panic!("a change before its session's snapshot"));
+            assert!(known.session.rev <= session.rev, "a session's rev never steps back");
+            for row in &change.agents {
+                let before = self.view.agent(&session.id, &row.id).and_then(|known| known.rev);
+                assert!(before < row.rev, "what is told anew has a higher rev: {before:?}, {:?}", row.rev);
+            }
+        }
         match update {
-            Update::Snapshot(tree) => {
-                let Tree { session, agents, .. } = *tree;
-                self.sessions.insert(session.id.clone(), (session, by_id(agents)));
-            }
-            Update::Change(change) => {
-                let known = self.sessions.get_mut(&change.session.id);
-                let (session, rows) =
-                    known.unwrap_or_else(|| panic!("a change before its session's snapshot"));
-                assert!(session.rev <= change.session.rev, "a session's rev never steps back");
-                *session = change.session;
-                for row in &change.agents {
-                    let before = rows.get(row.id.as_str()).and_then(|known| known.rev);
-                    assert!(
-                        before < row.rev,
-                        "what is told anew has a higher rev: {before:?}, {:?}",
-                        row.rev
-                    );
-                }
-                for removed in change.removed {
-                    rows.remove(removed.as_str());
-                }
-                rows.extend(by_id(change.agents));
-            }
-            Update::Event(event) => self.events.push(*event),
+            Update::Snapshot(_) | Update::Change(_) => self.view.apply(update),
+            Update::Event(event) => self.events.push(event.into_inner()),
             Update::Missed(count) => self.missed += count,
+            Update::Reset => panic!("a reset without a position"),
             Update::CaughtUp => self.caught_up += 1,
         }
     }
@@ -89,19 +70,18 @@ impl Reader {
         }
     }
 
+    fn trees(&self) -> Vec<&Tree> {
+        self.view.trees().collect()
+    }
+
     fn ids(&self) -> Vec<&str> {
         self.events.iter().map(|event| &*event.id).collect()
     }
 }
 
-/// Rows without the numbers that a store assigns.
-fn unmarked(rows: BTreeMap<String, Agent>) -> BTreeMap<String, Agent> {
-    rows.into_iter().map(|(id, row)| (id, Agent { rev: None, ..row })).collect()
-}
-
-fn fresh(feed: &mut HubSubscription, session: &SessionId) -> Rows {
-    let tree = feed.tree(session).unwrap();
-    (tree.session, by_id(tree.agents))
+/// Rows as files alone give them: nothing that keeps them has numbered them.
+fn unmarked(rows: &[Agent]) -> Vec<Agent> {
+    rows.iter().map(|row| Agent { rev: None, ..row.clone() }).collect()
 }
 
 /// Driver that pushes chunks of sources on request, one at a time.
@@ -165,8 +145,8 @@ fn scene() -> impl Strategy<Value = (Vec<Part>, Vec<Piece>, Vec<Index>)> {
     })
 }
 
-/// Rows of these chunks, folded in one batch.
-fn at_once(parts: &[Part], pieces: &[Piece]) -> (SessionId, BTreeMap<String, Agent>) {
+/// The rows of these pieces, folded at once after their sources have ended.
+fn at_once(parts: &[Part], pieces: &[Piece]) -> (SessionId, Vec<Agent>) {
     let mut fold = Fold::new(folding::options(false));
     let sources: Vec<_> = parts.iter().map(|part| fold.open(part.spec.clone())).collect();
     for (part, bytes) in pieces {
@@ -177,7 +157,7 @@ fn at_once(parts: &[Part], pieces: &[Piece]) -> (SessionId, BTreeMap<String, Age
     let prices = PriceTable::default();
     let now = subscope_fold::Now { has_ended: true, ..folding::now(LATER, &prices) };
     let tree = fold.tree(&session, &now).unwrap();
-    (session, by_id(tree.agents))
+    (session, tree.agents)
 }
 
 proptest! {
@@ -200,10 +180,10 @@ proptest! {
         }
         for mut feed in feeds {
             let reader = Reader::default().read(&mut feed);
-            prop_assert_eq!(reader.sessions.len(), 1);
-            let now = fresh(&mut feed, &session);
-            prop_assert_eq!(&reader.sessions[&session], &now);
-            prop_assert_eq!(&unmarked(now.1), &expected);
+            prop_assert_eq!(reader.trees().len(), 1);
+            let now = feed.tree(&session);
+            prop_assert_eq!(reader.view.get(&session), now.as_ref());
+            prop_assert_eq!(&unmarked(&now.unwrap().agents), &expected);
             prop_assert_eq!((reader.missed, reader.caught_up), (0, 1));
         }
     }
@@ -233,15 +213,9 @@ fn replay_at_any_speed_ends_in_the_tree_of_the_files() {
                 .unwrap();
         let mut feed = hub.subscribe();
         let reader = Reader::default().read(&mut feed);
-        let (session, rows) = &reader.sessions[&expected.session.id];
-        assert_eq!(
-            (session.runs, rows.len()),
-            (expected.session.runs, expected.agents.len()),
-            "speed {speed}"
-        );
-        for row in &expected.agents {
-            assert_eq!(Agent { rev: None, ..rows[&row.id.to_string()].clone() }, *row, "speed {speed}");
-        }
+        let tree = reader.view.get(&expected.session.id).unwrap();
+        assert_eq!(tree.session.runs, expected.session.runs, "speed {speed}");
+        assert_eq!(unmarked(&tree.agents), expected.agents, "speed {speed}");
         let mut ids = reader.ids();
         let count = ids.len();
         ids.sort_unstable();
@@ -261,16 +235,17 @@ fn subscribers_of_any_moment_end_with_the_same_rows() {
             let mut feed = hub.subscribe();
             thread::spawn(move || {
                 let reader = Reader::default().read(&mut feed);
-                let session = reader.sessions.keys().next().unwrap().clone();
-                assert_eq!(reader.sessions[&session], fresh(&mut feed, &session));
+                for tree in reader.trees() {
+                    assert_eq!(feed.tree(&tree.session.id).as_ref(), Some(tree));
+                }
                 reader
             })
         })
         .collect();
     let readers: Vec<Reader> = readers.into_iter().map(|thread| thread.join().unwrap()).collect();
     for reader in &readers[1..] {
-        assert_eq!(reader.sessions, readers[0].sessions);
-        // A later subscriber has missed only the earlier events.
+        assert_eq!(reader.trees(), readers[0].trees());
+        // Who comes later has missed what was told before, and nothing else.
         assert!(readers[0].ids().ends_with(&reader.ids()));
     }
 }
@@ -282,6 +257,6 @@ fn subscriber_after_the_end_gets_the_snapshot_and_the_end() {
             .unwrap();
     let first = Reader::default().read(&mut hub.subscribe());
     let late = Reader::default().read(&mut hub.subscribe());
-    assert_eq!(late.sessions, first.sessions);
+    assert_eq!(late.trees(), first.trees());
     assert_eq!((late.events.len(), late.caught_up), (0, 1));
 }

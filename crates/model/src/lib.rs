@@ -12,6 +12,7 @@ mod feed;
 mod hub;
 mod id;
 mod list;
+mod live_view;
 mod observation;
 mod price;
 mod problem;
@@ -25,13 +26,14 @@ mod usage;
 pub use basis::Basis;
 pub use comparison::{AgentPair, Calls, ComparedAgent, Comparison, DIFF_SCHEMA, Likeness, Side, ToolPair};
 pub use event::{Event, EventKind, feed_line};
-pub use feed::{Change, Feed, FeedItem, Update};
+pub use feed::{Change, Feed, FeedItem, Shared, Update};
 pub use hub::{
     AGENT_SCHEMA, AgentName, HITS_SCHEMA, Health, Hits, HubMode, IdMatches, NAMES_SCHEMA, OLDEST_PROTOCOL,
     ORDERED_SCHEMA, OneAgent, Ordered, PROTOCOL, STATUS_SCHEMA, SearchHit, SessionPage, Status,
 };
 pub use id::{Actor, AgentId, SessionId, SourceId, Text, ToolUseId, event_id};
 pub use list::{SESSIONS_SCHEMA, STATS_SCHEMA, SessionRow, SessionStatus, Stats, StatsRow};
+pub use live_view::LiveView;
 pub use observation::{
     AgentEnd, CallBegin, CallEnd, Checksum, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Outcome,
     Parent, Payload, PromptKind, RawJson, Response, Sink, SourceKind, SourcePosition, Spawn, SpawnBatch,

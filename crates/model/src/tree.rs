@@ -37,18 +37,23 @@ impl Tree {
         }
     }
 
-    /// Sets the revision of rows that are new or differ from `known`; others keep theirs.
+    /// Sets the revision of rows that are new, differ from `known` or moved; others keep theirs.
     pub fn stamp_news(&mut self, known: &Self, rev: u64) {
-        let rows: HashMap<&AgentId, &Agent> = known.agents.iter().map(|row| (&row.id, row)).collect();
+        let rows: HashMap<&AgentId, (usize, &Agent)> =
+            known.agents.iter().enumerate().map(|(place, row)| (&row.id, (place, row))).collect();
+        // Rows that keep their revision stand in the same order as before.
+        let mut last = 0;
         for agent in &mut self.agents {
-            let before = rows.get(&agent.id);
-            agent.rev = before.and_then(|row| row.rev);
-            if before != Some(&&*agent) {
-                agent.rev = Some(rev);
+            let before = rows.get(&agent.id).copied();
+            agent.rev = before.and_then(|(_, row)| row.rev);
+            match before {
+                Some((place, row)) if place >= last && *row == *agent => last = place,
+                Some(_) | None => agent.rev = Some(rev),
             }
         }
         self.session.rev = known.session.rev;
-        if self.session != known.session {
+        // A change carries the session's row with its statistics.
+        if self.session != known.session || self.summary != known.summary {
             self.session.rev = Some(rev);
         }
     }

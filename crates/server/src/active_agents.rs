@@ -1,14 +1,12 @@
 //! Running subagents known to a live feed, for its heartbeats.
 
-use std::collections::BTreeMap;
-
 use subscope_hub::{clock, heartbeat};
-use subscope_model::{Agent, AgentId, Change, Event, SessionId, Tree, Update};
+use subscope_model::{Agent, Change, Event, LiveView, Session, Summary, TREE_SCHEMA, Tree, Update};
 
-/// Rows of running subagents by session.
+/// Rows of running subagents; sessions without one are not stored.
 #[derive(Default)]
 pub(crate) struct ActiveAgents {
-    sessions: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
+    view: LiveView,
     /// Heartbeats so far.
     beats: u64,
 }
@@ -16,48 +14,56 @@ pub(crate) struct ActiveAgents {
 impl ActiveAgents {
     pub(crate) fn apply(&mut self, update: &Update) {
         match update {
-            Update::Snapshot(tree) => self.apply_tree(tree),
+            Update::Snapshot(tree) => self.insert(&tree.session, &tree.agents),
+            Update::Change(change) if self.view.get(&change.session().id).is_none() => {
+                self.insert(change.session(), &change.agents);
+            }
             Update::Change(change) => {
-                let Change { session, agents, removed } = &**change;
-                let rows = self.sessions.entry(session.id.clone()).or_default();
-                rows.retain(|id, _| !removed.contains(id));
-                for row in agents {
-                    if is_active(row) {
-                        rows.insert(row.id.clone(), heartbeat_row(row));
-                    } else {
-                        rows.remove(&row.id);
-                    }
-                }
-                if rows.is_empty() {
-                    self.sessions.remove(&session.id);
+                let session = change.session();
+                let ended = change.agents.iter().filter(|row| !is_active(row)).map(|row| row.id.clone());
+                self.view.apply(Update::change(Change {
+                    schema: change.schema.clone(),
+                    seq: change.seq,
+                    sessions: [session.clone()],
+                    agents: heartbeat_rows(&change.agents),
+                    removed: change.removed.iter().cloned().chain(ended).collect(),
+                    places: Vec::new(),
+                    summary: None,
+                }));
+                if self.view.get(&session.id).is_some_and(|tree| tree.agents.is_empty()) {
+                    self.view.remove(&session.id);
                 }
             }
-            Update::Event(_) | Update::Missed(_) | Update::CaughtUp => {}
+            Update::Event(_) | Update::Missed(_) | Update::Reset | Update::CaughtUp => {}
         }
     }
 
-    pub(crate) fn apply_tree(&mut self, tree: &Tree) {
-        let rows: BTreeMap<AgentId, Agent> = tree
-            .agents
-            .iter()
-            .filter(|row| is_active(row))
-            .map(|row| (row.id.clone(), heartbeat_row(row)))
-            .collect();
-        if rows.is_empty() {
-            self.sessions.remove(&tree.session.id);
+    /// Replaces a session's rows.
+    pub(crate) fn insert(&mut self, session: &Session, agents: &[Agent]) {
+        let agents = heartbeat_rows(agents);
+        if agents.is_empty() {
+            self.view.remove(&session.id);
         } else {
-            self.sessions.insert(tree.session.id.clone(), rows);
+            self.view.apply(Update::snapshot(Tree {
+                schema: TREE_SCHEMA.into(),
+                session: session.clone(),
+                agents,
+                summary: Summary::default(),
+                problems: Vec::new(),
+            }));
         }
     }
 
-    /// Returns a heartbeat for each session with active subagents.
+    /// Returns a heartbeat for each session with active subagents, its rows ordered by id.
     pub(crate) fn heartbeats(&mut self) -> Vec<Event> {
         let now = clock::now_ms();
         self.beats += 1;
-        let beat = |(session, rows): (&SessionId, &BTreeMap<AgentId, Agent>)| {
-            heartbeat(session, &rows.values().collect::<Vec<_>>(), now, self.beats)
+        let beat = |tree: &Tree| {
+            let mut rows: Vec<&Agent> = tree.agents.iter().collect();
+            rows.sort_unstable_by_key(|row| &row.id);
+            heartbeat(&tree.session.id, &rows, now, self.beats)
         };
-        self.sessions.iter().map(beat).collect()
+        self.view.trees().map(beat).collect()
     }
 }
 
@@ -65,16 +71,17 @@ fn is_active(row: &Agent) -> bool {
     !row.id.is_root() && row.status.is_live()
 }
 
-/// Returns a row with only the fields of a heartbeat, to save memory.
-fn heartbeat_row(row: &Agent) -> Agent {
-    let unknown = Agent::unknown(row.id.clone(), row.depth, row.status);
-    Agent {
+/// Returns the active rows with only the fields of a heartbeat, to save memory.
+fn heartbeat_rows(rows: &[Agent]) -> Vec<Agent> {
+    let heartbeat_row = |row: &Agent| Agent {
         agent_type: row.agent_type.clone(),
         description: row.description.clone(),
         liveness: row.liveness.clone(),
         flags: row.flags.clone(),
         started_at_ms: row.started_at_ms,
         last_event_at_ms: row.last_event_at_ms,
-        ..unknown
-    }
+        rev: row.rev,
+        ..Agent::unknown(row.id.clone(), row.depth, row.status)
+    };
+    rows.iter().filter(|row| is_active(row)).map(heartbeat_row).collect()
 }

@@ -33,8 +33,8 @@ impl Losses {
                 let gone: Vec<AgentId> = gone.filter(|id| !all.contains(id)).cloned().collect();
                 self.rows(&tree.session, &tree.agents, &gone);
             }
-            Update::Change(change) => self.rows(&change.session, &change.agents, &change.removed),
-            Update::Event(_) | Update::CaughtUp | Update::Missed(_) => {}
+            Update::Change(change) => self.rows(change.session(), &change.agents, &change.removed),
+            Update::Event(_) | Update::CaughtUp | Update::Missed(_) | Update::Reset => {}
         }
     }
 

@@ -118,9 +118,9 @@ fn loaded() -> UiState {
     };
     let now = 10_000_000;
     let mut state = UiState::new(settings, SIZE, now, 0);
-    update(&mut state, UiMessage::Feed(Update::Snapshot(Box::new(tree()))));
+    update(&mut state, UiMessage::Feed(Update::snapshot(tree())));
     for at in 0..EVENTS {
-        update(&mut state, UiMessage::Feed(Update::Event(Box::new(event(at)))));
+        update(&mut state, UiMessage::Feed(Update::event(event(at))));
     }
     update(&mut state, UiMessage::Feed(Update::CaughtUp));
     refresh(&mut state);

@@ -1,8 +1,6 @@
 //! Line output of feed updates for screen readers and logs: no redraws, each line is self-contained.
 
-use std::collections::HashMap;
-
-use subscope_model::{Agent, AgentId, AgentStatus, Change, Flag, Millis, SessionId, Update};
+use subscope_model::{Agent, AgentStatus, Flag, LiveView, Millis, Session, SessionId, Update};
 use subscope_render::{Style, activity, text};
 
 /// Formats feed updates as lines.
@@ -10,15 +8,14 @@ use subscope_render::{Style, activity, text};
 pub struct Plain {
     style: Style,
     offset_minutes: i32,
-    rows: HashMap<SessionId, HashMap<AgentId, PrintedAgent>>,
+    view: LiveView,
     is_caught_up: bool,
 }
 
-/// The last printed state of an agent.
-#[derive(Clone, Debug, PartialEq)]
+/// The printed state of an agent.
+#[derive(Debug, PartialEq)]
 struct PrintedAgent {
     status: AgentStatus,
-    is_at_work: bool,
     flags: Vec<Flag>,
     /// Current activity, without its duration.
     wait: Option<String>,
@@ -28,63 +25,44 @@ impl Plain {
     /// Creates a formatter; colours are switched off.
     pub fn new(style: Style, offset_minutes: i32) -> Self {
         let style = Style { color: false, ..style };
-        Self { style, offset_minutes, rows: HashMap::new(), is_caught_up: false }
+        Self { style, offset_minutes, view: LiveView::default(), is_caught_up: false }
     }
 
     /// Formats an update as lines, each ending in a newline. The initial state is not listed: [`Update::CaughtUp`] prints one line
     /// of totals.
-    pub fn take(&mut self, update: &Update, now_ms: Millis) -> String {
-        match update {
-            Update::Snapshot(tree) => self.format_agents(
-                &tree.session.id,
-                directory_name(tree.session.cwd.as_deref(), &tree.session.id),
-                &tree.agents,
-                now_ms,
-            ),
-            Update::Change(change) => {
-                let Change { session, agents, removed } = &**change;
-                if let Some(rows) = self.rows.get_mut(&session.id) {
-                    rows.retain(|id, _| !removed.contains(id));
-                }
-                self.format_agents(
-                    &session.id,
-                    directory_name(session.cwd.as_deref(), &session.id),
-                    agents,
-                    now_ms,
-                )
-            }
-            Update::Missed(0) => self.line(now_ms, "some events were not told"),
+    pub fn take(&mut self, update: Update, now_ms: Millis) -> String {
+        let lines = match &update {
+            Update::Snapshot(tree) => self.format_agents(&tree.session, &tree.agents, now_ms),
+            Update::Change(change) => self.format_agents(change.session(), &change.agents, now_ms),
+            Update::Reset => self.line(now_ms, "some events were not told"),
             Update::Missed(count) => self.line(now_ms, &format!("{count} events were not told")),
             Update::CaughtUp => {
                 self.is_caught_up = true;
-                let live: usize =
-                    self.rows.values().flat_map(HashMap::values).filter(|printed| printed.is_at_work).count();
-                self.line(now_ms, &format!("{} sessions, {live} agents at work", self.rows.len()))
+                let agents = self.view.trees().flat_map(|tree| &tree.agents);
+                let live = agents.filter(|agent| agent.is_at_work()).count();
+                let sessions = self.view.trees().count();
+                self.line(now_ms, &format!("{sessions} sessions, {live} agents at work"))
             }
             Update::Event(_) => String::new(),
-        }
+        };
+        self.view.apply(update);
+        lines
     }
 
     fn line(&self, now_ms: Millis, words: &str) -> String {
         format!("{} {}\n", text::clock(now_ms, self.offset_minutes), self.style.one_line(words, 2_000))
     }
 
-    fn format_agents(
-        &mut self,
-        session: &SessionId,
-        directory_name: &str,
-        agents: &[Agent],
-        now_ms: Millis,
-    ) -> String {
+    fn format_agents(&self, session: &Session, agents: &[Agent], now_ms: Millis) -> String {
         let mut out = String::new();
+        if !self.is_caught_up {
+            return out;
+        }
+        let directory_name = directory_name(session.cwd.as_deref(), &session.id);
         for agent in agents {
-            let printed = self.printed(agent);
-            let rows = self.rows.entry(session.clone()).or_default();
-            let before = rows.insert(agent.id.clone(), printed.clone());
-            if !self.is_caught_up || before.as_ref() == Some(&printed) {
-                continue;
-            }
-            for words in describe_changes(agent, before.as_ref(), &printed) {
+            let before = self.view.agent(&session.id, &agent.id).map(|known| self.printed(known));
+            let now = self.printed(agent);
+            for words in describe_changes(agent, before.as_ref(), &now) {
                 out += &self.line(now_ms, &format!("{directory_name}: {} {words}", agent.title()));
             }
         }
@@ -93,12 +71,7 @@ impl Plain {
 
     fn printed(&self, agent: &Agent) -> PrintedAgent {
         let wait = activity(agent, None, &self.style).map(|(_, words)| words);
-        PrintedAgent {
-            status: agent.status,
-            is_at_work: agent.is_at_work(),
-            flags: agent.flags.clone(),
-            wait,
-        }
+        PrintedAgent { status: agent.status, flags: agent.flags.clone(), wait }
     }
 }
 
@@ -155,18 +128,18 @@ mod tests {
         let mut plain = Plain::new(Style { color: true, ascii: false, width: 80 }, 0);
         let mut tree = samples::tree("s", &[("root", 0), ("a", 1)]);
         tree.agents[1].status = AgentStatus::Running;
-        let snapshot = |tree: &Tree| Update::Snapshot(Box::new(tree.clone()));
-        assert_eq!(plain.take(&snapshot(&tree), 0), "");
-        assert_eq!(plain.take(&Update::CaughtUp, 0), "00:00:00 1 sessions, 1 agents at work\n");
+        let snapshot = |tree: &Tree| Update::snapshot(tree.clone());
+        assert_eq!(plain.take(snapshot(&tree), 0), "");
+        assert_eq!(plain.take(Update::CaughtUp, 0), "00:00:00 1 sessions, 1 agents at work\n");
         tree.agents[1].flags = vec![Flag::Stalled];
         tree.agents[1].description = Some("do\u{1b}it".into());
-        assert_eq!(plain.take(&snapshot(&tree), 1_000), "00:00:01 shop: do␛it is stalled\n");
-        assert_eq!(plain.take(&snapshot(&tree), 2_000), "");
+        assert_eq!(plain.take(snapshot(&tree), 1_000), "00:00:01 shop: do␛it is stalled\n");
+        assert_eq!(plain.take(snapshot(&tree), 2_000), "");
         tree.agents[1].status = AgentStatus::Failed;
         tree.agents[1].error = Some("no\nway".into());
         tree.agents[1].wall_ms = Some(61_000);
         assert_eq!(
-            plain.take(&snapshot(&tree), 3_000),
+            plain.take(snapshot(&tree), 3_000),
             "00:00:03 shop: do␛it failed after 1m 1s, 0 tool calls: no way\n"
         );
     }

@@ -14,13 +14,10 @@ use std::{
 };
 
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use subscope_model::{Feed, Millis, SessionId, Tree};
+use subscope_model::{Feed, Millis, SessionId, Tree, Update};
 
 pub use self::screen::restore;
-use self::{
-    feed_thread::FeedMessage,
-    screen::{Screen, SignalListener},
-};
+use self::screen::{Screen, SignalListener};
 use crate::{
     ask::{Question, Reply},
     settings::{Clocks, Settings},
@@ -98,7 +95,7 @@ pub struct RunError(#[from] io::Error);
 /// Terminal I/O failed, or a thread could not be started.
 pub fn run(settings: Settings, links: Links, playback: Option<Playback>) -> Result<Ends, RunError> {
     let Links { feed, answers, clocks } = links;
-    let feed_messages = feed.map(|feed| feed_thread::spawn(feed, clocks)).transpose()?;
+    let updates = feed.map(feed_thread::spawn).transpose()?;
     let signals = SignalListener::listen()?;
     let mut screen = Screen::enter()?;
     let size = screen.size()?;
@@ -107,7 +104,7 @@ pub fn run(settings: Settings, links: Links, playback: Option<Playback>) -> Resu
         start_playback(&mut state, playback);
     }
     let mut main_loop =
-        MainLoop { screen: &mut screen, state, feed_messages, answers, clocks, backlog: Vec::new() };
+        MainLoop { screen: &mut screen, state, updates, answers, clocks, backlog: Vec::new() };
     let ends = main_loop.run(&signals);
     drop(screen);
     Ok(ends?)
@@ -141,7 +138,7 @@ fn start_playback(state: &mut UiState, playback: Playback) {
 struct MainLoop<'a> {
     screen: &'a mut Screen,
     state: UiState,
-    feed_messages: Option<Receiver<FeedMessage>>,
+    updates: Option<Receiver<Update>>,
     answers: Answers,
     clocks: Clocks,
     /// Questions to send again: the queue was full.
@@ -197,14 +194,14 @@ impl MainLoop<'_> {
     fn handle_channels(&mut self) -> io::Result<bool> {
         let mut has_news = false;
         let mut messages = Vec::new();
-        if let Some(feed_messages) = &self.feed_messages {
+        if let Some(updates) = &self.updates {
             while messages.len() < MAX_UPDATES {
-                match feed_messages.try_recv() {
-                    Ok(FeedMessage::Update(update)) => messages.push(UiMessage::Feed(update)),
+                match updates.try_recv() {
+                    Ok(update) => messages.push(UiMessage::Feed(update)),
                     Err(TryRecvError::Empty) => break,
-                    Ok(FeedMessage::Closed) | Err(TryRecvError::Disconnected) => {
+                    Err(TryRecvError::Disconnected) => {
                         messages.push(UiMessage::FeedClosed);
-                        self.feed_messages = None;
+                        self.updates = None;
                         break;
                     }
                 }

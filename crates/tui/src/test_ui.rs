@@ -95,7 +95,7 @@ impl TestUi {
 
     pub(crate) fn feed(&mut self, tree: Tree, events: Vec<Event>) {
         let session = tree.session.id.clone();
-        self.send(UiMessage::Feed(Update::Snapshot(Box::new(tree))));
+        self.send(UiMessage::Feed(Update::snapshot(tree)));
         self.send(UiMessage::Reply(Ok(Answer::Events(session, events))));
     }
 
@@ -103,8 +103,7 @@ impl TestUi {
     pub(crate) fn change(&mut self, work: impl Fn(&mut Tree)) {
         let mut tree = self.state.tree().unwrap().clone();
         work(&mut tree);
-        let Tree { session, agents, .. } = tree;
-        self.send(UiMessage::Feed(Update::Change(Box::new(Change { session, agents, removed: Vec::new() }))));
+        self.send(UiMessage::Feed(Update::change(Change::of(&tree, |_| true, Vec::new()))));
         self.frame();
     }
 

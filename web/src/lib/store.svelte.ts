@@ -1,10 +1,10 @@
 // The one place where rows are, fed by snapshots and by the stream. Views read it and change nothing in it.
 //
 // What comes is taken at once and shown together: a burst of a thousand changes is one redraw.
-import type { Agent, Event, Session, Tree } from "../model";
+import type { Agent, Change, Event, MissedData, Session, Tree } from "../model";
 import { api, carriedTree, Refused } from "./api";
 import { Live, type State } from "./live";
-import { Rows, type Change } from "./rows";
+import { Rows } from "./rows";
 import type { Told } from "./sse";
 import { isAtWork } from "./words";
 
@@ -32,7 +32,7 @@ export class Shown {
 
   show(): void {
     this.session = this.rows.session;
-    this.agents = this.rows.ordered();
+    this.agents = this.rows.agents;
   }
 
   get isLive(): boolean {
@@ -164,6 +164,8 @@ class Store {
         break;
       case "reset":
         // Another log: what was known of places and revs is of before.
+        this.#sessions.clear();
+        this.ids = [];
         this.epoch += 1;
         this.isCaughtUp = false;
         break;
@@ -171,7 +173,7 @@ class Store {
         this.isCaughtUp = true;
         break;
       case "missed":
-        this.missed += (data as { count: number }).count;
+        this.missed += (data as MissedData).count;
         this.epoch += 1;
         break;
     }
@@ -185,18 +187,17 @@ class Store {
   }
 
   #change(change: Change): void {
-    for (const { id } of change.sessions) {
-      const known = this.#sessions.get(id);
-      if (known) {
-        known.rows.change(change);
-        known.heardAt = Date.now();
-        this.#touch(id);
-      } else {
-        // Only a change was told of it: the rest is asked for.
-        this.load(id).catch((error: unknown) => {
-          if (!(error instanceof Refused)) console.warn("a session could not be asked for", error);
-        });
-      }
+    const { id } = change.sessions[0];
+    const known = this.#sessions.get(id);
+    if (known) {
+      known.rows.change(change);
+      known.heardAt = Date.now();
+      this.#touch(id);
+    } else {
+      // Only a change was told of it: the rest is asked for.
+      this.load(id).catch((error: unknown) => {
+        if (!(error instanceof Refused)) console.warn("a session could not be asked for", error);
+      });
     }
   }
 

@@ -71,7 +71,7 @@ pub(crate) fn meta() -> Vec<Row> {
         while let Some(wait) = WINDOW.checked_sub(began.elapsed()) {
             if let FeedItem::Update(Update::Change(change)) = feed.next(wait) {
                 all += 1.0;
-                others += f64::from(u8::from(change.session.id != session));
+                others += f64::from(u8::from(change.session().id != session));
             }
         }
         let spent = processor_time(server.child.id()).saturating_sub(before);

@@ -8,7 +8,7 @@ use std::{
 use subscope_fold::SourceSpec;
 use subscope_harness::claude_code::{META, TRANSCRIPT};
 use subscope_hub::{Hub, HubOptions, MemoryStore, Recording, Replay, clock};
-use subscope_model::{Agent, AgentId, Feed, FeedItem, Millis, Session, Tree, Update};
+use subscope_model::{Agent, AgentId, Feed, FeedItem, LiveView, Millis, Tree, Update};
 use subscope_render::{BlockOptions, Blocks, Detail, TreeOptions, render_summary, render_tree, text};
 
 use super::target::limits;
@@ -147,26 +147,9 @@ fn load_recordings() -> Vec<Recording> {
     all
 }
 
-/// The current tree of the demo's session.
-#[derive(Default)]
-struct SessionRows {
-    tree: Option<Tree>,
-}
-
-impl SessionRows {
-    fn apply(&mut self, update: Update, feed: &mut dyn Feed) {
-        match update {
-            Update::Snapshot(tree) => self.tree = Some(*tree),
-            // Totals and order depend on the whole tree: fetch it instead of patching rows.
-            Update::Change(change) => {
-                let Session { id, .. } = change.session;
-                if let Some(tree) = feed.tree(&id) {
-                    self.tree = Some(tree);
-                }
-            }
-            Update::Event(_) | Update::Missed(_) | Update::CaughtUp => {}
-        }
-    }
+/// Returns the tree of the demo's session.
+fn shown(view: &LiveView) -> Option<&Tree> {
+    view.trees().next()
 }
 
 /// Prints blocks as they happen.
@@ -178,7 +161,7 @@ fn print_blocks(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, 
         code_tools: Vec::new(),
         offset_minutes: 0,
     });
-    let mut rows = SessionRows::default();
+    let mut view = LiveView::default();
     let mut names: BTreeMap<AgentId, String> = BTreeMap::new();
     loop {
         match feed.next(Duration::from_secs(1)) {
@@ -188,8 +171,8 @@ fn print_blocks(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, 
                 }
             }
             FeedItem::Update(update) => {
-                rows.apply(update, feed);
-                let agents = rows.tree.iter().flat_map(|tree| &tree.agents);
+                view.apply(update);
+                let agents = shown(&view).into_iter().flat_map(|tree| &tree.agents);
                 names = agents.map(|row: &Agent| (row.id.clone(), row.title())).collect();
             }
             FeedItem::Idle => {}
@@ -199,31 +182,31 @@ fn print_blocks(feed: &mut dyn Feed, context: &Context) -> Result<Option<Tree>, 
     if let Some(block) = blocks.finish() {
         output::print(&block)?;
     }
-    Ok(rows.tree)
+    Ok(shown(&view).cloned())
 }
 
 /// Redraws the tree in place until the recording ends.
 fn redraw_in_place(feed: &mut dyn Feed, speed: f64, context: &Context) -> Result<Option<Tree>, CliError> {
     let began = clock::tick();
-    let mut rows = SessionRows::default();
+    let mut view = LiveView::default();
     let mut frame = DemoFrame { lines: 0, drawn: None };
     loop {
         match feed.next(REDRAW_INTERVAL) {
-            FeedItem::Update(update) => rows.apply(update, feed),
+            FeedItem::Update(update) => view.apply(update),
             FeedItem::Idle => {}
             FeedItem::Closed => break,
         }
         if frame.is_due() {
-            frame.draw(&rows, replay_time(&rows, began, speed), context)?;
+            frame.draw(&view, replay_time(&view, began, speed), context)?;
         }
     }
-    frame.draw(&rows, None, context)?;
-    Ok(rows.tree)
+    frame.draw(&view, None, context)?;
+    Ok(shown(&view).cloned())
 }
 
 /// Returns the current time within the recording; `None` before its first event.
-fn replay_time(rows: &SessionRows, began: Instant, speed: f64) -> Option<Millis> {
-    let start = rows.tree.as_ref()?.session.started_at_ms?;
+fn replay_time(view: &LiveView, began: Instant, speed: f64) -> Option<Millis> {
+    let start = shown(view)?.session.started_at_ms?;
     // `as` saturates; a demo takes some seconds.
     let past = (began.elapsed().as_secs_f64() * speed * 1000.0) as i64;
     Some(start + past)
@@ -240,8 +223,8 @@ impl DemoFrame {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= REDRAW_INTERVAL)
     }
 
-    fn draw(&mut self, rows: &SessionRows, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
-        let Some(tree) = &rows.tree else { return Ok(()) };
+    fn draw(&mut self, view: &LiveView, now: Option<Millis>, context: &Context) -> Result<(), CliError> {
+        let Some(tree) = shown(view) else { return Ok(()) };
         let (columns, height) = screen_size(context);
         let is_last = now.is_none();
         let options = TreeOptions {

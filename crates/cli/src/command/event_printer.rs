@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_hub::{clock, heartbeat};
-use subscope_model::{Agent, AgentId, Change, Event, EventKind, SessionId, Tree, Update, feed_line};
+use subscope_model::{Agent, AgentId, Event, EventKind, LiveView, SessionId, Update, feed_line};
 use subscope_render::{BlockOptions, Blocks, activity, safe, text};
 
 use super::run::printer::{Printer, Weight};
@@ -99,7 +99,7 @@ pub(crate) struct EventPrinter<'c> {
     format: EventFormat,
     out: EventOutput,
     is_caught_up: bool,
-    agents: BTreeMap<SessionId, BTreeMap<AgentId, Agent>>,
+    view: LiveView,
     heartbeat: Duration,
     last_heartbeat: Instant,
     heartbeats: u64,
@@ -122,7 +122,7 @@ impl<'c> EventPrinter<'c> {
             format,
             out,
             is_caught_up: false,
-            agents: BTreeMap::new(),
+            view: LiveView::default(),
             heartbeat: settings.watch.heartbeat.value,
             last_heartbeat: clock::tick(),
             heartbeats: 0,
@@ -131,25 +131,16 @@ impl<'c> EventPrinter<'c> {
 
     /// Applies an update and prints its event, if any.
     pub(crate) fn apply(&mut self, update: Update) -> Result<(), CliError> {
-        match update {
-            Update::Snapshot(tree) => {
-                let Tree { session, agents, .. } = *tree;
-                self.agents.insert(session.id, agents.into_iter().map(|row| (row.id.clone(), row)).collect());
-            }
-            Update::Change(change) => {
-                let Change { session, agents, removed } = *change;
-                let rows = self.agents.entry(session.id).or_default();
-                rows.retain(|id, _| !removed.contains(id));
-                rows.extend(agents.into_iter().map(|row| (row.id.clone(), row)));
-            }
-            Update::Event(event) => self.print_event(&event)?,
+        match &update {
+            Update::Event(event) => self.print_event(event)?,
             Update::Missed(count) => {
-                self.context.warn(&match count {
-                    0 => "some events were not shown: the hub's log does not reach back to the last one"
-                        .to_owned(),
-                    count => format!("{count} events were not shown: the output is too slow"),
-                });
+                self.context.warn(&format!("{count} events were not shown: the output is too slow"));
             }
+            Update::Reset => {
+                self.context
+                    .warn("some events were not shown: the hub's log does not reach back to the last one");
+            }
+            Update::Snapshot(_) | Update::Change(_) => {}
             Update::CaughtUp => {
                 self.is_caught_up = true;
                 if !self.format.shows_past {
@@ -157,6 +148,7 @@ impl<'c> EventPrinter<'c> {
                 }
             }
         }
+        self.view.apply(update);
         Ok(())
     }
 
@@ -171,8 +163,7 @@ impl<'c> EventPrinter<'c> {
         if self.format.is_json {
             return self.out.print_json(&format!("{}\n", feed_line(event)), weight(event));
         }
-        let rows = self.agents.get(&event.session_id);
-        let name = |id: &AgentId| rows.and_then(|rows| rows.get(id)).map(Agent::title);
+        let name = |id: &AgentId| self.view.agent(&event.session_id, id).map(Agent::title);
         match self.blocks.block(event, &name) {
             Some(block) => self.out.print_text(block, weight(event)),
             None => Ok(()),
@@ -181,15 +172,17 @@ impl<'c> EventPrinter<'c> {
 
     /// Prints how many sessions and agents are at work when watching begins.
     fn print_summary(&mut self) -> Result<(), CliError> {
-        let sessions = self.agents.len();
+        let sessions = self.view.trees().count();
         let running = self.running().len();
         self.context.info(&format!("{sessions} live sessions, {running} subagents at work"));
         if running > 0 { self.print_running() } else { Ok(()) }
     }
 
     fn running(&self) -> Vec<(&SessionId, &Agent)> {
-        let all = self.agents.iter().flat_map(|(session, rows)| rows.values().map(move |row| (session, row)));
-        all.filter(|(_, row)| !row.id.is_root() && row.status.is_live()).collect()
+        let all = self.view.trees().flat_map(|tree| tree.agents.iter().map(|row| (&tree.session.id, row)));
+        let mut running: Vec<_> = all.filter(|(_, row)| !row.id.is_root() && row.status.is_live()).collect();
+        running.sort_unstable_by_key(|(session, row)| (*session, &row.id));
+        running
     }
 
     /// Prints a heartbeat of the running agents if the configured interval has passed.

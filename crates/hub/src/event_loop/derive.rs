@@ -6,7 +6,7 @@ use std::{
 };
 
 use subscope_fold::{FeedBuilder, Now, next_deadline};
-use subscope_model::{Event, EventKind, Problem, SessionId, Tree, Update};
+use subscope_model::{Change, Event, EventKind, Problem, SessionId, Tree, Update};
 use subscope_store::{Commit, StoreError};
 
 use super::{DERIVE_SHARE, EventLoop, THROTTLE_FROM_INGESTS, THROTTLE_SHARE, row_cache::RowDiff};
@@ -168,7 +168,7 @@ impl EventLoop {
     fn publish_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {
         if let Err(error) = &outcome {
             let problem = Problem { at: "store".to_owned(), what: error.clone() };
-            self.publish(&Update::Event(Box::new(FeedBuilder::problem(&problem))));
+            self.publish(&Update::event(FeedBuilder::problem(&problem)));
         }
         outcome
     }
@@ -208,7 +208,7 @@ impl EventLoop {
                     if event.kind == EventKind::Stall && self.options.stops_stalled {
                         self.stop_stalled(&event);
                     }
-                    self.publish(&Update::Event(Box::new(event)));
+                    self.publish(&Update::event(event));
                 }
                 Ok(())
             }
@@ -251,7 +251,7 @@ impl EventLoop {
                     self.broadcast.record_snapshot(&session, rev, at);
                     let Some(tree) = self.rows.cached(&session).cloned() else { continue };
                     self.rows_changed_at.insert(session, self.figures.seq);
-                    self.publish(&Update::Snapshot(Box::new(tree)));
+                    self.publish(&Update::snapshot(tree));
                 }
             }
         }
@@ -263,10 +263,9 @@ impl EventLoop {
         let (rows, readers) = (&self.rows, self.subscribers.len());
         for change in self.broadcast.take_due(clock::tick(), is_all, readers, &|session| rows.cached(session))
         {
-            if let Update::Change(change) = &change {
-                self.rows_changed_at.insert(change.session.id.clone(), self.figures.seq);
-            }
-            self.publish(&change);
+            let seq = self.figures.seq;
+            self.rows_changed_at.insert(change.session().id.clone(), seq);
+            self.publish(&Update::change(Change { seq, ..change }));
         }
     }
 
@@ -297,7 +296,7 @@ impl EventLoop {
         let commit = Commit { events: vec![event.clone()], ..Commit::default() };
         for event in self.store.commit(&commit).unwrap_or_else(|_| vec![event]) {
             self.figures.seq = self.figures.seq.max(event.seq);
-            self.publish(&Update::Event(Box::new(event)));
+            self.publish(&Update::event(event));
         }
     }
 }

@@ -62,7 +62,7 @@ impl EventLoop {
         // Subscribers have snapshots of the live sessions that were known when they joined: send the new ones.
         for tree in commit.trees {
             if SessionRow::of(&tree).status == SessionStatus::Live {
-                self.publish(&Update::Snapshot(Box::new(tree)));
+                self.publish(&Update::snapshot(tree));
             }
         }
         reply(Ok(()));

@@ -65,7 +65,7 @@ impl EventLoop {
                 self.broadcast_rows(true);
                 let tree = |session: &SessionId| self.tree(session);
                 for snapshot in self.snapshots() {
-                    subscriber.send(Update::Snapshot(Box::new(snapshot)), &tree);
+                    subscriber.send(Update::snapshot(snapshot), &tree);
                 }
                 if self.startup_done {
                     subscriber.send(Update::CaughtUp, &tree);

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_model::{Agent, AgentId, Change, SessionId, Tree, Update};
+use subscope_model::{AgentId, Change, SessionId, Tree};
 
 /// Bytes of rows per second that one session may cost, approximately, over all subscribers.
 const BYTES_PER_SECOND: f64 = 5_000_000.0;
@@ -72,7 +72,7 @@ impl PendingBroadcast {
         is_all: bool,
         readers: usize,
         shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
-    ) -> Vec<Update> {
+    ) -> Vec<Change> {
         let mut updates = Vec::new();
         let mut later = BTreeSet::new();
         for session in std::mem::take(&mut self.pending) {
@@ -82,19 +82,19 @@ impl PendingBroadcast {
                 continue;
             }
             let Some(tree) = shown(&session) else { continue };
-            let is_unsent = |rev: Option<u64>| rev.is_some_and(|rev| rev > state.sent_rev);
-            let agents: Vec<Agent> =
-                tree.agents.iter().filter(|agent| is_unsent(agent.rev)).cloned().collect();
-            state.removed.retain(|agent_id| tree.agents.iter().all(|agent| agent.id != *agent_id));
+            let told = state.sent_rev;
+            let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > told);
+            state.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
             let removed = std::mem::take(&mut state.removed);
-            let bytes: usize = agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
+            let change = Change::of(tree, |agent| is_news(agent.rev), removed);
+            let bytes: usize =
+                change.agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
             state.throttled_until =
                 now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES_PER_SECOND);
-            let revs = agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
+            let revs = change.agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
             state.sent_rev = revs.flatten().fold(state.sent_rev, u64::max);
-            if !agents.is_empty() || !removed.is_empty() {
-                let session = tree.session.clone();
-                updates.push(Update::Change(Box::new(Change { session, agents, removed })));
+            if is_news(tree.session.rev) || !change.agents.is_empty() || !change.removed.is_empty() {
+                updates.push(change);
             }
         }
         self.pending = later;

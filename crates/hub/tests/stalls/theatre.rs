@@ -1,7 +1,7 @@
 //! Plays sessions into a hub on a simulated clock, and records the hub's stall events and rows.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +12,9 @@ use std::{
 
 use subscope_fold::{Fold, SourceSpec};
 use subscope_hub::{Driver, Hub, HubOptions, Inlet, MemoryStore, Offered, PollResult};
-use subscope_model::{Agent, AgentStatus, Change, EventKind, Flag, Millis, SourceId, Tree, Update};
+use subscope_model::{
+    Agent, AgentId, AgentStatus, EventKind, Flag, LiveView, Millis, SessionId, SourceId, Update,
+};
 use subscope_testkit::{
     clock::START,
     corpus::Source,
@@ -65,26 +67,14 @@ pub(crate) struct Seen {
 /// State of a subscriber of the hub.
 #[derive(Default)]
 struct World {
-    rows: HashMap<String, BTreeMap<String, Agent>>,
+    view: LiveView,
     stalls: HashMap<String, Vec<Told>>,
 }
 
 impl World {
     fn take(&mut self, update: Update) {
         match update {
-            Update::Snapshot(tree) => {
-                let Tree { session, agents, .. } = *tree;
-                let rows = agents.into_iter().map(|row| (row.id.to_string(), row)).collect();
-                self.rows.insert(session.id.to_string(), rows);
-            }
-            Update::Change(change) => {
-                let Change { session, agents, removed } = *change;
-                let rows = self.rows.entry(session.id.to_string()).or_default();
-                for id in removed {
-                    rows.remove(id.as_str());
-                }
-                rows.extend(agents.into_iter().map(|row| (row.id.to_string(), row)));
-            }
+            Update::Snapshot(_) | Update::Change(_) => self.view.apply(update),
             Update::Event(event) if event.kind == EventKind::Stall => {
                 let text = |key: &str| event.text(key).unwrap_or_default().to_owned();
                 let since = event.data["since_ms"].as_i64().unwrap_or_default() - START;
@@ -96,14 +86,14 @@ impl World {
                 };
                 self.stalls.entry(event.session_id.to_string()).or_default().push(told);
             }
-            Update::Event(_) | Update::CaughtUp => {}
+            Update::Event(_) | Update::CaughtUp | Update::Reset => {}
             Update::Missed(count) => panic!("{count} events missed"),
         }
     }
 
     fn look(&self, session: &str, look: &Look) -> Option<Expected> {
-        let rows = self.rows.get(session)?;
-        let row = look.agent.iter().find_map(|id| rows.get(id))?;
+        let session = SessionId::from(session);
+        let row = look.agent.iter().find_map(|id| self.view.agent(&session, &AgentId::from(&**id)))?;
         let doing = row.liveness.as_ref();
         Some(Expected {
             waits_for: doing.map(|doing| doing.kind),
@@ -207,15 +197,15 @@ impl Player {
         for (seen, act) in self.seen.iter_mut().zip(&self.acts) {
             seen.session.clone_from(&act.session);
             seen.stalls = world.stalls.remove(&act.session).unwrap_or_default();
-            let rows = world.rows.get(&act.session);
+            let rows = world.view.get(&SessionId::from(&*act.session)).map(|tree| &tree.agents);
             let is_restless =
                 |row: &&Agent| row.is_at_work() || row.has(Flag::Stalled) || row.status == AgentStatus::Lost;
-            let restless = rows.into_iter().flat_map(BTreeMap::values).filter(is_restless);
+            let restless = rows.into_iter().flatten().filter(is_restless);
             let describe =
                 |row: &Agent| format!("{} {:?} {:?} {:?}", row.id, row.status, row.evidence, row.liveness);
             seen.restless = restless.map(describe).collect();
             seen.is_over =
-                rows.is_some_and(|rows| rows.values().all(|row| row.status == AgentStatus::Completed));
+                rows.is_some_and(|rows| rows.iter().all(|row| row.status == AgentStatus::Completed));
         }
         drop(world);
         // The receiver is gone only if the test has failed.

@@ -14,9 +14,8 @@ use axum::{
     },
 };
 use futures_util::stream;
-use serde_json::json;
 use subscope_hub::{Inlet, Joined, Offered};
-use subscope_model::{Change, Event, Tree, Update, feed_line};
+use subscope_model::{Event, Update};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
     time::{Interval, MissedTickBehavior, interval},
@@ -67,7 +66,7 @@ impl FeedConnection {
         let joined = ask(|reply| app.hub.subscribe(Box::new(FeedQueue(sender)), after, reply)).await?;
         app.counters.feed_opened();
         let mut active = ActiveAgents::default();
-        joined.snapshots.iter().for_each(|tree| active.apply_tree(tree));
+        joined.snapshots.iter().for_each(|tree| active.insert(&tree.session, &tree.agents));
         let mut heartbeat = interval(app.heartbeat);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let counted = app.connections.add();
@@ -139,24 +138,19 @@ struct SseWriter {
 enum QueuedItem {
     /// Only sets the reader's `Last-Event-ID`.
     Position(u64),
-    Reset,
-    Snapshot(Box<Tree>),
-    Event(Box<Event>),
-    CaughtUp,
+    Update(Update),
 }
 
 impl SseWriter {
     fn new(feed: FeedConnection, joined: Joined, after: Option<u64>) -> Self {
         let Joined { is_reset, snapshots, events, seq, is_caught_up } = joined;
         let mut queue = VecDeque::new();
-        if is_reset {
-            queue.push_back(QueuedItem::Reset);
-        }
-        queue.extend(snapshots.into_iter().map(|tree| QueuedItem::Snapshot(Box::new(tree))));
-        queue.extend(events.into_iter().map(|event| QueuedItem::Event(Box::new(event))));
+        queue.extend(is_reset.then_some(QueuedItem::Update(Update::Reset)));
+        queue.extend(snapshots.into_iter().map(Update::snapshot).map(QueuedItem::Update));
+        queue.extend(events.into_iter().map(Update::event).map(QueuedItem::Update));
         // A reader that reconnects after these continues here, even if nothing follows.
         queue.push_back(QueuedItem::Position(seq));
-        queue.extend(is_caught_up.then_some(QueuedItem::CaughtUp));
+        queue.extend(is_caught_up.then_some(QueuedItem::Update(Update::CaughtUp)));
         Self { feed, queue, seq: after.filter(|_| !is_reset).unwrap_or(seq) }
     }
 
@@ -166,58 +160,27 @@ impl SseWriter {
                 return Some(self.convert(item));
             }
             match self.feed.next().await? {
-                FeedOutput::Update(Update::Event(event)) => {
-                    return Some(self.convert(QueuedItem::Event(event)));
-                }
-                FeedOutput::Update(Update::Snapshot(tree)) => {
-                    return Some(self.convert(QueuedItem::Snapshot(tree)));
-                }
-                FeedOutput::Update(Update::Change(change)) => return Some(self.convert_change(&change)),
-                FeedOutput::Update(Update::Missed(count)) => return Some(self.convert_missed(count)),
-                FeedOutput::Update(Update::CaughtUp) => return Some(self.convert(QueuedItem::CaughtUp)),
+                FeedOutput::Update(update) => return Some(self.convert(QueuedItem::Update(update))),
                 FeedOutput::Heartbeats(beats) => {
-                    self.queue.extend(beats.into_iter().map(|beat| QueuedItem::Event(Box::new(beat))));
+                    self.queue.extend(beats.into_iter().map(Update::event).map(QueuedItem::Update));
                 }
             }
         }
     }
 
     fn convert(&mut self, item: QueuedItem) -> sse::Event {
-        match item {
-            QueuedItem::Position(seq) => sse::Event::default().id(seq.to_string()).comment("live"),
-            QueuedItem::Reset => {
-                let data = json!({ "schema": "subscope.reset/1", "seq": self.seq });
-                sse::Event::default().event("reset").data(data.to_string())
-            }
-            QueuedItem::CaughtUp => {
-                let data = json!({ "schema": "subscope.caught-up/1", "seq": self.seq });
-                sse::Event::default().event("caught-up").data(data.to_string())
-            }
-            QueuedItem::Snapshot(tree) => {
-                sse::Event::default().event("snapshot").data(serde_json::to_string(&tree).unwrap_or_default())
-            }
-            QueuedItem::Event(event) => {
-                let written = sse::Event::default().event("event").data(feed_line(&event));
-                // Not logged (a heartbeat): no position to continue from.
-                if event.seq == 0 {
-                    return written;
-                }
+        let update = match item {
+            QueuedItem::Position(seq) => return sse::Event::default().id(seq.to_string()).comment("live"),
+            QueuedItem::Update(update) => update,
+        };
+        let written = sse::Event::default().event(update.name()).data(update.data(self.seq));
+        match &update {
+            // One that is not logged (a heartbeat) has no position to continue from.
+            Update::Event(event) if event.seq > 0 => {
                 self.seq = event.seq;
                 written.id(event.seq.to_string())
             }
+            _ => written,
         }
-    }
-
-    fn convert_change(&self, change: &Change) -> sse::Event {
-        let Change { session, agents, removed } = change;
-        let data = json!({
-            "schema": "subscope.change/1", "seq": self.seq, "sessions": [session], "agents": agents, "removed": removed,
-        });
-        sse::Event::default().event("change").data(data.to_string())
-    }
-
-    fn convert_missed(&self, count: u64) -> sse::Event {
-        let data = json!({ "schema": "subscope.missed/1", "count": count, "after": self.seq });
-        sse::Event::default().event("missed").data(data.to_string())
     }
 }

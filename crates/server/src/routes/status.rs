@@ -43,7 +43,7 @@ async fn send_status(mut socket: WebSocket, mut feed: FeedConnection, timeouts: 
             next = feed.next() => match next {
                 Some(FeedOutput::Update(Update::Event(event))) => status_message(&event).into_iter().collect(),
                 Some(FeedOutput::Update(Update::Missed(count))) => vec![message("", json!({ "type": "missed", "count": count }))],
-                Some(FeedOutput::Update(Update::Snapshot(_) | Update::Change(_) | Update::CaughtUp)) => Vec::new(),
+                Some(FeedOutput::Update(Update::Snapshot(_) | Update::Change(_) | Update::Reset | Update::CaughtUp)) => Vec::new(),
                 Some(FeedOutput::Heartbeats(beats)) => beats.iter().filter_map(status_message).collect(),
                 None => break,
             },

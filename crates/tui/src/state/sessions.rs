@@ -74,6 +74,8 @@ impl SessionList {
 
 #[cfg(test)]
 mod tests {
+    use subscope_model::Update;
+
     use super::*;
     use crate::samples;
 
@@ -83,7 +85,7 @@ mod tests {
         let mut live = samples::tree("live", &[("root", 0)]);
         live.session.ended_at_ms = Some(5);
         live.agents[0].status = subscope_model::AgentStatus::Running;
-        trees.insert_subscribed(live);
+        trees.apply(Update::snapshot(live));
         let past = |id: &str, at| {
             let mut tree = samples::tree(id, &[("root", 0)]);
             tree.session.ended_at_ms = Some(at);

@@ -1,6 +1,6 @@
 //! Feed updates and replies of the host.
 
-use subscope_model::{Agent, AgentId, Change, Event, EventKind, Tree, Update};
+use subscope_model::{Agent, AgentId, Event, EventKind, SessionId, Tree, Update};
 use subscope_render::Ink;
 
 use super::{Effect, navigation, show_notice};
@@ -14,43 +14,38 @@ use crate::{
 };
 
 pub(super) fn on_update(state: &mut UiState, update: Update) -> Vec<Effect> {
-    match update {
-        Update::Snapshot(tree) => {
-            let alerts = state
-                .trees
-                .get(&tree.session.id)
-                .map(|before| new_alerts(before, &tree.agents, state.awake_ms));
-            mark_stale(state, &tree.session.id);
-            state.trees.insert_subscribed(*tree);
-            add_alerts(state, alerts.unwrap_or_default())
-        }
-        Update::Change(change) => {
-            let Change { session, agents, .. } = &*change;
-            let alerts =
-                state.trees.get(&session.id).map(|before| new_alerts(before, agents, state.awake_ms));
-            mark_stale(state, &session.id);
-            state.trees.apply_change(*change);
-            add_alerts(state, alerts.unwrap_or_default())
-        }
+    let mut alerts = Vec::new();
+    let mut on_rows = |state: &mut UiState, session: &SessionId, agents: &[Agent]| {
+        let before = state.trees.get(session);
+        alerts = before.map(|before| new_alerts(before, agents, state.awake_ms)).unwrap_or_default();
+        mark_stale(state, session);
+    };
+    match &update {
+        Update::Snapshot(tree) => on_rows(state, &tree.session.id, &tree.agents),
+        Update::Change(change) => on_rows(state, &change.session().id, &change.agents),
         Update::Event(event) => {
-            state.logs.apply(&event);
-            follow(state, &event);
-            Vec::new()
+            state.logs.apply(event);
+            follow(state, event);
         }
         Update::Missed(count) => {
-            state.logs.mark_missed(count);
+            state.logs.mark_missed(*count);
             super::schedule_load(state);
-            Vec::new()
+        }
+        Update::Reset => {
+            state.logs.mark_missed(0);
+            (state.dirty.sessions, state.dirty.rows) = (true, true);
+            super::schedule_load(state);
         }
         Update::CaughtUp => {
             state.is_caught_up = true;
             state.dirty.load_at = Some(state.awake_ms);
-            Vec::new()
         }
     }
+    state.trees.apply(update);
+    add_alerts(state, alerts)
 }
 
-fn mark_stale(state: &mut UiState, session: &subscope_model::SessionId) {
+fn mark_stale(state: &mut UiState, session: &SessionId) {
     state.dirty.sessions = true;
     state.dirty.rows |= state.session() == Some(session) || state.session().is_none();
 }

@@ -386,10 +386,10 @@ impl IterationObserver<'_, '_> {
                 if holds && event.actor_id.0.is_root() && main_thread_continues(event.kind) =>
             {
                 if let Some(held) = self.held.take() {
-                    let _ = self.printer.apply(Update::Event(Box::new(held)));
+                    let _ = self.printer.apply(Update::event(held));
                 }
                 if event.kind == EventKind::AgentMessage {
-                    self.held = Some(*event);
+                    self.held = Some(event.into_inner());
                     return Ok(());
                 }
                 let _ = self.printer.apply(Update::Event(event));

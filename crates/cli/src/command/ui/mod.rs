@@ -68,7 +68,7 @@ fn print_lines(context: &Context) -> Result<(), CliError> {
     loop {
         match followed.feed.next(std::time::Duration::from_secs(1)) {
             FeedItem::Update(update) => {
-                let lines = plain.take(&update, context.now_ms());
+                let lines = plain.take(update, context.now_ms());
                 if !lines.is_empty() {
                     output::print(&lines)?;
                 }

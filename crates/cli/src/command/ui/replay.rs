@@ -55,14 +55,14 @@ fn print_lines(
 ) -> Result<(), CliError> {
     let mut plain = Plain::new(context.style(None), context.offset_minutes());
     // Start from an empty state, so that every row is printed as a change.
-    plain.take(&Update::CaughtUp, from);
+    plain.take(Update::CaughtUp, from);
     let began = subscope_hub::clock::tick();
     loop {
         // `as` saturates; a session of some years is far below the range.
         let past = (began.elapsed().as_secs_f64() * speed * 1000.0) as Millis;
         let at = from.saturating_add(past).min(to);
         let tree = handler.tree_at(session, at, context)?;
-        let lines = plain.take(&Update::Snapshot(Box::new(tree)), at);
+        let lines = plain.take(Update::snapshot(tree), at);
         if !lines.is_empty() {
             output::print(&lines)?;
         }

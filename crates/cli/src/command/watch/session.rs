@@ -47,8 +47,8 @@ pub(super) fn follow(
         context.info("the session's files were deleted: nothing more will come");
     }
     let history_ids = events.iter().map(|event| event.id.clone()).collect();
-    let mut history = VecDeque::from([Update::Snapshot(Box::new(loaded.tree))]);
-    history.extend(events.into_iter().map(|event| Update::Event(Box::new(event))));
+    let mut history = VecDeque::from([Update::snapshot(loaded.tree)]);
+    history.extend(events.into_iter().map(Update::event));
     history.push_back(Update::CaughtUp);
     Ok(FollowedFeed { feed: Box::new(SessionFeed { session, history, history_ids, live }), _hub: hub })
 }
@@ -68,9 +68,9 @@ impl SessionFeed {
     fn is_new(&self, update: &Update) -> bool {
         match update {
             Update::Snapshot(tree) => tree.session.id == self.session,
-            Update::Change(change) => change.session.id == self.session,
+            Update::Change(change) => change.session().id == self.session,
             Update::Event(event) => event.session_id == self.session && !self.history_ids.contains(&event.id),
-            Update::Missed(_) => true,
+            Update::Missed(_) | Update::Reset => true,
             // Was already sent after the history.
             Update::CaughtUp => false,
         }

@@ -75,10 +75,10 @@ impl Heard {
             Update::Event(event) => {
                 self.hooked += usize::from(&*event.source == "claude.hook");
                 if event.kind == EventKind::Stall {
-                    self.stalls.push(*event);
+                    self.stalls.push(event.into_inner());
                 }
             }
-            Update::CaughtUp => {}
+            Update::CaughtUp | Update::Reset => {}
             Update::Missed(count) => self.missed += count,
         }
     }

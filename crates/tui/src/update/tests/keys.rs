@@ -265,7 +265,7 @@ fn find(ui: &mut TestUi, action: Action, code: (K, KeyModifiers), what: &str) {
             let mut event = events.iter().rfind(own).unwrap().clone();
             event.id = "new".into();
             let agent = event.actor_id.0.to_string();
-            ui.send(UiMessage::Feed(Update::Event(Box::new(event))));
+            ui.send(UiMessage::Feed(Update::event(event)));
             assert_eq!(ui.agent(), agent, "{what}");
         }
         Action::Spawn => {
