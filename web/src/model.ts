@@ -31,7 +31,7 @@ export interface Problem {
 export interface Session {
   /** The harness's own id. */
   id: string;
-  /** The harness, such as `claude-code`; `None` for events published by unknown programs. */
+  /** The harness, by its name; `None` for events published by unknown programs. */
   harness: string | null;
   /** The harness's version, if any source has it. */
   harness_version: string | null;

@@ -13,10 +13,10 @@ A running hub takes each event over its private socket; without one, events wait
 
 Transcripts tell most of what hooks tell, so subscope works without them. Hooks add what no file has: an event at the moment it happens, and permission requests.";
 
-/// The option of `hooks install` that names the harness's version.
+/// Option of `hooks install` that names the version of the harness.
 pub(crate) const VERSION_OPTION: &str = "--claude-version";
 
-/// Installs, removes or shows Claude Code's hooks that report to subscope.
+/// Install, remove or show Claude Code's hooks that report to subscope.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, subcommand_required = true)]
 pub(crate) struct HooksArgs {
@@ -56,7 +56,8 @@ pub(crate) struct InstallArgs {
     /// URL of the hub.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7337", requires = "http")]
     pub(crate) url: String,
-    /// Takes this for the version of Claude Code instead of asking `claude --version`. Versions before 2.1.101 ignore a whole settings file that names an event they do not know.
+    /// Assume this version of Claude Code instead of running `claude --version`. Versions before 2.1.101 ignore a whole
+    /// settings file that names an event they do not know.
     #[arg(long = "claude-version", value_name = "VERSION")]
     pub(crate) harness_version: Option<String>,
 }
