@@ -6,7 +6,7 @@ use subscope_model::{Agent, AgentId, Tree};
 
 use crate::{style::Glyphs, text};
 
-/// Levels stored in a row's guide bits; deeper ones are never drawn, see [`Row::lead`].
+/// Levels stored in a row's guide bits; deeper ones are never drawn, see [`TreeRow::lead`].
 const GUIDE_LEVELS: usize = 63;
 
 /// Levels replaced by the number of a depth that is not drawn.
