@@ -55,21 +55,12 @@ pub(crate) struct Partitions {
 
 impl Partitions {
     /// Returns the session that a chunk names; a chunk that names none continues the last session of its source.
-    pub(crate) fn session_of(&mut self, chunk: &InputChunk<'_>) -> Option<String> {
-        let key = (chunk.source.to_owned(), chunk.dialect);
+    pub(crate) fn session_of(&self, chunk: &InputChunk<'_>) -> Option<String> {
         if let Some(session) = chunk.session {
-            if chunk.begins.is_some() {
-                self.last.insert(key, session.to_owned());
-            }
             return Some(session.to_owned());
         }
-        match chunk.dialect?.session_of(chunk.body) {
-            Some(session) => {
-                self.last.insert(key, session.clone());
-                Some(session)
-            }
-            None => self.last.get(&key).cloned(),
-        }
+        let named = chunk.dialect?.session_of(chunk.body);
+        named.or_else(|| self.last.get(&(chunk.source.to_owned(), chunk.dialect)).cloned())
     }
 
     /// Pushes a chunk into the source of its partition, and returns that source.
@@ -85,8 +76,13 @@ impl Partitions {
         chunk: &InputChunk<'_>,
         named: Option<&str>,
     ) -> SourceId {
-        let Self { sources, groups, .. } = self;
-        let InputChunk { source, dialect, received_ms, begins, body, .. } = *chunk;
+        let Self { sources, last, groups } = self;
+        let InputChunk { source, dialect, session, received_ms, begins, body } = *chunk;
+        if let Some(named) = named
+            && (session.is_none() || begins.is_some())
+        {
+            last.insert((source.to_owned(), dialect), named.to_owned());
+        }
         let partition = (source.to_owned(), dialect, named.map(str::to_owned));
         let source = *sources.entry(partition).or_insert_with(|| {
             // Tailed files number their groups from 0 upwards.

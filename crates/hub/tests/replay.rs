@@ -47,7 +47,11 @@ impl Reader {
             assert!(known.session.rev <= session.rev, "a session's rev never steps back");
             for row in &change.agents {
                 let before = self.view.agent(&session.id, &row.id).and_then(|known| known.rev);
-                assert!(before < row.rev, "what is told anew has a higher rev: {before:?}, {:?}", row.rev);
+                assert!(
+                    before < row.rev,
+                    "a row that is published again has a higher rev: {before:?}, {:?}",
+                    row.rev
+                );
             }
         }
         match update {

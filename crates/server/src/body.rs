@@ -111,7 +111,7 @@ fn grow(
     if missing == 0 {
         return Ok(());
     }
-    let busy = |_| ApiError::unavailable("too much is being handed over at once");
+    let busy = |_| ApiError::unavailable("too many bytes are being received at once");
     let more = Arc::clone(budget).try_acquire_many_owned(missing).map_err(busy)?;
     match permit {
         Some(permit) => permit.merge(more),

@@ -407,7 +407,7 @@ async fn bind_socket(path: &Path) -> Result<(UnixListener, SocketFile), ListenEr
         if !found.file_type().is_socket() {
             return Err(listen_error(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                "something else stands there",
+                "the path exists and is not a socket",
             )));
         }
         if UnixStream::connect(path).await.is_ok() {

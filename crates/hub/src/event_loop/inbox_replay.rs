@@ -67,44 +67,52 @@ impl InboxReplay {
 }
 
 impl EventLoop {
-    /// Folds a chunk of new input. Returns the sessions that it touched, its problems and their number.
-    fn fold_chunk(&mut self, chunk: &InputChunk<'_>) -> (Vec<SessionId>, Vec<Problem>, u64) {
-        let named = self.inbox_replay.partitions.session_of(chunk);
-        if let Some(session) = named.as_deref().map(SessionId::from)
+    /// Folds a chunk of new input of the named session. Returns the sessions that it touched, its problems and their number.
+    fn fold_chunk(
+        &mut self,
+        chunk: &InputChunk<'_>,
+        named: Option<&str>,
+    ) -> (Vec<SessionId>, Vec<Problem>, u64) {
+        if let Some(session) = named.map(SessionId::from)
             && self.ensure_replayed(&session)
         {
             self.dirty.insert(session);
         }
         // Earlier problems are not this caller's.
         let _ = self.fold.take_problems();
-        let source = self.inbox_replay.partitions.push_named(&mut self.fold, chunk, named.as_deref());
+        let source = self.inbox_replay.partitions.push_named(&mut self.fold, chunk, named);
         let (problems, count) = self.fold.take_problems();
         let touched = self.fold.take_changed();
         for session in &touched {
             // A session that the chunk touches without naming it.
             self.ensure_replayed(session);
         }
-        self.inbox_replay.record(source, named.as_deref(), &touched, chunk.body.len());
+        self.inbox_replay.record(source, named, &touched, chunk.body.len());
         (touched, problems, count)
     }
 
-    /// Whether the store can be read for the session that a chunk names, so that its earlier input can be replayed
-    /// first.
-    pub(super) fn can_ingest(&mut self, chunk: &InputChunk<'_>) -> bool {
-        let named = self.inbox_replay.partitions.session_of(chunk);
-        named.is_none_or(|session| {
-            let session = SessionId::from(session.as_str());
-            self.inbox_replay.sessions.contains_key(&session)
-                || self.published.has_rows(&session, &self.store).is_some()
-        })
+    /// Returns the session that each chunk names. `None` if the store cannot be read for one of them: its earlier input could
+    /// not be replayed first.
+    pub(super) fn sessions_of_chunks(&mut self, chunks: &[InputChunk<'_>]) -> Option<Vec<Option<String>>> {
+        let Self { inbox_replay, published, store, .. } = self;
+        let mut is_readable = |named: &str| {
+            let session = SessionId::from(named);
+            inbox_replay.sessions.contains_key(&session) || published.has_rows(&session, store).is_some()
+        };
+        let named = chunks.iter().map(|chunk| inbox_replay.partitions.session_of(chunk));
+        named.map(|named| named.as_deref().is_none_or(&mut is_readable).then_some(named)).collect()
     }
 
-    /// Folds the chunks of one body, which may belong to several sessions. Returns the touched sessions, their problems
-    /// (at most [`MAX_PROBLEMS`]) and the number of problems.
-    pub(super) fn fold_chunks(&mut self, chunks: &[InputChunk<'_>]) -> (Vec<SessionId>, Vec<Problem>, u64) {
+    /// Folds the chunks of one body, each with the session that it names. Returns the touched sessions, their problems (at
+    /// most [`MAX_PROBLEMS`]) and the number of problems.
+    pub(super) fn fold_chunks(
+        &mut self,
+        chunks: &[InputChunk<'_>],
+        named: &[Option<String>],
+    ) -> (Vec<SessionId>, Vec<Problem>, u64) {
         let (mut touched, mut problems, mut count) = (BTreeSet::new(), Vec::new(), 0);
-        for chunk in chunks {
-            let (sessions, found, more) = self.fold_chunk(chunk);
+        for (chunk, named) in chunks.iter().zip(named) {
+            let (sessions, found, more) = self.fold_chunk(chunk, named.as_deref());
             touched.extend(sessions);
             problems.extend(found);
             count += more;
@@ -164,8 +172,7 @@ impl EventLoop {
                 Ok(false) => {
                     self.inbox_replay.sessions.entry(session.clone()).or_default().is_shared = true;
                     let limit = MAX_REPLAY_BYTES >> 20;
-                    let what =
-                        format!("more than {limit} MiB were handed over of it: they are not read again");
+                    let what = format!("its stored input exceeds {limit} MiB and is not replayed");
                     self.publish_problem(Problem { at: session.to_string(), what });
                 }
                 Err(error) => {

@@ -147,11 +147,11 @@ impl EventLoop {
         };
         let chunks =
             if parts.is_empty() { vec![whole] } else { parts.iter().map(|part| whole.part(part)).collect() };
-        if !chunks.iter().all(|chunk| self.can_ingest(chunk)) {
+        let Some(named) = self.sessions_of_chunks(&chunks) else {
             return Err(IngestError::Store("the store cannot be read".to_owned()));
-        }
+        };
         batch.keys.insert((source.clone(), key.clone()));
-        let (sessions, problems, problem_count) = self.fold_chunks(&chunks);
+        let (sessions, problems, problem_count) = self.fold_chunks(&chunks, &named);
         self.figures.problems += problem_count;
         let answer = self.stop_answer(asks, &HookRequest { dialect, key: &key, body: &body }, batch);
         let dialect = dialect.map(|dialect| dialect.as_str().to_owned()).unwrap_or_default();

@@ -106,7 +106,7 @@ pub(super) enum FeedOutput {
     responses(
         (status = 200, description = "text/event-stream. `event` (subscope.event/1, id is its seq), `change` \
             (subscope.change/1), `snapshot` (subscope.tree/1), `reset` (the place asked for is outside the log; snapshots \
-            follow), `caught-up` (what stood in files when the hub began is read), `missed` (the reader was too slow; \
+            follow), `caught-up` (the hub has read the files that existed when it started), `missed` (the reader was too slow; \
             count and the last seq before).", body = String,
             content_type = "text/event-stream"),
         (status = 400, description = "Last-Event-ID is no number."),
