@@ -1,8 +1,5 @@
-//! Builds the event feed of sessions from pending events and rows.
-//!
-//! [`FeedBuilder::advance`] returns the new events of live sessions, [`FeedBuilder::all`] the whole feed of a session
-//! in order of time. Both publish an event once by its key, and a text of an agent once per interval of activity,
-//! however often sources repeat it.
+//! Builds the event feed of a session from pending events and rows. An event is published once by its key, and a text
+//! of an agent once per interval of activity, however often sources repeat it.
 
 use std::collections::HashSet;
 
@@ -14,20 +11,13 @@ use subscope_model::{
 use subscope_track::{Attribution, Derived, Now};
 
 use crate::{
-    fold::Fold,
     lifecycle::LifecycleState,
     pending_event::{OwnedClaim, PendingEvent},
 };
 
-/// Builds the feed and remembers what it has published.
-#[derive(Default)]
-pub struct FeedBuilder {
-    sessions: HashMap<SessionId, SessionEvents>,
-}
-
 /// Published events of one session.
 #[derive(Default)]
-struct SessionEvents {
+pub(crate) struct SessionFeed {
     published_ids: HashSet<Text>,
     /// Texts published in each agent's current interval of activity.
     published_texts: HashSet<(AgentId, String)>,
@@ -37,95 +27,56 @@ struct SessionEvents {
     tool_names: HashMap<String, String>,
 }
 
-impl FeedBuilder {
-    /// Creates a builder that has published nothing.
-    pub fn new() -> Self {
-        Self::default()
+/// Returns a problem without a session as an event.
+pub fn problem_event(problem: &Problem) -> Event {
+    Event {
+        schema: Event::SCHEMA.into(),
+        id: event_id("", &format!("problem/{}/{}", problem.at, problem.what)),
+        seq: 0,
+        at_ms: None,
+        session_id: SessionId::from(""),
+        run: 0,
+        actor_id: Actor(AgentId::from(AgentId::ROOT)),
+        basis: Basis::Unknown,
+        source: "subscope".into(),
+        kind: EventKind::Problem,
+        data: json!({ "at": problem.at, "what": problem.what }),
+    }
+}
+
+impl SessionFeed {
+    /// Returns the time at which [`Self::advance`] has events without new input.
+    pub(crate) fn next_due(&self) -> Option<Millis> {
+        self.lifecycle.next_due()
     }
 
-    /// Derives these sessions and returns their trees, and their new events since the last call in order.
-    pub fn advance(
+    /// Returns the new events in order: the pending ones, and those that follow from the rows.
+    pub(crate) fn advance(
         &mut self,
-        fold: &mut Fold,
-        sessions: &[SessionId],
+        derived: &Derived<'_>,
+        pending: &[PendingEvent],
         now: &Now<'_>,
-    ) -> (Vec<Tree>, Vec<Event>) {
-        let mut trees = Vec::new();
-        let mut events = Vec::new();
-        for session in sessions {
-            let pending = fold.take_pending_events(session);
-            let Some(derived) = fold.derive(session, now) else { continue };
-            events.extend(self.build(&derived, &pending, now));
-            trees.push(derived.tree);
-        }
-        (trees, events)
-    }
-
-    /// Returns the time at which [`FeedBuilder::advance`] has events of a session without new input.
-    pub fn next_due(&self, session: &SessionId) -> Option<Millis> {
-        self.sessions.get(session)?.lifecycle.next_due()
-    }
-
-    /// Forgets the published events of a session that the fold has evicted.
-    pub fn evict(&mut self, session: &SessionId) {
-        self.sessions.remove(session);
-    }
-
-    /// Returns a problem without a session as an event.
-    pub fn problem(problem: &Problem) -> Event {
-        Event {
-            schema: Event::SCHEMA.into(),
-            id: event_id("", &format!("problem/{}/{}", problem.at, problem.what)),
-            seq: 0,
-            at_ms: None,
-            session_id: SessionId::from(""),
-            run: 0,
-            actor_id: Actor(AgentId::from(AgentId::ROOT)),
-            basis: Basis::Unknown,
-            source: "subscope".into(),
-            kind: EventKind::Problem,
-            data: json!({ "at": problem.at, "what": problem.what }),
-        }
-    }
-
-    /// Returns a session's whole feed in order of time; events without a time stay behind their predecessor.
-    pub fn all(fold: &mut Fold, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
-        let mut pending = fold.take_pending_events(session);
-        // Two sources may report one event: the first is published, so the better source goes first.
-        pending.sort_by_key(|event| (event.time.is_none(), event.source_kind, event.offset));
-        let Some(derived) = fold.derive(session, now) else { return Vec::new() };
-        let mut events = Self::new().build(&derived, &pending, now);
-        sort_by_time(&mut events);
-        for (seq, event) in events.iter_mut().enumerate() {
-            event.seq = seq as u64 + 1;
-        }
-        events
-    }
-
-    fn build(&mut self, derived: &Derived<'_>, pending: &[PendingEvent], now: &Now<'_>) -> Vec<Event> {
+    ) -> Vec<Event> {
         let Derived { tree, attribution } = derived;
-        let state = self.sessions.entry(tree.session.id.clone()).or_default();
-        let mut events = state.lifecycle.advance(tree, now);
+        let mut events = self.lifecycle.advance(tree, now);
         // A new interval may repeat texts of an earlier one.
         for event in &events {
             if event.kind == EventKind::SubagentStart {
-                state.published_texts.retain(|(agent, _)| *agent != event.actor_id.0);
+                self.published_texts.retain(|(agent, _)| *agent != event.actor_id.0);
             }
         }
-        events.retain(|event| state.published_ids.insert(event.id.clone()));
+        events.retain(|event| self.published_ids.insert(event.id.clone()));
         for event in &mut events {
             event.run = attribution.run_at(event.at_ms);
         }
         for event in pending {
-            events.extend(state.publish(event, tree, attribution));
+            events.extend(self.publish(event, tree, attribution));
         }
-        events.extend(state.corrections(tree, attribution));
+        events.extend(self.corrections(tree, attribution));
         sort_events(&mut events);
         events
     }
-}
 
-impl SessionEvents {
     fn publish(&mut self, pending: &PendingEvent, tree: &Tree, attribution: &Attribution<'_>) -> Vec<Event> {
         let id = event_id(&tree.session.id, &pending.key);
         if !self.published_ids.insert(id.clone()) {
@@ -249,7 +200,7 @@ fn sort_events(events: &mut [Event]) {
 }
 
 /// Sorts events by time; those without one stay behind their predecessor.
-fn sort_by_time(events: &mut [Event]) {
+pub(crate) fn sort_by_time(events: &mut [Event]) {
     sort_by_time_and(events, &|_| 0);
 }
 

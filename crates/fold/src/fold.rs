@@ -1,4 +1,4 @@
-//! Routes observations of sources to the trackers of their sessions.
+//! Routes observations of sources to their sessions.
 
 use std::{
     borrow::Cow,
@@ -7,15 +7,16 @@ use std::{
 };
 
 use hashbrown::HashMap;
+use slab::Slab;
 use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
 use subscope_harness::{recognise, tool_class};
 use subscope_model::{
-    Claim, Clock, Decoded, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
+    Claim, Clock, Decoded, Event, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
     SourcePosition, Text, Tree,
 };
-use subscope_track::{Derived, FactDetail, Hooked, KeysCursor, Now, OwnedElsewhere, Tracker};
+use subscope_track::{FactDetail, Hooked, KeysCursor, Now, OwnedElsewhere};
 
-use crate::pending_event::{PendingEvent, to_pending_event};
+use crate::session::{Session, SessionUpdate};
 
 /// Options of a [`Fold`].
 #[derive(Clone, Debug)]
@@ -43,10 +44,22 @@ pub struct SourceSpec {
     pub agent: Option<String>,
     /// Workflow that its path names.
     pub workflow: Option<String>,
-    /// Whether its bytes can be read again at their offsets.
-    pub can_reread: bool,
-    /// Whether its bytes are stored by session outside the fold, so that they can be pushed again.
-    pub is_kept: bool,
+    /// Where its bytes come from.
+    pub origin: SourceOrigin,
+}
+
+/// Where the bytes of a source come from, and so how its session is loaded again after it was evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceOrigin {
+    /// A stream. Its sessions are never evicted.
+    #[default]
+    Stream,
+    /// A file that a driver tails: the driver reads it again.
+    TailedFile,
+    /// A file that was read once.
+    File,
+    /// The inbox, which stores input by session.
+    Inbox,
 }
 
 /// An open source.
@@ -62,36 +75,34 @@ struct OpenSource {
     unrecognised: Option<Unrecognised>,
     /// Session named by the latest line that names one.
     session: Option<Text>,
-    /// Tracker of the latest line.
-    tracker: Option<usize>,
+    /// Number of the session of the latest line.
+    number: Option<usize>,
+    /// Whether lines of several sessions came from it.
+    is_shared: bool,
     /// Digests of its observations, if it is one object that its harness rewrites.
     observed: HashSet<u64>,
 }
 
-/// Decodes the sources of one or more sessions into their trackers.
+/// Decodes sources into their sessions.
 pub struct Fold {
     options: FoldOptions,
-    sources: Vec<OpenSource>,
-    /// Numbers of evicted sources, for reuse.
-    free: Vec<SourceId>,
+    /// Open sources by their number, [`SourceId`].
+    sources: Slab<OpenSource>,
     /// Session that the transcripts of each group named first.
     groups: HashMap<u32, Text>,
-    sessions: SessionTrackers,
+    /// Number above those of all groups.
+    next_group: u32,
+    sessions: SessionRoutes,
     /// Receive time of the pushed bytes; `None` while existing content is read.
     received: Option<Millis>,
 }
 
-/// Trackers of sessions, in order of appearance.
-struct SessionTrackers {
-    all: Vec<Tracker>,
+/// Sessions, in order of appearance.
+#[derive(Default)]
+struct SessionRoutes {
+    all: Slab<Session>,
     by_id: HashMap<Text, usize>,
-    /// Numbers of evicted trackers, for reuse.
-    free: Vec<usize>,
-    /// SessionTrackers with input that can be neither read nor pushed again.
-    unreloadable: BTreeSet<usize>,
-    /// Events to publish, by session.
-    pending_events: HashMap<usize, Vec<PendingEvent>>,
-    /// SessionTrackers with new input since [`Fold::take_changed`].
+    /// Numbers of sessions with new input since [`Fold::take_changed`].
     changed: BTreeSet<usize>,
     /// Problems of sources without a known session.
     unassigned_problems: Vec<Problem>,
@@ -115,33 +126,27 @@ impl Fold {
     pub fn new(options: FoldOptions) -> Self {
         Self {
             options,
-            sources: Vec::new(),
-            free: Vec::new(),
+            sources: Slab::new(),
             groups: HashMap::new(),
-            sessions: SessionTrackers {
-                all: Vec::new(),
-                by_id: HashMap::new(),
-                free: Vec::new(),
-                unreloadable: BTreeSet::new(),
-                pending_events: HashMap::new(),
-                changed: BTreeSet::new(),
-                unassigned_problems: Vec::new(),
-                new_problems: Vec::new(),
-                new_problem_count: 0,
-            },
+            // 0 is the group of sources that name none.
+            next_group: 1,
+            sessions: SessionRoutes::default(),
             received: None,
         }
     }
 
+    /// Returns a group number that no source has.
+    pub fn new_group(&mut self) -> u32 {
+        self.next_group += 1;
+        self.next_group - 1
+    }
+
     /// Opens a source.
     pub fn open(&mut self, spec: SourceSpec) -> SourceId {
-        let next = || SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
-        let id = self.free.pop().unwrap_or_else(next);
-        let source = OpenSource { id, dialect: spec.dialect, spec, ..OpenSource::default() };
-        match self.sources.get_mut(id.0 as usize) {
-            Some(free) => *free = source,
-            None => self.sources.push(source),
-        }
+        self.next_group = self.next_group.max(spec.group.saturating_add(1));
+        let slot = self.sources.vacant_entry();
+        let id = SourceId(u32::try_from(slot.key()).unwrap_or(u32::MAX));
+        slot.insert(OpenSource { id, dialect: spec.dialect, spec, ..OpenSource::default() });
         id
     }
 
@@ -269,7 +274,7 @@ impl Fold {
     fn decode(&mut self, source: SourceId, bytes: Option<&[u8]>) {
         let Self { options, sources, groups, sessions, received, .. } = self;
         let Some(at) = sources.get_mut(source.0 as usize) else { return };
-        let OpenSource { spec, decoder, dialect, session, tracker: last, observed, .. } = at;
+        let OpenSource { id, spec, decoder, dialect, session, number: last, is_shared, observed, .. } = at;
         let (Some(decoder), Some(dialect)) = (decoder.as_mut(), *dialect) else { return };
         let mut sink = |decoded: Decoded<'_, '_>| match decoded {
             Decoded::Observation(seen) => {
@@ -279,16 +284,16 @@ impl Fold {
                 let is_same = seen.kind == SourceKind::Transcript
                     || seen.session.is_none()
                     || session.as_deref() == seen.session;
-                let tracker = match *last {
+                let number = match *last {
                     // All lines of a transcript belong to one session, whatever session they name.
-                    Some(tracker) if is_same => tracker,
+                    Some(number) if is_same => number,
                     _ => sessions.route(seen, spec, dialect, groups, session, options),
                 };
-                if *last != Some(tracker) {
-                    *last = Some(tracker);
-                    if !spec.can_reread && !spec.is_kept {
-                        sessions.unreloadable.insert(tracker);
-                    }
+                let Some(target) = sessions.all.get_mut(number) else { return };
+                if *last != Some(number) {
+                    *is_shared |= last.is_some();
+                    *last = Some(number);
+                    target.add_source(*id);
                 }
                 let stamped;
                 let seen = match *received {
@@ -298,13 +303,8 @@ impl Fold {
                     }
                     _ => seen,
                 };
-                let Some(known) = sessions.all.get_mut(tracker) else { return };
-                let is_taken = known.absorb(seen);
-                if is_taken && options.events {
-                    sessions.changed.insert(tracker);
-                    if let Some(event) = to_pending_event(seen, dialect) {
-                        sessions.pending_events.entry(tracker).or_default().push(event);
-                    }
+                if target.absorb(seen, dialect, options.events) && options.events {
+                    sessions.changed.insert(number);
                 }
             }
             Decoded::Problem { place, what, .. } => {
@@ -320,133 +320,113 @@ impl Fold {
 
     /// Returns the sessions. In order of appearance unless sessions were evicted.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
-        let is_known = |id: &&SessionId| self.sessions.by_id.contains_key(&id.0);
-        self.sessions.all.iter().map(Tracker::session).filter(is_known)
+        self.sessions.all.iter().map(|(_, session)| session.tracker.session())
     }
 
     /// Returns whether a session's main thread was active in any source.
     pub fn has_root(&self, session: &SessionId) -> bool {
-        let number = self.sessions.by_id.get(&session.0);
-        number.and_then(|number| self.sessions.all.get(*number)).is_some_and(Tracker::has_root)
+        self.session(session).is_some_and(|session| session.tracker.has_root())
     }
 
     /// Returns a session's keys after the cursor, and advances it; `None` for an unknown session.
     pub fn holdings(&self, session: &SessionId, cursor: &mut KeysCursor) -> Option<SessionKeys> {
-        Some(self.tracker(self.index_of(session)?)?.session_keys(cursor))
+        Some(self.session(session)?.tracker.session_keys(cursor))
     }
 
     /// Replaces the set of keys owned by sessions that began before this one; they are counted there.
     pub fn set_owned_elsewhere(&mut self, session: &SessionId, owned_elsewhere: OwnedElsewhere) {
-        let number = self.index_of(session);
-        if let Some(tracker) = number.and_then(|number| self.sessions.all.get_mut(number)) {
-            tracker.set_owned_elsewhere(owned_elsewhere);
+        if let Some(session) = self.session_mut(session) {
+            session.tracker.set_owned_elsewhere(owned_elsewhere);
         }
     }
 
     /// Returns whether hooks report a session, and whether they name agents.
     pub fn hooked(&self, session: &SessionId) -> Hooked {
-        let tracker = self.index_of(session).and_then(|number| self.tracker(number));
-        tracker.map_or(Hooked::No, Tracker::hooked)
+        self.session(session).map_or(Hooked::No, |session| session.tracker.hooked())
     }
 
-    /// Evicts a session and its sources, which can be opened and read again from their beginning. Returns `false` and
-    /// keeps it if its input cannot be reloaded, if sources are shared with another session or missing in `sources`, or
-    /// if it has changes or events that were not taken.
-    pub fn evict(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
-        let Some(number) = self.index_of(session) else { return false };
-        let sessions = &self.sessions;
-        let has_untaken = sessions.changed.contains(&number) || sessions.pending_events.contains_key(&number);
-        !has_untaken && self.remove_session(session, number, sources)
+    /// Evicts a session and its sources. `tailed` are the sources of its driver's files. Returns the closed sources;
+    /// `None`, keeping the session, if it is unknown, if some of its input cannot be brought again (a stream, a file of
+    /// another session, a source shared with another session), or if it has changes or events that were not taken.
+    pub fn evict(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
+        let number = self.index_of(session)?;
+        let has_untaken =
+            self.sessions.changed.contains(&number) || self.session(session)?.has_pending_events();
+        if has_untaken { None } else { self.remove_session(number, tailed) }
     }
 
     /// Evicts a session that is reloaded at once: like [`Fold::evict`], but drops changes and events that were not
-    /// taken, as reloading brings them again. Returns `true` for an unknown session.
-    pub fn reset(&mut self, session: &SessionId, sources: &[SourceId]) -> bool {
-        let Some(number) = self.index_of(session) else { return true };
-        let is_removed = self.remove_session(session, number, sources);
-        if is_removed {
-            self.sessions.changed.remove(&number);
-            self.sessions.pending_events.remove(&number);
-        }
-        is_removed
+    /// taken, as reloading brings them again. An unknown session has no sources.
+    pub fn reset(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
+        let Some(number) = self.index_of(session) else { return Some(BTreeSet::new()) };
+        self.remove_session(number, tailed)
     }
 
-    fn remove_session(&mut self, session: &SessionId, number: usize, sources: &[SourceId]) -> bool {
-        let Self { sources: known, sessions, options, free, .. } = self;
-        let is_own = |source: &OpenSource| sources.contains(&source.id);
-        let is_mixed = known.iter().any(|source| match source.tracker {
-            Some(tracker) => (tracker == number) != is_own(source),
-            None => false,
-        });
-        if is_mixed || sessions.unreloadable.contains(&number) {
-            return false;
+    fn remove_session(&mut self, number: usize, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
+        let Self { sources, sessions, .. } = self;
+        let session = sessions.all.get(number)?;
+        let source = |id: &SourceId| sources.get(id.0 as usize);
+        let comes_again = |id: &SourceId| {
+            source(id).is_some_and(|source| {
+                !source.is_shared
+                    && match source.spec.origin {
+                        SourceOrigin::Stream => false,
+                        SourceOrigin::TailedFile => tailed.contains(id),
+                        SourceOrigin::File | SourceOrigin::Inbox => true,
+                    }
+            })
+        };
+        let is_foreign = |id: &SourceId| {
+            source(id).and_then(|source| source.number).is_some_and(|touched| touched != number)
+        };
+        if !session.sources().iter().all(comes_again) || tailed.iter().any(is_foreign) {
+            return None;
         }
-        for SourceId(source) in sources {
-            if let Some(source) = known.get_mut(*source as usize) {
-                *source = OpenSource { id: source.id, ..OpenSource::default() };
-                free.push(source.id);
-            }
+        let closed: BTreeSet<SourceId> = session.sources().iter().chain(tailed).copied().collect();
+        for id in &closed {
+            sources.try_remove(id.0 as usize);
         }
-        sessions.by_id.remove(&session.0);
-        if let Some(tracker) = sessions.all.get_mut(number) {
-            *tracker = Tracker::new(SessionId::from(""), None, options.keep, options.cutoff);
-            sessions.free.push(number);
-        }
-        true
+        let session = sessions.all.remove(number);
+        sessions.by_id.remove(&session.tracker.session().0);
+        sessions.changed.remove(&number);
+        Some(closed)
     }
 
-    /// Joins another fold that has read other sources. Adds the number of sources here to its source numbers.
+    /// Joins another fold that has read other sources. Adds the number of sources here to its source numbers. Neither
+    /// may have evicted a session.
     pub fn join(&mut self, other: Self) {
         let base = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
         let mut numbers = Vec::new();
-        for tracker in other.sessions.all {
-            let id = tracker.session().0.clone();
-            if !other.sessions.by_id.contains_key(&id) {
-                // An evicted session.
-                numbers.push(usize::MAX);
-                continue;
+        for (_, session) in other.sessions.all {
+            let id = session.tracker.session().0.clone();
+            let Self { sessions: SessionRoutes { all, by_id, .. }, options, .. } = self;
+            let number = *by_id
+                .entry(id.clone())
+                .or_insert_with(|| all.insert(Session::new(SessionId(id), None, options)));
+            // Also an empty session: its sources are renumbered.
+            if let Some(known) = all.get_mut(number) {
+                known.join(session, base);
             }
-            match self.sessions.by_id.get(&id).copied() {
-                Some(number) => {
-                    if let Some(known) = self.sessions.all.get_mut(number) {
-                        known.join(tracker, base);
-                    }
-                    numbers.push(number);
-                }
-                None => {
-                    // Join to an empty tracker, so that its sources are renumbered.
-                    let number = self.sessions.all.len();
-                    let mut own =
-                        Tracker::new(SessionId(id.clone()), None, self.options.keep, self.options.cutoff);
-                    own.join(tracker, base);
-                    self.sessions.all.push(own);
-                    self.sessions.by_id.insert(id, number);
-                    numbers.push(number);
-                }
-            }
+            numbers.push(number);
         }
         let number = |old: usize| numbers.get(old).copied().unwrap_or(old);
-        for (old, pending_events) in other.sessions.pending_events {
-            self.sessions.pending_events.entry(number(old)).or_default().extend(pending_events);
-        }
         self.sessions.changed.extend(other.sessions.changed.into_iter().map(number));
-        self.sessions.unreloadable.extend(other.sessions.unreloadable.into_iter().map(number));
         self.sessions.unassigned_problems.extend(other.sessions.unassigned_problems);
         for (group, session) in other.groups {
             self.groups.entry(group).or_insert(session);
         }
-        self.free.extend(other.free.into_iter().map(|id| SourceId(id.0 + base)));
-        self.sources.extend(other.sources.into_iter().map(|source| OpenSource {
-            id: SourceId(source.id.0 + base),
-            tracker: source.tracker.map(number),
-            ..source
-        }));
+        self.next_group = self.next_group.max(other.next_group);
+        for (_, source) in other.sources {
+            let id = SourceId(source.id.0 + base);
+            self.sources.insert(OpenSource { id, number: source.number.map(number), ..source });
+        }
     }
 
     /// Returns the sessions with new input since the last call. Empty unless [`FoldOptions::events`].
     pub fn take_changed(&mut self) -> Vec<SessionId> {
         let changed = std::mem::take(&mut self.sessions.changed);
-        changed.into_iter().filter_map(|number| self.tracker(number)).map(|it| it.session().clone()).collect()
+        let sessions = changed.into_iter().filter_map(|number| self.sessions.all.get(number));
+        sessions.map(|session| session.tracker.session().clone()).collect()
     }
 
     /// Returns the problems of sources without a known session.
@@ -454,42 +434,45 @@ impl Fold {
         &self.sessions.unassigned_problems
     }
 
-    /// Derives a session's tree for a moment; `None` for an unknown session.
+    /// Derives a session's tree for a moment; `None` for an unknown session. Problems of sources without a known
+    /// session are added to every session.
     pub fn tree(&self, session: &SessionId, now: &Now<'_>) -> Option<Tree> {
-        self.derive(session, now).map(|derived| derived.tree)
+        let mut derived = self.session(session)?.tracker.derive(now);
+        add_problems(&mut derived.tree, &self.sessions.unassigned_problems);
+        Some(derived.tree)
     }
 
-    /// Derives a session's tree and the attribution of its events; `None` for an unknown session. Problems of sources
-    /// without a known session are added to every session.
-    pub(crate) fn derive(&self, session: &SessionId, now: &Now<'_>) -> Option<Derived<'_>> {
-        let mut derived = self.tracker(self.index_of(session)?)?.derive(now);
-        let problems = &mut derived.tree.problems;
-        problems.extend(self.sessions.unassigned_problems.iter().cloned());
-        problems.sort();
-        problems.dedup();
-        Some(derived)
+    /// Derives a session for a moment: its tree, its new events since the last call in order, and its next deadline;
+    /// `None` for an unknown session.
+    pub fn update(&mut self, session: &SessionId, now: &Now<'_>) -> Option<SessionUpdate> {
+        let number = self.index_of(session)?;
+        let SessionRoutes { all, unassigned_problems, .. } = &mut self.sessions;
+        Some(all.get_mut(number)?.update(now, unassigned_problems))
     }
 
-    /// Returns the label of a source, and whether its bytes can be read again.
-    pub fn source(&self, source: SourceId) -> Option<(&str, bool)> {
-        self.sources.get(source.0 as usize).map(|at| (at.spec.label.as_str(), at.spec.can_reread))
+    /// Returns a session's whole feed in order of time; events without a time stay behind their predecessor. Only for a
+    /// session without an [`Fold::update`] before.
+    pub fn whole_feed(&mut self, session: &SessionId, now: &Now<'_>) -> Vec<Event> {
+        let number = self.index_of(session);
+        let SessionRoutes { all, unassigned_problems, .. } = &mut self.sessions;
+        let session = number.and_then(|number| all.get_mut(number));
+        session.map(|session| session.whole_feed(now, unassigned_problems)).unwrap_or_default()
+    }
+
+    /// Returns the time at which [`Fold::update`] has events of a session without new input.
+    pub fn next_event_at(&self, session: &SessionId) -> Option<Millis> {
+        self.session(session)?.next_event_at()
     }
 
     /// Returns the session of a source's latest line.
     pub fn session_of(&self, source: SourceId) -> Option<&SessionId> {
-        let tracker = self.sources.get(source.0 as usize)?.tracker?;
-        self.tracker(tracker).map(Tracker::session)
+        let number = self.sources.get(source.0 as usize)?.number?;
+        self.sessions.all.get(number).map(|session| session.tracker.session())
     }
 
     /// Returns the dialect of a source, once it is known.
     pub fn dialect(&self, source: SourceId) -> Option<Dialect> {
         self.sources.get(source.0 as usize).and_then(|at| at.dialect)
-    }
-
-    /// Returns the pending events of a session since the last call.
-    pub(crate) fn take_pending_events(&mut self, session: &SessionId) -> Vec<PendingEvent> {
-        let number = self.index_of(session);
-        number.and_then(|number| self.sessions.pending_events.remove(&number)).unwrap_or_default()
     }
 
     /// Returns the first problems since the last call, and the number of all. Empty unless [`FoldOptions::events`].
@@ -498,8 +481,12 @@ impl Fold {
         (std::mem::take(&mut self.sessions.new_problems), count)
     }
 
-    fn tracker(&self, number: usize) -> Option<&Tracker> {
-        self.sessions.all.get(number)
+    fn session(&self, session: &SessionId) -> Option<&Session> {
+        self.sessions.all.get(self.index_of(session)?)
+    }
+
+    fn session_mut(&mut self, session: &SessionId) -> Option<&mut Session> {
+        self.sessions.all.get_mut(self.index_of(session)?)
     }
 
     fn index_of(&self, session: &SessionId) -> Option<usize> {
@@ -551,7 +538,14 @@ fn needs_time(seen: &Observation<'_>) -> bool {
     matches!(seen.kind, SourceKind::Hook | SourceKind::Stream) || matches!(seen.claim, Claim::Silent)
 }
 
-impl SessionTrackers {
+/// Adds problems to those of a tree, each once.
+pub(crate) fn add_problems(tree: &mut Tree, problems: &[Problem]) {
+    tree.problems.extend(problems.iter().cloned());
+    tree.problems.sort();
+    tree.problems.dedup();
+}
+
+impl SessionRoutes {
     /// Takes a problem of a source; it is its session's if that is known.
     fn report(
         &mut self,
@@ -562,13 +556,13 @@ impl SessionTrackers {
         what: Cow<'_, str>,
     ) {
         let problem = Problem { at: format!("{}:{}", spec.label, place.line), what: what.into_owned() };
-        let tracker = session.and_then(|id| self.by_id.get(id)).copied();
+        let number = session.and_then(|id| self.by_id.get(id)).copied();
         if options.events {
-            self.changed.extend(tracker);
+            self.changed.extend(number);
             self.record_new_problem(&problem);
         }
-        match tracker.and_then(|number| self.all.get_mut(number)) {
-            Some(tracker) => tracker.problem(problem),
+        match number.and_then(|number| self.all.get_mut(number)) {
+            Some(session) => session.tracker.problem(problem),
             None => self.unassigned_problems.push(problem),
         }
     }
@@ -581,7 +575,7 @@ impl SessionTrackers {
         }
     }
 
-    /// Returns the number of the tracker of an observation's session, adding it if new.
+    /// Returns the number of an observation's session, adding it if new.
     fn route(
         &mut self,
         seen: &Observation<'_>,
@@ -609,23 +603,12 @@ impl SessionTrackers {
             groups.entry(spec.group).or_insert_with(|| named.clone());
         }
         if let Some(known) = self.by_id.get(&named) {
-            if let (Some(harness), Some(tracker)) = (dialect.harness(), self.all.get_mut(*known)) {
-                tracker.set_harness(harness);
+            if let (Some(harness), Some(session)) = (dialect.harness(), self.all.get_mut(*known)) {
+                session.tracker.set_harness(harness);
             }
             return *known;
         }
-        let tracker = Tracker::new(SessionId(named.clone()), dialect.harness(), options.keep, options.cutoff);
-        let free = self.free.pop().and_then(|number| Some((number, self.all.get_mut(number)?)));
-        let number = match free {
-            Some((number, slot)) => {
-                *slot = tracker;
-                number
-            }
-            None => {
-                self.all.push(tracker);
-                self.all.len() - 1
-            }
-        };
+        let number = self.all.insert(Session::new(SessionId(named.clone()), dialect.harness(), options));
         self.by_id.insert(named, number);
         number
     }

@@ -2,7 +2,7 @@
 //!
 //! The hub, `tree PATH`, `watch`, exports, replays and indexing all use [`Fold`]; a second way of computing a tree is a
 //! defect. Flow: [`Fold::open`] a source, [`Fold::push`] its bytes, [`Fold::flush`] at its end; then [`Fold::tree`] for
-//! rows and [`FeedBuilder`] for events.
+//! rows, or [`Fold::update`] for rows and new events.
 //!
 //! Absent on purpose: files, sockets, subscribers, SQL and a clock.
 
@@ -11,13 +11,15 @@ mod fold;
 mod lifecycle;
 pub mod passages;
 mod pending_event;
+mod session;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
 pub const REVISION: u32 = 4;
 
-pub use feed::FeedBuilder;
-pub use fold::{Fold, FoldOptions, SourceSpec};
+pub use feed::problem_event;
+pub use fold::{Fold, FoldOptions, SourceOrigin, SourceSpec};
+pub use session::SessionUpdate;
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
 pub use subscope_track::{
     Awake, FactDetail, Hooked, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;
-use subscope_fold::{FeedBuilder, Fold};
+use subscope_fold::Fold;
 use subscope_model::{AgentStatus, Basis, Event, EventKind, PriceTable, Tree, feed_line};
 use subscope_testkit::{
     fixtures::recording,
@@ -66,7 +66,6 @@ fn messages_after(chunks: &[&[u8]], flushes: bool) -> Vec<usize> {
     let mut fold = Fold::new(options(true));
     let source = fold.open(Part::new("stream.jsonl", "").spec);
     let prices = PriceTable::default();
-    let mut events = FeedBuilder::new();
     let mut count = 0;
     let mut counts = Vec::new();
     for step in 0..chunks.len() + usize::from(flushes) {
@@ -75,7 +74,8 @@ fn messages_after(chunks: &[&[u8]], flushes: bool) -> Vec<usize> {
             None => fold.flush(source),
         }
         let sessions: Vec<_> = fold.sessions().cloned().collect();
-        let (_, new) = events.advance(&mut fold, &sessions, &now(LATER, &prices));
+        let update = |session| fold.update(session, &now(LATER, &prices)).unwrap().events;
+        let new: Vec<Event> = sessions.iter().flat_map(update).collect();
         count += new.iter().filter(|event| event.kind == EventKind::AgentMessage).count();
         counts.push(count);
     }
@@ -174,7 +174,7 @@ mod lines_and_streams {
         fold.flush(source);
         let session = only_session(&fold);
         let prices = PriceTable::default();
-        assert_eq!(texts(&FeedBuilder::all(&mut fold, &session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
+        assert_eq!(texts(&fold.whole_feed(&session, &now(LATER, &prices))), ["日本語 🦀", "ünd"]);
     }
 }
 
@@ -420,7 +420,6 @@ mod lifecycle {
         let mut fold = Fold::new(options(true));
         let source = fold.open(Part::new("agent-a1.jsonl", "").by_agent("a1").spec);
         let prices = PriceTable::default();
-        let mut events = FeedBuilder::new();
         let mut told = Vec::new();
         let start = subscope_testkit::clock::START;
         let (first, last) =
@@ -429,8 +428,7 @@ mod lifecycle {
             fold.push(source, format!("{}\n", line.line()).as_bytes());
             // Just received, then after an hour of silence.
             for now_ms in [at, at + 3_500_000] {
-                let sessions = [only_session(&fold)];
-                let (_, new) = events.advance(&mut fold, &sessions, &now(now_ms, &prices));
+                let new = fold.update(&only_session(&fold), &now(now_ms, &prices)).unwrap().events;
                 let stops = new.iter().filter(|event| event.kind == EventKind::SubagentStop);
                 told.extend(stops.map(|event| event.text("status").unwrap().to_owned()));
             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use subscope_fold::{FeedBuilder, Fold, Limits, Now};
+use subscope_fold::{Fold, Limits, Now};
 use subscope_model::{Event, EventKind, PriceTable, SessionId, Tree};
 use subscope_testkit::{
     fixtures::{Recording, odd_recordings, recordings, stopped_recordings},
@@ -71,7 +71,7 @@ fn check_whole(what: &str, parts: &[Part]) {
     for session in sessions {
         let now = now(LATER, &prices);
         let tree = fold.tree(&session, &now).unwrap();
-        check(what, &tree, &FeedBuilder::all(&mut fold, &session, &now));
+        check(what, &tree, &fold.whole_feed(&session, &now));
     }
 }
 
@@ -97,7 +97,7 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
     let prices = PriceTable::default();
     for recording in all_recordings() {
         for part in sources(&recording) {
-            let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
+            let mut fold = Fold::new(options(true));
             let source = fold.open(part.spec.clone());
             let lines = part.lines();
             let step = if part.bytes.len() > BIG_BYTES { lines.len() / 8 } else { 1 };
@@ -107,8 +107,8 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
                 // At the epoch nothing counts as silent.
                 let now = Now { is_growing: true, limits: Limits::endless(), ..now(0, &prices) };
                 for session in fold.take_changed() {
-                    let (trees, news) = events.advance(&mut fold, std::slice::from_ref(&session), &now);
-                    check(&what, &trees[0], &news);
+                    let update = fold.update(&session, &now).unwrap();
+                    check(&what, &update.tree, &update.events);
                 }
             }
         }
@@ -118,7 +118,7 @@ fn every_agent_that_a_growing_recordings_feed_names_has_a_row() {
 #[test]
 fn each_problem_is_published_wherever_it_sorts_among_those_before_it() {
     let prices = PriceTable::default();
-    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
+    let mut fold = Fold::new(options(true));
     let line = r#"{"type":"user","sessionId":"s","uuid":"u","timestamp":"2026-01-01T00:00:00Z","message":{"role":"user","content":"go"}}"#;
     let mut published = Vec::new();
     for label in ["z.jsonl", "a.jsonl"] {
@@ -126,7 +126,7 @@ fn each_problem_is_published_wherever_it_sorts_among_those_before_it() {
         let source = fold.open(part.spec.clone());
         fold.push(source, &part.bytes);
         let now = Now { is_growing: true, limits: Limits::endless(), ..now(0, &prices) };
-        let (_, news) = events.advance(&mut fold, &[SessionId::from("s")], &now);
+        let news = fold.update(&SessionId::from("s"), &now).unwrap().events;
         let problems = news.iter().filter(|event| event.kind == EventKind::Problem);
         published.extend(problems.map(|event| event.data["at"].as_str().unwrap_or_default().to_owned()));
     }

@@ -287,7 +287,7 @@ fn survive(bytes: &[u8], dialect: Option<Dialect>) {
         let now = folding::now(LATER, &prices);
         let tree = fold.tree(&session, &now).unwrap();
         assert_eq!(tree.agents.first().map(|row| row.depth), Some(0));
-        subscope_fold::FeedBuilder::all(&mut fold, &session, &now);
+        fold.whole_feed(&session, &now);
     }
 }
 

@@ -80,7 +80,6 @@ fn fold(recording: &Path, parts: &[Part]) -> Tree {
                 session: below.map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()),
                 label: name,
                 agent: agent.filter(|_| *part == Part::Transcript),
-                can_reread: true,
                 ..SourceSpec::default()
             };
             let source = fold.open(spec);

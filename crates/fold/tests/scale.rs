@@ -6,7 +6,6 @@ use std::{collections::HashMap, thread};
 
 use serde_json::Value;
 use subscope_export::{Shape, execution, trace, write_execution, write_feed, write_trace};
-use subscope_fold::FeedBuilder;
 use subscope_model::{PriceTable, Tree};
 use subscope_render::{Detail, Style, TreeOptions, render_tree};
 use subscope_testkit::{
@@ -26,7 +25,7 @@ fn whole_path(session: Options, tellings: &'static [Telling]) -> (Made, Tree) {
         draw(&tree, made.agents.len());
         let session = only_session(&fold);
         let prices = PriceTable::default();
-        let events = FeedBuilder::all(&mut fold, &session, &now(LATER, &prices));
+        let events = fold.whole_feed(&session, &now(LATER, &prices));
         write_out(&tree, &events, &made);
         drop(fold);
         (made, tree)

@@ -1,7 +1,7 @@
 //! Live files of several agents grow in no fixed order: start and end events must be complete, and a missing file must
 //! not delay them for long.
 
-use subscope_fold::{FeedBuilder, Fold, Now};
+use subscope_fold::{Fold, Now};
 use subscope_model::{Agent, Event, EventKind, PriceTable};
 use subscope_testkit::{
     fixtures::recording,
@@ -18,31 +18,31 @@ fn halves() -> (Vec<Part>, Vec<Part>) {
 }
 
 /// Pushes parts and returns the new events at a time while the sources grow.
-fn advance(fold: &mut Fold, events: &mut FeedBuilder, parts: &[Part], at: i64) -> Vec<Event> {
+fn advance(fold: &mut Fold, parts: &[Part], at: i64) -> Vec<Event> {
     for part in parts {
         let source = fold.open(part.spec.clone());
         fold.push(source, &part.bytes);
     }
     let prices = PriceTable::default();
     let session = only_session(fold);
-    events.advance(fold, &[session], &Now { is_growing: true, ..now(at, &prices) }).1
+    fold.update(&session, &Now { is_growing: true, ..now(at, &prices) }).unwrap().events
 }
 
 #[test]
 fn ends_that_come_before_the_agents_own_lines_wait_for_them() {
     let (early, late) = halves();
-    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
-    let first = advance(&mut fold, &mut events, &early, LATER);
+    let mut fold = Fold::new(options(true));
+    let first = advance(&mut fold, &early, LATER);
     let ends = |events: &[Event]| {
         events.iter().filter(|event| event.kind == EventKind::SubagentStop).cloned().collect::<Vec<_>>()
     };
     assert!(ends(&first).is_empty(), "{:?}", ends(&first));
     let session = only_session(&fold);
-    assert!(events.next_due(&session).is_some_and(|due| due > LATER && due <= LATER + 1_000));
+    assert!(fold.next_event_at(&session).is_some_and(|due| due > LATER && due <= LATER + 1_000));
 
-    let second = advance(&mut fold, &mut events, &late, LATER + 10);
-    let due = events.next_due(&session).unwrap_or(LATER + 10);
-    let third = advance(&mut fold, &mut events, &[], due);
+    let second = advance(&mut fold, &late, LATER + 10);
+    let due = fold.next_event_at(&session).unwrap_or(LATER + 10);
+    let third = advance(&mut fold, &[], due);
     let all: Vec<Event> = first.into_iter().chain(second).chain(third).collect();
     let whole = tree(&[early, late].concat());
     let ends = ends(&all);
@@ -52,16 +52,16 @@ fn ends_that_come_before_the_agents_own_lines_wait_for_them() {
         assert_eq!(end.data["total_tokens"], row.usage.unwrap().total_tokens, "{}", row.id);
         assert_eq!(end.data["tool_calls"], row.tool_calls, "{}", row.id);
     }
-    assert_eq!(events.next_due(&session), None);
+    assert_eq!(fold.next_event_at(&session), None);
 }
 
 #[test]
 fn an_end_whose_agent_writes_nothing_is_told_when_it_has_waited() {
     let (early, _) = halves();
-    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
-    advance(&mut fold, &mut events, &early, LATER);
-    let due = events.next_due(&only_session(&fold)).unwrap();
-    let told = advance(&mut fold, &mut events, &[], due);
+    let mut fold = Fold::new(options(true));
+    advance(&mut fold, &early, LATER);
+    let due = fold.next_event_at(&only_session(&fold)).unwrap();
+    let told = advance(&mut fold, &[], due);
     assert_eq!(told.iter().filter(|event| event.kind == EventKind::SubagentStop).count(), 3);
 }
 
@@ -70,14 +70,14 @@ fn a_start_has_the_time_of_the_agents_first_line() {
     let (early, late) = halves();
     let (metas, main): (Vec<Part>, Vec<Part>) =
         early.into_iter().partition(|part| part.spec.label.ends_with(".meta.json"));
-    let (mut fold, mut events) = (Fold::new(options(true)), FeedBuilder::new());
+    let mut fold = Fold::new(options(true));
     // The main transcript's first lines name the session; its calls are not yet written.
     let first_lines = |part: &Part| Part { bytes: part.lines()[..3].concat(), spec: part.spec.clone() };
     let begun: Vec<Part> = main.iter().map(first_lines).chain(metas).collect();
-    let mut all = advance(&mut fold, &mut events, &begun, LATER);
+    let mut all = advance(&mut fold, &begun, LATER);
     assert!(all.iter().all(|event| event.kind != EventKind::SubagentStart), "{all:?}");
-    all.extend(advance(&mut fold, &mut events, &late, LATER));
-    all.extend(advance(&mut fold, &mut events, &main, LATER));
+    all.extend(advance(&mut fold, &late, LATER));
+    all.extend(advance(&mut fold, &main, LATER));
     let starts: Vec<&Event> = all.iter().filter(|event| event.kind == EventKind::SubagentStart).collect();
     assert_eq!(starts.len(), 3);
     assert!(starts.iter().all(|event| event.at_ms.is_some()), "{starts:?}");

@@ -154,7 +154,7 @@ impl BatchRead {
         dialect: Option<Dialect>,
     ) -> std::io::Result<()> {
         let label = "stdin".to_owned();
-        let group = u32::try_from(self.paths.len()).unwrap_or(u32::MAX).saturating_add(1 << 16);
+        let group = self.fold.new_group();
         let source = self.fold.open(SourceSpec { label, dialect, group, ..SourceSpec::default() });
         self.paths.push(PathBuf::new());
         let fold = &mut self.fold;

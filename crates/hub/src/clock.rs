@@ -7,6 +7,29 @@ use std::{
 
 use subscope_model::Millis;
 
+/// The clock of a hub.
+pub trait Clock: Send {
+    /// Returns a monotonic instant.
+    fn tick(&self) -> Instant;
+
+    /// Returns the time in milliseconds since 1970.
+    fn now_ms(&self) -> Millis;
+}
+
+/// The clock of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn tick(&self) -> Instant {
+        tick()
+    }
+
+    fn now_ms(&self) -> Millis {
+        now_ms()
+    }
+}
+
 /// Returns the time now in milliseconds since 1970. Jumps when the system clock is set.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module that the ban points to")]
 pub fn now_ms() -> Millis {

@@ -1,6 +1,6 @@
 //! Drivers: sources of bytes that the event loop polls.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use subscope_fold::Fold;
 use subscope_model::{Millis, Problem, SessionId, SourceId};
@@ -49,10 +49,10 @@ pub trait Driver: Send {
         None
     }
 
-    /// Removes a session from the fold: the facts from its files and from the sources `others`. Its files are read
-    /// again before more of them is pushed. Returns whether the session was evicted.
-    fn evict(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
-        fold.evict(session, others)
+    /// Removes a session and its sources from the fold. Its files are read again before more of them is pushed.
+    /// Returns the closed sources; `None` if the session cannot be evicted.
+    fn evict(&mut self, session: &SessionId, fold: &mut Fold) -> Option<BTreeSet<SourceId>> {
+        fold.evict(session, &[])
     }
 
     /// Reads the files of an evicted session again, because input for it arrived from elsewhere. Returns whether it was
@@ -61,11 +61,17 @@ pub trait Driver: Send {
         false
     }
 
-    /// Reloads a session that [`PollResult::replaced`] named: removes its facts and those of the sources `others` from
-    /// the fold, then reads its files again. If `others` is `None`, or the fold cannot forget the session, the new
-    /// content is added to the old facts. Returns whether the fold has forgotten the session.
-    fn reload(&mut self, _session: &SessionId, _others: Option<&[SourceId]>, _fold: &mut Fold) -> bool {
-        false
+    /// Reloads a session that [`PollResult::replaced`] named: removes it and its sources from the fold, then reads its
+    /// files again. Unless `can_replay` (its input from programs can be replayed), or if the fold cannot forget the
+    /// session, the new content is added to the old facts. Returns the closed sources if the fold has forgotten the
+    /// session.
+    fn reload(
+        &mut self,
+        _session: &SessionId,
+        _can_replay: bool,
+        _fold: &mut Fold,
+    ) -> Option<BTreeSet<SourceId>> {
+        None
     }
 
     /// Starts a thread that waits for input and wakes the hub, so that `poll` need not wait. Returns whether it did;

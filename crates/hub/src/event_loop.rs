@@ -5,7 +5,7 @@
 //! 2. `commit_ingests`: fold all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
 //! 3. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
 //! 4. `run_turn`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that are
-//!    due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`row_cache`]); evict idle
+//!    due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
 //!    sessions ([`eviction`]).
 //! 5. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
 //! 6. `wait_for_command`: wait for a command if the driver can wake the hub; otherwise the driver waits inside `poll`.
@@ -23,7 +23,9 @@
 //! * [`queries`]: command dispatch and queries.
 //! * [`reload`]: derives a session anew whose file was truncated or replaced.
 //! * [`row_broadcast`]: sends changed rows to subscribers, rate-limited per session.
-//! * [`row_cache`]: write-back cache of rows.
+//! * [`rows`]: rows of sessions in memory, a write-back cache.
+//! * [`scheduler`]: limits how much of the time each kind of work takes.
+//! * [`session_table`]: the table of sessions, and when work on each is due.
 //! * [`startup`]: derives and evicts in portions while existing files are read at start-up.
 //! * [`startup_replay`]: replays the inbox at start-up.
 //! * [`stop`]: orders to stop a subagent.
@@ -40,14 +42,14 @@ mod publish_dedup;
 mod queries;
 mod reload;
 mod row_broadcast;
-mod row_cache;
+mod rows;
+mod scheduler;
+mod session_table;
 mod startup;
 mod startup_replay;
 mod stop;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
     path::PathBuf,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel},
     thread::JoinHandle,
@@ -55,22 +57,28 @@ use std::{
 };
 
 use subscope_collect::archive::Archive;
-use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits};
-use subscope_model::{AgentId, Millis, PriceTable, SessionId, SourceId, Update};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits};
+use subscope_model::{Millis, PriceTable, SessionId, Update};
 use subscope_store::Store;
 
 use self::{
-    derive::FailedCommit, duplicates::DuplicateIndex, eviction::Evictor, hub_store::HubStore,
-    inbox_replay::InboxReplay, index_commits::IndexCommits, ingest::PendingIngests,
-    publish_dedup::PublishedFilter, row_broadcast::PendingBroadcast, row_cache::RowCache, startup::Startup,
-    startup_replay::StartupReplay,
+    derive::{DerivePace, FailedCommit},
+    duplicates::DuplicateIndex,
+    eviction::EvictPace,
+    hub_store::HubStore,
+    ingest::PendingInput,
+    publish_dedup::PublishedFilter,
+    rows::SavePace,
+    session_table::{SessionTable, Task},
+    startup::Startup,
 };
 use crate::{
-    clock,
+    clock::{Clock, SystemClock},
     command::{Command, Figures},
     driver::Driver,
     event_routing::EventRouter,
     handle::{HubHandle, Waker},
+    partitions::Partitions,
     subscription::{HubSubscription, Subscriber, pair},
     suspend::SuspendDetector,
 };
@@ -143,14 +151,6 @@ const MIN_WAIT: Duration = Duration::from_millis(10);
 /// Most sessions derived in one turn because a deadline passed: thousands may have started at one moment.
 const MAX_DUE_SESSIONS: usize = 256;
 
-/// Pause of a session after it was derived, as a multiple of the time that took: a big session is derived less often.
-const DERIVE_SHARE: u32 = 4;
-
-/// Ingests in one commit from which deriving is throttled, so that acknowledgements come first.
-const THROTTLE_FROM_INGESTS: usize = 8;
-/// Pause of all deriving in that case, as a multiple of the time that deriving took.
-const THROTTLE_SHARE: u32 = 6;
-
 /// A handle to a running hub. Dropping it stops the hub.
 pub struct Hub {
     commands: SyncSender<Command>,
@@ -173,7 +173,10 @@ impl Hub {
         let waker = Waker::new(commands.clone());
         let build = std::thread::Builder::new().name("hub".to_owned());
         let thread = build
-            .spawn(move || EventLoop::new(driver, store, options, queue, waker).run())
+            .spawn(move || {
+                let queue = CommandQueue { commands: queue, waker, is_woken: false };
+                EventLoop::new(driver, store, options, queue, Box::new(SystemClock)).run();
+            })
             .map_err(HubError::Thread)?;
         Ok(Self { commands, router: EventRouter::default(), thread: Some(thread) })
     }
@@ -210,78 +213,59 @@ enum LoopControl {
     Stop,
 }
 
-/// State of the event loop. A session's state is spread over these tables, keyed by its id.
-struct EventLoop {
-    driver: Box<dyn Driver>,
-    store: HubStore,
-    options: HubOptions,
-    /// Command queue.
+/// Commands to the event loop.
+struct CommandQueue {
     commands: Receiver<Command>,
     waker: Waker,
     /// Whether the driver wakes the hub, so that the hub waits for commands only.
     is_woken: bool,
-    /// Facts of the loaded sessions.
-    fold: Fold,
-    /// Builds events from facts.
-    feed: FeedBuilder,
-    subscribers: Vec<Subscriber>,
-    rows: RowCache,
-    evictor: Evictor,
-    broadcast: PendingBroadcast,
-    /// Sequence number of the change log before the commit that last changed a session's rows.
-    rows_changed_at: BTreeMap<SessionId, u64>,
-    /// Agents with a pending order to stop.
-    stop_orders: BTreeMap<SessionId, Vec<AgentId>>,
-    /// Whether a stop order arrived since the last derivation: it must be derived before the next hook is answered.
-    has_new_order: bool,
-    /// Time at which a session's rows may change without new input.
-    deadlines: BTreeMap<SessionId, Millis>,
-    /// Drops events that an earlier hub process already published; needed because live files are re-read from offset 0.
-    published: PublishedFilter,
-    /// Sessions whose files were looked up because input arrived for them, with the sources opened for these files.
-    backfilled: BTreeMap<SessionId, Vec<SourceId>>,
-    /// Number of file groups opened by backfill.
-    backfilled_groups: u32,
-    /// Sessions whose input was read again since the last derivation.
-    reloading: BTreeSet<SessionId>,
-    /// Sessions with changes that are not derived yet.
-    dirty: BTreeSet<SessionId>,
-    /// Sessions whose files are being read for the first time; until then their stored rows are served.
-    loading: BTreeSet<SessionId>,
-    startup: Startup,
-    /// Acknowledged input is not derived yet: derive before answering the next query (read-your-writes).
-    has_unprocessed_acked: bool,
-    pending_ingests: PendingIngests,
-    index_commits: IndexCommits,
-    inbox_replay: InboxReplay,
-    duplicates: DuplicateIndex,
-    /// Reserved revisions that are not used yet.
-    revs: Range<u64>,
-    startup_replay: StartupReplay,
-    failed_commit: Option<FailedCommit>,
-    figures: Figures,
-    last_derived: Instant,
-    /// Most ingests in one commit since the last derivation.
-    largest_ingest_batch: usize,
-    /// No session is derived before this time.
-    throttled_until: Option<Instant>,
-    /// Earliest next derivation of a session, if it is dirty.
-    next_derivations: BTreeMap<SessionId, Instant>,
-    /// Whether the driver's input has ended: only queries are handled.
-    has_ended: bool,
-    /// Whether the driver has read the initial content of its files.
-    is_caught_up: bool,
-    /// Whether the initial content was published completely ([`Update::CaughtUp`]).
-    startup_done: bool,
-    /// Whether the background index is still reading older sessions.
-    is_indexing: bool,
-    /// Whether the initial content of files or the inbox is still being read: silence does not count until then.
-    initial_scan_running: bool,
+}
+
+/// How often each kind of work is done.
+struct Pace {
+    derive: DerivePace,
+    save: SavePace,
+    evict: EvictPace,
+}
+
+/// Time as the hub sees it.
+struct HubTime {
+    clock: Box<dyn Clock>,
     suspend: SuspendDetector,
 }
 
-fn new_fold() -> Fold {
-    Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: true })
+impl HubTime {
+    /// A monotonic instant.
+    fn tick(&self) -> Instant {
+        self.clock.tick()
+    }
+
+    /// Milliseconds since 1970.
+    fn now_ms(&self) -> Millis {
+        self.clock.now_ms()
+    }
+}
+
+/// State of the event loop. What belongs to one session is in `sessions`, its facts are in `fold`.
+struct EventLoop {
+    driver: Box<dyn Driver>,
+    store: HubStore,
+    options: HubOptions,
+    queue: CommandQueue,
+    /// Facts of the loaded sessions.
+    fold: Fold,
+    sessions: SessionTable,
+    subscribers: Vec<Subscriber>,
+    /// Inbox partitions as sources of the fold.
+    partitions: Partitions,
+    pending: PendingInput,
+    /// Drops events that an earlier hub process already published; needed because live files are re-read from offset 0.
+    published: PublishedFilter,
+    duplicates: DuplicateIndex,
+    startup: Startup,
+    pace: Pace,
+    time: HubTime,
+    figures: Figures,
 }
 
 impl EventLoop {
@@ -289,55 +273,29 @@ impl EventLoop {
         driver: Box<dyn Driver>,
         store: Box<dyn Store>,
         options: HubOptions,
-        commands: Receiver<Command>,
-        waker: Waker,
+        queue: CommandQueue,
+        clock: Box<dyn Clock>,
     ) -> Self {
         let store = HubStore::new(store);
         let published = PublishedFilter::load(&store);
         let figures = Figures { seq: store.last_seq(), ..Figures::default() };
+        let derive = DerivePace::new(clock.tick());
         Self {
             driver,
             store,
             options,
-            commands,
-            waker,
-            is_woken: false,
-            fold: new_fold(),
-            feed: FeedBuilder::new(),
+            queue,
+            fold: Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: true }),
+            sessions: SessionTable::default(),
             subscribers: Vec::new(),
-            rows: RowCache::default(),
-            evictor: Evictor::default(),
-            broadcast: PendingBroadcast::default(),
-            rows_changed_at: BTreeMap::new(),
-            stop_orders: BTreeMap::new(),
-            has_new_order: false,
-            deadlines: BTreeMap::new(),
+            partitions: Partitions::default(),
+            pending: PendingInput::default(),
             published,
-            backfilled: BTreeMap::new(),
-            backfilled_groups: 0,
-            reloading: BTreeSet::new(),
-            dirty: BTreeSet::new(),
-            loading: BTreeSet::new(),
-            startup: Startup::default(),
-            has_unprocessed_acked: false,
-            pending_ingests: PendingIngests::default(),
-            index_commits: IndexCommits::default(),
-            inbox_replay: InboxReplay::default(),
             duplicates: DuplicateIndex::default(),
-            revs: 0..0,
-            startup_replay: StartupReplay::default(),
-            failed_commit: None,
+            startup: Startup::default(),
+            pace: Pace { derive, save: SavePace::default(), evict: EvictPace::default() },
+            time: HubTime { clock, suspend: SuspendDetector::default() },
             figures,
-            last_derived: clock::tick(),
-            largest_ingest_batch: 0,
-            throttled_until: None,
-            next_derivations: BTreeMap::new(),
-            has_ended: false,
-            is_caught_up: false,
-            startup_done: false,
-            is_indexing: false,
-            initial_scan_running: true,
-            suspend: SuspendDetector::default(),
         }
     }
 
@@ -345,34 +303,34 @@ impl EventLoop {
         tracing::info!(seq = self.figures.seq, "event loop starts");
         self.start_replay();
         // Events published before the first subscriber would reach nobody.
-        let Ok(command) = self.commands.recv() else { return };
+        let Ok(command) = self.queue.commands.recv() else { return };
         let mut next = self.handle_command(command);
         while next == LoopControl::Continue {
             next = self.handle_commands();
             self.commit_ingests();
-            if let Some(problem) = self.store.take_problem(clock::tick()) {
+            if let Some(problem) = self.store.take_problem(self.time.tick()) {
                 self.publish_problem(problem);
             }
             if next == LoopControl::Stop {
                 break;
             }
             self.replay_portion();
-            if !self.has_ended {
+            if !self.startup.has_ended {
                 self.run_turn();
             }
             self.commit_index_batch();
             next = self.wait_for_command();
         }
         // Last attempt for a failed commit.
-        self.failed_commit.iter_mut().for_each(FailedCommit::make_due);
+        self.store.failed_commit.iter_mut().for_each(FailedCommit::make_due);
         let _ = self.retry_failed_commit();
         let _ = self.save_rows();
     }
 
     /// Handles queued commands until the ingest batch is full.
     fn handle_commands(&mut self) -> LoopControl {
-        while !self.pending_ingests.is_full() {
-            match self.commands.try_recv() {
+        while !self.pending.is_full() {
+            match self.queue.commands.try_recv() {
                 Ok(command) => {
                     if self.handle_command(command) == LoopControl::Stop {
                         return LoopControl::Stop;
@@ -387,20 +345,16 @@ impl EventLoop {
 
     /// Waits for a command if the driver does not wait inside `poll`.
     fn wait_for_command(&mut self) -> LoopControl {
-        if self.has_ended {
-            return match self.commands.recv() {
+        if self.startup.has_ended {
+            return match self.queue.commands.recv() {
                 Ok(command) => self.handle_command(command),
                 Err(_) => LoopControl::Stop,
             };
         }
-        if !self.is_woken
-            || !self.index_commits.is_empty()
-            || !self.pending_ingests.is_empty()
-            || self.startup_replay.is_under_way()
-        {
+        if !self.queue.is_woken || !self.pending.is_empty() || self.startup.is_replaying() {
             return LoopControl::Continue;
         }
-        match self.commands.recv_timeout(self.command_timeout()) {
+        match self.queue.commands.recv_timeout(self.command_timeout()) {
             Ok(command) => self.handle_command(command),
             Err(RecvTimeoutError::Timeout) => LoopControl::Continue,
             Err(RecvTimeoutError::Disconnected) => LoopControl::Stop,
@@ -410,12 +364,12 @@ impl EventLoop {
     fn run_turn(&mut self) {
         if self.retry_failed_commit().is_err() {
             // Backpressure: nothing more is read while nothing can be saved.
-            if !self.is_woken {
+            if !self.queue.is_woken {
                 std::thread::sleep(POLL_WAIT);
             }
             return;
         }
-        let is_hurried = self.is_woken || self.startup_replay.is_hurried();
+        let is_hurried = self.queue.is_woken || self.startup.is_hurried();
         let wait = if is_hurried { Duration::ZERO } else { self.poll_timeout() };
         let polled = self.driver.poll(wait, &mut self.fold);
         self.collect_changed();
@@ -427,48 +381,45 @@ impl EventLoop {
         for problem in polled.problems {
             self.publish_problem(problem);
         }
-        let is_behind = polled.is_catching_up || self.startup_replay.is_under_way();
-        if std::mem::replace(&mut self.initial_scan_running, is_behind) && !is_behind {
+        let is_read = !polled.is_catching_up && !self.startup.is_replaying();
+        if !std::mem::replace(&mut self.startup.is_read, is_read) && is_read {
             // From now on silence counts.
             let replayed = self.take_replayed_running();
-            self.dirty.extend(self.rows.sessions().cloned().chain(replayed));
+            self.mark_all_dirty();
+            self.mark_dirty(replayed);
         }
         let at = self.read_clock();
-        let due = self
-            .deadlines
-            .iter()
-            .filter(|(session, deadline)| **deadline <= at && !self.dirty.contains(*session))
-            .map(|(session, _)| session.clone())
-            .take(MAX_DUE_SESSIONS)
-            .collect::<Vec<_>>();
-        self.dirty.extend(due);
+        let due = self.sessions.deadlines().take_while(|(deadline, _)| *deadline <= at);
+        let due = due.map(|(_, session)| session).filter(|session| !self.is_dirty(session));
+        let due: Vec<SessionId> = due.take(MAX_DUE_SESSIONS).cloned().collect();
+        self.mark_dirty(due);
         if polled.has_ended {
-            self.dirty.append(&mut self.loading);
+            self.end_loading();
             // The end of input decides the state of agents that were left open, in all sessions.
-            self.dirty.extend(self.rows.sessions().cloned());
+            self.mark_all_dirty();
             self.derive_dirty(true);
         } else {
             self.derive_due();
         }
         self.broadcast_rows(polled.has_ended);
         self.save_due_rows();
-        if self.startup_done && self.failed_commit.is_none() {
+        if self.startup.is_done && !self.has_failed_commit() {
             self.evict_idle();
         }
-        self.is_caught_up |= polled.is_caught_up;
-        if self.is_caught_up && !self.startup_replay.is_under_way() && !self.startup_done {
-            self.dirty.append(&mut self.loading);
-            if !self.dirty.is_empty() {
+        self.startup.is_caught_up |= polled.is_caught_up;
+        if self.startup.is_caught_up && !self.startup.is_replaying() && !self.startup.is_done {
+            self.end_loading();
+            if !self.sessions.has_none(Task::Derive) {
                 self.derive_dirty(polled.has_ended);
             }
-            self.startup_done = true;
+            self.startup.is_done = true;
             self.published.finish_startup();
             self.broadcast_rows(true);
             self.publish(&Update::CaughtUp);
         }
         self.catch_up_subscribers();
         if polled.has_ended {
-            self.has_ended = true;
+            self.startup.has_ended = true;
             let _ = self.save_rows();
             // Subscribers see the end of the feed by the end of their queue.
             self.subscribers.clear();
@@ -478,18 +429,20 @@ impl EventLoop {
     /// Returns the driver's time. After a clock jump all deadlines are void: their sessions become dirty.
     fn read_clock(&mut self) -> Millis {
         let now = self.driver.now();
-        if self.suspend.record(now, self.driver.awake_ms(), clock::tick()) {
-            self.dirty.extend(self.deadlines.keys().cloned());
+        let tick = self.time.tick();
+        if self.time.suspend.record(now, self.driver.awake_ms(), tick) {
+            let all: Vec<SessionId> = self.sessions.deadlines().map(|(_, session)| session.clone()).collect();
+            self.mark_dirty(all);
         }
         now
     }
 
     /// Silence limits for this derivation; endless during the initial scan.
     fn limits(&self) -> Limits {
-        if self.initial_scan_running {
+        if !self.startup.is_read {
             return Limits::endless();
         }
-        Limits { awake: self.suspend.awake(), ..self.options.limits.clone() }
+        Limits { awake: self.time.suspend.awake(), ..self.options.limits.clone() }
     }
 
     /// Marks the sessions that the driver changed. A session whose files are read from their beginning is derived after
@@ -501,52 +454,55 @@ impl EventLoop {
     }
 
     fn mark_changed(&mut self, session: SessionId) {
-        self.startup.remove(&session);
+        self.sessions.load(&session).evicts_after_startup = false;
         self.ensure_replayed(&session);
         // If the store cannot be read, assume that it has rows of the session.
-        let has_rows = |it: &mut Self| it.published.has_rows(&session, &it.store).unwrap_or(true);
-        if !self.startup_done && (self.driver.follows(&session) || has_rows(self)) {
-            self.loading.insert(session);
+        let has_rows = |it: &mut Self| it.has_stored_rows(&session).unwrap_or(true);
+        if !self.startup.is_done && (self.driver.follows(&session) || has_rows(self)) {
+            self.sessions.load(&session).is_loading = true;
         } else {
-            self.dirty.insert(session);
+            self.mark_dirty([session]);
         }
+    }
+
+    /// Marks all sessions dirty that have rows in memory.
+    fn mark_all_dirty(&mut self) {
+        let all: Vec<SessionId> = self.sessions.with_rows().map(|(session, _)| session.clone()).collect();
+        self.mark_dirty(all);
     }
 
     /// Longest wait of a driver that cannot wake the hub: shorter while sessions are dirty.
     fn poll_timeout(&self) -> Duration {
-        let now = clock::tick();
-        if let Some(broadcast) = self.broadcast.due_in(now).filter(|_| self.dirty.is_empty()) {
-            return broadcast.min(DIRTY_POLL_WAIT);
+        let now = self.time.tick();
+        let pace = &self.pace.derive;
+        match (self.due_in(Task::Derive, now), self.due_in(Task::Broadcast, now)) {
+            (Some(derive), _) => derive.max(pace.throttle.pause_left(now)).min(DIRTY_POLL_WAIT),
+            (None, Some(broadcast)) => broadcast.min(DIRTY_POLL_WAIT),
+            (None, None) if now.duration_since(pace.last_derived) > IDLE_AFTER => IDLE_POLL_WAIT,
+            (None, None) => POLL_WAIT,
         }
-        if self.dirty.is_empty() {
-            return if self.last_derived.elapsed() > IDLE_AFTER { IDLE_POLL_WAIT } else { POLL_WAIT };
-        }
-        let due = |session| {
-            self.next_derivations
-                .get(session)
-                .map_or(Duration::ZERO, |next| next.saturating_duration_since(now))
-        };
-        let throttle =
-            self.throttled_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        self.dirty.iter().map(due).min().unwrap_or_default().max(throttle).min(DIRTY_POLL_WAIT)
+    }
+
+    /// Time until a task of some session is due; `None` if there is none.
+    fn due_in(&self, task: Task, now: Instant) -> Option<Duration> {
+        let (due, _) = self.sessions.scheduled(task).next()?;
+        Some(due.saturating_duration_since(now))
     }
 
     /// Longest wait of a hub that is woken: until the next derivation, broadcast, save or eviction is due.
     fn command_timeout(&self) -> Duration {
-        if self.failed_commit.is_some() || self.subscribers.iter().any(Subscriber::is_behind) {
+        if self.has_failed_commit() || self.subscribers.iter().any(Subscriber::is_behind) {
             return POLL_WAIT;
         }
-        if !self.dirty.is_empty() {
-            let broadcast = self.broadcast.due_in(clock::tick());
+        let now = self.time.tick();
+        let broadcast = self.due_in(Task::Broadcast, now);
+        if !self.sessions.has_none(Task::Derive) {
             return broadcast.map_or(self.poll_timeout(), |broadcast| broadcast.min(self.poll_timeout()));
         }
         let at = self.driver.now();
-        let next = self.deadlines.values().min().map(|deadline| (deadline - at).max(0));
-        let until = next.and_then(|ms| u64::try_from(ms).ok()).map_or(MAX_WAIT, Duration::from_millis);
-        let now = clock::tick();
-        let until = self.rows.due_in(now).map_or(until, |rows| until.min(rows));
-        let until = self.broadcast.due_in(now).map_or(until, |broadcast| until.min(broadcast));
-        let until = self.evictor.due_in(now).map_or(until, |eviction| until.min(eviction));
-        until.clamp(MIN_WAIT, MAX_WAIT)
+        let deadline = self.sessions.deadlines().next().map(|(deadline, _)| (deadline - at).max(0));
+        let deadline = deadline.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+        let due = [deadline, broadcast, self.save_due_in(now), self.pace.evict.due_in(now)];
+        due.into_iter().flatten().min().unwrap_or(MAX_WAIT).clamp(MIN_WAIT, MAX_WAIT)
     }
 }

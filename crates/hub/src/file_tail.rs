@@ -16,7 +16,7 @@ use subscope_collect::{
     follow::{FileEvent, FileId, Follow, FollowOptions},
     read,
 };
-use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_fold::{Dialect, Fold, SourceOrigin, SourceSpec};
 use subscope_harness::{Role, Root};
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 
@@ -70,8 +70,6 @@ struct TailedFiles {
     groups: Vec<SessionFiles>,
     /// Index of each session's group.
     sessions: HashMap<SessionId, usize>,
-    /// Number of the first group.
-    first_group: u32,
     dialect: Option<Dialect>,
     /// Whether the initial content is read: later content gets its time of arrival.
     is_caught_up: bool,
@@ -85,6 +83,8 @@ struct TailedFiles {
 #[derive(Default)]
 struct SessionFiles {
     files: Vec<FileId>,
+    /// Its group number in the fold, once a file is open.
+    number: Option<u32>,
     /// Whether the session is evicted: its files are read again before new content is pushed.
     is_evicted: bool,
     /// Whether a file was truncated or replaced: nothing of the session is pushed until it is reloaded.
@@ -124,14 +124,13 @@ impl FileTailDriver {
         Self::new(TailTarget::Roots(roots), None)
     }
 
-    /// Tails the files of one session next to other sources of a fold, as group number `group`, until `shutdown` is
-    /// set: then all files are read once more to their end, and the input ends.
+    /// Tails the files of one session until `shutdown` is set: then all files are read once more to their end, and the
+    /// input ends.
     ///
     /// # Errors
     /// If the transcript cannot be read.
-    pub fn session(transcript: PathBuf, group: u32, shutdown: Arc<AtomicBool>) -> Result<Self, CollectError> {
+    pub fn session(transcript: PathBuf, shutdown: Arc<AtomicBool>) -> Result<Self, CollectError> {
         let mut live = Self::targets(vec![transcript], None)?;
-        live.files.first_group = group;
         live.shutdown = Some(shutdown);
         Ok(live)
     }
@@ -153,8 +152,7 @@ pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> Sourc
         session: found.session.clone(),
         agent: found.agent.clone(),
         workflow: found.workflow.clone(),
-        can_reread: true,
-        is_kept: false,
+        origin: SourceOrigin::TailedFile,
     }
 }
 
@@ -201,8 +199,8 @@ impl Driver for FileTailDriver {
         Some(group.files.iter().filter_map(|file| self.files.all.get(file)).map(|file| file.read).sum())
     }
 
-    fn evict(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
-        self.files.evict(session, others, fold)
+    fn evict(&mut self, session: &SessionId, fold: &mut Fold) -> Option<BTreeSet<SourceId>> {
+        self.files.evict(session, fold)
     }
 
     fn reload_evicted(&mut self, session: &SessionId, fold: &mut Fold) -> bool {
@@ -210,8 +208,13 @@ impl Driver for FileTailDriver {
         group.is_some_and(|group| self.files.reload_evicted(group, fold))
     }
 
-    fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
-        self.files.reload(session, others, fold)
+    fn reload(
+        &mut self,
+        session: &SessionId,
+        can_replay: bool,
+        fold: &mut Fold,
+    ) -> Option<BTreeSet<SourceId>> {
+        self.files.reload(session, can_replay, fold)
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {
@@ -314,7 +317,8 @@ impl TailedFiles {
         };
         // A file of an evicted session is read with the session's other files.
         if !group.is_evicted {
-            new.open(self.first_group, self.dialect, fold);
+            let number = *group.number.get_or_insert_with(|| fold.new_group());
+            new.open(number, self.dialect, fold);
         }
         self.all.insert(file, new);
     }
@@ -345,7 +349,12 @@ impl TailedFiles {
     }
 
     /// Reloads a session whose files were replaced; see [`Driver::reload`].
-    fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
+    fn reload(
+        &mut self,
+        session: &SessionId,
+        can_replay: bool,
+        fold: &mut Fold,
+    ) -> Option<BTreeSet<SourceId>> {
         let named = self.sessions.get(session).copied();
         let is_source =
             |file: &&TailedFile| file.source.and_then(|source| fold.session_of(source)) == Some(session);
@@ -354,16 +363,13 @@ impl TailedFiles {
         let is_of = |file: &&TailedFile| places.contains(&file.group);
         let is_replaced = |place: &usize| self.groups.get(*place).is_some_and(|group| group.is_replaced);
         if !places.iter().any(is_replaced) || !self.all.values().filter(is_of).all(TailedFile::is_complete) {
-            return false;
+            return None;
         }
-        let own = self.all.values().filter(is_of).filter_map(|file| file.source);
-        let is_forgotten = others.is_some_and(|others| {
-            let sources: Vec<SourceId> = own.chain(others.iter().copied()).collect();
-            fold.reset(session, &sources)
-        });
+        let own: Vec<SourceId> = self.all.values().filter(is_of).filter_map(|file| file.source).collect();
+        let closed = if can_replay { fold.reset(session, &own) } else { None };
         for file in self.all.values_mut().filter(|file| places.contains(&file.group)) {
             // If the facts stay, the new content is added to them.
-            if std::mem::take(&mut file.is_replaced) || is_forgotten {
+            if std::mem::take(&mut file.is_replaced) || closed.is_some() {
                 file.source = None;
             }
         }
@@ -373,7 +379,7 @@ impl TailedFiles {
                 self.reload_evicted(place, fold);
             }
         }
-        is_forgotten
+        closed
     }
 
     fn group(&self, session: &SessionId) -> Option<&SessionFiles> {
@@ -393,38 +399,39 @@ impl TailedFiles {
         }
     }
 
-    /// Evicts a session: its files and the sources `others`.
-    fn evict(&mut self, session: &SessionId, others: &[SourceId], fold: &mut Fold) -> bool {
+    /// Evicts a session; see [`Driver::evict`].
+    fn evict(&mut self, session: &SessionId, fold: &mut Fold) -> Option<BTreeSet<SourceId>> {
         let place = self.sessions.get(session).copied();
         let Some(group) = place.and_then(|place| self.groups.get_mut(place)) else {
-            return fold.evict(session, others);
+            return fold.evict(session, &[]);
         };
-        let own = group.files.iter().filter_map(|file| self.all.get(file)?.source);
-        let sources: Vec<SourceId> = own.chain(others.iter().copied()).collect();
-        if group.is_evicted || !fold.evict(session, &sources) {
-            return false;
+        if group.is_evicted {
+            return None;
         }
+        let own: Vec<SourceId> = group.files.iter().filter_map(|file| self.all.get(file)?.source).collect();
+        let closed = fold.evict(session, &own)?;
         group.is_evicted = true;
         for file in &group.files {
             if let Some(file) = self.all.get_mut(file) {
                 file.source = None;
             }
         }
-        true
+        Some(closed)
     }
 
     /// Reads the files of an evicted session again up to their former offsets; files that were replaced and are still
     /// being read, to their end.
     fn reload_evicted(&mut self, group: usize, fold: &mut Fold) -> bool {
-        let Self { all, groups, chunk, first_group, dialect, .. } = self;
+        let Self { all, groups, chunk, dialect, .. } = self;
         let group = groups.get_mut(group).filter(|group| group.is_evicted);
         let Some(group) = group else { return false };
         group.is_evicted = false;
+        let number = *group.number.get_or_insert_with(|| fold.new_group());
         fold.receive_at(None);
         for file in &group.files {
             let is_there = |file: &&mut TailedFile| file.source.is_none() && !file.is_gone;
             let Some(file) = all.get_mut(file).filter(is_there) else { continue };
-            file.open(*first_group, *dialect, fold);
+            file.open(number, *dialect, fold);
             // Later content, and deletion, are reported by events of their own.
             let until = if group.is_replaced { u64::MAX } else { file.read };
             let _ = read::read_file(&file.found.path, 0, chunk, &mut |offset, bytes| {
@@ -441,9 +448,8 @@ impl TailedFiles {
 
 impl TailedFile {
     /// Opens the file as a new source of the fold.
-    fn open(&mut self, first_group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
-        let group = u32::try_from(self.group).unwrap_or(u32::MAX);
-        let spec = spec(&self.found, first_group.saturating_add(group), dialect);
+    fn open(&mut self, group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
+        let spec = spec(&self.found, group, dialect);
         self.is_object = spec.dialect.is_some_and(Dialect::is_object);
         self.source = Some(fold.open(spec));
     }

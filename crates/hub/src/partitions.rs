@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use subscope_fold::{Dialect, Fold, SourceSpec};
+use subscope_fold::{Dialect, Fold, SourceOrigin, SourceSpec};
 use subscope_model::{Millis, SourceId};
 use subscope_store::{ReceivedInput, SessionPart};
 
@@ -49,8 +49,6 @@ pub(crate) struct Partitions {
     sources: HashMap<(String, Option<Dialect>, Option<String>), SourceId>,
     /// Session of the last lines of a source, for sources whose lines name it.
     last: HashMap<(String, Option<Dialect>), String>,
-    /// Number of groups numbered so far.
-    groups: u32,
 }
 
 impl Partitions {
@@ -76,7 +74,7 @@ impl Partitions {
         chunk: &InputChunk<'_>,
         named: Option<&str>,
     ) -> SourceId {
-        let Self { sources, last, groups } = self;
+        let Self { sources, last } = self;
         let InputChunk { source, dialect, session, received_ms, begins, body } = *chunk;
         if let Some(named) = named
             && (session.is_none() || begins.is_some())
@@ -85,15 +83,13 @@ impl Partitions {
         }
         let partition = (source.to_owned(), dialect, named.map(str::to_owned));
         let source = *sources.entry(partition).or_insert_with(|| {
-            // Tailed files number their groups from 0 upwards.
-            let group = u32::MAX - *groups;
-            *groups += 1;
+            let group = fold.new_group();
             fold.open(SourceSpec {
                 label: source.to_owned(),
                 dialect,
                 group,
                 session: named.map(str::to_owned),
-                is_kept: true,
+                origin: SourceOrigin::Inbox,
                 ..SourceSpec::default()
             })
         });

@@ -1,6 +1,7 @@
 //! Driver of a run's own hub: reads the child's output and the transcripts of its sessions.
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -20,8 +21,6 @@ use crate::{
 
 /// Queue items per poll: bounds the latency of commands to the hub.
 const POLL_ITEMS: usize = 4;
-/// Group numbers reserved per followed session.
-const GROUPS_PER_SESSION: u32 = 8;
 
 /// Feeds a hub from a queue until the run is over.
 pub struct RunDriver {
@@ -143,10 +142,7 @@ impl RunDriver {
         let requested = std::mem::take(&mut *self.requested.lock().unwrap_or_else(PoisonError::into_inner));
         for transcript in requested {
             let at = transcript.display().to_string();
-            // Group 0 is the child's output.
-            let group = GROUPS_PER_SESSION
-                .saturating_mul(u32::try_from(self.transcripts.len() + 1).unwrap_or(u32::MAX));
-            match FileTailDriver::session(transcript, group, Arc::clone(&self.is_over)) {
+            match FileTailDriver::session(transcript, Arc::clone(&self.is_over)) {
                 Ok(mut live) => {
                     if let Some(waker) = &self.waker {
                         live.wake_with(waker.clone());
@@ -187,10 +183,15 @@ impl Driver for RunDriver {
         self.transcripts.iter().any(|live| live.follows(session))
     }
 
-    fn reload(&mut self, session: &SessionId, others: Option<&[SourceId]>, fold: &mut Fold) -> bool {
+    fn reload(
+        &mut self,
+        session: &SessionId,
+        can_replay: bool,
+        fold: &mut Fold,
+    ) -> Option<BTreeSet<SourceId>> {
         // The child's output cannot be read again. All drivers that follow the session must reload it.
-        let reloaded = self.transcripts.iter_mut().map(|live| live.reload(session, others, fold));
-        reloaded.fold(false, |one, other| one | other)
+        let reloaded = self.transcripts.iter_mut().filter_map(|live| live.reload(session, can_replay, fold));
+        reloaded.reduce(|one, other| &one | &other)
     }
 
     fn wake_with(&mut self, waker: Waker) -> bool {

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits, Now, SourceSpec};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SourceOrigin, SourceSpec};
 use subscope_model::{Event, Flag, PriceTable, SessionId, ToolStatus, Tree};
 
 use crate::{
@@ -48,7 +48,8 @@ impl Telling {
 impl Part {
     /// Returns a source with a name; its dialect is recognised by content.
     pub fn new(label: &str, bytes: impl Into<Vec<u8>>) -> Self {
-        let spec = SourceSpec { label: label.to_owned(), can_reread: true, ..SourceSpec::default() };
+        let spec =
+            SourceSpec { label: label.to_owned(), origin: SourceOrigin::TailedFile, ..SourceSpec::default() };
         Self { spec, bytes: bytes.into() }
     }
 
@@ -192,7 +193,7 @@ pub fn events(parts: &[Part]) -> Vec<Event> {
     let mut fold = fold(parts, options(true));
     let session = only_session(&fold);
     let prices = PriceTable::default();
-    FeedBuilder::all(&mut fold, &session, &now(LATER, &prices))
+    fold.whole_feed(&session, &now(LATER, &prices))
 }
 
 /// Returns a tree as text, one line an agent:

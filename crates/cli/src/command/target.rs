@@ -10,7 +10,7 @@ use std::{
 
 use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNISED};
-use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, LimitRule, Limits, Now};
+use subscope_fold::{FactDetail, FoldOptions, LimitRule, Limits, Now};
 use subscope_harness::{self as harness, Root, recognise};
 use subscope_hub::{BatchRead, SessionSources, knows_more};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
@@ -202,7 +202,7 @@ impl LoadedSession {
             return Ok(events);
         }
         let now = now_at(context, self.at, self.has_ended)?;
-        Ok(FeedBuilder::all(&mut self.batch.fold, &self.session, &now))
+        Ok(self.batch.fold.whole_feed(&self.session, &now))
     }
 
     /// Reads the JSON text of a payload from its source; `None` if it is gone.

@@ -11,14 +11,11 @@ use std::{
 };
 
 use subscope_collect::{expand, read};
+use subscope_fold::{SourceOrigin, SourceSpec};
 use subscope_model::{SessionId, Text};
 
-use super::EventLoop;
+use super::{EventLoop, session_table::Backfill};
 use crate::file_tail::spec;
-
-/// First group number of backfilled files. Tailed files are numbered from 0 upwards, inbox partitions from `u32::MAX`
-/// downwards.
-const FIRST_GROUP: u32 = u32::MAX / 2;
 
 impl EventLoop {
     /// Loads the transcript files of sessions that programs sent input for, with the dialects of that input.
@@ -26,9 +23,9 @@ impl EventLoop {
         for (session, dialects) in touched {
             if self.driver.reload_evicted(session, &mut self.fold) {
                 tracing::debug!(%session, "reloaded");
-                self.reloading.insert(session.clone());
+                self.sessions.load(session).is_reloading = true;
             }
-            let is_looked_up = self.backfilled.contains_key(session);
+            let is_looked_up = self.backfill_state(session) != Backfill::NotLookedUp;
             let files = if is_looked_up || self.driver.follows(session) {
                 Some(Vec::new())
             } else {
@@ -36,17 +33,19 @@ impl EventLoop {
             };
             // If the store cannot be read, it is read again when the session gets more input.
             let Some(files) = files else { continue };
-            self.backfilled.entry(session.clone()).or_default();
+            let live = self.sessions.load(session);
+            live.backfill = live.backfill.max(Backfill::LookedUp);
             // File content may be old; input from programs is new, whatever its timestamps.
-            self.published.mark_new_input(session, dialects, &self.store);
+            if let Some(published) = self.published.entry(live, session, &self.store) {
+                published.add_new_dialects(dialects);
+            }
             self.read_files(session, &files);
         }
     }
 
     /// Reads files that the background index found for a session that already has input from programs.
     pub(super) fn backfill_files(&mut self, session: &SessionId, files: &[PathBuf]) {
-        let is_read = self.backfilled.get(session).is_some_and(|sources| !sources.is_empty());
-        if !is_read && !self.driver.follows(session) {
+        if self.backfill_state(session) != Backfill::Read && !self.driver.follows(session) {
             self.read_files(session, files);
         }
     }
@@ -55,10 +54,9 @@ impl EventLoop {
         if files.is_empty() {
             return;
         }
-        self.reloading.insert(session.clone());
-        let group = FIRST_GROUP.saturating_add(self.backfilled_groups);
-        self.backfilled_groups += 1;
-        let (mut seen, mut chunk, mut sources) = (HashSet::new(), Vec::new(), Vec::new());
+        self.sessions.load(session).is_reloading = true;
+        let group = self.fold.new_group();
+        let (mut seen, mut chunk, mut has_read) = (HashSet::new(), Vec::new(), false);
         for file in files {
             // A missing file is reported by the index.
             let Ok(expanded) = expand(file) else { continue };
@@ -66,18 +64,26 @@ impl EventLoop {
                 if !seen.insert(found.path.clone()) {
                     continue;
                 }
-                let source = self.fold.open(spec(&found, group, None));
+                let origin = SourceOrigin::File;
+                let source = self.fold.open(SourceSpec { origin, ..spec(&found, group, None) });
                 self.fold.receive_at(None);
                 let _ = read::read_file(&found.path, 0, &mut chunk, &mut |_, bytes| {
                     self.fold.push(source, bytes);
                 });
                 self.fold.flush(source);
-                sources.push(source);
+                has_read = true;
             }
         }
-        self.backfilled.entry(session.clone()).or_default().extend(sources);
+        if has_read {
+            self.sessions.load(session).backfill = Backfill::Read;
+        }
         // The index has already reported these problems.
         let _ = self.fold.take_problems();
-        self.dirty.extend(self.fold.take_changed());
+        let changed = self.fold.take_changed();
+        self.mark_dirty(changed);
+    }
+
+    fn backfill_state(&self, session: &SessionId) -> Backfill {
+        self.sessions.live(session).map_or(Backfill::NotLookedUp, |live| live.backfill)
     }
 }

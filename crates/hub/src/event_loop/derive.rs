@@ -5,12 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_fold::{FeedBuilder, Now, next_deadline};
-use subscope_model::{Change, Event, EventKind, Problem, SessionId, Tree, Update};
+use subscope_fold::{Now, problem_event};
+use subscope_model::{Event, EventKind, Problem, SessionId, Update};
 use subscope_store::{Commit, StoreError};
 
-use super::{DERIVE_SHARE, EventLoop, THROTTLE_FROM_INGESTS, THROTTLE_SHARE, row_cache::RowDiff};
-use crate::clock;
+use super::{EventLoop, scheduler::DutyCycle, session_table::Task};
 
 /// Revisions reserved at once: enough for some minutes. Those of a process that ends early are skipped; revisions begin
 /// at the microsecond at which the store was created and stay behind the clock even so.
@@ -18,6 +17,28 @@ const REVS_PER_RESERVATION: u64 = 1 << 16;
 
 /// Pause before a failed commit is retried.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// Pause of a session after it was derived, as a multiple of the time that took: a big session is derived less often.
+const SESSION_PAUSE: u32 = 4;
+
+/// Ingests in one commit from which deriving is throttled, so that acknowledgements come first.
+const THROTTLE_FROM_INGESTS: usize = 8;
+/// Pause of all deriving in that case, as a multiple of the time that deriving took.
+const THROTTLE_PAUSE: u32 = 6;
+
+/// How often sessions are derived.
+pub(super) struct DerivePace {
+    pub(super) last_derived: Instant,
+    /// Most ingests in one commit since the last derivation.
+    pub(super) largest_ingest_batch: usize,
+    pub(super) throttle: DutyCycle,
+}
+
+impl DerivePace {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { last_derived: now, largest_ingest_batch: 0, throttle: DutyCycle::new(THROTTLE_PAUSE) }
+    }
+}
 
 /// A commit that failed. It is kept whole and retried before any other input is read or accepted, so nothing in it is
 /// lost while the process lives. Its ingests were answered with the error; a repeat of one is answered with the error
@@ -36,68 +57,96 @@ impl FailedCommit {
 }
 
 impl EventLoop {
+    /// Whether a session has changes that are not derived.
+    pub(super) fn is_dirty(&self, session: &SessionId) -> bool {
+        self.sessions.live(session).is_some_and(|live| live.has(Task::Derive))
+    }
+
+    /// Schedules that these sessions are derived: they have changes, or a moment has come at which they change.
+    pub(super) fn mark_dirty(&mut self, sessions: impl IntoIterator<Item = SessionId>) {
+        let now = self.time.tick();
+        for session in sessions {
+            let live = self.sessions.load(&session);
+            if !live.has(Task::Derive) {
+                let due = live.derive_after.unwrap_or(now);
+                self.sessions.schedule(&session, Task::Derive, Some(due));
+            }
+        }
+    }
+
     /// Derives all dirty sessions. Does nothing while a failed commit is pending.
     pub(super) fn derive_dirty(&mut self, has_ended: bool) {
-        if self.failed_commit.is_some() {
+        if self.has_failed_commit() {
             return;
         }
-        let dirty = std::mem::take(&mut self.dirty);
-        let (sessions, unreadable): (Vec<SessionId>, Vec<SessionId>) =
-            dirty.into_iter().partition(|session| self.is_filter_loaded(session));
-        self.dirty.extend(unreadable);
-        self.has_unprocessed_acked = false;
-        self.startup_replay.has_underived = false;
-        self.has_new_order = false;
+        let scheduled = self.sessions.scheduled(Task::Derive);
+        let mut dirty: Vec<SessionId> = scheduled.map(|(_, session)| session.clone()).collect();
+        dirty.sort_unstable();
+        dirty.retain(|session| self.is_filter_loaded(session));
+        for session in &dirty {
+            self.sessions.schedule(session, Task::Derive, None);
+        }
+        self.mark_all_derived();
         // A failed commit is retried before the next turn reads anything.
-        let _ = self.derive(&sessions, has_ended);
-        self.last_derived = clock::tick();
+        let _ = self.derive(&dirty, has_ended);
+        self.pace.derive.last_derived = self.time.tick();
     }
 
     /// Derives the dirty sessions that are due, one by one. The time that each takes decides when it is due again, so
     /// that big sessions do not delay small ones.
     pub(super) fn derive_due(&mut self) {
-        let now = clock::tick();
-        if self.throttled_until.is_some_and(|until| now < until) {
+        let began = self.time.tick();
+        if !self.pace.derive.throttle.pause_left(began).is_zero() {
             return;
         }
-        let due = |session: &SessionId| self.next_derivations.get(session).is_none_or(|next| *next <= now);
-        let due: Vec<SessionId> = self.dirty.iter().filter(|session| due(session)).cloned().collect();
+        let due = self.sessions.scheduled(Task::Derive).take_while(|(at, _)| *at <= began);
+        let mut due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
         if due.is_empty() {
             return;
         }
-        self.next_derivations.retain(|_, next| *next > now);
+        due.sort_unstable();
         for session in due {
-            if self.failed_commit.is_some() {
+            if self.has_failed_commit() {
                 return;
             }
             if !self.is_filter_loaded(&session) {
                 continue;
             }
-            self.dirty.remove(&session);
-            let began = clock::tick();
+            self.sessions.schedule(&session, Task::Derive, None);
+            let began = self.time.tick();
             let _ = self.derive(std::slice::from_ref(&session), false);
-            self.last_derived = clock::tick();
-            self.next_derivations
-                .insert(session, self.last_derived + (self.last_derived - began) * DERIVE_SHARE);
+            let ended = self.time.tick();
+            self.pace.derive.last_derived = ended;
+            if let Some(live) = self.sessions.live_mut(&session) {
+                live.derive_after = Some(DutyCycle::new(SESSION_PAUSE).record(began, ended));
+            }
         }
-        if self.dirty.is_empty() {
-            self.has_unprocessed_acked = false;
-            self.startup_replay.has_underived = false;
-            self.has_new_order = false;
+        if self.sessions.has_none(Task::Derive) {
+            self.mark_all_derived();
         }
         // While many ingests wait for acknowledgement, these come first.
-        let is_throttled = self.largest_ingest_batch >= THROTTLE_FROM_INGESTS;
-        self.throttled_until =
-            is_throttled.then(|| self.last_derived + (self.last_derived - now) * THROTTLE_SHARE);
-        self.largest_ingest_batch = 0;
+        let pace = &mut self.pace.derive;
+        if pace.largest_ingest_batch >= THROTTLE_FROM_INGESTS {
+            pace.throttle.record(began, pace.last_derived);
+        } else {
+            pace.throttle.resume();
+        }
+        pace.largest_ingest_batch = 0;
+    }
+
+    fn mark_all_derived(&mut self) {
+        self.pending.has_underived = false;
+        self.startup.has_underived_replay = false;
+        self.pending.has_new_order = false;
     }
 
     /// Whether the published events of a session are known. If the store cannot be read, the session is derived after a
     /// pause: otherwise its events would be published twice.
     fn is_filter_loaded(&mut self, session: &SessionId) -> bool {
-        let is_loaded = self.published.has_rows(session, &self.store).is_some();
+        let is_loaded = self.has_stored_rows(session).is_some();
         if !is_loaded {
-            self.next_derivations.insert(session.clone(), clock::tick() + RETRY_AFTER);
+            let retry = self.time.tick() + RETRY_AFTER;
+            self.sessions.schedule(session, Task::Derive, Some(retry));
         }
         is_loaded
     }
@@ -108,21 +157,20 @@ impl EventLoop {
         let at = self.read_clock();
         let limits = self.limits();
         let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.options.prices, limits };
-        let (trees, mut events) = self.feed.advance(&mut self.fold, sessions, &now);
-        // Files of live sessions are read from their beginning: drop events that an earlier hub published.
-        let reloading: Vec<&SessionId> =
-            sessions.iter().filter(|session| self.reloading.remove(*session)).collect();
-        let startup_done = self.startup_done;
-        let is_reread = |session: &SessionId| !startup_done || reloading.contains(&session);
-        self.published.retain(&mut events, &is_reread, &self.store);
-        for tree in &trees {
-            let due = self.feed.next_due(&tree.session.id);
-            match next_deadline(tree, &now).into_iter().chain(due).min() {
-                Some(deadline) => self.deadlines.insert(tree.session.id.clone(), deadline),
-                None => self.deadlines.remove(&tree.session.id),
-            };
+        let (mut trees, mut events) = (Vec::new(), Vec::new());
+        for session in sessions {
+            let live = self.sessions.load(session);
+            let is_reread = std::mem::take(&mut live.is_reloading) || !self.startup.is_done;
+            let Some(mut update) = self.fold.update(session, &now) else { continue };
+            // Files of live sessions are read from their beginning: drop events that an earlier hub published.
+            if let Some(published) = self.published.entry(live, session, &self.store) {
+                published.retain_new(&mut update.events, is_reread);
+            }
+            live.set_stop_orders(&update.tree);
+            self.sessions.set_deadline(session, update.deadline);
+            trees.push(update.tree);
+            events.extend(update.events);
         }
-        self.update_stop_orders(&trees);
         // Rows are derived from saved input: they are shown even if the disk is full.
         self.update_rows(trees);
         if events.is_empty() {
@@ -132,43 +180,10 @@ impl EventLoop {
         self.publish_failure(outcome)
     }
 
-    /// Saves the rows that are due, a few milliseconds' worth. Skips dirty sessions: saved rows must include all input
-    /// saved for their session.
-    pub(super) fn save_due_rows(&mut self) {
-        let began = clock::tick();
-        if self.failed_commit.is_some() || !self.rows.is_due(began) {
-            return;
-        }
-        let due = self.rows.due(began, |session| !self.dirty.contains(session));
-        let _ = self.save_trees(&due);
-        self.rows.record_save(&due, began, clock::tick());
-    }
-
-    /// Derives dirty sessions and saves all unsaved rows.
-    pub(super) fn save_rows(&mut self) -> Result<(), String> {
-        self.retry_failed_commit()?;
-        self.derive_dirty(self.has_ended);
-        self.save_trees(&self.rows.unsaved())
-    }
-
-    pub(super) fn save_trees(&mut self, sessions: &[SessionId]) -> Result<(), String> {
-        let trees: Vec<Tree> =
-            sessions.iter().filter_map(|session| self.rows.tree(session, &self.store)).collect();
-        if trees.is_empty() || self.failed_commit.is_some() {
-            return Ok(());
-        }
-        let due = |tree: &Tree| self.deadlines.get(&tree.session.id).copied();
-        let deadlines = trees.iter().filter_map(|tree| Some((tree.session.id.clone(), due(tree)?))).collect();
-        let session_keys = self.duplicates.take_unsaved(sessions);
-        let outcome =
-            self.commit(Commit { trees, is_provisional: true, deadlines, session_keys, ..Commit::default() });
-        self.publish_failure(outcome)
-    }
-
-    fn publish_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {
+    pub(super) fn publish_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {
         if let Err(error) = &outcome {
             let problem = Problem { at: "store".to_owned(), what: error.clone() };
-            self.publish(&Update::event(FeedBuilder::problem(&problem)));
+            self.publish(&Update::event(problem_event(&problem)));
         }
         outcome
     }
@@ -177,16 +192,24 @@ impl EventLoop {
     pub(super) fn discard_events(&mut self, sessions: &[SessionId]) {
         let (at, limits) = (self.driver.now(), self.limits());
         let now = Now { at, has_ended: false, is_growing: true, prices: &self.options.prices, limits };
-        let (trees, _) = self.feed.advance(&mut self.fold, sessions, &now);
-        self.update_stop_orders(&trees);
+        for session in sessions {
+            if let Some(update) = self.fold.update(session, &now) {
+                self.sessions.load(session).set_stop_orders(&update.tree);
+            }
+        }
+    }
+
+    pub(super) fn has_failed_commit(&self) -> bool {
+        self.store.failed_commit.is_some()
     }
 
     /// Retries the failed commit, if there is one and its pause is over. Returns its error while it is still pending.
     pub(super) fn retry_failed_commit(&mut self) -> Result<(), String> {
-        let Some(failed_commit) = self.failed_commit.take() else { return Ok(()) };
-        if failed_commit.last_attempt.is_some_and(|at| at.elapsed() < RETRY_AFTER) {
+        let Some(failed_commit) = self.store.failed_commit.take() else { return Ok(()) };
+        let now = self.time.tick();
+        if failed_commit.last_attempt.is_some_and(|at| now.duration_since(at) < RETRY_AFTER) {
             let error = failed_commit.error.clone();
-            self.failed_commit = Some(failed_commit);
+            self.store.failed_commit = Some(failed_commit);
             return Err(error);
         }
         tracing::info!("the failed commit is tried again");
@@ -195,14 +218,16 @@ impl EventLoop {
 
     /// Commits, then publishes the committed events. A commit that fails becomes the [`FailedCommit`].
     pub(super) fn commit(&mut self, mut commit: Commit) -> Result<(), String> {
-        commit.at_ms = clock::now_ms();
+        commit.at_ms = self.time.now_ms();
         match self.store.commit(&commit) {
             Ok(events) => {
                 self.figures.commits += 1;
                 self.figures.events += events.len() as u64;
                 let (inputs, trees) = (commit.received.len(), commit.trees.len());
                 tracing::debug!(inputs, trees, events = events.len(), "committed");
-                self.rows.mark_saved(&commit.trees);
+                for tree in &commit.trees {
+                    self.sessions.schedule(&tree.session.id, Task::Save, None);
+                }
                 for event in events {
                     self.figures.seq = self.figures.seq.max(event.seq);
                     if event.kind == EventKind::Stall && self.options.stops_stalled {
@@ -216,8 +241,8 @@ impl EventLoop {
                 self.figures.failed_commits += 1;
                 let error = describe(&error);
                 tracing::warn!("commit failed: {error}");
-                let last_attempt = Some(clock::tick());
-                self.failed_commit = Some(FailedCommit { commit, error: error.clone(), last_attempt });
+                let last_attempt = Some(self.time.tick());
+                self.store.failed_commit = Some(FailedCommit { commit, error: error.clone(), last_attempt });
                 Err(error)
             }
         }
@@ -226,73 +251,42 @@ impl EventLoop {
     /// Returns a new row revision. If none can be reserved, rows cannot be saved either; rows shown meanwhile get the
     /// revisions that follow.
     pub(super) fn next_rev(&mut self) -> u64 {
-        if self.revs.is_empty() {
+        if self.store.revs.is_empty() {
             let reserved = self.store.reserve_revs(REVS_PER_RESERVATION);
-            let first = self.store.read("row revisions", reserved).unwrap_or(self.revs.end);
-            self.revs = first..first + REVS_PER_RESERVATION;
+            let first = self.store.read("row revisions", reserved).unwrap_or(self.store.revs.end);
+            self.store.revs = first..first + REVS_PER_RESERVATION;
         }
-        self.revs.next().unwrap_or(self.revs.end)
-    }
-
-    /// Puts derived trees into the row cache and queues their changes for broadcast ([`super::row_broadcast`]). A new
-    /// session is published as a snapshot at once.
-    fn update_rows(&mut self, trees: Vec<Tree>) {
-        if trees.is_empty() {
-            return;
-        }
-        let (at, rev) = (clock::tick(), self.next_rev());
-        for tree in trees {
-            let session = tree.session.id.clone();
-            match self.rows.update(tree, rev, at) {
-                RowDiff::Same => {}
-                RowDiff::Changed { removed } => self.broadcast.add_change(&session, removed),
-                RowDiff::New => {
-                    self.evictor.remove(&session);
-                    self.broadcast.record_snapshot(&session, rev, at);
-                    let Some(tree) = self.rows.cached(&session).cloned() else { continue };
-                    self.rows_changed_at.insert(session, self.figures.seq);
-                    self.publish(&Update::snapshot(tree));
-                }
-            }
-        }
-        self.broadcast_rows(false);
-    }
-
-    /// Publishes the changed rows that are due; with `is_all`, all of them.
-    pub(super) fn broadcast_rows(&mut self, is_all: bool) {
-        let (rows, readers) = (&self.rows, self.subscribers.len());
-        for change in self.broadcast.take_due(clock::tick(), is_all, readers, &|session| rows.cached(session))
-        {
-            let seq = self.figures.seq;
-            self.rows_changed_at.insert(change.session().id.clone(), seq);
-            self.publish(&Update::change(Change { seq, ..change }));
-        }
+        self.store.revs.next().unwrap_or(self.store.revs.end)
     }
 
     pub(super) fn publish(&mut self, update: &Update) {
-        let (rows, store) = (&self.rows, &self.store);
-        let tree = |session: &SessionId| rows.tree(session, store);
-        let missed = &mut self.figures.missed;
-        self.subscribers.retain_mut(|subscriber| {
-            let is_connected = subscriber.send(update.clone(), &tree);
+        // Taken out while each subscriber may ask for rows.
+        let mut subscribers = std::mem::take(&mut self.subscribers);
+        let mut missed = 0;
+        subscribers.retain_mut(|subscriber| {
+            let is_connected = subscriber.send(update.clone(), &|session| self.tree(session));
             let dropped = subscriber.take_dropped();
             if dropped > 0 {
                 tracing::debug!(dropped, "a slow subscriber misses events");
             }
-            *missed += dropped;
+            missed += dropped;
             is_connected
         });
+        self.subscribers = subscribers;
+        self.figures.missed += missed;
     }
 
     /// Sends subscribers that have room again what they missed, although there is no new update.
     pub(super) fn catch_up_subscribers(&mut self) {
-        let (rows, store) = (&self.rows, &self.store);
-        let tree = |session: &SessionId| rows.tree(session, store);
-        self.subscribers.retain_mut(|subscriber| !subscriber.is_behind() || subscriber.catch_up(&tree));
+        let mut subscribers = std::mem::take(&mut self.subscribers);
+        subscribers.retain_mut(|subscriber| {
+            !subscriber.is_behind() || subscriber.catch_up(&|session| self.tree(session))
+        });
+        self.subscribers = subscribers;
     }
 
     pub(super) fn publish_problem(&mut self, problem: Problem) {
-        let event: Event = FeedBuilder::problem(&problem);
+        let event: Event = problem_event(&problem);
         let commit = Commit { events: vec![event.clone()], ..Commit::default() };
         for event in self.store.commit(&commit).unwrap_or_else(|_| vec![event]) {
             self.figures.seq = self.figures.seq.max(event.seq);

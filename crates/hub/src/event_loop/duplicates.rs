@@ -3,12 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use subscope_fold::{Fold, KeysCursor};
 use subscope_model::{SessionId, SessionKeys};
 use subscope_store::{KeySet, StoredSessionKeys};
 
-use super::{EventLoop, hub_store::HubStore};
+use super::{
+    EventLoop,
+    hub_store::HubStore,
+    session_table::{LiveSession, SessionTable},
+};
 use crate::duplicates::{FirstKeyIndex, Owners};
 
 /// Keys of live and stored sessions, and which session owns each shared key.
@@ -20,15 +24,14 @@ pub(super) struct DuplicateIndex {
     owners: Owners,
     /// Keys that are not saved yet, in order.
     unsaved: Vec<StoredSessionKeys>,
-    /// Sessions that are in the hub's memory.
-    live: HashMap<SessionId, LiveKeys>,
     /// Stored sessions whose keys are loaded into `owners`.
     stored: HashSet<SessionId>,
     /// Sessions that lost keys to a session that began earlier.
     reassigned: BTreeSet<SessionId>,
 }
 
-struct LiveKeys {
+/// Keys of a session in memory.
+pub(super) struct LiveKeys {
     cursor: KeysCursor,
     keys: SessionKeys,
     /// Whether another session owns some of its keys.
@@ -59,31 +62,30 @@ impl DuplicateIndex {
         }
     }
 
-    /// Records that a session was evicted: its stored keys are used from now on.
-    pub(super) fn evict(&mut self, session: &SessionId) {
-        if self.live.remove(session).is_some() {
+    /// Records that a session is evicted: its stored keys are used from now on.
+    pub(super) fn evict(&mut self, session: &SessionId, sessions: &SessionTable) {
+        if keys_of(sessions, session).is_some() {
             self.stored.insert(session.clone());
         }
     }
 
-    /// Forgets a live session that is about to be reloaded, and rebuilds the owners without its keys.
-    pub(super) fn reload(&mut self, session: &SessionId, store: &HubStore) {
-        if self.live.remove(session).is_some() {
-            self.rebuild_owners(store);
-        }
-    }
-
-    /// Forgets all live sessions; they are compared again when they are derived.
-    pub(super) fn reset(&mut self) {
-        self.live.clear();
+    /// Forgets the keys of all sessions in memory; they are compared again when they are derived.
+    pub(super) fn reset(&mut self, sessions: &mut SessionTable) {
+        sessions.all_mut().for_each(|(_, live)| live.keys = None);
         self.stored.clear();
         self.reassigned.clear();
         self.owners = Owners::default();
     }
 
     /// Records the new keys of a live session. Returns the first keys whose other holders are not loaded yet.
-    fn update(&mut self, session: &SessionId, fold: &Fold, store: &HubStore) -> Vec<u64> {
-        let known = self.live.get(session);
+    fn update(
+        &mut self,
+        session: &SessionId,
+        sessions: &mut SessionTable,
+        fold: &Fold,
+        store: &HubStore,
+    ) -> Vec<u64> {
+        let known = keys_of(sessions, session);
         let mut until = known.map(|known| known.cursor).unwrap_or_default();
         let Some(new_keys) = fold.holdings(session, &mut until) else { return Vec::new() };
         if self.first_keys.is_none() {
@@ -104,7 +106,7 @@ impl DuplicateIndex {
         // A session that this hub sees for the first time may share its first keys with any stored session.
         let unresolved = if is_first { new_keys.first_keys.clone() } else { added };
         let unresolved = unresolved.into_iter().filter(is_unknown).collect();
-        let live = self.live.entry(session.clone()).or_insert_with(|| LiveKeys {
+        let live = sessions.load(session).keys.get_or_insert_with(|| LiveKeys {
             cursor: until,
             keys: SessionKeys { keys: Vec::new(), ..new_keys.clone() },
             has_duplicates: false,
@@ -114,33 +116,38 @@ impl DuplicateIndex {
         (live.keys.began_ms, live.keys.first_keys) = (new_keys.began_ms, new_keys.first_keys.clone());
         let before = self.owners.start_of(session);
         if before.is_some_and(|before| before < live.keys.precedence().0) {
-            self.rebuild_owners(store);
+            self.rebuild_owners(sessions, store);
         } else {
             let has_moved = before != Some(live.keys.precedence().0);
             self.reassigned.extend(self.owners.insert(if has_moved { &live.keys } else { &new_keys }));
         }
         self.unsaved.push(StoredSessionKeys { keys: new_keys, replaces: is_first });
-        self.load_keys(related, store);
+        self.load_keys(related, sessions, store);
         unresolved
     }
 
     /// Rebuilds key ownership after a session's start time moved later.
-    fn rebuild_owners(&mut self, store: &HubStore) {
+    fn rebuild_owners(&mut self, sessions: &SessionTable, store: &HubStore) {
         self.owners = Owners::default();
-        for live in self.live.values() {
+        for (session, live) in sessions.all() {
+            let Some(live) = &live.keys else { continue };
             self.reassigned.extend(self.owners.insert(&live.keys));
+            // Sessions that had duplicates may have none now.
+            self.reassigned.extend(live.has_duplicates.then(|| session.clone()));
         }
-        // Sessions that had duplicates may have none now.
-        self.reassigned
-            .extend(self.live.iter().filter(|(_, live)| live.has_duplicates).map(|(id, _)| id.clone()));
         let stored = std::mem::take(&mut self.stored);
-        self.load_keys(stored, store);
+        self.load_keys(stored, sessions, store);
     }
 
     /// Loads the keys of stored sessions. Live sessions are skipped: their keys are newer.
-    fn load_keys(&mut self, sessions: impl IntoIterator<Item = SessionId>, store: &HubStore) {
-        for session in sessions {
-            if self.live.contains_key(&session) || !self.stored.insert(session.clone()) {
+    fn load_keys(
+        &mut self,
+        stored: impl IntoIterator<Item = SessionId>,
+        sessions: &SessionTable,
+        store: &HubStore,
+    ) {
+        for session in stored {
+            if keys_of(sessions, &session).is_some() || !self.stored.insert(session.clone()) {
                 continue;
             }
             match store.read("the keys of a session", store.session_keys(&session)) {
@@ -154,7 +161,7 @@ impl DuplicateIndex {
     }
 
     /// Loads the sessions that contain these first keys, and those that begin with them.
-    fn load_holders(&mut self, unresolved: &KeySet, store: &HubStore) {
+    fn load_holders(&mut self, unresolved: &KeySet, sessions: &SessionTable, store: &HubStore) {
         let holders = store
             .read("the sessions that contain keys", store.sessions_with_keys(unresolved))
             .unwrap_or_default();
@@ -162,34 +169,39 @@ impl DuplicateIndex {
         let keys: BTreeSet<u64> = holders.iter().map(|(_, first_key)| *first_key).collect();
         let mut related: BTreeSet<SessionId> = first_keys.beginning_with(keys).cloned().collect();
         related.extend(holders.into_iter().map(|(holder, _)| holder));
-        self.load_keys(related, store);
+        self.load_keys(related, sessions, store);
     }
+}
+
+/// Keys of a session in memory.
+fn keys_of<'t>(sessions: &'t SessionTable, session: &SessionId) -> Option<&'t LiveKeys> {
+    sessions.live(session)?.keys.as_ref()
 }
 
 impl EventLoop {
     /// Tells the fold which keys of these sessions other sessions own. Returns the sessions, plus live sessions that
     /// lost keys and must be derived as well.
     pub(super) fn resolve_duplicates(&mut self, sessions: &[SessionId]) -> Vec<SessionId> {
-        let Self { duplicates: index, fold, store, driver, .. } = self;
+        let Self { duplicates: index, sessions: table, fold, store, driver, .. } = self;
         let mut unresolved = KeySet::new();
         for session in sessions {
-            unresolved.extend(index.update(session, fold, store));
+            unresolved.extend(index.update(session, table, fold, store));
         }
         if !unresolved.is_empty() {
-            index.load_holders(&unresolved, store);
+            index.load_holders(&unresolved, table, store);
         }
-        let DuplicateIndex { owners, live, reassigned, .. } = index;
-        let reassigned = std::mem::take(reassigned);
+        let reassigned = std::mem::take(&mut index.reassigned);
+        let is_live = |session: &SessionId| keys_of(table, session).is_some();
         // Evicted sessions have to be derived again from their files.
-        let evicted = reassigned.iter().filter(|session| !live.contains_key(*session));
+        let evicted = reassigned.iter().filter(|session| !is_live(session));
         let reloaded: Vec<SessionId> =
             evicted.filter(|it| driver.reload_evicted(it, fold)).cloned().collect();
         let own: HashSet<&SessionId> = sessions.iter().collect();
-        let more = reassigned.iter().filter(|session| live.contains_key(*session) && !own.contains(session));
+        let more = reassigned.iter().filter(|session| is_live(session) && !own.contains(session));
         let all: Vec<SessionId> = sessions.iter().chain(more).cloned().collect();
         for session in &all {
-            let Some(live) = live.get_mut(session) else { continue };
-            let owned_elsewhere = owners.owned_elsewhere(&live.keys);
+            let Some(LiveSession { keys: Some(live), .. }) = table.live_mut(session) else { continue };
+            let owned_elsewhere = index.owners.owned_elsewhere(&live.keys);
             if live.has_duplicates || !owned_elsewhere.is_empty() {
                 live.has_duplicates = !owned_elsewhere.is_empty();
                 fold.set_owned_elsewhere(session, owned_elsewhere);
@@ -197,9 +209,16 @@ impl EventLoop {
         }
         for session in reloaded {
             self.ensure_replayed(&session);
-            self.reloading.insert(session.clone());
-            self.dirty.insert(session);
+            self.sessions.load(&session).is_reloading = true;
+            self.mark_dirty([session]);
         }
         all
+    }
+
+    /// Forgets the keys of a session that is about to be reloaded, and rebuilds the owners without them.
+    pub(super) fn forget_keys(&mut self, session: &SessionId) {
+        if self.sessions.live_mut(session).and_then(|live| live.keys.take()).is_some() {
+            self.duplicates.rebuild_owners(&self.sessions, &self.store);
+        }
     }
 }

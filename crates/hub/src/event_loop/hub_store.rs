@@ -1,23 +1,28 @@
-//! The hub's store: a read that fails is counted, logged and reported as a problem.
+//! The hub's store: a read that fails is counted, logged and reported as a problem; a commit that fails is kept and
+//! retried.
 
 use std::{
     cell::RefCell,
-    ops::{Deref, DerefMut},
+    ops::{Deref, DerefMut, Range},
     time::{Duration, Instant},
 };
 
 use subscope_model::Problem;
 use subscope_store::{Store, StoreError};
 
-use super::derive::describe;
+use super::derive::{FailedCommit, describe};
 
 /// Time during which the same failure is not reported again.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
-/// Store that counts and reports failed reads.
+/// Store that counts and reports failed reads, and keeps a failed commit.
 pub(super) struct HubStore {
     inner: Box<dyn Store>,
     failures: RefCell<ReadFailures>,
+    /// A commit that failed and is retried.
+    pub(super) failed_commit: Option<FailedCommit>,
+    /// Reserved revisions that are not used yet.
+    pub(super) revs: Range<u64>,
 }
 
 #[derive(Default)]
@@ -29,7 +34,7 @@ struct ReadFailures {
 
 impl HubStore {
     pub(super) fn new(inner: Box<dyn Store>) -> Self {
-        Self { inner, failures: RefCell::default() }
+        Self { inner, failures: RefCell::default(), failed_commit: None, revs: 0..0 }
     }
 
     /// Returns the result of a read; on failure records the error and returns `None`. `what` names what was read.

@@ -9,10 +9,7 @@ use subscope_model::{SessionId, SessionRow, SessionStatus, Tree, Update};
 use subscope_store::Commit;
 
 use super::{EventLoop, derive::describe};
-use crate::{
-    clock,
-    command::{IngestError, ReplyCallback},
-};
+use crate::command::{IngestError, ReplyCallback};
 
 /// Queued batches. The index waits for each commit before it sends the next, so there are few.
 pub(super) type IndexCommits = VecDeque<(Commit, ReplyCallback<Result<(), IngestError>>)>;
@@ -21,7 +18,7 @@ impl EventLoop {
     /// Commits the next batch without the sessions that the hub has loaded or evicted with newer rows: the hub's own
     /// rows are newer. Their files that the hub has not read are backfilled now.
     pub(super) fn commit_index_batch(&mut self) {
-        let Some((mut commit, reply)) = self.index_commits.pop_front() else { return };
+        let Some((mut commit, reply)) = self.pending.index_commits.pop_front() else { return };
         if let Err(error) = self.retry_failed_commit() {
             return reply(Err(IngestError::Store(error)));
         }
@@ -31,7 +28,7 @@ impl EventLoop {
         }
         let outdated = self.outdated_sessions(&commit);
         let is_own = |session: &SessionId| {
-            self.rows.has(session) || self.dirty.contains(session) || outdated.contains(session)
+            self.sessions.has_rows(session) || self.is_dirty(session) || outdated.contains(session)
         };
         files_by_session.retain(|session, _| is_own(session));
         commit.trees.retain(|tree| !is_own(&tree.session.id));
@@ -42,7 +39,7 @@ impl EventLoop {
             let rev = self.next_rev();
             commit.trees.iter_mut().for_each(|tree| tree.stamp(rev));
         }
-        commit.at_ms = clock::now_ms();
+        commit.at_ms = self.time.now_ms();
         if let Err(error) = self.store.commit(&commit) {
             self.figures.failed_commits += 1;
             tracing::warn!("index batch not committed: {}", describe(&error));
@@ -56,8 +53,8 @@ impl EventLoop {
         }
         if commit.duplicate_scan.is_some() {
             // Live sessions may share keys that were unknown when they were derived.
-            self.duplicates.reset();
-            self.dirty.extend(self.rows.sessions().cloned());
+            self.duplicates.reset(&mut self.sessions);
+            self.mark_all_dirty();
         }
         // Subscribers have snapshots of the live sessions that were known when they joined: send the new ones.
         for tree in commit.trees {
@@ -71,7 +68,7 @@ impl EventLoop {
     /// Sessions of a batch whose stored rows, written by the hub before it evicted them, are newer than the batch.
     fn outdated_sessions(&self, commit: &Commit) -> BTreeSet<SessionId> {
         let is_outdated = |tree: &&Tree| {
-            self.evictor.has_recent(&tree.session.id)
+            self.sessions.is_recently_evicted(&tree.session.id)
                 && self
                     .tree(&tree.session.id)
                     .is_some_and(|stored| stored.session.ended_at_ms > tree.session.ended_at_ms)

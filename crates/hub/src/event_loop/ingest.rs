@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use subscope_model::{SessionId, Text};
 use subscope_store::{Commit, ReceivedInput};
 
-use super::{EventLoop, derive::describe, stop::HookRequest};
+use super::{EventLoop, derive::describe, index_commits::IndexCommits, stop::HookRequest};
 use crate::{
-    clock,
     command::{Ingest, IngestError, ReplyCallback, Taken},
     ingest_batches::split_by_session,
     partitions::InputChunk,
@@ -24,32 +23,45 @@ const MAX_BATCH_BYTES: usize = 32 << 20;
 
 pub(super) type IngestReply = ReplyCallback<Result<Taken, IngestError>>;
 
-/// Ingests queued in this turn, in order.
+/// Input that waits for a commit, and what of it is not derived yet.
 #[derive(Default)]
-pub(super) struct PendingIngests {
-    all: Vec<(Ingest, IngestReply)>,
-    bytes: usize,
+pub(super) struct PendingInput {
+    /// Ingests queued in this turn, in order.
+    ingests: Vec<(Ingest, IngestReply)>,
+    ingest_bytes: usize,
+    pub(super) index_commits: IndexCommits,
+    /// Acknowledged input is not derived yet: derive before answering the next query (read-your-writes).
+    pub(super) has_underived: bool,
+    /// Whether a stop order arrived since the last derivation: it must be derived before the next hook is answered.
+    pub(super) has_new_order: bool,
 }
 
-impl PendingIngests {
+impl PendingInput {
     pub(super) fn push(&mut self, ingest: Ingest, reply: IngestReply) {
-        self.bytes += ingest.body.len();
-        self.all.push((ingest, reply));
+        self.ingest_bytes += ingest.body.len();
+        self.ingests.push((ingest, reply));
     }
 
+    /// Whether there is input to commit.
     pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.ingests.is_empty() && self.index_commits.is_empty()
     }
 
+    /// Whether no further ingest joins the next commit.
     pub(super) fn is_full(&self) -> bool {
-        self.all.len() >= MAX_BATCH_INGESTS || self.bytes >= MAX_BATCH_BYTES
+        self.ingests.len() >= MAX_BATCH_INGESTS || self.ingest_bytes >= MAX_BATCH_BYTES
+    }
+
+    fn take_ingests(&mut self) -> Vec<(Ingest, IngestReply)> {
+        self.ingest_bytes = 0;
+        std::mem::take(&mut self.ingests)
     }
 }
 
 impl EventLoop {
     /// Folds the queued ingests, saves them in one commit, and acknowledges them.
     pub(super) fn commit_ingests(&mut self) {
-        let PendingIngests { all, .. } = std::mem::take(&mut self.pending_ingests);
+        let all = self.pending.take_ingests();
         if all.is_empty() {
             return;
         }
@@ -61,7 +73,7 @@ impl EventLoop {
             }
             return;
         }
-        if self.has_new_order && self.has_unprocessed_acked {
+        if self.pending.has_new_order && self.pending.has_underived {
             self.derive_dirty(false);
         }
         // Changes made by the driver must not count as changes of these ingests.
@@ -91,7 +103,8 @@ impl EventLoop {
             answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
             return;
         }
-        self.largest_ingest_batch = self.largest_ingest_batch.max(received.len());
+        let largest = &mut self.pace.derive.largest_ingest_batch;
+        *largest = (*largest).max(received.len());
         let count = received.len();
         match self.commit(Commit { received, ..Commit::default() }) {
             Ok(()) => {
@@ -107,9 +120,9 @@ impl EventLoop {
             }
         }
         // Derived after the acknowledgement: a caller waits only for the commit.
-        self.has_unprocessed_acked |= !sessions.is_empty();
+        self.pending.has_underived |= !sessions.is_empty();
         self.backfill(&sessions);
-        self.dirty.extend(sessions.into_keys());
+        self.mark_dirty(sessions.into_keys());
     }
 
     /// Whether this key was ingested before, in this turn included.
@@ -134,7 +147,7 @@ impl EventLoop {
         if body.last().is_some_and(|last| *last != b'\n') {
             body.push(b'\n');
         }
-        let received_ms = received_ms.unwrap_or_else(clock::now_ms);
+        let received_ms = received_ms.unwrap_or_else(|| self.time.now_ms());
         let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         let parts = if session.is_none() { split_by_session(dialect, begins, &body) } else { Vec::new() };
         let whole = InputChunk {

@@ -7,10 +7,11 @@
 //! creation of the store) is published; older ones are past. For a session that was idle when this hub started and
 //! continues now, everything that its rows contain is past.
 
-use std::collections::{BTreeSet, HashMap, HashSet, hash_map::Entry};
+use std::collections::{BTreeSet, HashSet};
 
-use super::hub_store::HubStore;
 use subscope_model::{Event, Millis, SessionId, Text};
+
+use super::{EventLoop, hub_store::HubStore, session_table::LiveSession};
 
 /// Most recent event ids loaded per session: far more than arrive out of order.
 const MAX_EVENT_IDS: usize = 20_000;
@@ -29,13 +30,12 @@ const LAST_EVENTS: u64 = 200;
 pub(super) struct PublishedFilter {
     /// Time up to which the previous hub published all events; `None` if unknown.
     stopped_ms: Option<Millis>,
-    sessions: HashMap<SessionId, PublishedEvents>,
     /// Whether the initial content of live files is read.
     startup_done: bool,
 }
 
 /// Published events of one session.
-struct PublishedEvents {
+pub(super) struct PublishedEvents {
     /// Events up to this time are past.
     until: Option<Millis>,
     /// The same for new input: set if more events were published than ids are loaded.
@@ -60,7 +60,7 @@ impl PublishedFilter {
             [] => Millis::try_from(last / 1000).ok(),
             events => events.iter().filter_map(|event| event.at_ms).max().map(|last| last - REORDER_MS),
         };
-        Self { stopped_ms, sessions: HashMap::new(), startup_done: false }
+        Self { stopped_ms, startup_done: false }
     }
 
     /// Records that the initial content of live files is read: of sessions loaded from now on, everything in their rows
@@ -69,51 +69,26 @@ impl PublishedFilter {
         self.startup_done = true;
     }
 
-    /// Forgets an evicted session: everything in its rows is past.
-    pub(super) fn evict(&mut self, session: &SessionId) {
-        self.sessions.remove(session);
-    }
-
-    /// Records dialects in which new input of a session arrived.
-    pub(super) fn mark_new_input(
-        &mut self,
+    /// Returns what was published of a session. `None` if the store cannot be read.
+    pub(super) fn entry<'s>(
+        &self,
+        live: &'s mut LiveSession,
         session: &SessionId,
-        dialects: &BTreeSet<Text>,
         store: &HubStore,
-    ) {
-        if let Some(events) = self.entry(session, store) {
-            events.new_dialects.extend(dialects.iter().cloned());
+    ) -> Option<&'s mut PublishedEvents> {
+        if live.published.is_none() {
+            live.published = PublishedEvents::load(session, self.stopped_ms, self.startup_done, store);
         }
+        live.published.as_mut()
     }
+}
 
+impl EventLoop {
     /// Whether a session had rows when this hub first loaded it: they contain all of it, as far as an index read it.
     /// `None` if the store cannot be read.
-    pub(super) fn has_rows(&mut self, session: &SessionId, store: &HubStore) -> Option<bool> {
-        self.entry(session, store).map(|events| events.has_rows)
-    }
-
-    /// Removes events that were published before. The age of an event counts only while its session's files are read
-    /// again; later, events may be old because they are published with a delay.
-    pub(super) fn retain(
-        &mut self,
-        events: &mut Vec<Event>,
-        is_reread: &dyn Fn(&SessionId) -> bool,
-        store: &HubStore,
-    ) {
-        events.retain(|event| {
-            let Some(published) = self.entry(&event.session_id, store) else { return true };
-            let may_be_past = published.was_idle || is_reread(&event.session_id);
-            !(published.ids.contains(&event.id) || (may_be_past && published.is_past(event)))
-        });
-    }
-
-    fn entry(&mut self, session: &SessionId, store: &HubStore) -> Option<&mut PublishedEvents> {
-        let Self { stopped_ms, startup_done, sessions } = self;
-        match sessions.entry(session.clone()) {
-            Entry::Occupied(entry) => Some(entry.into_mut()),
-            Entry::Vacant(slot) => PublishedEvents::load(session, *stopped_ms, *startup_done, store)
-                .map(|events| slot.insert(events)),
-        }
+    pub(super) fn has_stored_rows(&mut self, session: &SessionId) -> Option<bool> {
+        let live = self.sessions.load(session);
+        self.published.entry(live, session, &self.store).map(|events| events.has_rows)
     }
 }
 
@@ -140,6 +115,18 @@ impl PublishedEvents {
             has_rows: rows.is_some(),
             was_idle,
         })
+    }
+
+    /// Records dialects in which new input of the session arrived.
+    pub(super) fn add_new_dialects(&mut self, dialects: &BTreeSet<Text>) {
+        self.new_dialects.extend(dialects.iter().cloned());
+    }
+
+    /// Removes events that were published before. The age of an event counts only while the session's input is read
+    /// again; later, events may be old because they are published with a delay.
+    pub(super) fn retain_new(&self, events: &mut Vec<Event>, is_reread: bool) {
+        let may_be_past = self.was_idle || is_reread;
+        events.retain(|event| !(self.ids.contains(&event.id) || (may_be_past && self.is_past(event))));
     }
 
     fn is_past(&self, event: &Event) -> bool {

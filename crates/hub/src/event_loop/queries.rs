@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use subscope_model::{
-    Agent, AgentId, AgentName, Event, IdMatches, NAMES_SCHEMA, SearchHit, Session, SessionId, SessionRow,
-    Tree, Update,
+    Agent, AgentId, AgentName, Event, IdMatches, NAMES_SCHEMA, SearchHit, Session, SessionId, Tree, Update,
 };
 use subscope_store::{Access, ListQuery, OpenError, TextIndex};
 
@@ -31,7 +30,7 @@ impl EventLoop {
         let needs_all = match command {
             Command::Ingest(..) | Command::CommitIndexBatch(..) | Command::Wake | Command::Stop => false,
             // Input acknowledged by this process needs no derivation for it, and it is queried between many posts.
-            Command::SessionsOfAgent(..) => self.startup_replay.has_underived,
+            Command::SessionsOfAgent(..) => self.startup.has_underived_replay,
             Command::Subscribe(_)
             | Command::Join(..)
             | Command::Tree(..)
@@ -48,18 +47,20 @@ impl EventLoop {
         };
         if matches!(command, Command::SessionsOfAgent(..)) {
             // The routing that follows from this answer cannot be corrected later.
-            while self.startup_replay.is_under_way() && self.failed_commit.is_none() {
+            while self.startup.is_replaying() && !self.has_failed_commit() {
                 self.replay_portion();
             }
         }
-        if self.has_unprocessed_acked && needs_all {
+        if self.pending.has_underived && needs_all {
             self.derive_dirty(false);
         }
         match command {
-            Command::Ingest(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
-            Command::Ingest(ingest, reply) => self.pending_ingests.push(*ingest, reply),
-            Command::CommitIndexBatch(_, reply) if self.has_ended => reply(Err(IngestError::Ended)),
-            Command::CommitIndexBatch(commit, reply) => self.index_commits.push_back((*commit, reply)),
+            Command::Ingest(_, reply) if self.startup.has_ended => reply(Err(IngestError::Ended)),
+            Command::Ingest(ingest, reply) => self.pending.push(*ingest, reply),
+            Command::CommitIndexBatch(_, reply) if self.startup.has_ended => reply(Err(IngestError::Ended)),
+            Command::CommitIndexBatch(commit, reply) => {
+                self.pending.index_commits.push_back((*commit, reply))
+            }
             Command::Subscribe(mut subscriber) => {
                 // Updates published from here on are newer than the snapshots.
                 self.broadcast_rows(true);
@@ -67,7 +68,7 @@ impl EventLoop {
                 for snapshot in self.snapshots() {
                     subscriber.send(Update::snapshot(snapshot), &tree);
                 }
-                if self.startup_done {
+                if self.startup.is_done {
                     subscriber.send(Update::CaughtUp, &tree);
                 }
                 self.add_subscriber(subscriber);
@@ -91,44 +92,41 @@ impl EventLoop {
                 let _ = self.save_rows();
                 reply(self.store.read("the figures", self.store.stats()));
             }
-            Command::StopAgent(.., reply) if self.has_ended => {
+            Command::StopAgent(.., reply) if self.startup.has_ended => {
                 reply(Err(StopError::Store(IngestError::Ended.to_string())));
             }
             Command::StopAgent(session, agent, reply) => self.stop(session.as_deref(), &agent, reply),
             Command::Search(terms, session, limit, reply) => reply(self.search(&terms, session, limit)),
             Command::Figures(reply) => reply(self.figures()),
             Command::EnableWaking => {
-                if !self.is_woken {
-                    self.is_woken = self.driver.wake_with(self.waker.clone());
+                if !self.queue.is_woken {
+                    self.queue.is_woken = self.driver.wake_with(self.queue.waker.clone());
                 }
             }
-            Command::SetIndexing(is_indexing) => self.is_indexing = is_indexing,
-            Command::Wake => self.waker.has_woken(),
+            Command::SetIndexing(is_indexing) => self.startup.is_indexing = is_indexing,
+            Command::Wake => self.queue.waker.has_woken(),
             Command::Stop => return LoopControl::Stop,
         }
         LoopControl::Continue
     }
 
     fn add_subscriber(&mut self, subscriber: Subscriber) {
-        if !self.has_ended {
+        if !self.startup.has_ended {
             self.subscribers.push(subscriber);
         }
     }
 
-    /// Returns a session's rows as last published; `None` also if the store cannot be read.
-    pub(super) fn tree(&self, session: &SessionId) -> Option<Tree> {
-        self.rows.tree(session, &self.store)
-    }
-
-    fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
-        self.rows.list(query, &self.store)
+    /// Sessions in memory, and recently evicted ones.
+    fn sessions_in_snapshots(&self) -> impl Iterator<Item = &SessionId> {
+        let held = self.sessions.with_rows().map(|(session, _)| session);
+        held.chain(self.sessions.recently_evicted())
     }
 
     /// Snapshots for a new subscriber: loaded, recently evicted and live sessions, oldest first.
     fn snapshots(&self) -> Vec<Tree> {
         let query = ListQuery::live(MAX_LIVE_SESSIONS);
         let mut ids: BTreeSet<SessionId> = self.list(&query).into_iter().map(|row| row.id).collect();
-        ids.extend(self.rows.sessions().chain(self.evictor.recent_sessions()).cloned());
+        ids.extend(self.sessions_in_snapshots().cloned());
         let mut trees: Vec<Tree> = ids.iter().filter_map(|id| self.tree(id)).collect();
         trees.sort_by_key(|tree| (tree.session.ended_at_ms, tree.session.id.clone()));
         trees
@@ -138,7 +136,7 @@ impl EventLoop {
     fn join(&self, after: Option<u64>) -> Joined {
         let seq = self.figures.seq;
         let Some(seq_after) = after else {
-            let is_caught_up = self.startup_done;
+            let is_caught_up = self.startup.is_done;
             return Joined { snapshots: self.snapshots(), seq, is_caught_up, ..Joined::default() };
         };
         // A sequence number that was never assigned belongs to another change log.
@@ -146,16 +144,16 @@ impl EventLoop {
         let events = events.filter(|events| events.len() <= MAX_REPLAYED_EVENTS);
         match events {
             Some(events) => {
-                let since = self.rows_changed_at.iter().filter(|(_, changed_at)| **changed_at >= seq_after);
-                let snapshots: Vec<Tree> = since.filter_map(|(id, _)| self.tree(id)).collect();
-                Joined { is_reset: false, snapshots, events, seq, is_caught_up: self.startup_done }
+                let changed = self.sessions.changed_since(seq_after);
+                let snapshots: Vec<Tree> = changed.filter_map(|session| self.tree(session)).collect();
+                Joined { is_reset: false, snapshots, events, seq, is_caught_up: self.startup.is_done }
             }
             None => Joined {
                 is_reset: true,
                 snapshots: self.snapshots(),
                 events: Vec::new(),
                 seq,
-                is_caught_up: self.startup_done,
+                is_caught_up: self.startup.is_done,
             },
         }
     }
@@ -179,15 +177,15 @@ impl EventLoop {
 
     /// Returns the sessions that have an agent of an id.
     fn sessions_of_agent(&self, agent: &AgentId) -> Vec<SessionId> {
-        let candidates = self.rows.agents_with_prefix(agent.as_str(), MAX_AGENTS_PER_ID, &self.store);
+        let candidates = self.agents_with_prefix(agent.as_str(), MAX_AGENTS_PER_ID);
         candidates.into_iter().filter(|(_, id)| id == agent).map(|(session, _)| session).collect()
     }
 
     fn names(&self, prefix: &str, limit: usize) -> IdMatches {
-        let agents = self.rows.agents_with_prefix(prefix, limit, &self.store).into_iter();
+        let agents = self.agents_with_prefix(prefix, limit).into_iter();
         IdMatches {
             schema: NAMES_SCHEMA.into(),
-            sessions: self.rows.sessions_with_prefix(prefix, limit, &self.store),
+            sessions: self.sessions_with_prefix(prefix, limit),
             agents: agents.map(|(session_id, agent_id)| AgentName { session_id, agent_id }).collect(),
         }
     }
@@ -214,11 +212,12 @@ impl EventLoop {
     }
 
     fn figures(&self) -> Figures {
+        let running = self.sessions.with_rows().map(|(_, tree)| u64::from(tree.summary.running));
         Figures {
-            sessions: (self.rows.sessions().chain(self.evictor.recent_sessions())).count() as u64,
-            held: self.rows.sessions().count() as u64,
-            running: self.rows.running(),
-            is_reading: self.is_indexing || !self.startup_done || self.startup_replay.is_under_way(),
+            sessions: self.sessions_in_snapshots().count() as u64,
+            held: self.sessions.with_rows().count() as u64,
+            running: running.sum(),
+            is_reading: self.startup.is_indexing || !self.startup.is_done || self.startup.is_replaying(),
             subscribers: self.subscribers.len() as u64,
             failed_reads: self.store.failed_reads(),
             ..self.figures

@@ -1,9 +1,9 @@
 //! Derives a session anew after one of its files was truncated or replaced: the old content is void, and facts cannot
 //! be removed one by one. The reload takes one turn, and nothing of the session is published in between.
 
-use subscope_model::{SessionId, SourceId};
+use subscope_model::SessionId;
 
-use super::EventLoop;
+use super::{EventLoop, session_table::Backfill};
 
 impl EventLoop {
     /// Folds a session anew from its files and its inbox input. If it shares bytes with another session, or some cannot
@@ -11,18 +11,18 @@ impl EventLoop {
     /// same ids and are not published again.
     pub(super) fn reload(&mut self, session: &SessionId) {
         tracing::debug!(%session, "reloads: a file was replaced");
-        let bytes = self.inbox_replay.reloadable_bytes(session);
+        let bytes = self.inbox_bytes(session);
         let can_replay = bytes.is_some_and(|bytes| bytes == 0 || self.store.keeps_received());
-        let backfilled = self.backfilled.get(session).into_iter().flatten().copied();
-        let others: Vec<SourceId> = self.inbox_replay.sources(session).chain(backfilled).collect();
-        if !self.driver.reload(session, can_replay.then_some(&others), &mut self.fold) {
-            return;
+        let Some(closed) = self.driver.reload(session, can_replay, &mut self.fold) else { return };
+        self.partitions.remove(&closed);
+        if let Some(live) = self.sessions.live_mut(session) {
+            live.backfill = live.backfill.min(Backfill::LookedUp);
+            live.inbox = None;
         }
-        if let Some(sources) = self.backfilled.get_mut(session) {
-            sources.clear();
+        self.forget_keys(session);
+        if bytes.is_some_and(|bytes| bytes > 0) {
+            self.replay_inbox(session);
         }
-        self.duplicates.reload(session, &self.store);
-        self.replay_after_reset(session);
         self.mark_changed(session.clone());
     }
 }

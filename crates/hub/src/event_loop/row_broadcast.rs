@@ -4,12 +4,14 @@
 //! subscribers; events are small and are sent at once. So the rows of a session are sent at an interval that follows
 //! from both: at once for one subscriber of a small session, about a second for fifty agents with hundreds of calls.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use subscope_model::{AgentId, Change, SessionId, Tree};
+use subscope_model::{AgentId, Change, SessionId, Tree, Update};
+
+use super::{
+    EventLoop,
+    session_table::{LiveSession, Task},
+};
 
 /// Bytes of rows per second that one session may cost, approximately, over all subscribers.
 const BYTES_PER_SECOND: f64 = 5_000_000.0;
@@ -17,14 +19,8 @@ const BYTES_PER_SECOND: f64 = 5_000_000.0;
 const AGENT_BYTES: usize = 1_200;
 const CALL_BYTES: usize = 180;
 
-#[derive(Default)]
-pub(super) struct PendingBroadcast {
-    sessions: BTreeMap<SessionId, SessionBroadcast>,
-    /// Sessions with unsent changes.
-    pending: BTreeSet<SessionId>,
-}
-
-struct SessionBroadcast {
+/// What subscribers have of a session.
+pub(super) struct BroadcastState {
     /// Rows with a greater revision are unsent.
     sent_rev: u64,
     removed: Vec<AgentId>,
@@ -32,72 +28,68 @@ struct SessionBroadcast {
     throttled_until: Instant,
 }
 
-impl PendingBroadcast {
-    /// Records that a snapshot of a session was published.
-    pub(super) fn record_snapshot(&mut self, session: &SessionId, rev: u64, now: Instant) {
-        let state = SessionBroadcast { sent_rev: rev, removed: Vec::new(), throttled_until: now };
-        self.pending.remove(session);
-        self.sessions.insert(session.clone(), state);
+impl BroadcastState {
+    /// State after a snapshot with this revision was published.
+    fn after_snapshot(rev: u64, now: Instant) -> Self {
+        Self { sent_rev: rev, removed: Vec::new(), throttled_until: now }
     }
 
-    /// Queues a changed session and its removed agents.
-    pub(super) fn add_change(&mut self, session: &SessionId, removed: Vec<AgentId>) {
-        if let Some(state) = self.sessions.get_mut(session) {
-            state.removed.extend(removed);
-            self.pending.insert(session.clone());
+    /// Takes the unsent changes; `None` if there are none.
+    fn take_change(&mut self, tree: &Tree, readers: usize, now: Instant) -> Option<Change> {
+        let sent_rev = self.sent_rev;
+        let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > sent_rev);
+        self.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
+        let removed = std::mem::take(&mut self.removed);
+        let change = Change::of(tree, |agent| is_news(agent.rev), removed);
+        let bytes: usize =
+            change.agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
+        self.throttled_until = now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES_PER_SECOND);
+        let revs = change.agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
+        self.sent_rev = revs.flatten().fold(self.sent_rev, u64::max);
+        let has_news = is_news(tree.session.rev) || !change.agents.is_empty() || !change.removed.is_empty();
+        has_news.then_some(change)
+    }
+}
+
+impl EventLoop {
+    /// Publishes a new session as a snapshot.
+    pub(super) fn broadcast_snapshot(&mut self, session: &SessionId, rev: u64, now: Instant) {
+        self.sessions.schedule(session, Task::Broadcast, None);
+        self.sessions.record_change(session, self.figures.seq);
+        let Some(live) = self.sessions.live_mut(session) else { return };
+        live.broadcast = Some(BroadcastState::after_snapshot(rev, now));
+        if let Some(tree) = live.tree().cloned() {
+            self.publish(&Update::snapshot(tree));
         }
     }
 
-    /// Whether a session has unsent changes.
-    pub(super) fn has_pending(&self, session: &SessionId) -> bool {
-        self.pending.contains(session)
+    /// Schedules the broadcast of a changed session and its removed agents.
+    pub(super) fn schedule_broadcast(&mut self, session: &SessionId, removed: Vec<AgentId>) {
+        let live = self.sessions.live_mut(session);
+        let Some(state) = live.and_then(|live| live.broadcast.as_mut()) else { return };
+        state.removed.extend(removed);
+        let due = state.throttled_until;
+        self.sessions.schedule(session, Task::Broadcast, Some(due));
     }
 
-    /// Forgets a session; its next update is a snapshot.
-    pub(super) fn evict(&mut self, session: &SessionId) {
-        self.sessions.remove(session);
-        self.pending.remove(session);
-    }
-
-    /// Time until the next change may be sent; `None` if there is none.
-    pub(super) fn due_in(&self, now: Instant) -> Option<Duration> {
-        let pending = self.pending.iter().filter_map(|session| self.sessions.get(session));
-        pending.map(|state| state.throttled_until.saturating_duration_since(now)).min()
-    }
-
-    /// Takes the changes that are due; with `is_all`, all of them.
-    pub(super) fn take_due<'t>(
-        &mut self,
-        now: Instant,
-        is_all: bool,
-        readers: usize,
-        shown: &dyn Fn(&SessionId) -> Option<&'t Tree>,
-    ) -> Vec<Change> {
-        let mut updates = Vec::new();
-        let mut later = BTreeSet::new();
-        for session in std::mem::take(&mut self.pending) {
-            let Some(state) = self.sessions.get_mut(&session) else { continue };
-            if !is_all && state.throttled_until > now {
-                later.insert(session);
+    /// Publishes the changed rows that are due; with `is_all`, all of them.
+    pub(super) fn broadcast_rows(&mut self, is_all: bool) {
+        let now = self.time.tick();
+        let due = self.sessions.scheduled(Task::Broadcast).take_while(|(at, _)| is_all || *at <= now);
+        let mut due: Vec<SessionId> = due.map(|(_, session)| session.clone()).collect();
+        due.sort_unstable();
+        let readers = self.subscribers.len();
+        for session in due {
+            self.sessions.schedule(&session, Task::Broadcast, None);
+            let Some(LiveSession { broadcast: Some(state), rows: Some((tree, _)), .. }) =
+                self.sessions.live_mut(&session)
+            else {
                 continue;
-            }
-            let Some(tree) = shown(&session) else { continue };
-            let told = state.sent_rev;
-            let is_news = |rev: Option<u64>| rev.is_some_and(|rev| rev > told);
-            state.removed.retain(|gone| tree.agents.iter().all(|agent| agent.id != *gone));
-            let removed = std::mem::take(&mut state.removed);
-            let change = Change::of(tree, |agent| is_news(agent.rev), removed);
-            let bytes: usize =
-                change.agents.iter().map(|agent| AGENT_BYTES + CALL_BYTES * agent.tools.len()).sum();
-            state.throttled_until =
-                now + Duration::from_secs_f64((bytes * readers) as f64 / BYTES_PER_SECOND);
-            let revs = change.agents.iter().map(|agent| agent.rev).chain([tree.session.rev]);
-            state.sent_rev = revs.flatten().fold(state.sent_rev, u64::max);
-            if is_news(tree.session.rev) || !change.agents.is_empty() || !change.removed.is_empty() {
-                updates.push(change);
-            }
+            };
+            let Some(change) = state.take_change(tree, readers, now) else { continue };
+            let seq = self.figures.seq;
+            self.sessions.record_change(&session, seq);
+            self.publish(&Update::change(Change { seq, ..change }));
         }
-        self.pending = later;
-        updates
     }
 }

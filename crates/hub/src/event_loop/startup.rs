@@ -1,11 +1,11 @@
 //! Derives and evicts sessions in portions while existing files are read at start-up: thousands of sessions may have
 //! changed recently, and all of them together would not fit into memory.
 
-use std::collections::BTreeSet;
+use std::time::Instant;
 
 use subscope_model::SessionId;
 
-use super::EventLoop;
+use super::{EventLoop, session_table::LiveSession};
 
 /// Most sessions, and approximate bytes, derived together. Each portion is compared with all stored sessions
 /// ([`super::duplicates`]), so fewer portions cost less.
@@ -17,61 +17,97 @@ const PORTION_BYTES: u64 = 2_000_000;
 const MAX_IDLE_ROWS: usize = 1_000;
 const MIN_SESSIONS_IN_MEMORY: usize = 8;
 
-/// Sessions loaded by the start-up scan.
+/// How far the hub has come since it started.
 #[derive(Default)]
 pub(super) struct Startup {
-    /// Loaded completely, not derived yet.
+    /// Sessions whose initial content is read completely, not derived yet.
     loaded: Vec<SessionId>,
     /// Bytes of their files.
     bytes: u64,
-    /// Derived, to be evicted as soon as they are idle. A session that changes is removed.
-    evict_after_startup: BTreeSet<SessionId>,
+    /// Whether existing files and the inbox are read: from then on silence counts.
+    pub(super) is_read: bool,
+    /// Whether the driver has read the initial content of its files.
+    pub(super) is_caught_up: bool,
+    /// Whether the initial content was published completely ([`subscope_model::Update::CaughtUp`]).
+    pub(super) is_done: bool,
+    /// Whether the background index is still reading older sessions.
+    pub(super) is_indexing: bool,
+    /// Whether the driver's input has ended: only queries are handled.
+    pub(super) has_ended: bool,
+    /// Progress of the inbox replay.
+    pub(super) replay: ReplayProgress,
+    /// Whether replayed input is not derived yet.
+    pub(super) has_underived_replay: bool,
+}
+
+/// Progress of the inbox replay at start-up ([`super::startup_replay`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ReplayProgress {
+    /// The store has not listed the sessions to replay; it is asked again at a time if that failed.
+    #[default]
+    Unlisted,
+    RetryAt(Instant),
+    UnderWay,
+    Done,
 }
 
 impl Startup {
-    /// True if the session was loaded only by the start-up scan and may be evicted at once.
-    pub(super) fn evicts_after_startup(&self, session: &SessionId) -> bool {
-        self.evict_after_startup.contains(session)
+    /// Whether the inbox replay is not finished.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.replay != ReplayProgress::Done
     }
 
-    /// Removes a session that changed or was evicted.
-    pub(super) fn remove(&mut self, session: &SessionId) {
-        self.evict_after_startup.remove(session);
+    /// Whether the next portion can be replayed at once: the store is not failing.
+    pub(super) fn is_hurried(&self) -> bool {
+        matches!(self.replay, ReplayProgress::Unlisted | ReplayProgress::UnderWay)
     }
 }
 
 impl EventLoop {
     /// Takes sessions whose initial content is read, and derives them once a portion is complete.
     pub(super) fn derive_loaded(&mut self, loaded: Vec<SessionId>) {
-        for session in loaded.into_iter().filter(|session| self.loading.contains(session)) {
-            self.startup.bytes += self.driver.reloadable_bytes(&session).unwrap_or_default();
-            self.startup.loaded.push(session);
+        for session in loaded {
+            if self.sessions.live(&session).is_some_and(|live| live.is_loading) {
+                self.startup.bytes += self.driver.reloadable_bytes(&session).unwrap_or_default();
+                self.startup.loaded.push(session);
+            }
         }
         if self.startup.loaded.len() < PORTION_SESSIONS && self.startup.bytes < PORTION_BYTES {
             return;
         }
         self.startup.bytes = 0;
-        for session in std::mem::take(&mut self.startup.loaded) {
-            self.loading.remove(&session);
-            self.dirty.insert(session);
+        let loaded = std::mem::take(&mut self.startup.loaded);
+        for session in &loaded {
+            self.sessions.load(session).is_loading = false;
         }
+        self.mark_dirty(loaded);
         self.derive_dirty(false);
         self.evict_surplus();
+    }
+
+    /// Marks the sessions dirty whose files are being read for the first time.
+    pub(super) fn end_loading(&mut self) {
+        let taken = |live: &mut LiveSession| std::mem::take(&mut live.is_loading);
+        let loading = self.sessions.all_mut().filter_map(|(id, live)| taken(live).then(|| id.clone()));
+        let loading: Vec<SessionId> = loading.collect();
+        self.mark_dirty(loading);
     }
 
     /// Saves and evicts idle sessions if there are many: reloading one of them costs less than holding all. Running
     /// sessions follow when they become idle ([`super::eviction`]).
     fn evict_surplus(&mut self) {
         let has_room =
-            self.rows.idle_size() <= MAX_IDLE_ROWS || self.rows.sessions().count() <= MIN_SESSIONS_IN_MEMORY;
-        if has_room || self.save_trees(&self.rows.unsaved()).is_err() {
+            self.idle_size() <= MAX_IDLE_ROWS || self.sessions.with_rows().count() <= MIN_SESSIONS_IN_MEMORY;
+        if has_room || self.save_trees(&self.unsaved()).is_err() {
             return;
         }
-        self.startup.evict_after_startup.extend(self.rows.sessions().cloned());
-        let idle: Vec<_> =
-            self.rows.idle_sessions().map(|(session, derived_at)| (session.clone(), derived_at)).collect();
-        for (session, derived_at) in idle {
-            self.evict(&session, derived_at);
+        let mut idle = Vec::new();
+        for (session, live) in self.sessions.all_mut().filter(|(_, live)| live.rows.is_some()) {
+            live.evicts_after_startup = true;
+            idle.extend(live.idle_since().map(|_| session.clone()));
+        }
+        for session in idle {
+            self.evict(&session);
         }
     }
 }

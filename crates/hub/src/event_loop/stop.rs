@@ -5,7 +5,7 @@
 //! code here. Hook input is inspected before it is answered only for sessions with a pending order.
 
 use subscope_fold::Dialect;
-use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep, Tree};
+use subscope_model::{Agent, AgentId, AgentStatus, Event, Problem, SessionId, StopOrder, StopStep};
 
 use super::{
     EventLoop,
@@ -13,25 +13,11 @@ use super::{
     queries::MAX_AGENTS_PER_ID,
 };
 use crate::{
-    clock,
     command::{Asks, Ingest},
     stop::{StopError, Stopping, asked_key, is_delivery_certain, order_ingest},
 };
 
 impl EventLoop {
-    /// Updates the pending orders of these sessions.
-    pub(super) fn update_stop_orders(&mut self, trees: &[Tree]) {
-        for tree in trees {
-            let ordered = tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone());
-            let ordered: Vec<AgentId> = ordered.collect();
-            if ordered.is_empty() {
-                self.stop_orders.remove(&tree.session.id);
-            } else {
-                self.stop_orders.insert(tree.session.id.clone(), ordered);
-            }
-        }
-    }
-
     /// Orders an agent to stop. Returns the ingest of the order; `None` if it was ordered before. `session` and `agent`
     /// may be id prefixes.
     ///
@@ -54,7 +40,7 @@ impl EventLoop {
         }
         let is_reached = is_delivery_certain(self.fold.hooked(&session))?;
         let is_repeat = row.is_to_stop();
-        let at_ms = clock::now_ms();
+        let at_ms = self.time.now_ms();
         let order = (!is_repeat).then(|| {
             let order = StopOrder {
                 schema: StopOrder::SCHEMA.into(),
@@ -85,13 +71,13 @@ impl EventLoop {
                 found.push((session.clone(), row.id.clone(), row.status));
             }
         };
-        for tree in self.rows.trees().filter(|tree| is_session(&tree.session.id)) {
-            tree.agents.iter().for_each(|row| add(&tree.session.id, row));
+        for (session, tree) in self.sessions.with_rows().filter(|(session, _)| is_session(session)) {
+            tree.agents.iter().for_each(|row| add(session, row));
         }
         let stored = self.store.agents_with_prefix(agent, MAX_AGENTS_PER_ID);
         let stored = self.store.read("agent ids", stored).unwrap_or_default();
         let mut others: Vec<SessionId> = stored.into_iter().map(|(session, _)| session).collect();
-        others.retain(|id| is_session(id) && !self.rows.has(id));
+        others.retain(|id| is_session(id) && !self.sessions.has_rows(id));
         others.sort();
         others.dedup();
         for session in &others {
@@ -122,24 +108,22 @@ impl EventLoop {
         request: &HookRequest<'_>,
         batch: &mut IngestBatch,
     ) -> Option<String> {
-        if asks == Asks::Nothing || self.stop_orders.is_empty() {
+        if asks == Asks::Nothing || self.sessions.all().all(|(_, live)| live.stop_orders.is_empty()) {
             return None;
         }
         let dialect = request.dialect?;
         let asker = dialect.asker(request.body)?;
-        if !self.stop_orders.get(&asker.session).is_some_and(|agents| agents.contains(&asker.agent)) {
+        if !self.sessions.live(&asker.session)?.stop_orders.contains(&asker.agent) {
             return None;
         }
         let version = self.tree(&asker.session).and_then(|tree| tree.session.harness_version);
         let answer = dialect.stop_answer(asker.moment, version.as_deref())?;
         // Its next hook may arrive before this is derived.
-        if let Some(agents) = self.stop_orders.get_mut(&asker.session) {
-            agents.retain(|agent| *agent != asker.agent);
-        }
+        self.sessions.load(&asker.session).stop_orders.retain(|agent| *agent != asker.agent);
         let order = StopOrder {
             schema: StopOrder::SCHEMA.into(),
             step: StopStep::Given,
-            at_ms: clock::now_ms(),
+            at_ms: self.time.now_ms(),
             session_id: asker.session,
             agent_id: asker.agent,
             tool_use_id: asker.call,
@@ -156,8 +140,8 @@ impl EventLoop {
         match self.create_stop_order(Some(&stall.session_id), agent) {
             Ok((Some(order), _)) => {
                 // No caller waits for the commit; the agent's row shows the order.
-                self.pending_ingests.push(order, Box::new(|_| {}));
-                self.has_new_order = true;
+                self.pending.push(order, Box::new(|_| {}));
+                self.pending.has_new_order = true;
             }
             Ok((None, _)) => {}
             Err(error) => self.publish_problem(Problem {
@@ -179,8 +163,8 @@ impl EventLoop {
                 let answer: IngestReply = Box::new(move |outcome| {
                     reply(outcome.map(|_| stopping).map_err(|error| StopError::Store(error.to_string())));
                 });
-                self.pending_ingests.push(order, answer);
-                self.has_new_order = true;
+                self.pending.push(order, answer);
+                self.pending.has_new_order = true;
             }
             Ok((None, stopping)) => reply(Ok(stopping)),
             Err(error) => reply(Err(error)),

@@ -214,7 +214,7 @@ impl Player {
 }
 
 fn spec(session: &str, act: usize, source: &Source) -> SourceSpec {
-    let spec = SourceSpec { group: act as u32, can_reread: false, ..SourceSpec::default() };
+    let spec = SourceSpec { group: act as u32, ..SourceSpec::default() };
     let file = |dialect, agent: Option<&str>| SourceSpec {
         dialect,
         session: Some(session.to_owned()),

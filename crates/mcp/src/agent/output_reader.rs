@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use subscope_client::publish::{Event as PublishEvent, EventKind as PublishKind, TokenUsage};
 use subscope_decode::Dialect;
-use subscope_fold::{FactDetail, FeedBuilder, Fold, FoldOptions, Limits, Now, SourceSpec};
+use subscope_fold::{FactDetail, Fold, FoldOptions, Limits, Now, SessionUpdate, SourceSpec};
 use subscope_harness::recognise;
 use subscope_model::{
     Agent, AgentId, AgentStatus, Event, EventKind, Millis, PriceTable, SessionId, SourceId, Text, Tree, Usage,
@@ -100,7 +100,6 @@ enum OutputFormat {
 
 struct StreamReader {
     fold: Fold,
-    events: FeedBuilder,
     source: SourceId,
     final_result: FinalResult,
     non_json_lines: NonJsonLines,
@@ -334,7 +333,6 @@ impl StreamReader {
         let source = fold.open(spec);
         Self {
             fold,
-            events: FeedBuilder::new(),
             source,
             final_result: FinalResult::new(dialect),
             non_json_lines: NonJsonLines::new(ANSWER_BYTES),
@@ -353,7 +351,7 @@ impl StreamReader {
     }
 
     fn is_due(&self, now: Millis) -> bool {
-        self.fold.sessions().any(|session| self.events.next_due(session).is_some_and(|due| due <= now))
+        self.fold.sessions().any(|session| self.fold.next_event_at(session).is_some_and(|due| due <= now))
     }
 
     /// Derives each session; returns its tree and new events.
@@ -364,13 +362,11 @@ impl StreamReader {
         for session in sessions {
             let limits = Limits::default();
             let now = Now { at, has_ended, is_growing: !has_ended, prices: &self.prices, limits };
-            let (trees, events) = self.events.advance(&mut self.fold, std::slice::from_ref(&session), &now);
-            for tree in trees {
-                if self.fold.has_root(&session) {
-                    self.root = tree.agents.iter().find(|row| row.id.is_root()).cloned();
-                }
-                updates.push((tree, events.clone()));
+            let Some(SessionUpdate { tree, events, .. }) = self.fold.update(&session, &now) else { continue };
+            if self.fold.has_root(&session) {
+                self.root = tree.agents.iter().find(|row| row.id.is_root()).cloned();
             }
+            updates.push((tree, events));
         }
         updates
     }

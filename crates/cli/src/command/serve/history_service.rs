@@ -10,7 +10,7 @@ use std::{
 };
 
 use subscope_export::execution;
-use subscope_fold::{FactDetail, FeedBuilder, FoldOptions, Now};
+use subscope_fold::{FactDetail, FoldOptions, Now};
 use subscope_harness::Root;
 use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, index::IndexOptions, knows_more};
 use subscope_model::{Payload, SessionId};
@@ -77,7 +77,7 @@ impl HistoryService {
         }
         let resolve = |payload: &Payload| serde_json::from_str(&batch.payload(payload)?).ok();
         let traces = if wanted.traces { execution(&tree, &resolve) } else { Vec::new() };
-        let events = FeedBuilder::all(&mut batch.fold, session, &now);
+        let events = batch.fold.whole_feed(session, &now);
         Ok(Some(SessionHistory { tree, events, traces }))
     }
 }

@@ -1,0 +1,101 @@
+//! A session: the facts of its sources, and the events that are not published yet.
+
+use std::collections::BTreeSet;
+
+use subscope_decode::Dialect;
+use subscope_model::{Event, Millis, Observation, Problem, SessionId, SourceId, Tree};
+use subscope_track::{Now, Tracker, next_deadline};
+
+use crate::{
+    feed::{SessionFeed, sort_by_time},
+    fold::{FoldOptions, add_problems},
+    pending_event::{PendingEvent, to_pending_event},
+};
+
+/// One session.
+pub(crate) struct Session {
+    pub(crate) tracker: Tracker,
+    /// Sources with lines of the session.
+    sources: BTreeSet<SourceId>,
+    pending_events: Vec<PendingEvent>,
+    feed: SessionFeed,
+}
+
+/// What a session is at a moment, and what happened since the last update.
+#[derive(Debug)]
+pub struct SessionUpdate {
+    /// Rows of all agents and of the session.
+    pub tree: Tree,
+    /// New events, in order.
+    pub events: Vec<Event>,
+    /// Time at which rows or events may change without new input.
+    pub deadline: Option<Millis>,
+}
+
+impl Session {
+    pub(crate) fn new(id: SessionId, harness: Option<&str>, options: &FoldOptions) -> Self {
+        Self {
+            tracker: Tracker::new(id, harness, options.keep, options.cutoff),
+            sources: BTreeSet::new(),
+            pending_events: Vec::new(),
+            feed: SessionFeed::default(),
+        }
+    }
+
+    /// Records a source that has lines of the session.
+    pub(crate) fn add_source(&mut self, source: SourceId) {
+        self.sources.insert(source);
+    }
+
+    pub(crate) fn sources(&self) -> &BTreeSet<SourceId> {
+        &self.sources
+    }
+
+    /// Joins one observation; with `has_events`, its event is published by the next update. Returns `false` if it was
+    /// dropped because of the cutoff.
+    pub(crate) fn absorb(&mut self, seen: &Observation<'_>, dialect: Dialect, has_events: bool) -> bool {
+        let is_taken = self.tracker.absorb(seen);
+        if is_taken && has_events {
+            self.pending_events.extend(to_pending_event(seen, dialect));
+        }
+        is_taken
+    }
+
+    /// Joins the same session of another fold. Adds `base` to its source numbers.
+    pub(crate) fn join(&mut self, other: Self, base: u32) {
+        self.tracker.join(other.tracker, base);
+        self.sources.extend(other.sources.into_iter().map(|source| SourceId(source.0 + base)));
+        self.pending_events.extend(other.pending_events);
+    }
+
+    /// Whether events wait for an update, because of new input or of time.
+    pub(crate) fn has_pending_events(&self) -> bool {
+        !self.pending_events.is_empty() || self.next_event_at().is_some()
+    }
+
+    /// Returns the time at which an update has events without new input.
+    pub(crate) fn next_event_at(&self) -> Option<Millis> {
+        self.feed.next_due()
+    }
+
+    /// Derives the session for a moment. `problems` are those of sources without a known session.
+    pub(crate) fn update(&mut self, now: &Now<'_>, problems: &[Problem]) -> SessionUpdate {
+        let mut derived = self.tracker.derive(now);
+        add_problems(&mut derived.tree, problems);
+        let events = self.feed.advance(&derived, &std::mem::take(&mut self.pending_events), now);
+        let deadline = next_deadline(&derived.tree, now).into_iter().chain(self.feed.next_due()).min();
+        SessionUpdate { tree: derived.tree, events, deadline }
+    }
+
+    /// Returns the whole feed in order of time.
+    pub(crate) fn whole_feed(&mut self, now: &Now<'_>, problems: &[Problem]) -> Vec<Event> {
+        // Two sources may report one event: the first is published, so the better source goes first.
+        self.pending_events.sort_by_key(|event| (event.time.is_none(), event.source_kind, event.offset));
+        let mut events = self.update(now, problems).events;
+        sort_by_time(&mut events);
+        for (seq, event) in events.iter_mut().enumerate() {
+            event.seq = seq as u64 + 1;
+        }
+        events
+    }
+}

@@ -1,0 +1,213 @@
+//! Rows of sessions in memory: a write-back cache before the store.
+//!
+//! Rows can be derived again from saved input, so no caller waits for them to be saved: a session that changes all the
+//! time is saved once per [`SAVE_INTERVAL`], and queries are answered from memory. What a process that dies has not
+//! saved is found by the store ([`subscope_store::Ledger::sessions_with_unprocessed_input`]) and by the state of the
+//! source files.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
+use subscope_store::{Commit, ListQuery};
+
+use super::{EventLoop, scheduler::DutyCycle, session_table::Task};
+
+/// Delay before changed rows are saved.
+const SAVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Target duration of a save: everything else waits for it.
+const SAVE_TIME: Duration = Duration::from_millis(4);
+/// Pause after a save, as a multiple of its duration.
+const SAVE_PAUSE: u32 = 7;
+/// Cost of saving a session itself, in rows.
+const SESSION_ROWS: usize = 50;
+
+/// How much is saved at once, and how often.
+pub(super) struct SavePace {
+    /// Rows per save; adjusted by the duration of the last saves.
+    slice: usize,
+    pause: DutyCycle,
+}
+
+impl Default for SavePace {
+    fn default() -> Self {
+        Self { slice: SESSION_ROWS * 8, pause: DutyCycle::new(SAVE_PAUSE) }
+    }
+}
+
+impl SavePace {
+    fn record(&mut self, rows: usize, began: Instant, ended: Instant) {
+        let took = ended.duration_since(began).as_secs_f64();
+        let fit = rows as f64 * SAVE_TIME.as_secs_f64() / took.max(1e-6);
+        // Move half way: one slow write says little.
+        self.slice = (self.slice + fit as usize) / 2;
+        self.pause.record(began, ended);
+    }
+}
+
+impl EventLoop {
+    /// Returns a session's rows as last published; `None` also if the store cannot be read.
+    pub(super) fn tree(&self, session: &SessionId) -> Option<Tree> {
+        let stored = || self.store.read("a session's rows", self.store.tree(session)).flatten();
+        self.sessions.tree(session).cloned().or_else(stored)
+    }
+
+    /// Takes derived rows and schedules that they are saved and broadcast. A new session is published at once.
+    pub(super) fn update_rows(&mut self, trees: Vec<Tree>) {
+        if trees.is_empty() {
+            return;
+        }
+        let (now, rev) = (self.time.tick(), self.next_rev());
+        for mut tree in trees {
+            let session = tree.session.id.clone();
+            let live = self.sessions.load(&session);
+            let Some((known, derived_at)) = &mut live.rows else {
+                tree.stamp(rev);
+                live.rows = Some((tree, now));
+                self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
+                self.sessions.end_eviction(&session);
+                self.broadcast_snapshot(&session, rev, now);
+                continue;
+            };
+            *derived_at = now;
+            tree.stamp_news(known, rev);
+            if *known == tree {
+                continue;
+            }
+            let ids: BTreeSet<&AgentId> = tree.agents.iter().map(|row| &row.id).collect();
+            let missing = known.agents.iter().map(|row| &row.id).filter(|id| !ids.contains(id));
+            let removed: Vec<AgentId> = missing.cloned().collect();
+            *known = tree;
+            if !live.has(Task::Save) {
+                self.sessions.schedule(&session, Task::Save, Some(now + SAVE_INTERVAL));
+            }
+            self.schedule_broadcast(&session, removed);
+        }
+        self.broadcast_rows(false);
+    }
+
+    /// Time until rows are due to be saved; `None` if all are saved.
+    pub(super) fn save_due_in(&self, now: Instant) -> Option<Duration> {
+        let (due, _) = self.sessions.scheduled(Task::Save).next()?;
+        Some(due.saturating_duration_since(now).max(self.pace.save.pause.pause_left(now)))
+    }
+
+    /// Saves the rows that are due, a few milliseconds' worth, the oldest first. Skips sessions with changes: saved rows
+    /// must include all input saved for their session.
+    pub(super) fn save_due_rows(&mut self) {
+        let began = self.time.tick();
+        if self.has_failed_commit() || self.save_due_in(began).is_none_or(|wait| !wait.is_zero()) {
+            return;
+        }
+        let may_save = |session: &SessionId| !self.is_dirty(session);
+        let due = self.sessions.scheduled(Task::Save).take_while(|(at, _)| *at <= began);
+        let (mut sessions, mut rows) = (Vec::new(), 0);
+        for (_, session) in due.filter(|(_, session)| may_save(session)) {
+            let count = self.sessions.tree(session).map_or(SESSION_ROWS, row_count);
+            if rows > 0 && rows + count > self.pace.save.slice {
+                break;
+            }
+            rows += count;
+            sessions.push(session.clone());
+        }
+        let _ = self.save_trees(&sessions);
+        self.pace.save.record(rows, began, self.time.tick());
+    }
+
+    /// Derives dirty sessions and saves all unsaved rows.
+    pub(super) fn save_rows(&mut self) -> Result<(), String> {
+        self.retry_failed_commit()?;
+        self.derive_dirty(self.startup.has_ended);
+        self.save_trees(&self.unsaved())
+    }
+
+    /// Sessions with unsaved rows.
+    pub(super) fn unsaved(&self) -> Vec<SessionId> {
+        let mut unsaved: Vec<SessionId> =
+            self.sessions.scheduled(Task::Save).map(|(_, session)| session.clone()).collect();
+        unsaved.sort_unstable();
+        unsaved
+    }
+
+    pub(super) fn save_trees(&mut self, sessions: &[SessionId]) -> Result<(), String> {
+        let trees: Vec<Tree> = sessions.iter().filter_map(|session| self.tree(session)).collect();
+        if trees.is_empty() || self.has_failed_commit() {
+            return Ok(());
+        }
+        let deadline =
+            |tree: &Tree| Some((tree.session.id.clone(), self.sessions.deadline_of(&tree.session.id)?));
+        let deadlines = trees.iter().filter_map(deadline).collect();
+        let session_keys = self.duplicates.take_unsaved(sessions);
+        let outcome =
+            self.commit(Commit { trees, is_provisional: true, deadlines, session_keys, ..Commit::default() });
+        self.publish_failure(outcome)
+    }
+
+    /// Approximate number of rows of sessions without running agents.
+    pub(super) fn idle_size(&self) -> usize {
+        let trees = self.sessions.with_rows().map(|(_, tree)| tree);
+        trees.filter(|tree| super::session_table::is_idle(tree)).map(row_count).sum()
+    }
+
+    /// Unsaved rows, with the time since which they count as unsaved.
+    fn unsaved_rows(&self) -> impl Iterator<Item = (Instant, &Tree)> {
+        let scheduled = self.sessions.scheduled(Task::Save);
+        scheduled.filter_map(|(due, session)| Some((due - SAVE_INTERVAL, self.sessions.tree(session)?)))
+    }
+
+    fn is_unsaved(&self, session: &SessionId) -> bool {
+        self.sessions.live(session).is_some_and(|live| live.has(Task::Save))
+    }
+
+    /// Lists sessions, merging unsaved rows into the stored list.
+    pub(super) fn list(&self, query: &ListQuery) -> Vec<SessionRow> {
+        let unsaved = self.sessions.scheduled(Task::Save).count();
+        let more = ListQuery { limit: query.limit.saturating_add(unsaved), ..query.clone() };
+        let mut all = self.store.read("the list of sessions", self.store.list(&more)).unwrap_or_default();
+        all.retain(|row| !self.is_unsaved(&row.id));
+        let (now, now_ms) = (self.time.tick(), self.time.now_ms());
+        // Unsaved rows count as kept since their first unsaved change.
+        let age = |at: Instant| i64::try_from(now.duration_since(at).as_millis()).unwrap_or(0);
+        let unsaved = self
+            .unsaved_rows()
+            .map(|(at, tree)| SessionRow { kept_at_ms: Some(now_ms - age(at)), ..SessionRow::of(tree) });
+        let unsaved = unsaved.filter(|row| !query.only_live || row.status == SessionStatus::Live);
+        all.extend(unsaved.filter(|row| query.after.as_ref().is_none_or(|(at, id)| row.is_behind(*at, id))));
+        all.sort_by_cached_key(SessionRow::place);
+        all.truncate(query.limit);
+        all
+    }
+
+    /// Sessions by id prefix: unsaved ones first, then stored ones.
+    pub(super) fn sessions_with_prefix(&self, prefix: &str, limit: usize) -> Vec<SessionId> {
+        let stored = self.store.sessions_with_prefix(prefix, limit);
+        let stored = self.store.read("session ids", stored).unwrap_or_default();
+        // A session that is not stored at all has just begun.
+        let mut unsaved = self.unsaved();
+        unsaved.retain(|session| session.starts_with(prefix) && !stored.contains(session));
+        unsaved.into_iter().chain(stored).take(limit).collect()
+    }
+
+    /// Agents by id prefix, including those of unsaved sessions.
+    pub(super) fn agents_with_prefix(&self, prefix: &str, limit: usize) -> Vec<(SessionId, AgentId)> {
+        let mut all = Vec::new();
+        for session in self.unsaved() {
+            let agents = self.sessions.tree(&session).into_iter().flat_map(|tree| &tree.agents);
+            let named = agents.map(|row| &row.id).filter(|id| !id.is_root() && id.starts_with(prefix));
+            all.extend(named.map(|agent| (session.clone(), agent.clone())));
+        }
+        let stored = self.store.agents_with_prefix(prefix, limit);
+        let stored = self.store.read("agent ids", stored).unwrap_or_default();
+        all.extend(stored.into_iter().filter(|(session, _)| !self.is_unsaved(session)));
+        all.truncate(limit);
+        all
+    }
+}
+
+/// Approximate number of rows of a session.
+fn row_count(tree: &Tree) -> usize {
+    SESSION_ROWS + tree.agents.len() + tree.summary.tool_calls as usize
+}

@@ -1,0 +1,311 @@
+//! The table of sessions: everything that the hub knows of a session beside its facts and its stored rows, and when
+//! work on it is due.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use subscope_model::{Agent, AgentId, Millis, SessionId, Tree};
+
+use super::{
+    duplicates::LiveKeys, inbox_replay::SessionInput, publish_dedup::PublishedEvents,
+    row_broadcast::BroadcastState,
+};
+
+/// Work on a session that is due at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Task {
+    /// Derive it: it has changes.
+    Derive,
+    /// Send its changed rows to subscribers.
+    Broadcast,
+    /// Save its rows.
+    Save,
+}
+
+/// All sessions of which the hub knows more than the store.
+#[derive(Default)]
+pub(super) struct SessionTable {
+    slots: BTreeMap<SessionId, Slot>,
+    /// Sessions with each [`Task`], by time.
+    tasks: [BTreeSet<(Instant, SessionId)>; 3],
+    /// Deadlines by time.
+    deadlines: BTreeSet<(Millis, SessionId)>,
+    /// Number of recently evicted sessions.
+    recent: usize,
+}
+
+/// One session.
+#[derive(Default)]
+struct Slot {
+    /// `None` while the session is evicted: then it is served from the store.
+    live: Option<Box<LiveSession>>,
+    /// Sequence number of the change log before the commit that last changed its rows.
+    rows_changed_at: Option<u64>,
+    /// Time of the last derivation before it was evicted, if that is not long ago.
+    recent_since: Option<Instant>,
+    /// Whether the inbox has acknowledged input of it that no rows contain.
+    is_unprocessed: bool,
+}
+
+/// A session in memory.
+#[derive(Default)]
+pub(super) struct LiveSession {
+    /// When each [`Task`] is due; `None` if there is nothing to do.
+    due: [Option<Instant>; 3],
+    /// Time at which its rows may change without new input.
+    deadline: Option<Millis>,
+    /// It is not derived before this time, so that big sessions do not delay small ones.
+    pub(super) derive_after: Option<Instant>,
+    /// Its rows as last derived, and when.
+    pub(super) rows: Option<(Tree, Instant)>,
+    pub(super) broadcast: Option<BroadcastState>,
+    /// Agents with a pending order to stop.
+    pub(super) stop_orders: Vec<AgentId>,
+    /// Whether its files are being read for the first time; until then its stored rows are served.
+    pub(super) is_loading: bool,
+    /// Whether its input was read again since the last derivation.
+    pub(super) is_reloading: bool,
+    /// Whether it was running when the hub started and only its inbox input was replayed: it is derived when silence
+    /// counts.
+    pub(super) is_replayed_running: bool,
+    /// Whether only the start-up scan loaded it, so that it may be evicted as soon as it is idle.
+    pub(super) evicts_after_startup: bool,
+    /// Whether its transcript files were looked up and read because input arrived for it.
+    pub(super) backfill: Backfill,
+    /// What an earlier hub process published of it; `None` until it is needed.
+    pub(super) published: Option<PublishedEvents>,
+    /// Its input from programs, once all of it is in the fold.
+    pub(super) inbox: Option<SessionInput>,
+    pub(super) keys: Option<LiveKeys>,
+}
+
+/// How far the transcript files of a session were loaded because input arrived for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Backfill {
+    #[default]
+    NotLookedUp,
+    LookedUp,
+    Read,
+}
+
+impl LiveSession {
+    /// Rows as last derived.
+    pub(super) fn tree(&self) -> Option<&Tree> {
+        self.rows.as_ref().map(|(tree, _)| tree)
+    }
+
+    /// Whether a task is to be done, now or later.
+    pub(super) fn has(&self, task: Task) -> bool {
+        self.due(task).is_some()
+    }
+
+    /// Time at which a task is due.
+    pub(super) fn due(&self, task: Task) -> Option<Instant> {
+        self.due[task as usize]
+    }
+
+    /// Whether it has rows, all saved, without running agents. Returns the time of the last derivation.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let (tree, derived_at) = self.rows.as_ref()?;
+        (is_idle(tree) && !self.has(Task::Save)).then_some(*derived_at)
+    }
+
+    /// Time of the last derivation.
+    pub(super) fn derived_at(&self) -> Option<Instant> {
+        self.rows.as_ref().map(|(_, derived_at)| *derived_at)
+    }
+
+    /// Takes the agents that a tree says are to be stopped.
+    pub(super) fn set_stop_orders(&mut self, tree: &Tree) {
+        self.stop_orders =
+            tree.agents.iter().filter(|row| row.is_to_stop()).map(|row| row.id.clone()).collect();
+    }
+
+    /// Whether work on it is pending, so that it cannot be evicted.
+    pub(super) fn is_busy(&self) -> bool {
+        self.has(Task::Derive)
+            || self.has(Task::Broadcast)
+            || self.is_loading
+            || self.is_reloading
+            || self.deadline.is_some()
+            || !self.stop_orders.is_empty()
+    }
+}
+
+impl SessionTable {
+    /// A session in memory.
+    pub(super) fn live(&self, session: &SessionId) -> Option<&LiveSession> {
+        self.slots.get(session)?.live.as_deref()
+    }
+
+    /// A session in memory, for changes.
+    pub(super) fn live_mut(&mut self, session: &SessionId) -> Option<&mut LiveSession> {
+        self.slots.get_mut(session)?.live.as_deref_mut()
+    }
+
+    /// A session in memory; added if it is not there.
+    pub(super) fn load(&mut self, session: &SessionId) -> &mut LiveSession {
+        if !self.slots.contains_key(session) {
+            self.slots.insert(session.clone(), Slot::default());
+        }
+        self.slots.entry(session.clone()).or_default().live.get_or_insert_default()
+    }
+
+    /// All sessions in memory, in order of their ids.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&SessionId, &LiveSession)> {
+        self.slots.iter().filter_map(|(id, slot)| Some((id, slot.live.as_deref()?)))
+    }
+
+    /// The same, for changes.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut LiveSession)> {
+        self.slots.iter_mut().filter_map(|(id, slot)| Some((id, slot.live.as_deref_mut()?)))
+    }
+
+    /// Sessions with rows in memory.
+    pub(super) fn with_rows(&self) -> impl Iterator<Item = (&SessionId, &Tree)> {
+        self.all().filter_map(|(id, live)| Some((id, live.tree()?)))
+    }
+
+    /// Rows of a session in memory.
+    pub(super) fn tree(&self, session: &SessionId) -> Option<&Tree> {
+        self.live(session)?.tree()
+    }
+
+    pub(super) fn has_rows(&self, session: &SessionId) -> bool {
+        self.tree(session).is_some()
+    }
+
+    /// Sets the time at which a task of a session in memory is due; `None` if there is nothing to do.
+    pub(super) fn schedule(&mut self, session: &SessionId, task: Task, at: Option<Instant>) {
+        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_deref_mut()) else {
+            return;
+        };
+        let before = std::mem::replace(&mut live.due[task as usize], at);
+        let tasks = &mut self.tasks[task as usize];
+        if let Some(before) = before.filter(|_| before != at) {
+            tasks.remove(&(before, session.clone()));
+        }
+        tasks.extend(at.filter(|_| before != at).map(|at| (at, session.clone())));
+    }
+
+    /// Sessions with a task, with its time, the earliest first.
+    pub(super) fn scheduled(&self, task: Task) -> impl Iterator<Item = (Instant, &SessionId)> {
+        self.tasks[task as usize].iter().map(|(at, session)| (*at, session))
+    }
+
+    /// Whether no session has a task.
+    pub(super) fn has_none(&self, task: Task) -> bool {
+        self.tasks[task as usize].is_empty()
+    }
+
+    /// Sets the time at which a session's rows may change without new input.
+    pub(super) fn set_deadline(&mut self, session: &SessionId, deadline: Option<Millis>) {
+        let Some(live) = self.slots.get_mut(session).and_then(|slot| slot.live.as_deref_mut()) else {
+            return;
+        };
+        if let Some(before) = std::mem::replace(&mut live.deadline, deadline) {
+            self.deadlines.remove(&(before, session.clone()));
+        }
+        self.deadlines.extend(deadline.map(|deadline| (deadline, session.clone())));
+    }
+
+    pub(super) fn deadline_of(&self, session: &SessionId) -> Option<Millis> {
+        self.live(session)?.deadline
+    }
+
+    /// Sessions with a deadline, the earliest first.
+    pub(super) fn deadlines(&self) -> impl Iterator<Item = (Millis, &SessionId)> {
+        self.deadlines.iter().map(|(deadline, session)| (*deadline, session))
+    }
+
+    /// Records the sequence number of the change log before a change of a session's rows.
+    pub(super) fn record_change(&mut self, session: &SessionId, seq: u64) {
+        if let Some(slot) = self.slots.get_mut(session) {
+            slot.rows_changed_at = Some(seq);
+        }
+    }
+
+    /// Sessions whose rows changed since a sequence number.
+    pub(super) fn changed_since(&self, seq: u64) -> impl Iterator<Item = &SessionId> {
+        let is_changed = move |slot: &Slot| slot.rows_changed_at.is_some_and(|changed| changed >= seq);
+        self.slots.iter().filter(move |(_, slot)| is_changed(slot)).map(|(id, _)| id)
+    }
+
+    /// Drops a session from memory. `derived_at` is set if new subscribers still get it in their snapshots.
+    pub(super) fn evict(&mut self, session: &SessionId, derived_at: Option<Instant>) {
+        for task in [Task::Derive, Task::Broadcast, Task::Save] {
+            self.schedule(session, task, None);
+        }
+        self.set_deadline(session, None);
+        let Some(slot) = self.slots.get_mut(session) else { return };
+        slot.live = None;
+        self.recent -= usize::from(slot.recent_since.is_some());
+        self.recent += usize::from(derived_at.is_some());
+        slot.recent_since = derived_at;
+    }
+
+    /// Records that an evicted session has rows in memory again.
+    pub(super) fn end_eviction(&mut self, session: &SessionId) {
+        if let Some(slot) = self.slots.get_mut(session) {
+            self.recent -= usize::from(slot.recent_since.take().is_some());
+        }
+    }
+
+    /// Number of recently evicted sessions.
+    pub(super) fn recent_count(&self) -> usize {
+        self.recent
+    }
+
+    /// Recently evicted sessions.
+    pub(super) fn recently_evicted(&self) -> impl Iterator<Item = &SessionId> {
+        self.slots.iter().filter(|(_, slot)| slot.recent_since.is_some()).map(|(id, _)| id)
+    }
+
+    pub(super) fn is_recently_evicted(&self, session: &SessionId) -> bool {
+        self.slots.get(session).is_some_and(|slot| slot.recent_since.is_some())
+    }
+
+    /// Forgets evictions that `is_recent` denies, and sessions of which nothing is known any more.
+    pub(super) fn expire_evictions(&mut self, is_recent: impl Fn(Instant) -> bool) {
+        for slot in self.slots.values_mut() {
+            slot.recent_since = slot.recent_since.filter(|since| is_recent(*since));
+        }
+        self.slots.retain(|_, slot| {
+            slot.live.is_some()
+                || slot.recent_since.is_some()
+                || slot.rows_changed_at.is_some()
+                || slot.is_unprocessed
+        });
+        self.recent = self.slots.values().filter(|slot| slot.recent_since.is_some()).count();
+    }
+
+    /// Records that the inbox has acknowledged input of these sessions that no rows contain.
+    pub(super) fn add_unprocessed(&mut self, sessions: impl IntoIterator<Item = SessionId>) {
+        for session in sessions {
+            self.slots.entry(session).or_default().is_unprocessed = true;
+        }
+    }
+
+    /// Records that a session's input from the inbox is replayed.
+    pub(super) fn end_unprocessed(&mut self, session: &SessionId) {
+        if let Some(slot) = self.slots.get_mut(session) {
+            slot.is_unprocessed = false;
+        }
+    }
+
+    pub(super) fn is_unprocessed(&self, session: &SessionId) -> bool {
+        self.slots.get(session).is_some_and(|slot| slot.is_unprocessed)
+    }
+
+    /// Sessions with acknowledged input in the inbox that no rows contain.
+    pub(super) fn unprocessed(&self) -> impl Iterator<Item = &SessionId> {
+        self.slots.iter().filter(|(_, slot)| slot.is_unprocessed).map(|(id, _)| id)
+    }
+}
+
+/// Whether a session has no running agent.
+pub(super) fn is_idle(tree: &Tree) -> bool {
+    !tree.agents.iter().any(Agent::is_at_work)
+}
