@@ -320,7 +320,8 @@ impl Fold {
 
     /// Returns the sessions. In order of appearance unless sessions were evicted.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionId> {
-        self.sessions.all.iter().map(|(_, session)| session.tracker.session())
+        let known = self.sessions.all.iter().filter(|(_, session)| session.has_input());
+        known.map(|(_, session)| session.tracker.session())
     }
 
     /// Returns whether a session's main thread was active in any source.
@@ -352,17 +353,31 @@ impl Fold {
         let number = self.index_of(session)?;
         let has_untaken =
             self.sessions.changed.contains(&number) || self.session(session)?.has_pending_events();
-        if has_untaken { None } else { self.remove_session(number, tailed) }
+        if has_untaken {
+            return None;
+        }
+        let closed = self.close_sources(number, tailed)?;
+        self.sessions.all.try_remove(number);
+        self.sessions.by_id.remove(&session.0);
+        Some(closed)
     }
 
-    /// Evicts a session that is reloaded at once: like [`Fold::evict`], but drops changes and events that were not
-    /// taken, as reloading brings them again. An unknown session has no sources.
+    /// Empties a session that is reloaded at once: closes its sources like [`Fold::evict`], but drops changes and events
+    /// that were not taken, as reloading brings them again, and remembers what was published. An unknown session has no
+    /// sources.
     pub fn reset(&mut self, session: &SessionId, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
         let Some(number) = self.index_of(session) else { return Some(BTreeSet::new()) };
-        self.remove_session(number, tailed)
+        let closed = self.close_sources(number, tailed)?;
+        self.sessions.changed.remove(&number);
+        if let Some(session) = self.sessions.all.get_mut(number) {
+            session.reset(&self.options);
+        }
+        Some(closed)
     }
 
-    fn remove_session(&mut self, number: usize, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
+    /// Closes all sources of a session, and `tailed`. Returns them; `None`, closing none, if some of them cannot be
+    /// brought again, or not for this session alone.
+    fn close_sources(&mut self, number: usize, tailed: &[SourceId]) -> Option<BTreeSet<SourceId>> {
         let Self { sources, sessions, .. } = self;
         let session = sessions.all.get(number)?;
         let source = |id: &SourceId| sources.get(id.0 as usize);
@@ -386,9 +401,6 @@ impl Fold {
         for id in &closed {
             sources.try_remove(id.0 as usize);
         }
-        let session = sessions.all.remove(number);
-        sessions.by_id.remove(&session.tracker.session().0);
-        sessions.changed.remove(&number);
         Some(closed)
     }
 
@@ -447,7 +459,8 @@ impl Fold {
     pub fn update(&mut self, session: &SessionId, now: &Now<'_>) -> Option<SessionUpdate> {
         let number = self.index_of(session)?;
         let SessionRoutes { all, unassigned_problems, .. } = &mut self.sessions;
-        Some(all.get_mut(number)?.update(now, unassigned_problems))
+        let session = all.get_mut(number).filter(|session| session.has_input())?;
+        Some(session.update(now, unassigned_problems))
     }
 
     /// Returns a session's whole feed in order of time; events without a time stay behind their predecessor. Only for a
@@ -482,7 +495,7 @@ impl Fold {
     }
 
     fn session(&self, session: &SessionId) -> Option<&Session> {
-        self.sessions.all.get(self.index_of(session)?)
+        self.sessions.all.get(self.index_of(session)?).filter(|session| session.has_input())
     }
 
     fn session_mut(&mut self, session: &SessionId) -> Option<&mut Session> {

@@ -42,6 +42,17 @@ impl Session {
         }
     }
 
+    /// Forgets everything but what was published, so that the same input publishes nothing again.
+    pub(crate) fn reset(&mut self, options: &FoldOptions) {
+        let feed = std::mem::take(&mut self.feed);
+        *self = Self { feed, ..Self::new(self.tracker.session().clone(), None, options) };
+    }
+
+    /// Whether it has any input; not after a reset.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
     /// Records a source that has lines of the session.
     pub(crate) fn add_source(&mut self, source: SourceId) {
         self.sources.insert(source);

@@ -9,8 +9,8 @@ use subscope_store::ReceivedInput;
 
 use crate::{
     duplicates,
-    file_tail::spec,
-    partitions::{InputChunk, Partitions},
+    loader::{FileLoader, file_spec, load_input},
+    partitions::Partitions,
 };
 
 /// Result of reading TARGETs.
@@ -83,13 +83,10 @@ fn read_parts(
 
 fn read_part(share: Vec<FileJob>, options: &FoldOptions, dialect: Option<Dialect>) -> PartialRead {
     let mut part = PartialRead { fold: Fold::new(options.clone()), paths: Vec::new(), problems: Vec::new() };
-    let mut chunk = Vec::new();
+    let mut loader = FileLoader::default();
     for FileJob { group, found } in share {
-        let source = part.fold.open(spec(&found, group, dialect));
-        let fold = &mut part.fold;
-        let outcome = read::read_file(found.place(), 0, &mut chunk, &mut |_, bytes| fold.push(source, bytes));
-        part.fold.flush(source);
-        if let Err(error) = outcome {
+        let spec = file_spec(&found, group, dialect);
+        if let (_, Err(error)) = loader.load(found.place(), spec, &mut part.fold) {
             part.problems.push(Problem { at: found.place().display().to_string(), what: error.to_string() });
         }
         part.paths.push(found.kept_at.unwrap_or(found.path));
@@ -168,9 +165,7 @@ impl BatchRead {
     pub fn receive(&mut self, received: &[ReceivedInput]) {
         let mut partitions = Partitions::default();
         for input in received {
-            for chunk in InputChunk::of(input) {
-                partitions.push(&mut self.fold, &chunk);
-            }
+            load_input(input, &mut partitions, &mut self.fold);
         }
         self.fold.receive_at(None);
         // Payloads of inbox input cannot be read again by path.

@@ -1,14 +1,15 @@
 //! The event loop: one thread that owns all live sessions, the store and the subscribers.
 //!
-//! One turn ([`EventLoop::run`]), in order:
+//! One turn ([`EventLoop::turn`]), in order:
 //! 1. `handle_commands`: answer queries, queue ingests and index batches ([`queries`]).
 //! 2. `commit_ingests`: fold all queued ingests, save them in one commit, acknowledge them ([`ingest`]).
 //! 3. `replay_portion`: after a start, replay the next sessions of the inbox ([`startup_replay`]).
-//! 4. `run_turn`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that are
+//! 4. `poll_driver`: retry a failed commit; let the driver push bytes; reload replaced sessions; derive the sessions that are
 //!    due ([`mod@derive`]); send rows that are due ([`row_broadcast`]); save rows that are due ([`rows`]); evict idle
 //!    sessions ([`eviction`]).
 //! 5. `commit_index_batch`: commit one batch of the background index ([`index_commits`]).
-//! 6. `wait_for_command`: wait for a command if the driver can wake the hub; otherwise the driver waits inside `poll`.
+//!
+//! Between two turns, `wait_for_command` waits for a command if the driver can wake the hub; otherwise the driver waits inside `poll`.
 //!
 //! Modules:
 //! * [`backfill`]: loads the transcript files of a session for which only input from programs has arrived.
@@ -48,6 +49,8 @@ mod session_table;
 mod startup;
 mod startup_replay;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 use std::{
     path::PathBuf,
@@ -300,31 +303,40 @@ impl EventLoop {
     }
 
     fn run(mut self) {
-        tracing::info!(seq = self.figures.seq, "event loop starts");
-        self.start_replay();
+        self.start();
         // Events published before the first subscriber would reach nobody.
         let Ok(command) = self.queue.commands.recv() else { return };
         let mut next = self.handle_command(command);
-        while next == LoopControl::Continue {
-            next = self.handle_commands();
-            self.commit_ingests();
-            if let Some(problem) = self.store.take_problem(self.time.tick()) {
-                self.publish_problem(problem);
-            }
-            if next == LoopControl::Stop {
-                break;
-            }
-            self.replay_portion();
-            if !self.startup.has_ended {
-                self.run_turn();
-            }
-            self.commit_index_batch();
+        while next == LoopControl::Continue && self.turn() == LoopControl::Continue {
             next = self.wait_for_command();
         }
         // Last attempt for a failed commit.
         self.store.failed_commit.iter_mut().for_each(FailedCommit::make_due);
         let _ = self.retry_failed_commit();
         let _ = self.save_rows();
+    }
+
+    fn start(&mut self) {
+        tracing::info!(seq = self.figures.seq, "event loop starts");
+        self.start_replay();
+    }
+
+    /// Does all that is due, without waiting.
+    fn turn(&mut self) -> LoopControl {
+        let next = self.handle_commands();
+        self.commit_ingests();
+        if let Some(problem) = self.store.take_problem(self.time.tick()) {
+            self.publish_problem(problem);
+        }
+        if next == LoopControl::Stop {
+            return next;
+        }
+        self.replay_portion();
+        if !self.startup.has_ended {
+            self.poll_driver();
+        }
+        self.commit_index_batch();
+        next
     }
 
     /// Handles queued commands until the ingest batch is full.
@@ -361,7 +373,8 @@ impl EventLoop {
         }
     }
 
-    fn run_turn(&mut self) {
+    /// Takes the driver's input, then derives, broadcasts, saves and evicts what is due.
+    fn poll_driver(&mut self) {
         if self.retry_failed_commit().is_err() {
             // Backpressure: nothing more is read while nothing can be saved.
             if !self.queue.is_woken {

@@ -14,10 +14,9 @@ use std::{
 use subscope_collect::{
     CollectError, Found,
     follow::{FileEvent, FileId, Follow, FollowOptions},
-    read,
 };
 use subscope_fold::{Dialect, Fold, SourceOrigin, SourceSpec};
-use subscope_harness::{Role, Root};
+use subscope_harness::Root;
 use subscope_model::{Millis, Problem, SessionId, SourceId};
 
 use crate::{
@@ -25,6 +24,7 @@ use crate::{
     driver::{Driver, PollResult},
     file_thread::{Drained, FileReaderThread},
     handle::Waker,
+    loader::{FileLoader, file_spec},
 };
 
 /// Files to tail.
@@ -75,8 +75,8 @@ struct TailedFiles {
     is_caught_up: bool,
     /// Whether all files are read to their current end.
     is_at_end: bool,
-    /// Scratch buffer for re-reading.
-    chunk: Vec<u8>,
+    /// Loads evicted sessions again.
+    loader: FileLoader,
 }
 
 /// Files of one session.
@@ -138,21 +138,6 @@ impl FileTailDriver {
     fn new(target: TailTarget, dialect: Option<Dialect>) -> Result<Self, CollectError> {
         let reader = TailReader::Inline(Box::new(target.follow()?));
         Ok(Self { target, reader, files: TailedFiles { dialect, ..TailedFiles::default() }, shutdown: None })
-    }
-}
-
-/// What a file's path tells of it, as a source.
-pub(crate) fn spec(found: &Found, group: u32, dialect: Option<Dialect>) -> SourceSpec {
-    // The content of a main transcript tells more than its name.
-    let by_path = found.dialect.filter(|_| found.role != Role::Main);
-    SourceSpec {
-        label: found.path.display().to_string(),
-        dialect: by_path.or(dialect),
-        group,
-        session: found.session.clone(),
-        agent: found.agent.clone(),
-        workflow: found.workflow.clone(),
-        origin: SourceOrigin::TailedFile,
     }
 }
 
@@ -422,7 +407,7 @@ impl TailedFiles {
     /// Reads the files of an evicted session again up to their former offsets; files that were replaced and are still
     /// being read, to their end.
     fn reload_evicted(&mut self, group: usize, fold: &mut Fold) -> bool {
-        let Self { all, groups, chunk, dialect, .. } = self;
+        let Self { all, groups, loader, dialect, .. } = self;
         let group = groups.get_mut(group).filter(|group| group.is_evicted);
         let Some(group) = group else { return false };
         group.is_evicted = false;
@@ -434,10 +419,10 @@ impl TailedFiles {
             file.open(number, *dialect, fold);
             // Later content, and deletion, are reported by events of their own.
             let until = if group.is_replaced { u64::MAX } else { file.read };
-            let _ = read::read_file(&file.found.path, 0, chunk, &mut |offset, bytes| {
-                let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
-                file.push(bytes.get(..rest).unwrap_or(bytes), fold);
-            });
+            if let Some(source) = file.source {
+                // An unreadable file was reported when it was first read.
+                let _ = loader.load_until(&file.found.path, until, source, fold);
+            }
             file.flush_object(fold);
         }
         // These problems were published when the files were first read.
@@ -449,7 +434,8 @@ impl TailedFiles {
 impl TailedFile {
     /// Opens the file as a new source of the fold.
     fn open(&mut self, group: u32, dialect: Option<Dialect>, fold: &mut Fold) {
-        let spec = spec(&self.found, group, dialect);
+        let origin = SourceOrigin::TailedFile;
+        let spec = SourceSpec { origin, ..file_spec(&self.found, group, dialect) };
         self.is_object = spec.dialect.is_some_and(Dialect::is_object);
         self.source = Some(fold.open(spec));
     }

@@ -25,6 +25,7 @@ mod handle;
 mod heartbeat;
 pub mod index;
 mod ingest_batches;
+mod loader;
 mod partitions;
 mod replay;
 pub mod search;

@@ -10,12 +10,11 @@ use std::{
     path::PathBuf,
 };
 
-use subscope_collect::{expand, read};
-use subscope_fold::{SourceOrigin, SourceSpec};
+use subscope_collect::expand;
 use subscope_model::{SessionId, Text};
 
 use super::{EventLoop, session_table::Backfill};
-use crate::file_tail::spec;
+use crate::loader::{FileLoader, file_spec};
 
 impl EventLoop {
     /// Loads the transcript files of sessions that programs sent input for, with the dialects of that input.
@@ -56,7 +55,8 @@ impl EventLoop {
         }
         self.sessions.load(session).is_reloading = true;
         let group = self.fold.new_group();
-        let (mut seen, mut chunk, mut has_read) = (HashSet::new(), Vec::new(), false);
+        self.fold.receive_at(None);
+        let (mut seen, mut loader, mut has_read) = (HashSet::new(), FileLoader::default(), false);
         for file in files {
             // A missing file is reported by the index.
             let Ok(expanded) = expand(file) else { continue };
@@ -64,13 +64,8 @@ impl EventLoop {
                 if !seen.insert(found.path.clone()) {
                     continue;
                 }
-                let origin = SourceOrigin::File;
-                let source = self.fold.open(SourceSpec { origin, ..spec(&found, group, None) });
-                self.fold.receive_at(None);
-                let _ = read::read_file(&found.path, 0, &mut chunk, &mut |_, bytes| {
-                    self.fold.push(source, bytes);
-                });
-                self.fold.flush(source);
+                // A file that cannot be read is reported by the index.
+                let _ = loader.load(&found.path, file_spec(&found, group, None), &mut self.fold);
                 has_read = true;
             }
         }

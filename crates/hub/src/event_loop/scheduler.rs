@@ -33,3 +33,19 @@ impl DutyCycle {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_is_a_multiple_of_the_time_that_the_work_took() {
+        let (mut cycle, began) = (DutyCycle::new(4), crate::clock::tick());
+        assert_eq!(cycle.pause_left(began), Duration::ZERO);
+        let ended = began + Duration::from_millis(10);
+        assert_eq!(cycle.record(began, ended), ended + Duration::from_millis(40));
+        assert_eq!(cycle.pause_left(ended + Duration::from_millis(15)), Duration::from_millis(25));
+        cycle.resume();
+        assert_eq!(cycle.pause_left(ended), Duration::ZERO);
+    }
+}

@@ -309,3 +309,50 @@ impl SessionTable {
 pub(super) fn is_idle(tree: &Tree) -> bool {
     !tree.agents.iter().any(Agent::is_at_work)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn task_of_a_session_is_due_once_at_its_latest_time() {
+        let (mut table, now) = (SessionTable::default(), crate::clock::tick());
+        let (one, two) = (SessionId::from("1"), SessionId::from("2"));
+        for (session, ms) in [(&one, 5), (&two, 3), (&one, 1), (&two, 3)] {
+            table.load(session);
+            table.schedule(session, Task::Save, Some(now + Duration::from_millis(ms)));
+        }
+        let due: Vec<&SessionId> = table.scheduled(Task::Save).map(|(_, session)| session).collect();
+        assert_eq!(due, [&one, &two]);
+        assert!(table.has_none(Task::Derive));
+        table.schedule(&one, Task::Save, None);
+        assert_eq!(table.scheduled(Task::Save).count(), 1);
+        table.evict(&two, None);
+        assert!(table.has_none(Task::Save));
+    }
+
+    #[test]
+    fn evicted_session_leaves_nothing_but_its_change_number() {
+        let (mut table, now) = (SessionTable::default(), crate::clock::tick());
+        for name in ["1", "2"] {
+            let session = SessionId::from(name);
+            table.load(&session);
+            table.set_deadline(&session, Some(7));
+            table.evict(&session, Some(now));
+        }
+        table.record_change(&"1".into(), 40);
+        assert_eq!((table.recent_count(), table.deadlines().count()), (2, 0));
+        table.load(&"2".into());
+        assert!(table.is_recently_evicted(&"2".into()), "until it has rows");
+        table.end_eviction(&"2".into());
+        table.expire_evictions(|_| false);
+        assert_eq!((table.recent_count(), table.recently_evicted().count()), (0, 0));
+        assert_eq!(table.changed_since(40).count(), 1);
+        assert_eq!(table.slots.len(), 2);
+        table.evict(&"2".into(), None);
+        table.expire_evictions(|_| false);
+        assert_eq!(table.slots.len(), 1);
+    }
+}

@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use subscope_collect::read;
 use subscope_fold::{FactDetail, Fold, FoldOptions, KeysCursor, Now, next_deadline};
 use subscope_model::{Millis, Problem, SessionId, Tree};
 use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSessionKeys};
@@ -16,8 +15,8 @@ use subscope_store::{Commit, Ledger, Location, SourceFile, SqliteStore, StoredSe
 use super::{CommitSink, IndexError, IndexOptions, IndexRun, plan::SessionWork, workers};
 use crate::{
     clock,
-    file_tail::spec,
-    partitions::{InputChunk, Partitions},
+    loader::{FileLoader, file_spec, load_input},
+    partitions::Partitions,
 };
 
 /// Capacity of the queue of folded sessions: enough that neither workers nor writer wait for the other's bursts.
@@ -121,9 +120,9 @@ fn fold_all(
     options: &IndexOptions,
     sender: &SyncSender<Result<FoldedSession, IndexError>>,
 ) {
-    let (mut chunk, mut inbox) = (Vec::new(), None);
+    let (mut loader, mut inbox) = (FileLoader::default(), None);
     while let Some(work) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-        if sender.send(fold_session(work, store, &mut inbox, options, &mut chunk)).is_err() {
+        if sender.send(fold_session(work, store, &mut inbox, options, &mut loader)).is_err() {
             return;
         }
     }
@@ -135,15 +134,13 @@ fn fold_session(
     store: &Location,
     inbox: &mut Option<SqliteStore>,
     options: &IndexOptions,
-    chunk: &mut Vec<u8>,
+    loader: &mut FileLoader,
 ) -> Result<FoldedSession, IndexError> {
     let mut fold = Fold::new(FoldOptions { keep: FactDetail::Rows, cutoff: None, events: false });
     let mut folded = FoldedSession::default();
     let mut is_damaged = false;
     for (found, _) in &work.files {
-        let source = fold.open(spec(found, 0, None));
-        let outcome = read::read_file(found.place(), 0, chunk, &mut |_, bytes| fold.push(source, bytes));
-        fold.flush(source);
+        let (_, outcome) = loader.load(found.place(), file_spec(found, 0, None), &mut fold);
         match outcome {
             Ok(end) => folded.bytes += end,
             Err(error) => {
@@ -169,9 +166,7 @@ fn fold_session(
             none => none.insert(store.open()?),
         };
         inbox.read_received(session, u64::MAX, &mut |received| {
-            for chunk in InputChunk::of(&received) {
-                partitions.push(&mut fold, &chunk);
-            }
+            load_input(&received, &mut partitions, &mut fold);
         })?;
     }
     let now = Now {

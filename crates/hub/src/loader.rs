@@ -1,0 +1,77 @@
+//! Loads the sources of sessions into a fold: the one place where a file or stored input from programs is read for rows.
+//!
+//! `tree`, `export` and the page's past sessions ([`crate::SessionSources`], [`crate::BatchRead`]), the index, a hub that
+//! loads a session again, and the inbox replay all come here.
+
+use std::{io, path::Path};
+
+use subscope_collect::{Found, read};
+use subscope_fold::{Dialect, Fold, SourceOrigin, SourceSpec};
+use subscope_harness::Role;
+use subscope_model::SourceId;
+use subscope_store::ReceivedInput;
+
+use crate::partitions::{InputChunk, Partitions};
+
+/// Returns what a file's path tells of it, as a source.
+pub(crate) fn file_spec(found: &Found, group: u32, dialect: Option<Dialect>) -> SourceSpec {
+    // The content of a main transcript tells more than its name.
+    let by_path = found.dialect.filter(|_| found.role != Role::Main);
+    SourceSpec {
+        label: found.path.display().to_string(),
+        dialect: by_path.or(dialect),
+        group,
+        session: found.session.clone(),
+        agent: found.agent.clone(),
+        workflow: found.workflow.clone(),
+        origin: SourceOrigin::File,
+    }
+}
+
+/// Loads files. Keeps its buffer from one to the next.
+#[derive(Default)]
+pub(crate) struct FileLoader {
+    chunk: Vec<u8>,
+}
+
+impl FileLoader {
+    /// Reads a whole file into a new source of a fold. Returns the source, and the number of bytes read.
+    ///
+    /// # Errors
+    /// If the file cannot be read; what was read before stays.
+    pub(crate) fn load(
+        &mut self,
+        path: &Path,
+        spec: SourceSpec,
+        fold: &mut Fold,
+    ) -> (SourceId, io::Result<u64>) {
+        let source = fold.open(spec);
+        let end = read::read_file(path, 0, &mut self.chunk, &mut |_, bytes| fold.push(source, bytes));
+        fold.flush(source);
+        (source, end)
+    }
+
+    /// Reads a file up to an offset into an open source, which gets later content too.
+    ///
+    /// # Errors
+    /// If the file cannot be read; what was read before stays.
+    pub(crate) fn load_until(
+        &mut self,
+        path: &Path,
+        until: u64,
+        source: SourceId,
+        fold: &mut Fold,
+    ) -> io::Result<u64> {
+        read::read_file(path, 0, &mut self.chunk, &mut |offset, bytes| {
+            let rest = usize::try_from(until.saturating_sub(offset)).unwrap_or(usize::MAX);
+            fold.push(source, bytes.get(..rest).unwrap_or(bytes));
+        })
+    }
+}
+
+/// Loads stored input from programs.
+pub(crate) fn load_input(input: &ReceivedInput, partitions: &mut Partitions, fold: &mut Fold) {
+    for chunk in InputChunk::of(input) {
+        partitions.push(fold, &chunk);
+    }
+}
