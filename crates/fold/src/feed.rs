@@ -187,6 +187,7 @@ fn run_start_event(prompt: &Event, pending: &PendingEvent) -> Event {
 /// Sorts events by time, then kind: at equal times a start precedes its agent's texts, and an end follows them. Events
 /// without a time stay behind their predecessor.
 fn sort_events(events: &mut [Event]) {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other kinds keep their order")]
     let rank = |kind: EventKind| match kind {
         EventKind::SessionStart => 0,
         EventKind::RunStart => 1,

@@ -3,20 +3,21 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashSet},
-    hash::{DefaultHasher, Hasher},
 };
 
 use hashbrown::HashMap;
 use slab::Slab;
-use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
-use subscope_harness::{recognise, tool_class};
+use subscope_decode::{Decoder, Dialect, Unrecognised};
 use subscope_model::{
-    Claim, Clock, Decoded, Event, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
+    Clock, Decoded, Event, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
     SourcePosition, Text, Tree,
 };
 use subscope_track::{FactDetail, Hooked, KeysCursor, Now, OwnedElsewhere};
 
-use crate::session::{Session, SessionUpdate};
+use crate::{
+    session::{Session, SessionUpdate},
+    source::{HEAD_BYTES, OpenSource, SourceOrigin, SourceSpec, digest, needs_time, recognise_head},
+};
 
 /// Options of a [`Fold`].
 #[derive(Clone, Debug)]
@@ -27,60 +28,6 @@ pub struct FoldOptions {
     pub cutoff: Option<Millis>,
     /// Whether events are recorded, not only rows.
     pub events: bool,
-}
-
-/// Description of a source to open.
-#[derive(Clone, Debug, Default)]
-pub struct SourceSpec {
-    /// Display name, used in problems.
-    pub label: String,
-    /// Dialect; `None` to recognise it by content.
-    pub dialect: Option<Dialect>,
-    /// Sources of one group belong to one session, whatever their paths are.
-    pub group: u32,
-    /// Session that its path names.
-    pub session: Option<String>,
-    /// Agent that its path names.
-    pub agent: Option<String>,
-    /// Workflow that its path names.
-    pub workflow: Option<String>,
-    /// Where its bytes come from.
-    pub origin: SourceOrigin,
-}
-
-/// Where the bytes of a source come from, and so how its session is loaded again after it was evicted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SourceOrigin {
-    /// A stream. Its sessions are never evicted.
-    #[default]
-    Stream,
-    /// A file that a driver tails: the driver reads it again.
-    TailedFile,
-    /// A file that was read once.
-    File,
-    /// The inbox, which stores input by session.
-    Inbox,
-}
-
-/// An open source.
-#[derive(Default)]
-struct OpenSource {
-    spec: SourceSpec,
-    id: SourceId,
-    decoder: Option<Box<dyn Decoder>>,
-    dialect: Option<Dialect>,
-    /// Bytes buffered until the dialect is recognised.
-    head: Vec<u8>,
-    /// Counts lines read before the dialect was recognised.
-    unrecognised: Option<Unrecognised>,
-    /// Session named by the latest line that names one.
-    session: Option<Text>,
-    /// Number of the session of the latest line.
-    number: Option<usize>,
-    /// Whether lines of several sessions came from it.
-    is_shared: bool,
-    /// Digests of its observations, if it is one object that its harness rewrites.
-    observed: HashSet<u64>,
 }
 
 /// Decodes sources into their sessions.
@@ -114,9 +61,6 @@ struct SessionRoutes {
 /// Most problems kept for [`Fold::take_problems`]; the sender of a damaged file gets the first ones and the number of
 /// all.
 const MAX_NEW_PROBLEMS: usize = 100;
-
-/// Most bytes buffered until a source's dialect is recognised.
-const HEAD_BYTES: usize = 64 << 10;
 
 /// Session id of sources that name none.
 const UNNAMED: &str = "unnamed";
@@ -505,50 +449,6 @@ impl Fold {
     fn index_of(&self, session: &SessionId) -> Option<usize> {
         self.sessions.by_id.get(&session.0).copied()
     }
-}
-
-impl OpenSource {
-    fn start(&mut self, dialect: Dialect) {
-        self.dialect = Some(dialect);
-        let mut decoder = dialect.decoder(&self.hint());
-        if let Some(before) = self.unrecognised.take() {
-            let (line, offset) = before.next_line();
-            decoder.skip_to(line, offset);
-        }
-        self.decoder = Some(decoder);
-    }
-
-    fn hint(&self) -> Hint {
-        Hint {
-            source: self.id,
-            session: self.spec.session.clone(),
-            agent: self.spec.agent.clone(),
-            workflow: self.spec.workflow.clone(),
-            tool_class,
-        }
-    }
-}
-
-/// Returns a digest of an observation with its position.
-fn digest(seen: &Observation<'_>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(format!("{seen:?}").as_bytes());
-    hasher.finish()
-}
-
-/// Recognises a dialect once a whole line stands there, or nothing more will come.
-fn recognise_head(head: &[u8], is_all: bool) -> Option<Dialect> {
-    let whole = head.iter().rposition(|byte| *byte == b'\n').map(|end| head.get(..end).unwrap_or_default());
-    match whole {
-        Some(lines) => recognise(lines),
-        None if is_all || head.len() > HEAD_BYTES => recognise(head),
-        None => None,
-    }
-}
-
-/// Whether an observation without a time gets the receive time: hooks and old streams have no times.
-fn needs_time(seen: &Observation<'_>) -> bool {
-    matches!(seen.kind, SourceKind::Hook | SourceKind::Stream) || matches!(seen.claim, Claim::Silent)
 }
 
 /// Adds problems to those of a tree, each once.

@@ -12,14 +12,16 @@ mod lifecycle;
 pub mod passages;
 mod pending_event;
 mod session;
+mod source;
 
 /// Revision of the derivation rules. Raised whenever the same bytes give other rows, so that stored rows are derived
 /// again.
 pub const REVISION: u32 = 4;
 
 pub use feed::problem_event;
-pub use fold::{Fold, FoldOptions, SourceOrigin, SourceSpec};
+pub use fold::{Fold, FoldOptions};
 pub use session::SessionUpdate;
+pub use source::{SourceOrigin, SourceSpec};
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
 pub use subscope_track::{
     Awake, FactDetail, Hooked, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,

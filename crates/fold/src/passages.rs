@@ -96,6 +96,7 @@ fn extract(agents: &mut AgentLookup, decoded: Decoded<'_, '_>, found: &mut dyn F
     };
     // Transcripts and streams repeat the text of spawns and ends in lines of their own.
     let is_only_line = matches!(observation.kind, SourceKind::Posted | SourceKind::Hook);
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other fact has text")]
     match &observation.fact {
         Fact::Prompt { text, what: PromptKind::Asked, .. } => emit(None, PassageClass::Prompt, *text),
         Fact::Message { text, .. } => emit(None, PassageClass::Message, *text),

@@ -1,6 +1,8 @@
 //! Live files of several agents grow in no fixed order: start and end events must be complete, and a missing file must
 //! not delay them for long.
 
+#![allow(clippy::unwrap_used)]
+
 use subscope_fold::{Fold, Now};
 use subscope_model::{Agent, Event, EventKind, PriceTable};
 use subscope_testkit::{

@@ -248,12 +248,14 @@ pub(crate) fn is_stalled(
     limits: AgentLimits,
     subagents: u32,
 ) -> bool {
-    let limit = match activity.liveness.kind {
-        // The subagents or the user are silent, not this agent.
-        LivenessKind::Children | LivenessKind::Idle => return false,
+    // The subagents or the user are silent, not this agent.
+    if matches!(activity.liveness.kind, LivenessKind::Children | LivenessKind::Idle) {
+        return false;
+    }
+    let limit = match subagents {
         _ if activity.is_waiting_long => limits.stall_open_ms,
-        _ if subagents > 0 => limits.stall_subagents_ms,
-        _ => limits.stall_ms,
+        0 => limits.stall_ms,
+        _ => limits.stall_subagents_ms,
     };
     is_silent(derivation, last.max(activity.liveness.since_ms), limit)
 }

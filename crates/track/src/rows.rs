@@ -314,10 +314,8 @@ fn call_status(derivation: &Derivation<'_>, number: u32) -> ToolStatus {
 fn was_asked(derivation: &Derivation<'_>, number: u32) -> bool {
     let digest =
         derivation.facts.calls.get(number as usize).and_then(|call| call.digest).map(|(_, digest)| digest);
-    derivation.facts.hooks.iter().any(|step| match &step.kind {
-        HookStepKind::Permission { digest: asked, .. } => Some(*asked) == digest,
-        _ => false,
-    })
+    let is_asked = |kind: &HookStepKind| matches!(kind, HookStepKind::Permission { digest: asked, .. } if Some(*asked) == digest);
+    derivation.facts.hooks.iter().any(|step| is_asked(&step.kind))
 }
 
 /// Whether the call was refused to deliver a stop order.
@@ -351,10 +349,8 @@ fn build_row(
         .collect();
     let count = |status: ToolStatus| draft.statuses.iter().filter(|known| **known == status).count() as u32;
     let report = state.report.clone();
-    let result = match state.status {
-        AgentStatus::Completed => report_of(derivation, number).or(report),
-        _ => report,
-    };
+    let is_completed = state.status == AgentStatus::Completed;
+    let result = is_completed.then(|| report_of(derivation, number)).flatten().or(report);
     let cost = figures.cost();
     let span = draft.intervals.first().zip(draft.intervals.last());
     Agent {

@@ -10,6 +10,7 @@ use subscope_model::{Event, EventKind, Problem, SessionId, Update};
 use subscope_store::{Commit, StoreError};
 
 use super::{EventLoop, scheduler::DutyCycle, session_table::Task};
+use crate::command::IngestError;
 
 /// Revisions reserved at once: enough for some minutes. Those of a process that ends early are skipped; revisions begin
 /// at the microsecond at which the store was created and stay behind the clock even so.
@@ -45,7 +46,7 @@ impl DerivePace {
 /// again until the commit succeeds, then as a repeat.
 pub(super) struct FailedCommit {
     commit: Commit,
-    error: String,
+    error: IngestError,
     last_attempt: Option<Instant>,
 }
 
@@ -152,7 +153,7 @@ impl EventLoop {
     }
 
     /// Derives these sessions, updates their rows, and commits and publishes their events.
-    fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), String> {
+    fn derive(&mut self, sessions: &[SessionId], has_ended: bool) -> Result<(), IngestError> {
         let sessions = &self.resolve_duplicates(sessions);
         let at = self.read_clock();
         let limits = self.limits();
@@ -180,9 +181,9 @@ impl EventLoop {
         self.publish_failure(outcome)
     }
 
-    pub(super) fn publish_failure(&mut self, outcome: Result<(), String>) -> Result<(), String> {
+    pub(super) fn publish_failure(&mut self, outcome: Result<(), IngestError>) -> Result<(), IngestError> {
         if let Err(error) = &outcome {
-            let problem = Problem { at: "store".to_owned(), what: error.clone() };
+            let problem = Problem { at: "store".to_owned(), what: error.to_string() };
             self.publish(&Update::event(problem_event(&problem)));
         }
         outcome
@@ -204,7 +205,7 @@ impl EventLoop {
     }
 
     /// Retries the failed commit, if there is one and its pause is over. Returns its error while it is still pending.
-    pub(super) fn retry_failed_commit(&mut self) -> Result<(), String> {
+    pub(super) fn retry_failed_commit(&mut self) -> Result<(), IngestError> {
         let Some(failed_commit) = self.store.failed_commit.take() else { return Ok(()) };
         let now = self.time.tick();
         if failed_commit.last_attempt.is_some_and(|at| now.duration_since(at) < RETRY_AFTER) {
@@ -217,7 +218,7 @@ impl EventLoop {
     }
 
     /// Commits, then publishes the committed events. A commit that fails becomes the [`FailedCommit`].
-    pub(super) fn commit(&mut self, mut commit: Commit) -> Result<(), String> {
+    pub(super) fn commit(&mut self, mut commit: Commit) -> Result<(), IngestError> {
         commit.at_ms = self.time.now_ms();
         match self.store.commit(&commit) {
             Ok(events) => {
@@ -239,7 +240,7 @@ impl EventLoop {
             }
             Err(error) => {
                 self.figures.failed_commits += 1;
-                let error = describe(&error);
+                let error = IngestError::from(&error);
                 tracing::warn!("commit failed: {error}");
                 let last_attempt = Some(self.time.tick());
                 self.store.failed_commit = Some(FailedCommit { commit, error: error.clone(), last_attempt });
@@ -292,6 +293,12 @@ impl EventLoop {
             self.figures.seq = self.figures.seq.max(event.seq);
             self.publish(&Update::event(event));
         }
+    }
+}
+
+impl From<&StoreError> for IngestError {
+    fn from(error: &StoreError) -> Self {
+        Self::Store(describe(error))
     }
 }
 

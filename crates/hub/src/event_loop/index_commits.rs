@@ -8,7 +8,7 @@ use std::{
 use subscope_model::{SessionId, SessionRow, SessionStatus, Tree, Update};
 use subscope_store::Commit;
 
-use super::{EventLoop, derive::describe};
+use super::EventLoop;
 use crate::command::{IngestError, ReplyCallback};
 
 /// Queued batches. The index waits for each commit before it sends the next, so there are few.
@@ -20,7 +20,7 @@ impl EventLoop {
     pub(super) fn commit_index_batch(&mut self) {
         let Some((mut commit, reply)) = self.pending.index_commits.pop_front() else { return };
         if let Err(error) = self.retry_failed_commit() {
-            return reply(Err(IngestError::Store(error)));
+            return reply(Err(error));
         }
         let mut files_by_session: BTreeMap<SessionId, Vec<PathBuf>> = BTreeMap::new();
         for source in &commit.sources {
@@ -42,8 +42,9 @@ impl EventLoop {
         commit.at_ms = self.time.now_ms();
         if let Err(error) = self.store.commit(&commit) {
             self.figures.failed_commits += 1;
-            tracing::warn!("index batch not committed: {}", describe(&error));
-            return reply(Err(IngestError::Store(describe(&error))));
+            let error = IngestError::from(&error);
+            tracing::warn!("index batch not committed: {error}");
+            return reply(Err(error));
         }
         self.figures.commits += 1;
         tracing::debug!(trees = commit.trees.len(), sources = commit.sources.len(), "index batch committed");

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use subscope_model::{SessionId, Text};
 use subscope_store::{Commit, ReceivedInput};
 
-use super::{EventLoop, derive::describe, index_commits::IndexCommits, stop::HookRequest};
+use super::{EventLoop, index_commits::IndexCommits, stop::HookRequest};
 use crate::{
     command::{Ingest, IngestError, ReplyCallback, Taken},
     ingest_batches::split_by_session,
@@ -65,13 +65,9 @@ impl EventLoop {
         if all.is_empty() {
             return;
         }
-        let location = self.store.check_location().map_err(|error| describe(&error));
+        let location = self.store.check_location().map_err(|error| IngestError::from(&error));
         if let Err(error) = location.and_then(|()| self.retry_failed_commit()) {
-            self.figures.refused += all.len() as u64;
-            for (_, reply) in all {
-                reply(Err(IngestError::Store(error.clone())));
-            }
-            return;
+            return self.refuse(all.into_iter().map(|(_, reply)| reply), &error);
         }
         if self.pending.has_new_order && self.pending.has_underived {
             self.derive_dirty(false);
@@ -80,22 +76,17 @@ impl EventLoop {
         self.collect_changed();
         let mut batch = IngestBatch::default();
         for (ingest, reply) in all {
-            match self.is_repeated(&ingest, &batch) {
+            let taken = match self.is_repeated(&ingest, &batch) {
                 Ok(true) => {
                     self.figures.repeats += 1;
-                    batch.answers.push((reply, Taken { is_repeat: true, ..Taken::default() }));
+                    Ok(Taken { is_repeat: true, ..Taken::default() })
                 }
-                Ok(false) => match self.ingest_one(ingest, &mut batch) {
-                    Ok(taken) => batch.answers.push((reply, taken)),
-                    Err(error) => {
-                        self.figures.refused += 1;
-                        reply(Err(error));
-                    }
-                },
-                Err(error) => {
-                    self.figures.refused += 1;
-                    reply(Err(IngestError::Store(error)));
-                }
+                Ok(false) => self.ingest_one(ingest, &mut batch),
+                Err(error) => Err(error),
+            };
+            match taken {
+                Ok(taken) => batch.answers.push((reply, taken)),
+                Err(error) => self.refuse([reply], &error),
             }
         }
         let IngestBatch { received, bytes, sessions, answers, .. } = batch;
@@ -112,12 +103,7 @@ impl EventLoop {
                 self.figures.ingest_bytes += bytes as u64;
                 answers.into_iter().for_each(|(reply, taken)| reply(Ok(taken)));
             }
-            Err(error) => {
-                self.figures.refused += answers.len() as u64;
-                for (reply, _) in answers {
-                    reply(Err(IngestError::Store(error.clone())));
-                }
-            }
+            Err(error) => self.refuse(answers.into_iter().map(|(reply, _)| reply), &error),
         }
         // Derived after the acknowledgement: a caller waits only for the commit.
         self.pending.has_underived |= !sessions.is_empty();
@@ -125,12 +111,20 @@ impl EventLoop {
         self.mark_dirty(sessions.into_keys());
     }
 
+    /// Answers ingests with an error.
+    fn refuse(&mut self, replies: impl IntoIterator<Item = IngestReply>, error: &IngestError) {
+        for reply in replies {
+            self.figures.refused += 1;
+            reply(Err(error.clone()));
+        }
+    }
+
     /// Whether this key was ingested before, in this turn included.
-    fn is_repeated(&self, ingest: &Ingest, batch: &IngestBatch) -> Result<bool, String> {
+    fn is_repeated(&self, ingest: &Ingest, batch: &IngestBatch) -> Result<bool, IngestError> {
         if batch.keys.contains(&(ingest.source.clone(), ingest.key.clone())) {
             return Ok(true);
         }
-        self.store.has_received(&ingest.source, &ingest.key).map_err(|error| describe(&error))
+        self.store.has_received(&ingest.source, &ingest.key).map_err(|error| IngestError::from(&error))
     }
 
     /// Folds an ingest and adds it to the batch. A hook that asks whether to continue is answered from the rows before

@@ -14,6 +14,7 @@ use subscope_model::{AgentId, SessionId, SessionRow, SessionStatus, Tree};
 use subscope_store::{Commit, ListQuery};
 
 use super::{EventLoop, scheduler::DutyCycle, session_table::Task};
+use crate::command::IngestError;
 
 /// Delay before changed rows are saved.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -118,7 +119,7 @@ impl EventLoop {
     }
 
     /// Derives dirty sessions and saves all unsaved rows.
-    pub(super) fn save_rows(&mut self) -> Result<(), String> {
+    pub(super) fn save_rows(&mut self) -> Result<(), IngestError> {
         self.retry_failed_commit()?;
         self.derive_dirty(self.startup.has_ended);
         self.save_trees(&self.unsaved())
@@ -132,7 +133,7 @@ impl EventLoop {
         unsaved
     }
 
-    pub(super) fn save_trees(&mut self, sessions: &[SessionId]) -> Result<(), String> {
+    pub(super) fn save_trees(&mut self, sessions: &[SessionId]) -> Result<(), IngestError> {
         let trees: Vec<Tree> = sessions.iter().filter_map(|session| self.tree(session)).collect();
         if trees.is_empty() || self.has_failed_commit() {
             return Ok(());

@@ -1,5 +1,7 @@
 //! The event loop turn by turn, on a clock that the test moves: nothing waits.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::{
     Arc, Mutex,
     atomic::{AtomicI64, Ordering},

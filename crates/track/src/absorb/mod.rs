@@ -467,12 +467,15 @@ fn record_activity(
     let Some(agent) = actor.and_then(|actor| facts.agents.get_mut(actor as usize)) else { return };
     agent.is_proven = true;
     agent.last_seen = agent.last_seen.max(Some(order));
-    let is_own = match observation.fact {
-        Fact::Activity | Fact::Heartbeat | Fact::Progress { .. } | Fact::Retry { .. } => false,
-        Fact::Prompt { what, .. } => what != PromptKind::Local,
-        _ => true,
-    };
-    if is_own {
+    let is_foreign = matches!(
+        observation.fact,
+        Fact::Activity
+            | Fact::Heartbeat
+            | Fact::Progress { .. }
+            | Fact::Retry { .. }
+            | Fact::Prompt { what: PromptKind::Local, .. }
+    );
+    if !is_foreign {
         agent.last_acted = agent.last_acted.max(Some(order));
     }
     if let Some(time) = observation.time {

@@ -1,0 +1,112 @@
+//! Sources of a fold, and the recognition of their dialects.
+
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hasher},
+};
+
+use subscope_decode::{Decoder, Dialect, Hint, Unrecognised};
+use subscope_harness::{recognise, tool_class};
+use subscope_model::{Claim, Observation, SourceId, SourceKind, Text};
+
+/// Most bytes buffered until a source's dialect is recognised.
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
+
+/// Description of a source to open.
+#[derive(Clone, Debug, Default)]
+pub struct SourceSpec {
+    /// Display name, used in problems.
+    pub label: String,
+    /// Dialect; `None` to recognise it by content.
+    pub dialect: Option<Dialect>,
+    /// Sources of one group belong to one session, whatever their paths are.
+    pub group: u32,
+    /// Session that its path names.
+    pub session: Option<String>,
+    /// Agent that its path names.
+    pub agent: Option<String>,
+    /// Workflow that its path names.
+    pub workflow: Option<String>,
+    /// Where its bytes come from.
+    pub origin: SourceOrigin,
+}
+
+/// Where the bytes of a source come from, and so how its session is loaded again after it was evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceOrigin {
+    /// A stream. Its sessions are never evicted.
+    #[default]
+    Stream,
+    /// A file that a driver tails: the driver reads it again.
+    TailedFile,
+    /// A file that was read once.
+    File,
+    /// The inbox, which stores input by session.
+    Inbox,
+}
+
+/// An open source, with what is decoded of it.
+#[derive(Default)]
+pub(crate) struct OpenSource {
+    pub(crate) spec: SourceSpec,
+    pub(crate) id: SourceId,
+    pub(crate) decoder: Option<Box<dyn Decoder>>,
+    pub(crate) dialect: Option<Dialect>,
+    /// Bytes buffered until the dialect is recognised.
+    pub(crate) head: Vec<u8>,
+    /// Counts lines read before the dialect was recognised.
+    pub(crate) unrecognised: Option<Unrecognised>,
+    /// Session named by the latest line that names one.
+    pub(crate) session: Option<Text>,
+    /// Number of the session of the latest line.
+    pub(crate) number: Option<usize>,
+    /// Whether lines of several sessions came from it.
+    pub(crate) is_shared: bool,
+    /// Digests of its observations, if it is one object that its harness rewrites.
+    pub(crate) observed: HashSet<u64>,
+}
+
+impl OpenSource {
+    /// Begins to decode in a dialect.
+    pub(crate) fn start(&mut self, dialect: Dialect) {
+        self.dialect = Some(dialect);
+        let mut decoder = dialect.decoder(&self.hint());
+        if let Some(before) = self.unrecognised.take() {
+            let (line, offset) = before.next_line();
+            decoder.skip_to(line, offset);
+        }
+        self.decoder = Some(decoder);
+    }
+
+    pub(crate) fn hint(&self) -> Hint {
+        Hint {
+            source: self.id,
+            session: self.spec.session.clone(),
+            agent: self.spec.agent.clone(),
+            workflow: self.spec.workflow.clone(),
+            tool_class,
+        }
+    }
+}
+
+/// Returns a digest of an observation with its position.
+pub(crate) fn digest(seen: &Observation<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(format!("{seen:?}").as_bytes());
+    hasher.finish()
+}
+
+/// Recognises a dialect once a whole line stands there, or nothing more will come.
+pub(crate) fn recognise_head(head: &[u8], is_all: bool) -> Option<Dialect> {
+    let whole = head.iter().rposition(|byte| *byte == b'\n').map(|end| head.get(..end).unwrap_or_default());
+    match whole {
+        Some(lines) => recognise(lines),
+        None if is_all || head.len() > HEAD_BYTES => recognise(head),
+        None => None,
+    }
+}
+
+/// Whether an observation without a time gets the receive time: hooks and old streams have no times.
+pub(crate) fn needs_time(seen: &Observation<'_>) -> bool {
+    matches!(seen.kind, SourceKind::Hook | SourceKind::Stream) || matches!(seen.claim, Claim::Silent)
+}
