@@ -17,6 +17,9 @@ const NOT_SHIPPED: [&str; 3] = ["testkit", "rig", "xtask"];
 /// The picture's file, and the lines around it.
 const PICTURE: (&str, &str, &str) = ("ARCHITECTURE.md", "<!-- crates -->", "<!-- /crates -->");
 
+/// State of the hub's thread: its file, its type, and its most fields. What belongs to one session is in the session table.
+const LOOP_STATE: (&str, &str, usize) = ("crates/hub/src/event_loop.rs", "struct EventLoop {", 15);
+
 /// Returns the findings, one sentence each.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut sources = Vec::new();
@@ -31,7 +34,22 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let text =
         fs::read_to_string(root.join(PICTURE.0)).with_context(|| format!("cannot read {}", PICTURE.0))?;
     findings.extend(compare_picture(&text, &edges::dependencies()?));
+    let state = fs::read_to_string(root.join(LOOP_STATE.0))
+        .with_context(|| format!("cannot read {}", LOOP_STATE.0))?;
+    findings.extend(count_fields(&state));
     Ok(findings)
+}
+
+/// Returns a finding if the event loop has too many fields, or is not found.
+fn count_fields(source: &str) -> Option<String> {
+    let (file, head, most) = LOOP_STATE;
+    let body = source.split_once(head).and_then(|(_, rest)| Some(rest.split_once("\n}")?.0));
+    let is_field = |line: &&str| line.starts_with("    ") && !line.trim_start().starts_with("//");
+    match body.map(|body| body.lines().filter(is_field).count()) {
+        Some(count) if count <= most => None,
+        Some(count) => Some(format!("{file}: `{head}` has {count} fields, more than {most}")),
+        None => Some(format!("{file} has no `{head}`")),
+    }
 }
 
 fn read_sources(folder: &Path, sources: &mut Vec<String>) -> Result<()> {
@@ -123,6 +141,15 @@ mod tests {
         assert_eq!(shared_names(&[one.clone(), source(&["T1"])]), None, "5 % are few enough");
         let found = shared_names(&[one, source(&["T1", "T2"])]).unwrap();
         assert!(found.starts_with("2 of 20") && found.ends_with("T1, T2"), "{found}");
+    }
+
+    #[test]
+    fn report_a_state_with_too_many_fields() {
+        let source =
+            |count: usize| format!("struct EventLoop {{\n{}}}\n", "    /// Doc.\n    a: u8,\n".repeat(count));
+        assert_eq!(count_fields(&source(15)), None);
+        assert!(count_fields(&source(16)).is_some_and(|found| found.contains("16 fields")));
+        assert!(count_fields("struct Other;").is_some());
     }
 
     #[test]
