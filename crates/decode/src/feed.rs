@@ -12,115 +12,68 @@ use subscope_model::{
 };
 
 use crate::{
-    Decoder, Hint,
+    Hint,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{LineDecoder, LineError},
 };
 
 /// Decodes one feed.
 #[derive(Debug)]
-pub struct FeedLines {
-    cutter: LineCutter,
+pub(crate) struct FeedLines {
     tool_class: fn(&str) -> ToolClass,
 }
 
 impl FeedLines {
     /// A decoder for the feed that `hint` describes.
-    pub fn new(hint: &Hint) -> Self {
-        Self { cutter: LineCutter::new(hint.source), tool_class: hint.tool_class }
+    pub(crate) fn new(hint: &Hint) -> Self {
+        Self { tool_class: hint.tool_class }
     }
 }
 
-impl Decoder for FeedLines {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { cutter, tool_class } = self;
-        cutter.push(chunk, &mut |place, cut| take(place, cut, *tool_class, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { cutter, tool_class } = self;
-        cutter.flush(&mut |place, cut| take(place, cut, *tool_class, sink));
-    }
-
-    fn skip_to(&mut self, line: u64, offset: u64) {
-        self.cutter.skip_to(line, offset);
-    }
-}
-
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(borrow, default)]
     schema: Str<'a>,
-    #[serde(borrow, default)]
     id: Str<'a>,
-    #[serde(default)]
     at_ms: Option<i64>,
-    #[serde(borrow, default)]
     session_id: Str<'a>,
-    #[serde(borrow, default)]
     actor_id: Str<'a>,
-    #[serde(default)]
     basis: Basis,
-    #[serde(borrow, default)]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     data: Option<Data<'a>>,
 }
 
 /// The fields of all kinds' data together.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Data<'a> {
-    #[serde(borrow)]
     tool_use_id: Str<'a>,
-    #[serde(borrow)]
     tool_name: Str<'a>,
-    #[serde(borrow)]
     input: Option<&'a RawValue>,
-    #[serde(borrow)]
     result: Option<&'a RawValue>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow)]
     detail: Str<'a>,
-    #[serde(borrow)]
     writes: Str<'a>,
     timeout_seconds: Num,
     duration_ms: Option<i64>,
     interrupted: Flag,
-    #[serde(borrow)]
     agent_id: Str<'a>,
-    #[serde(borrow)]
     agent_type: Str<'a>,
-    #[serde(borrow)]
     name: Str<'a>,
-    #[serde(borrow)]
     description: Str<'a>,
-    #[serde(borrow)]
     prompt: Option<&'a RawValue>,
-    #[serde(borrow)]
     parent_id: Str<'a>,
-    #[serde(borrow)]
     spawned_by: Str<'a>,
-    #[serde(borrow)]
     trigger: Str<'a>,
     background: Flag,
-    #[serde(borrow)]
     status: Str<'a>,
-    #[serde(borrow)]
     text: Option<&'a RawValue>,
     encrypted: Flag,
-    #[serde(borrow)]
     message_id: Str<'a>,
-    #[serde(borrow)]
     message: Str<'a>,
-    #[serde(borrow)]
     prompt_id: Str<'a>,
-    #[serde(borrow)]
     model: Str<'a>,
-    #[serde(borrow)]
     version: Str<'a>,
-    #[serde(borrow)]
     cwd: Str<'a>,
     tool_calls: Num,
     total_tokens: Num,
@@ -128,17 +81,22 @@ struct Data<'a> {
     cache_write_1h_tokens: Num,
 }
 
-fn take(place: SourcePosition, cut: Cut<'_>, tool_class: fn(&str) -> ToolClass, sink: &mut Sink<'_>) {
-    read_line(place, cut, sink, &mut |text, sink| {
-        let line: Line<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
+impl LineDecoder for FeedLines {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        text: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let line: Line<'_> = serde_json::from_str(text.text)?;
         if !line.schema.is(Event::SCHEMA) {
-            return Err(format!("not {}, kept as text", Event::SCHEMA));
+            return Err(format!("not {}, kept as text", Event::SCHEMA).into());
         }
         let kind =
             line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;
-        read(place, text, &line, kind, tool_class, sink);
+        read(place, text, &line, kind, self.tool_class, sink);
         Ok(())
-    });
+    }
 }
 
 fn read(

@@ -1,7 +1,7 @@
 //! Bytes of one dialect to observations and problems.
 //!
-//! [`Decoder`] is the one seam: bytes cut anywhere in, observations out. A decoder cuts its bytes into [`lines`], reads each
-//! line by itself with [`lenient`] fields, and remembers no more than the links inside its own source. It cannot fail: what
+//! [`Decoder`] is the one seam: bytes cut anywhere in, observations out. Most dialects implement [`LineDecoder`]: the bytes are
+//! cut into lines, and each is read by itself with [`lenient`] fields. A decoder and remembers no more than the links inside its own source. It cannot fail: what
 //! it does not understand is a problem with its place.
 //!
 //! The dialects of subscope itself are here: [`subagent_events`], [`feed`] and [`stop_orders`]. Those of harnesses are in the
@@ -14,7 +14,7 @@ mod digest;
 pub mod feed;
 pub mod lenient;
 mod lifecycle_filter;
-pub mod lines;
+mod lines;
 mod own;
 pub mod stop_orders;
 pub mod subagent_events;
@@ -26,10 +26,10 @@ pub use dialect::{
 };
 pub use digest::{canonical_digest, digest};
 pub use lifecycle_filter::{LifecycleFilter, session_of};
-pub use lines::{JsonLines, MAX_LINE_BYTES, Parsed};
+pub use lines::{JsonLines, LineDecoder, LineError, LinesDecoder, MAX_LINE_BYTES, ObjectDecoder, Parsed};
 pub use own::{FEED, OWN, STOP_ORDERS, SUBAGENT_EVENTS, recognise};
 use subscope_model::{Sink, SourceId, ToolClass};
-pub use unrecognised::{UNRECOGNISED, Unrecognised};
+pub use unrecognised::{UNRECOGNISED, Unrecognised, UnrecognisedLines};
 
 /// What is known of a source besides its content: from its path, and from the registry of harnesses.
 #[derive(Clone, Debug)]

@@ -38,11 +38,11 @@ struct Spawns {
     calls: HashSet<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct SessionOf<'a> {
-    #[serde(borrow, default)]
     session_id: Str<'a>,
-    #[serde(rename = "sessionId", borrow, default)]
+    #[serde(rename = "sessionId")]
     session_id_camel: Str<'a>,
 }
 

@@ -1,10 +1,12 @@
 //! Cutting bytes into lines, whatever their chunks, and reading each line by itself.
 
+use std::borrow::Cow;
+
 use memchr::memchr;
 use serde_json::Value;
 use subscope_model::{Decoded, Sink, SourceId, SourcePosition};
 
-use crate::lenient::LineText;
+use crate::{Decoder, lenient::LineText};
 
 /// A line longer than this is skipped with a problem; what it holds is never kept in memory beyond the cap.
 pub const MAX_LINE_BYTES: usize = 64 << 20;
@@ -14,7 +16,7 @@ const KEPT_TEXT_BYTES: usize = 4 << 10;
 
 /// Cuts a source into lines. Keeps at most one unfinished line.
 #[derive(Debug, Default)]
-pub struct LineCutter {
+pub(crate) struct LineCutter {
     source: SourceId,
     partial: Vec<u8>,
     /// Whether the rest of a line over the cap is being skipped.
@@ -25,7 +27,7 @@ pub struct LineCutter {
 }
 
 /// One line, or that it was too long.
-pub enum Cut<'c> {
+pub(crate) enum Cut<'c> {
     /// Its bytes without the line end.
     Line(&'c [u8]),
     /// It was over [`MAX_LINE_BYTES`].
@@ -34,23 +36,23 @@ pub enum Cut<'c> {
 
 impl LineCutter {
     /// A cutter for the source of that number.
-    pub fn new(source: SourceId) -> Self {
+    pub(crate) fn new(source: SourceId) -> Self {
         Self { source, ..Self::default() }
     }
 
     /// Returns the number (from 1) and the offset of the next line, or of the unfinished one.
-    pub fn next_line(&self) -> (u64, u64) {
+    pub(crate) fn next_line(&self) -> (u64, u64) {
         (self.line + 1, self.offset)
     }
 
     /// Sets the number and the offset of the next line. Offsets never decrease: they identify lines within a source.
-    pub fn skip_to(&mut self, line: u64, offset: u64) {
+    pub(crate) fn skip_to(&mut self, line: u64, offset: u64) {
         self.line = line.saturating_sub(1);
         self.offset = self.offset.max(offset);
     }
 
     /// Takes bytes and gives each complete line with its place.
-    pub fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    pub(crate) fn push(&mut self, mut chunk: &[u8], each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         while let Some(end) = memchr(b'\n', chunk) {
             let (head, rest) = chunk.split_at(end);
             chunk = rest.get(1..).unwrap_or_default();
@@ -65,7 +67,7 @@ impl LineCutter {
     }
 
     /// Gives the unfinished last line, if there is one.
-    pub fn flush(&mut self, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
+    pub(crate) fn flush(&mut self, each: &mut dyn FnMut(SourcePosition, Cut<'_>)) {
         if !self.partial.is_empty() || self.skipping {
             self.finish(0, each);
         }
@@ -116,14 +118,120 @@ impl LineCutter {
     }
 }
 
-/// Reads one line's text: passes it to `read`, which returns why it could not be read, and emits a problem in
-/// that case.
-pub fn read_line(
-    place: SourcePosition,
-    cut: Cut<'_>,
-    sink: &mut Sink<'_>,
-    read: &mut dyn FnMut(LineText<'_>, &mut Sink<'_>) -> Result<(), String>,
-) {
+/// Decodes the lines of one source, each by itself.
+pub trait LineDecoder: Send {
+    /// Decodes one line: emits its observations.
+    ///
+    /// # Errors
+    /// Why the line cannot be read: it becomes a problem with its place.
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError>;
+
+    /// Called when no bytes will follow for now.
+    fn end_delivery(&mut self) {}
+}
+
+/// Why a line cannot be read, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LineError(pub Cow<'static, str>);
+
+impl From<String> for LineError {
+    fn from(what: String) -> Self {
+        Self(what.into())
+    }
+}
+
+impl From<&'static str> for LineError {
+    fn from(what: &'static str) -> Self {
+        Self(what.into())
+    }
+}
+
+impl From<serde_json::Error> for LineError {
+    fn from(error: serde_json::Error) -> Self {
+        Self(match error.is_eof() {
+            true => "incomplete JSON, kept as text".into(),
+            false => format!("not JSON (column {}), kept as text", error.column()).into(),
+        })
+    }
+}
+
+/// Decoder of a source of lines: cuts the bytes, and passes each line to a [`LineDecoder`].
+#[derive(Debug)]
+pub struct LinesDecoder<D> {
+    cutter: LineCutter,
+    lines: D,
+}
+
+impl<D: LineDecoder> LinesDecoder<D> {
+    /// Creates the decoder of a source.
+    pub fn new(source: SourceId, lines: D) -> Self {
+        Self { cutter: LineCutter::new(source), lines }
+    }
+
+    /// Returns the number (from 1) and the offset of the next line, or of the unfinished one.
+    pub fn next_line(&self) -> (u64, u64) {
+        self.cutter.next_line()
+    }
+}
+
+impl<D: LineDecoder> Decoder for LinesDecoder<D> {
+    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
+        let Self { cutter, lines } = self;
+        cutter.push(chunk, &mut |place, cut| read_line(place, cut, lines, sink));
+    }
+
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        let Self { cutter, lines } = self;
+        cutter.flush(&mut |place, cut| read_line(place, cut, lines, sink));
+        lines.end_delivery();
+    }
+
+    fn skip_to(&mut self, line: u64, offset: u64) {
+        self.cutter.skip_to(line, offset);
+    }
+}
+
+/// Decoder of a file that is one JSON object, on as many lines as it likes, and is rewritten as a whole.
+#[derive(Debug)]
+pub struct ObjectDecoder<D> {
+    source: SourceId,
+    object: D,
+    bytes: Vec<u8>,
+}
+
+/// No such file is larger; more is a problem and not read.
+const MAX_OBJECT_BYTES: usize = 1 << 20;
+
+impl<D: LineDecoder> ObjectDecoder<D> {
+    /// Creates the decoder of a source. `object` gets the object as one line.
+    pub fn new(source: SourceId, object: D) -> Self {
+        Self { source, object, bytes: Vec::new() }
+    }
+}
+
+impl<D: LineDecoder> Decoder for ObjectDecoder<D> {
+    fn push(&mut self, chunk: &[u8], _: &mut Sink<'_>) {
+        let room = MAX_OBJECT_BYTES.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
+    }
+
+    fn flush(&mut self, sink: &mut Sink<'_>) {
+        let place = SourcePosition { source: self.source, offset: 0, line: 1 };
+        let bytes = std::mem::take(&mut self.bytes);
+        if !bytes.is_empty() {
+            read_line(place, Cut::Line(&bytes), &mut self.object, sink);
+        }
+    }
+}
+
+/// Reads one line's text, and emits a problem if it cannot be read.
+fn read_line(place: SourcePosition, cut: Cut<'_>, lines: &mut impl LineDecoder, sink: &mut Sink<'_>) {
     let bytes = match cut {
         Cut::Line(bytes) => bytes,
         Cut::TooLong => {
@@ -142,18 +250,9 @@ pub fn read_line(
             LineText { text: &lossy, offset: None }
         }
     };
-    if let Err(what) = read(line, sink) {
+    if let Err(LineError(what)) = lines.decode_line(place, line, sink) {
         let text = cut_text(line.text, KEPT_TEXT_BYTES);
-        sink(Decoded::Problem { place, what: what.into(), text });
-    }
-}
-
-/// Describes for people why a line is not of its dialect.
-pub fn describe(error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        "incomplete JSON, kept as text".to_owned()
-    } else {
-        format!("not JSON (column {}), kept as text", error.column())
+        sink(Decoded::Problem { place, what, text });
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use subscope_model::{Event, SourceKind, StopOrder};
 
 use crate::{
-    Dialect, DialectSpec, Lifecycle, LineSession, feed::FeedLines, lenient::Str, session_of,
+    Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, feed::FeedLines, lenient::Str, session_of,
     stop_orders::StopOrders, subagent_events, subagent_events::SubagentEvents,
 };
 
@@ -12,7 +12,9 @@ use crate::{
 pub const SUBAGENT_EVENTS: Dialect = Dialect::new(&DialectSpec {
     line_session: subagent_events::line_session,
     lifecycle: Lifecycle { changes: &["subagent_start", "subagent_end"], opens: None, spawns: None },
-    ..DialectSpec::new("subagent-events", SourceKind::Posted, |hint| Box::new(SubagentEvents::new(hint)))
+    ..DialectSpec::new("subagent-events", SourceKind::Posted, |hint| {
+        Box::new(LinesDecoder::new(hint.source, SubagentEvents::new(hint)))
+    })
 });
 
 /// Our own `subscope.event/1`: what exports and `watch --json` write.
@@ -23,26 +25,30 @@ pub const FEED: Dialect = Dialect::new(&DialectSpec {
         opens: None,
         spawns: None,
     },
-    ..DialectSpec::new("feed", SourceKind::Posted, |hint| Box::new(FeedLines::new(hint)))
+    ..DialectSpec::new("feed", SourceKind::Posted, |hint| {
+        Box::new(LinesDecoder::new(hint.source, FeedLines::new(hint)))
+    })
 });
 
 /// Our own `subscope.stop/1`: what a person ordered. Orders have a route of their own.
 pub const STOP_ORDERS: Dialect = Dialect::new(&DialectSpec {
     is_ingestible: false,
-    ..DialectSpec::new("stop-orders", SourceKind::Posted, |hint| Box::new(StopOrders::new(hint)))
+    ..DialectSpec::new("stop-orders", SourceKind::Posted, |hint| {
+        Box::new(LinesDecoder::new(hint.source, StopOrders))
+    })
 });
 
 /// All dialects of ours.
 pub const OWN: &[Dialect] = &[SUBAGENT_EVENTS, FEED, STOP_ORDERS];
 
 /// The fields by which our dialects are recognised.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
-    #[serde(borrow, default)]
     schema: Str<'a>,
-    #[serde(rename = "subagentRunId", alias = "subagentRunID", borrow, default)]
+    #[serde(rename = "subagentRunId", alias = "subagentRunID")]
     run_id: Str<'a>,
-    #[serde(rename = "subagentName", borrow, default)]
+    #[serde(rename = "subagentName")]
     subagent_name: Str<'a>,
 }
 

@@ -5,38 +5,24 @@ use subscope_model::{
 };
 
 use crate::{
-    Decoder, Hint,
-    lines::{Cut, LineCutter, describe, read_line},
+    lenient::LineText,
+    lines::{LineDecoder, LineError},
 };
 
-/// Decodes one log of orders.
+/// Decodes one log of orders. Every line names its session.
 #[derive(Debug)]
-pub struct StopOrders {
-    cutter: LineCutter,
-}
+pub(crate) struct StopOrders;
 
-impl StopOrders {
-    /// A decoder for the log that `hint` describes. Every line names its session.
-    pub fn new(hint: &Hint) -> Self {
-        Self { cutter: LineCutter::new(hint.source) }
-    }
-}
-
-impl Decoder for StopOrders {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        self.cutter.push(chunk, &mut |place, cut| take(place, cut, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        self.cutter.flush(&mut |place, cut| take(place, cut, sink));
-    }
-}
-
-fn take(place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
-    read_line(place, cut, sink, &mut |line, sink| {
-        let order: StopOrder = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+impl LineDecoder for StopOrders {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let order: StopOrder = serde_json::from_str(line.text)?;
         if order.schema.as_ref() != StopOrder::SCHEMA {
-            return Err(format!("no {}, kept as text", StopOrder::SCHEMA));
+            return Err(format!("no {}, kept as text", StopOrder::SCHEMA).into());
         }
         sink(Decoded::Observation(&Observation {
             place,
@@ -53,14 +39,15 @@ fn take(place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
             },
         }));
         Ok(())
-    });
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::StopStep;
+    use subscope_model::{SourceId, StopStep};
 
     use super::*;
+    use crate::{Decoder, LinesDecoder};
 
     #[test]
     fn lines_name_session_agent_and_call_and_damaged_ones_are_problems() {
@@ -76,7 +63,7 @@ mod tests {
         );
         let mut told = Vec::new();
         let mut problems = 0;
-        StopOrders::new(&Hint::default()).push(lines.as_bytes(), &mut |decoded| match decoded {
+        LinesDecoder::new(SourceId(0), StopOrders).push(lines.as_bytes(), &mut |decoded| match decoded {
             Decoded::Observation(seen) => {
                 let (Claim::Agent(agent, Basis::Wire), Fact::Stop { step, call, is_refused }) =
                     (&seen.claim, &seen.fact)

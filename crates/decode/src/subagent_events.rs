@@ -15,20 +15,14 @@ use subscope_model::{
 };
 
 use crate::{
-    Decoder, Hint, LineSession,
+    Hint, LineSession,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{LineDecoder, LineError},
 };
 
 /// Decodes one stream of posted events.
 #[derive(Debug)]
 pub struct SubagentEvents {
-    cutter: LineCutter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
     hint: Hint,
     session: Option<String>,
     /// The run that named each call first.
@@ -38,66 +32,36 @@ struct State {
 impl SubagentEvents {
     /// A decoder for the stream that `hint` describes.
     pub fn new(hint: &Hint) -> Self {
-        let state = State { hint: hint.clone(), session: hint.session.clone(), calls: HashMap::new() };
-        Self { cutter: LineCutter::new(hint.source), state }
+        Self { hint: hint.clone(), session: hint.session.clone(), calls: HashMap::new() }
     }
 }
 
-impl Decoder for SubagentEvents {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.push(chunk, &mut |place, cut| state.take(place, cut, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.flush(&mut |place, cut| state.take(place, cut, sink));
-    }
-
-    fn skip_to(&mut self, line: u64, offset: u64) {
-        self.cutter.skip_to(line, offset);
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Posted<'a> {
-    #[serde(borrow, default)]
     subagent_name: Str<'a>,
-    #[serde(borrow, default, alias = "subagentRunID")]
+    #[serde(alias = "subagentRunID")]
     subagent_run_id: Str<'a>,
-    #[serde(borrow, default)]
     timestamp: Option<&'a RawValue>,
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     tool_name: Str<'a>,
-    #[serde(borrow, default, alias = "toolCallID")]
+    #[serde(alias = "toolCallID")]
     tool_call_id: Str<'a>,
-    #[serde(borrow, default)]
     payload: Option<&'a RawValue>,
-    #[serde(default)]
     execution_timeout_seconds: Num,
-    #[serde(borrow, default)]
     reasoning_type: Str<'a>,
-    #[serde(default)]
     token_usage: Option<TokenUsage>,
-    #[serde(borrow, default)]
     parent_run_id: Str<'a>,
-    #[serde(borrow, default)]
     session_id: Str<'a>,
-    #[serde(borrow, default)]
     event_id: Str<'a>,
-    #[serde(default)]
     is_error: Flag,
-    #[serde(borrow, default)]
     status: Str<'a>,
-    #[serde(borrow, default)]
     cwd: Str<'a>,
 }
 
 /// Returns whose a line is. An event without a session is of one that the first such event of its stream names
-/// ([`State::read`]); what is no event belongs to the line before it.
+/// ([`Self::read`]); what is no event belongs to the line before it.
 pub(crate) fn line_session(line: &[u8]) -> LineSession {
     let Ok(event) = serde_json::from_slice::<Posted<'_>>(line) else { return LineSession::Same };
     match event.session_id.filled() {
@@ -120,22 +84,27 @@ fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     sink(Decoded::Observation(out));
 }
 
-impl State {
-    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
-        read_line(place, cut, sink, &mut |line, sink| {
-            let event: Posted<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
-            self.read(place, line, &event, sink)
-        });
+impl LineDecoder for SubagentEvents {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let event: Posted<'_> = serde_json::from_str(line.text)?;
+        self.read(place, line, &event, sink)
     }
+}
 
+impl SubagentEvents {
     fn read(
         &mut self,
         place: SourcePosition,
         text: LineText<'_>,
         event: &Posted<'_>,
         sink: &mut Sink<'_>,
-    ) -> Result<(), String> {
-        let missing = |field: &str| format!("an event without {field}, kept as text");
+    ) -> Result<(), LineError> {
+        let missing = |field: &str| LineError::from(format!("an event without {field}, kept as text"));
         let run = event.subagent_run_id.filled().ok_or_else(|| missing("subagentRunId"))?;
         let kind = event.kind.filled().ok_or_else(|| missing("type"))?;
         let name = event.subagent_name.get().ok_or_else(|| missing("subagentName"))?;
@@ -175,7 +144,7 @@ impl State {
                     sink,
                 );
             }
-            other => return Err(format!("an event of unknown type {other:?}, kept as text")),
+            other => return Err(format!("an event of unknown type {other:?}, kept as text").into()),
         }
         emit_usage(event, &mut out, sink);
         Ok(())

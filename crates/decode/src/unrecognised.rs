@@ -1,65 +1,54 @@
 //! Lines that no dialect recognises: each is a problem with its place.
 
 use serde::de::IgnoredAny;
-use subscope_model::{Sink, SourceId, SourcePosition};
+use subscope_model::{Sink, SourcePosition};
 
 use crate::{
-    Decoder,
-    lines::{Cut, LineCutter, describe, read_line},
+    lenient::LineText,
+    lines::{LineDecoder, LineError, LinesDecoder},
 };
+
 /// What is wrong with a line of JSON that is written in no dialect.
 pub const UNRECOGNISED: &str = "JSON of no known harness";
 
-/// Reads lines until their dialect is known. The first line of JSON is a problem, and each that is not JSON.
-#[derive(Debug)]
-pub struct Unrecognised {
-    cutter: LineCutter,
-    has_told: bool,
+/// Reader of lines until their dialect is known: the first line of JSON is a problem, and each that is not JSON.
+pub type Unrecognised = LinesDecoder<UnrecognisedLines>;
+
+/// The lines of an [`Unrecognised`] source.
+#[derive(Debug, Default)]
+pub struct UnrecognisedLines {
+    has_reported: bool,
 }
 
-impl Unrecognised {
-    /// A reader of that source.
-    pub fn new(source: SourceId) -> Self {
-        Self { cutter: LineCutter::new(source), has_told: false }
+impl LineDecoder for UnrecognisedLines {
+    fn decode_line(
+        &mut self,
+        _: SourcePosition,
+        line: LineText<'_>,
+        _: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let IgnoredAny = serde_json::from_str(line.text)?;
+        match std::mem::replace(&mut self.has_reported, true) {
+            true => Ok(()),
+            false => Err(UNRECOGNISED.into()),
+        }
     }
 
-    /// Returns the number (from 1) and the offset of the next line.
-    pub fn next_line(&self) -> (u64, u64) {
-        self.cutter.next_line()
+    fn end_delivery(&mut self) {
+        self.has_reported = false;
     }
-}
-
-impl Decoder for Unrecognised {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { cutter, has_told } = self;
-        cutter.push(chunk, &mut |place, cut| take(place, cut, has_told, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { cutter, has_told } = self;
-        cutter.flush(&mut |place, cut| take(place, cut, has_told, sink));
-        // What comes now is another delivery.
-        *has_told = false;
-    }
-}
-
-fn take(place: SourcePosition, cut: Cut<'_>, has_told: &mut bool, sink: &mut Sink<'_>) {
-    read_line(place, cut, sink, &mut |line, _| match serde_json::from_str::<IgnoredAny>(line.text) {
-        Err(error) => Err(describe(&error)),
-        Ok(IgnoredAny) if std::mem::replace(has_told, true) => Ok(()),
-        Ok(IgnoredAny) => Err(UNRECOGNISED.to_owned()),
-    });
 }
 
 #[cfg(test)]
 mod tests {
-    use subscope_model::Decoded;
+    use subscope_model::{Decoded, SourceId};
 
     use super::*;
+    use crate::Decoder;
 
     #[test]
     fn first_json_and_all_text_are_problems_with_their_lines() {
-        let mut reader = Unrecognised::new(SourceId(0));
+        let mut reader = Unrecognised::new(SourceId(0), UnrecognisedLines::default());
         let mut problems = Vec::new();
         let mut sink = |decoded: Decoded<'_, '_>| {
             let Decoded::Problem { place, what, .. } = decoded else { panic!("{decoded:?}") };

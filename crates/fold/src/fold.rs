@@ -7,7 +7,7 @@ use std::{
 
 use hashbrown::HashMap;
 use slab::Slab;
-use subscope_decode::{Decoder, Dialect, Unrecognised};
+use subscope_decode::{Decoder, Dialect, Unrecognised, UnrecognisedLines};
 use subscope_model::{
     Clock, Decoded, Event, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
     SourcePosition, Text, Tree,
@@ -208,7 +208,7 @@ impl Fold {
                 sessions.report(spec, session, options, place, what);
             }
         };
-        let reader = unrecognised.get_or_insert_with(|| Unrecognised::new(*id));
+        let reader = unrecognised.get_or_insert_with(|| Unrecognised::new(*id, UnrecognisedLines::default()));
         reader.push(&head, &mut sink);
         if !is_long {
             reader.flush(&mut sink);

@@ -23,17 +23,13 @@ pub(super) struct Message<'a> {
     pub(super) content: Content<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Fields<'a> {
-    #[serde(borrow, default)]
     id: Str<'a>,
-    #[serde(borrow, default)]
     model: Str<'a>,
-    #[serde(borrow, default)]
     stop_reason: Str<'a>,
-    #[serde(default)]
     usage: Option<Tokens>,
-    #[serde(borrow, default)]
     content: Content<'a>,
 }
 
@@ -147,25 +143,18 @@ impl<'de> Visitor<'de> for ContentVisitor {
 }
 
 /// One content block; big parts are only located, not decoded.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct Block<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     pub(super) kind: Str<'a>,
-    #[serde(borrow, default)]
     pub(super) id: Str<'a>,
-    #[serde(borrow, default)]
     pub(super) name: Str<'a>,
-    #[serde(borrow, default)]
     pub(super) tool_use_id: Str<'a>,
-    #[serde(default)]
     pub(super) is_error: Flag,
-    #[serde(borrow, default)]
     pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) text: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) thinking: Option<&'a RawValue>,
 }
 
@@ -252,15 +241,15 @@ impl<'a> Message<'a> {
 }
 
 /// A line of which only the raw content matters, for strings with escapes.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Again<'a> {
-    #[serde(borrow, default)]
     message: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct AgainMessage<'a> {
-    #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
 

@@ -4,16 +4,15 @@
 //! What a payload does not say (`tool_use_id`, `agent_id`, `prompt_id` came with later versions) is left open here and
 //! concluded by the tracker: where the wire has identity, absence of `agent_id` is the root (`Fact::WireHasIdentity`).
 //!
-//! To add a hook event: its name in `hook_events` and an arm in `State::read`.
+//! To add a hook event: its name in `hook_events` and an arm in `Self::read`.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Decoder, Hint, canonical_digest,
+    Hint, LineDecoder, LineError, canonical_digest,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
@@ -30,12 +29,6 @@ use super::{
 /// Decodes one log or stream of hook payloads.
 #[derive(Debug)]
 pub(super) struct Hooks {
-    cutter: LineCutter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
     hint: Hint,
     emitted: Emitted,
 }
@@ -52,79 +45,41 @@ struct Emitted {
 impl Hooks {
     /// A decoder for the log that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        let state = State { hint: hint.clone(), emitted: Emitted::default() };
-        Self { cutter: LineCutter::new(hint.source), state }
-    }
-}
-
-impl Decoder for Hooks {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.push(chunk, &mut |place, cut| state.take(place, cut, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.flush(&mut |place, cut| state.take(place, cut, sink));
-    }
-
-    fn skip_to(&mut self, line: u64, offset: u64) {
-        self.cutter.skip_to(line, offset);
+        Self { hint: hint.clone(), emitted: Emitted::default() }
     }
 }
 
 /// One payload. Fields of all events together.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Payload<'a> {
-    #[serde(borrow, default)]
     hook_event_name: Str<'a>,
-    #[serde(borrow, default)]
     session_id: Str<'a>,
-    #[serde(borrow, default)]
     cwd: Str<'a>,
-    #[serde(borrow, default)]
     prompt_id: Str<'a>,
-    #[serde(borrow, default)]
     agent_id: Str<'a>,
-    #[serde(borrow, default)]
     agent_type: Str<'a>,
-    #[serde(borrow, default)]
     tool_name: Str<'a>,
-    #[serde(borrow, default)]
     tool_use_id: Str<'a>,
-    #[serde(borrow, default)]
     tool_input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     tool_response: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     tool_calls: Option<Vec<BatchCall<'a>>>,
-    #[serde(borrow, default)]
     error: Option<&'a RawValue>,
-    #[serde(default)]
     is_interrupt: Flag,
-    #[serde(default)]
     duration_ms: Num,
-    #[serde(borrow, default)]
     prompt: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     last_assistant_message: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     source: Str<'a>,
-    #[serde(borrow, default)]
     reason: Str<'a>,
-    #[serde(borrow, default)]
     notification_type: Str<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct BatchCall<'a> {
-    #[serde(borrow, default)]
     tool_name: Str<'a>,
-    #[serde(borrow, default)]
     tool_use_id: Str<'a>,
-    #[serde(borrow, default)]
     tool_input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     tool_response: Option<&'a RawValue>,
 }
 
@@ -137,18 +92,23 @@ fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     sink(Decoded::Observation(out));
 }
 
-impl State {
-    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
-        read_line(place, cut, sink, &mut |line, sink| {
-            let payload: Payload<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
-            let Some(event) = payload.hook_event_name.filled() else {
-                return Err("a hook payload without hook_event_name, kept as text".to_owned());
-            };
-            self.read(place, line, event, &payload, sink);
-            Ok(())
-        });
+impl LineDecoder for Hooks {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let payload: Payload<'_> = serde_json::from_str(line.text)?;
+        let Some(event) = payload.hook_event_name.filled() else {
+            return Err("a hook payload without hook_event_name, kept as text".into());
+        };
+        self.read(place, line, event, &payload, sink);
+        Ok(())
     }
+}
 
+impl Hooks {
     fn read<'a>(
         &'a mut self,
         place: SourcePosition,

@@ -22,15 +22,12 @@ const REASON: &str = "Stopped by the user, with subscope.";
 /// Observed: 2.1.250, 2.1.300 and 2.1.330 end the agent; 2.1.150 and 2.1.197 do not.
 const REFUSES_FROM: [u32; 3] = [2, 1, 250];
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Payload<'a> {
-    #[serde(borrow, default)]
     hook_event_name: Str<'a>,
-    #[serde(borrow, default)]
     session_id: Str<'a>,
-    #[serde(borrow, default)]
     agent_id: Str<'a>,
-    #[serde(borrow, default)]
     tool_use_id: Str<'a>,
 }
 

@@ -35,15 +35,13 @@ struct Message<'a> {
     content: Vec<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Block<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Cow<'a, str>,
-    #[serde(borrow, default)]
     id: Cow<'a, str>,
-    #[serde(borrow, default)]
     name: Cow<'a, str>,
-    #[serde(borrow, default)]
     tool_use_id: Cow<'a, str>,
 }
 

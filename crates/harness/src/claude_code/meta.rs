@@ -7,75 +7,53 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Decoder, Hint,
+    Hint, LineDecoder, LineError,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, Sink,
     SourceKind, SourcePosition, Spawn, SpawnBatch, SpawnMode,
 };
 
-/// No meta file is larger; more is a problem and not read.
-const MAX_META_BYTES: usize = 1 << 20;
-
 /// Decodes one `agent-<id>.meta.json`: one object, over as many lines as it likes.
 #[derive(Debug)]
 pub(super) struct Meta {
     hint: Hint,
-    bytes: Vec<u8>,
 }
 
 impl Meta {
     /// A decoder for the file that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), bytes: Vec::new() }
+        Self { hint: hint.clone() }
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct MetaFile<'a> {
-    #[serde(borrow, default)]
     agent_type: Str<'a>,
-    #[serde(borrow, default)]
     description: Str<'a>,
-    #[serde(borrow, default)]
     label: Str<'a>,
-    #[serde(borrow, default)]
     name: Str<'a>,
-    #[serde(borrow, default)]
     tool_use_id: Str<'a>,
-    #[serde(borrow, default)]
     parent_agent_id: Str<'a>,
-    #[serde(borrow, default)]
     model: Str<'a>,
-    #[serde(borrow, default)]
     request_shape: Str<'a>,
-    #[serde(default)]
     spawn_depth: Num,
-    #[serde(default)]
     finished: Flag,
 }
 
-impl Decoder for Meta {
-    fn push(&mut self, chunk: &[u8], _: &mut Sink<'_>) {
-        let room = MAX_META_BYTES.saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let place = SourcePosition { source: self.hint.source, offset: 0, line: 1 };
-        let bytes = std::mem::take(&mut self.bytes);
-        if bytes.is_empty() {
-            return;
-        }
-        read_line(place, Cut::Line(&bytes), sink, &mut |line, sink| {
-            let file: MetaFile<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
-            let agent = self.hint.agent.as_deref().ok_or("a meta file without an agent's id in its name")?;
-            emit_meta(&self.hint, place, agent, &file, sink);
-            Ok(())
-        });
+impl LineDecoder for Meta {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let file: MetaFile<'_> = serde_json::from_str(line.text)?;
+        let agent = self.hint.agent.as_deref().ok_or("a meta file without an agent's id in its name")?;
+        emit_meta(&self.hint, place, agent, &file, sink);
+        Ok(())
     }
 }
 
@@ -153,44 +131,34 @@ fn end(agent: &str, evidence: EndEvidence) -> AgentEnd<'_> {
 #[derive(Debug)]
 pub(super) struct Journal {
     hint: Hint,
-    cutter: LineCutter,
 }
 
 impl Journal {
     /// A decoder for the file that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), cutter: LineCutter::new(hint.source) }
+        Self { hint: hint.clone() }
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct JournalLine<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     agent_id: Str<'a>,
-    #[serde(borrow, default)]
     label: Str<'a>,
-    #[serde(borrow, default)]
     result: Option<&'a RawValue>,
 }
 
-impl Decoder for Journal {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { hint, cutter } = self;
-        cutter.push(chunk, &mut |place, cut| emit_journal(hint, place, cut, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { hint, cutter } = self;
-        cutter.flush(&mut |place, cut| emit_journal(hint, place, cut, sink));
-    }
-}
-
-fn emit_journal(hint: &Hint, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
-    read_line(place, cut, sink, &mut |text: LineText<'_>, sink| {
-        let line: JournalLine<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
+impl LineDecoder for Journal {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        text: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let hint = &self.hint;
+        let line: JournalLine<'_> = serde_json::from_str(text.text)?;
         let Some(agent) = line.agent_id.filled() else { return Ok(()) };
         let mut out = observation(hint, place, agent);
         match line.kind.get() {
@@ -212,5 +180,5 @@ fn emit_journal(hint: &Hint, place: SourcePosition, cut: Cut<'_>, sink: &mut Sin
             _ => {}
         }
         Ok(())
-    });
+    }
 }

@@ -33,7 +33,8 @@ use std::{
 
 use serde::Deserialize;
 use subscope_decode::{
-    Answers, Dialect, DialectSpec, Lifecycle, LineSession, SpawnCalls, lenient::Str, session_of as line_names,
+    Answers, Dialect, DialectSpec, Lifecycle, LineSession, LinesDecoder, ObjectDecoder, SpawnCalls,
+    lenient::Str, session_of as line_names,
 };
 use subscope_model::{SourceKind, ToolClass};
 
@@ -53,7 +54,7 @@ pub const TRANSCRIPT: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_main: true,
     ..DialectSpec::new("claude.transcript", SourceKind::Transcript, |hint| {
-        Box::new(transcript::Transcript::new(hint))
+        Box::new(LinesDecoder::new(hint.source, transcript::Transcript::new(hint)))
     })
 });
 
@@ -62,14 +63,18 @@ pub const META: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_object: true,
     is_ingestible: false,
-    ..DialectSpec::new("claude.meta", SourceKind::Transcript, |hint| Box::new(meta::Meta::new(hint)))
+    ..DialectSpec::new("claude.meta", SourceKind::Transcript, |hint| {
+        Box::new(ObjectDecoder::new(hint.source, meta::Meta::new(hint)))
+    })
 });
 
 /// A workflow's `journal.jsonl`.
 pub const JOURNAL: Dialect = Dialect::new(&DialectSpec {
     harness: Some(NAME),
     is_ingestible: false,
-    ..DialectSpec::new("claude.journal", SourceKind::Transcript, |hint| Box::new(meta::Journal::new(hint)))
+    ..DialectSpec::new("claude.journal", SourceKind::Transcript, |hint| {
+        Box::new(LinesDecoder::new(hint.source, meta::Journal::new(hint)))
+    })
 });
 
 /// What `claude -p --output-format stream-json` prints.
@@ -86,7 +91,9 @@ pub const STREAM: Dialect = Dialect::new(&DialectSpec {
             calls: lifecycle::calls,
         }),
     },
-    ..DialectSpec::new("claude.stream", SourceKind::Stream, |hint| Box::new(stream::Stream::new(hint)))
+    ..DialectSpec::new("claude.stream", SourceKind::Stream, |hint| {
+        Box::new(LinesDecoder::new(hint.source, stream::Stream::new(hint)))
+    })
 });
 
 /// Hook payloads, one a line.
@@ -95,7 +102,9 @@ pub const HOOK: Dialect = Dialect::new(&DialectSpec {
     session_of,
     line_session,
     answers: Some(Answers { asker: hook_answer::asker, stop: hook_answer::stop_answer }),
-    ..DialectSpec::new("claude.hook", SourceKind::Hook, |hint| Box::new(hook::Hooks::new(hint)))
+    ..DialectSpec::new("claude.hook", SourceKind::Hook, |hint| {
+        Box::new(LinesDecoder::new(hint.source, hook::Hooks::new(hint)))
+    })
 });
 
 impl Harness for ClaudeCode {
@@ -222,10 +231,10 @@ impl HookSupport for ClaudeCode {
 }
 
 /// The field of a line of a live process that names its session.
-#[derive(Deserialize)]
-struct LineOfProcess<'l> {
-    #[serde(borrow, default)]
-    session_id: Str<'l>,
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct LineOfProcess<'a> {
+    session_id: Str<'a>,
 }
 
 /// How many lines are looked at for one that names its session: almost every one does.

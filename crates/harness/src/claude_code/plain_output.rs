@@ -34,15 +34,13 @@ pub(super) struct PlainLimits {
     pub(super) budget: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     subtype: Str<'a>,
-    #[serde(borrow, default)]
     result: Str<'a>,
-    #[serde(borrow, default)]
     claude_code_version: Str<'a>,
 }
 

@@ -7,27 +7,23 @@ use super::{HOOK, JOURNAL, META, STREAM, TRANSCRIPT};
 use crate::HeadLine;
 
 /// The fields by which the dialects are recognised.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Marks<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     subtype: Str<'a>,
-    #[serde(borrow, default)]
     hook_event_name: Str<'a>,
-    #[serde(borrow, default)]
     session_id: Str<'a>,
-    #[serde(rename = "sessionId", borrow, default)]
+    #[serde(rename = "sessionId")]
     session_id_camel: Str<'a>,
-    #[serde(rename = "agentType", borrow, default)]
+    #[serde(rename = "agentType")]
     agent_type: Str<'a>,
-    #[serde(rename = "agentId", borrow, default)]
+    #[serde(rename = "agentId")]
     agent_id: Str<'a>,
-    #[serde(borrow, default)]
     key: Str<'a>,
-    #[serde(rename = "parentUuid", borrow, default)]
+    #[serde(rename = "parentUuid")]
     parent_uuid: Str<'a>,
-    #[serde(default)]
     message: Option<IgnoredAny>,
 }
 

@@ -15,9 +15,8 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Decoder, Hint,
+    Hint, LineDecoder, LineError,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
 };
 use subscope_model::{
     AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation, Outcome,
@@ -35,12 +34,6 @@ use super::{
 /// Decodes one recorded or piped stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    cutter: LineCutter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
     hint: Hint,
     /// Spawn calls whose agent was emitted.
     told: HashSet<String>,
@@ -53,138 +46,75 @@ struct State {
 impl Stream {
     /// A decoder for the stream that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        let state = State {
+        Self {
             hint: hint.clone(),
             told: HashSet::new(),
             partial_message: String::new(),
             version: String::new(),
-        };
-        Self { cutter: LineCutter::new(hint.source), state }
-    }
-}
-
-impl Decoder for Stream {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.push(chunk, &mut |place, cut| state.take(place, cut, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.flush(&mut |place, cut| state.take(place, cut, sink));
-    }
-
-    fn skip_to(&mut self, line: u64, offset: u64) {
-        self.cutter.skip_to(line, offset);
+        }
     }
 }
 
 /// One line. Fields of all line types together: they do not collide.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     subtype: Str<'a>,
-    #[serde(borrow, default)]
     uuid: Str<'a>,
-    #[serde(borrow, default)]
     session_id: Str<'a>,
-    #[serde(borrow, default)]
     timestamp: Str<'a>,
-    #[serde(borrow, default)]
     parent_tool_use_id: Str<'a>,
-    #[serde(borrow, default)]
     agent_id: Str<'a>,
-    #[serde(borrow, default)]
     subagent_type: Str<'a>,
-    #[serde(borrow, default)]
     task_description: Str<'a>,
-    #[serde(borrow, default)]
     message: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     tool_use_result: Option<HarnessResult<'a>>,
-    #[serde(borrow, default)]
     tool_result_meta: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     cwd: Str<'a>,
-    #[serde(borrow, default)]
     model: Str<'a>,
-    #[serde(borrow, default)]
     claude_code_version: Str<'a>,
-    #[serde(borrow, default)]
     task_id: Str<'a>,
-    #[serde(borrow, default)]
     run_id: Str<'a>,
-    #[serde(borrow, default)]
     tool_use_id: Str<'a>,
-    #[serde(borrow, default)]
     tool_name: Str<'a>,
-    #[serde(borrow, default)]
     task_type: Str<'a>,
-    #[serde(borrow, default)]
     parent_task_id: Str<'a>,
-    #[serde(borrow, default)]
     description: Str<'a>,
-    #[serde(borrow, default)]
     prompt: Option<&'a RawValue>,
-    #[serde(default)]
     is_backgrounded: Flag,
-    #[serde(default)]
     spawn_depth: Num,
-    #[serde(borrow, default)]
     patch: Option<Patch<'a>>,
-    #[serde(borrow, default)]
     status: Str<'a>,
-    #[serde(borrow, default)]
     summary: Option<&'a RawValue>,
-    #[serde(default)]
     summary_is_report: Flag,
-    #[serde(default)]
     usage: Option<TaskUsage>,
-    #[serde(borrow, default)]
     workflow_progress: Option<&'a RawValue>,
-    #[serde(default)]
     heartbeat: Flag,
-    #[serde(borrow, default)]
     subagent_retry: Option<SubagentRetry<'a>>,
-    #[serde(default)]
     attempt: Num,
-    #[serde(default)]
     max_retries: Num,
-    #[serde(default)]
     retry_delay_ms: Num,
-    #[serde(default)]
     error_status: Num,
-    #[serde(borrow, default)]
     error: Str<'a>,
-    #[serde(default)]
     is_error: Flag,
-    #[serde(borrow, default)]
     terminal_reason: Str<'a>,
-    #[serde(borrow, default)]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     origin: Option<&'a RawValue>,
-    #[serde(rename = "modelUsage", borrow, default)]
+    #[serde(rename = "modelUsage")]
     model_usage: Option<&'a RawValue>,
-    #[serde(default)]
     total_cost_usd: Option<f64>,
-    #[serde(borrow, default)]
     event: Option<PartialEvent<'a>>,
-    #[serde(borrow, default)]
     api_message_id: Str<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Patch<'a> {
-    #[serde(borrow, default)]
     status: Str<'a>,
-    #[serde(default)]
     end_time: Num,
-    #[serde(borrow, default)]
     error: Option<&'a RawValue>,
-    #[serde(default)]
     is_backgrounded: Flag,
 }
 
@@ -195,49 +125,42 @@ struct TaskUsage {
     tool_uses: Num,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct SubagentRetry<'a> {
-    #[serde(borrow, default)]
     agent_id: Str<'a>,
-    #[serde(default)]
     attempt: Num,
-    #[serde(default)]
     max_retries: Num,
-    #[serde(default)]
     retry_delay_ms: Num,
-    #[serde(default)]
     error_status: Num,
-    #[serde(borrow, default)]
     error_category: Str<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct PartialEvent<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     message: Option<PartialMessage<'a>>,
-    #[serde(borrow, default)]
     delta: Option<Delta<'a>>,
-    #[serde(default)]
     usage: Option<Tokens>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct PartialMessage<'a> {
-    #[serde(borrow, default)]
     id: Str<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Delta<'a> {
-    #[serde(borrow, default)]
     stop_reason: Str<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ResultMeta<'a> {
-    #[serde(borrow, default)]
     non_execution_kind: Str<'a>,
 }
 
@@ -246,15 +169,20 @@ fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
     sink(Decoded::Observation(out));
 }
 
-impl State {
-    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
-        read_line(place, cut, sink, &mut |line, sink| {
-            let entry: Line<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
-            self.read(place, line, &entry, sink);
-            Ok(())
-        });
+impl LineDecoder for Stream {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let entry: Line<'_> = serde_json::from_str(line.text)?;
+        self.read(place, line, &entry, sink);
+        Ok(())
     }
+}
 
+impl Stream {
     fn read<'a>(
         &'a mut self,
         place: SourcePosition,

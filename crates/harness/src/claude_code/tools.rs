@@ -44,44 +44,29 @@ pub(super) fn class(tool: &str) -> ToolClass {
 
 /// Arguments that faces show in short.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ShortInput<'a> {
-    #[serde(borrow)]
     file_path: Str<'a>,
-    #[serde(borrow)]
     notebook_path: Str<'a>,
-    #[serde(borrow)]
     path: Str<'a>,
-    #[serde(borrow)]
     pattern: Str<'a>,
-    #[serde(borrow)]
     command: Str<'a>,
-    #[serde(borrow)]
     query: Str<'a>,
-    #[serde(borrow)]
     url: Str<'a>,
-    #[serde(borrow)]
     skill: Str<'a>,
-    #[serde(borrow)]
     to: Str<'a>,
-    #[serde(borrow)]
     task_id: Str<'a>,
 }
 
 /// Arguments of a spawn tool.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct SpawnArguments<'a> {
-    #[serde(borrow, default)]
     description: Str<'a>,
-    #[serde(borrow, default)]
     subagent_type: Str<'a>,
-    #[serde(borrow, default)]
     name: Str<'a>,
-    #[serde(borrow, default)]
     model: Str<'a>,
-    #[serde(borrow, default)]
     prompt: Option<&'a RawValue>,
-    #[serde(default)]
     run_in_background: Flag,
 }
 
@@ -190,37 +175,24 @@ pub(super) struct HarnessResult<'a> {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct ResultFields<'a> {
-    #[serde(borrow)]
     status: Str<'a>,
-    #[serde(borrow)]
     agent_id: Str<'a>,
-    #[serde(borrow, rename = "agent_id")]
+    #[serde(rename = "agent_id")]
     teammate_id: Str<'a>,
-    #[serde(borrow)]
     agent_type: Str<'a>,
-    #[serde(borrow)]
     description: Str<'a>,
-    #[serde(borrow)]
     resolved_model: Str<'a>,
-    #[serde(borrow)]
     prompt: Option<&'a RawValue>,
-    #[serde(borrow)]
     content: Option<&'a RawValue>,
-    #[serde(borrow)]
     result: Option<&'a RawValue>,
-    #[serde(borrow)]
     command_name: Str<'a>,
-    #[serde(borrow)]
     resumed_agent_id: Str<'a>,
-    #[serde(borrow)]
     run_id: Str<'a>,
-    #[serde(borrow, rename = "task_id")]
+    #[serde(rename = "task_id")]
     task_id: Str<'a>,
-    #[serde(borrow)]
     background_task_id: Str<'a>,
-    #[serde(borrow)]
     message: Str<'a>,
     total_tool_use_count: Num,
 }

@@ -16,9 +16,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Decoder, Hint, digest,
+    Hint, LineDecoder, LineError, digest,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
 };
 use subscope_model::{
     Basis, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, PromptKind, RawJson, Sink,
@@ -34,12 +33,6 @@ use super::{
 /// Decodes one transcript file.
 #[derive(Debug)]
 pub(super) struct Transcript {
-    cutter: LineCutter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
     hint: Hint,
     version: String,
     cwd: String,
@@ -49,114 +42,82 @@ struct State {
 impl Transcript {
     /// A decoder for the file that `hint` describes.
     pub(super) fn new(hint: &Hint) -> Self {
-        let state =
-            State { hint: hint.clone(), version: String::new(), cwd: String::new(), announced: false };
-        Self { cutter: LineCutter::new(hint.source), state }
-    }
-}
-
-impl Decoder for Transcript {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.push(chunk, &mut |place, cut| state.take(place, cut, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { cutter, state } = self;
-        cutter.flush(&mut |place, cut| state.take(place, cut, sink));
+        Self { hint: hint.clone(), version: String::new(), cwd: String::new(), announced: false }
     }
 }
 
 /// One line. Fields of all line types together: they do not collide.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     subtype: Str<'a>,
-    #[serde(borrow, default)]
     uuid: Str<'a>,
-    #[serde(rename = "parentUuid", borrow, default)]
     parent_uuid: Str<'a>,
-    #[serde(rename = "sessionId", borrow, default)]
     session_id: Str<'a>,
-    #[serde(rename = "agentId", borrow, default)]
     agent_id: Str<'a>,
-    #[serde(rename = "isSidechain", default)]
     is_sidechain: Flag,
-    #[serde(rename = "isMeta", default)]
     is_meta: Flag,
-    #[serde(rename = "isCompactSummary", default)]
     is_compact_summary: Flag,
-    #[serde(rename = "isApiErrorMessage", default)]
+    #[serde(rename = "isApiErrorMessage")]
     is_api_error: Flag,
-    #[serde(rename = "promptId", borrow, default)]
     prompt_id: Str<'a>,
-    #[serde(borrow, default)]
     origin: Option<Origin<'a>>,
-    #[serde(borrow, default)]
     timestamp: Str<'a>,
-    #[serde(borrow, default)]
     version: Str<'a>,
-    #[serde(borrow, default)]
     cwd: Str<'a>,
-    #[serde(borrow, default)]
     message: Option<Message<'a>>,
-    #[serde(rename = "toolUseResult", borrow, default)]
     tool_use_result: Option<HarnessResult<'a>>,
-    #[serde(rename = "toolDenialKind", borrow, default)]
     tool_denial_kind: Str<'a>,
-    #[serde(borrow, default)]
     attachment: Option<Attachment<'a>>,
-    #[serde(borrow, default)]
     content: Str<'a>,
-    #[serde(rename = "modelUsage", borrow, default)]
     model_usage: Option<&'a RawValue>,
-    #[serde(rename = "totalCostUSD", default)]
+    #[serde(rename = "totalCostUSD")]
     total_cost_usd: Option<f64>,
-    #[serde(rename = "retryAttempt", default)]
     retry_attempt: Num,
-    #[serde(rename = "maxRetries", default)]
     max_retries: Num,
-    #[serde(rename = "retryInMs", default)]
     retry_in_ms: Num,
-    #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
 
 /// Who a text of the user's role comes from. Observed: Claude Code 2.1.330; a prompt of `claude -p` has none.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Origin<'a> {
-    #[serde(borrow, default)]
     kind: Str<'a>,
 }
 
 /// Why a request is tried again.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ApiError<'a> {
-    #[serde(default)]
     status: Num,
-    #[serde(borrow, default)]
     formatted: Str<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Attachment<'a> {
-    #[serde(rename = "type", borrow, default)]
+    #[serde(rename = "type")]
     kind: Str<'a>,
-    #[serde(borrow, default)]
     prompt: Str<'a>,
 }
 
-impl State {
-    fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
-        read_line(place, cut, sink, &mut |line, sink| {
-            let entry: Line<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
-            self.read(place, line, &entry, sink);
-            Ok(())
-        });
+impl LineDecoder for Transcript {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        let entry: Line<'_> = serde_json::from_str(line.text)?;
+        self.read(place, line, &entry, sink);
+        Ok(())
     }
+}
 
+impl Transcript {
     fn read<'a>(
         &'a mut self,
         place: SourcePosition,

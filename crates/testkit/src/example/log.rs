@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use subscope_decode::{
-    Decoder, Hint,
+    Hint, LineDecoder, LineError,
     lenient::{LineText, Str},
-    lines::{Cut, LineCutter, describe, read_line},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, PromptKind,
@@ -16,26 +15,21 @@ use subscope_model::{
 #[derive(Debug)]
 pub(super) struct Log {
     hint: Hint,
-    cutter: LineCutter,
 }
 
 impl Log {
     pub(super) fn new(hint: &Hint) -> Self {
-        Self { hint: hint.clone(), cutter: LineCutter::new(hint.source) }
+        Self { hint: hint.clone() }
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Entry<'a> {
-    #[serde(borrow)]
     say: Str<'a>,
-    #[serde(borrow, default)]
     session: Str<'a>,
-    #[serde(borrow, default)]
     at: Str<'a>,
-    #[serde(borrow, default)]
     agent: Str<'a>,
-    #[serde(borrow, default)]
     text: Option<&'a RawValue>,
 }
 
@@ -44,24 +38,16 @@ pub(super) fn is_entry(object: &str) -> bool {
     serde_json::from_str::<Entry<'_>>(object).is_ok_and(|entry| entry.say.filled().is_some())
 }
 
-impl Decoder for Log {
-    fn push(&mut self, chunk: &[u8], sink: &mut Sink<'_>) {
-        let Self { hint, cutter } = self;
-        cutter.push(chunk, &mut |place, cut| take(hint, place, cut, sink));
-    }
-
-    fn flush(&mut self, sink: &mut Sink<'_>) {
-        let Self { hint, cutter } = self;
-        cutter.flush(&mut |place, cut| take(hint, place, cut, sink));
-    }
-}
-
-fn take(hint: &Hint, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
-    read_line(place, cut, sink, &mut |line, sink| {
-        let entry: Entry<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
-        read(hint, place, line, &entry, sink);
+impl LineDecoder for Log {
+    fn decode_line(
+        &mut self,
+        place: SourcePosition,
+        line: LineText<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), LineError> {
+        read(&self.hint, place, line, &serde_json::from_str(line.text)?, sink);
         Ok(())
-    });
+    }
 }
 
 fn read(hint: &Hint, place: SourcePosition, line: LineText<'_>, entry: &Entry<'_>, sink: &mut Sink<'_>) {

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use subscope_decode::{Dialect, DialectSpec};
+use subscope_decode::{Dialect, DialectSpec, LinesDecoder};
 use subscope_harness::{
     Harness, HeadLine, Home, HookSupport, Place, Role, RunPlan, SessionFiles, Variables, register,
 };
@@ -26,7 +26,9 @@ pub struct Example;
 pub const LOG: Dialect = Dialect::new(&DialectSpec {
     harness: Some("example"),
     is_main: true,
-    ..DialectSpec::new("example.log", SourceKind::Transcript, |hint| Box::new(log::Log::new(hint)))
+    ..DialectSpec::new("example.log", SourceKind::Transcript, |hint| {
+        Box::new(LinesDecoder::new(hint.source, log::Log::new(hint)))
+    })
 });
 
 const ENDING: &str = "exl";

@@ -17,20 +17,14 @@ use super::{
 
 /// One agent of a workflow, as each progress line of the workflow repeats it.
 /// Observed: Claude Code 2.1.330, fixture `unseen/2.1.330/u16-workflow`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct WorkflowAgent<'a> {
-    #[serde(borrow, default)]
     agent_id: Str<'a>,
-    #[serde(borrow, default)]
     label: Str<'a>,
-    #[serde(borrow, default)]
     model: Str<'a>,
-    #[serde(borrow, default)]
     state: Str<'a>,
-    #[serde(default)]
     started_at: Num,
-    #[serde(default)]
     duration_ms: Num,
 }
 
