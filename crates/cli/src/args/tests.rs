@@ -123,9 +123,10 @@ fn read_addresses() {
 fn flags_become_a_layer_of_settings() {
     let cli =
         parse("--ascii watch --verbose --heartbeat 5s --stall 1m --stall-subagents 2h --prices p").unwrap();
-    let settings =
-        crate::config::EffectiveSettings::from(cli.global.settings().over(cli.command.unwrap().settings()));
-    let told: Vec<String> = settings
+    let mut config = LoadedConfig::default();
+    cli.global.apply_to(&mut config);
+    cli.command.unwrap().apply_to(&mut config);
+    let told: Vec<String> = config
         .rows()
         .into_iter()
         .filter_map(|row| Some(format!("{} {}", row.origin.place()?, row.value)))

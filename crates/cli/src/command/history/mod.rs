@@ -61,7 +61,7 @@ pub(super) fn index_options(
         now_ms: context.now_ms(),
         workers: None,
         archive: archive(context)?,
-        archives: context.settings().store.archive.value,
+        archives: context.settings().store.archive,
         keep_ms: context.settings().store.keep_ms(),
     })
 }
