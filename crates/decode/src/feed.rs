@@ -14,7 +14,7 @@ use subscope_model::{
 use crate::{
     Decoder, Hint,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, LineError, read_line},
 };
 
 /// Decodes one feed.
@@ -130,9 +130,9 @@ struct Data<'a> {
 
 fn take(place: SourcePosition, cut: Cut<'_>, tool_class: fn(&str) -> ToolClass, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |text, sink| {
-        let line: Line<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
+        let line: Line<'_> = serde_json::from_str(text.text)?;
         if !line.schema.is(Event::SCHEMA) {
-            return Err(format!("not {}, kept as text", Event::SCHEMA));
+            return Err(LineError::Foreign(format!("not {}, kept as text", Event::SCHEMA).into()));
         }
         let kind =
             line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;

@@ -1,5 +1,7 @@
 //! Cutting bytes into lines, whatever their chunks, and reading each line by itself.
 
+use std::borrow::Cow;
+
 use memchr::memchr;
 use serde_json::Value;
 use subscope_model::{Decoded, Sink, SourceId, SourcePosition};
@@ -11,6 +13,43 @@ pub const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// How much of a line that could not be understood is kept as text.
 const KEPT_TEXT_BYTES: usize = 4 << 10;
+
+/// Why a line was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// JSON that ends too early.
+    #[error("incomplete JSON, kept as text")]
+    Incomplete,
+    /// Not JSON, from this column (1-based) on.
+    #[error("not JSON (column {0}), kept as text")]
+    NotJson(usize),
+    /// A required field is not there.
+    #[error("{item} without {field}, kept as text")]
+    MissingField {
+        /// What has the field, with its article.
+        item: &'static str,
+        /// Name of the field.
+        field: &'static str,
+    },
+    /// An event of a type that the dialect does not have.
+    #[error("an event of unknown type {0:?}, kept as text")]
+    UnknownType(String),
+    /// JSON that is not of the dialect, with the reason.
+    #[error("{0}")]
+    Foreign(Cow<'static, str>),
+}
+
+impl From<serde_json::Error> for LineError {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_eof() { Self::Incomplete } else { Self::NotJson(error.column()) }
+    }
+}
+
+impl From<&'static str> for LineError {
+    fn from(reason: &'static str) -> Self {
+        Self::Foreign(reason.into())
+    }
+}
 
 /// Cuts a source into lines. Keeps at most one unfinished line.
 #[derive(Debug, Default)]
@@ -122,7 +161,7 @@ pub fn read_line(
     place: SourcePosition,
     cut: Cut<'_>,
     sink: &mut Sink<'_>,
-    read: &mut dyn FnMut(LineText<'_>, &mut Sink<'_>) -> Result<(), String>,
+    read: &mut dyn FnMut(LineText<'_>, &mut Sink<'_>) -> Result<(), LineError>,
 ) {
     let bytes = match cut {
         Cut::Line(bytes) => bytes,
@@ -142,18 +181,9 @@ pub fn read_line(
             LineText { text: &lossy, offset: None }
         }
     };
-    if let Err(what) = read(line, sink) {
+    if let Err(error) = read(line, sink) {
         let text = cut_text(line.text, KEPT_TEXT_BYTES);
-        sink(Decoded::Problem { place, what: what.into(), text });
-    }
-}
-
-/// Describes for people why a line is not of its dialect.
-pub fn describe(error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        "incomplete JSON, kept as text".to_owned()
-    } else {
-        format!("not JSON (column {}), kept as text", error.column())
+        sink(Decoded::Problem { place, what: error.to_string().into(), text });
     }
 }
 

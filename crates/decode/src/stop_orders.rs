@@ -6,7 +6,7 @@ use subscope_model::{
 
 use crate::{
     Decoder, Hint,
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, LineError, read_line},
 };
 
 /// Decodes one log of orders.
@@ -34,9 +34,9 @@ impl Decoder for StopOrders {
 
 fn take(place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |line, sink| {
-        let order: StopOrder = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+        let order: StopOrder = serde_json::from_str(line.text)?;
         if order.schema.as_ref() != StopOrder::SCHEMA {
-            return Err(format!("no {}, kept as text", StopOrder::SCHEMA));
+            return Err(LineError::Foreign(format!("no {}, kept as text", StopOrder::SCHEMA).into()));
         }
         sink(Decoded::Observation(&Observation {
             place,

@@ -17,7 +17,7 @@ use subscope_model::{
 use crate::{
     Decoder, Hint, LineSession,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, LineError, read_line},
 };
 
 /// Decodes one stream of posted events.
@@ -123,7 +123,7 @@ fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
 impl State {
     fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
-            let event: Posted<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+            let event: Posted<'_> = serde_json::from_str(line.text)?;
             self.read(place, line, &event, sink)
         });
     }
@@ -134,8 +134,8 @@ impl State {
         text: LineText<'_>,
         event: &Posted<'_>,
         sink: &mut Sink<'_>,
-    ) -> Result<(), String> {
-        let missing = |field: &str| format!("an event without {field}, kept as text");
+    ) -> Result<(), LineError> {
+        let missing = |field| LineError::MissingField { item: "an event", field };
         let run = event.subagent_run_id.filled().ok_or_else(|| missing("subagentRunId"))?;
         let kind = event.kind.filled().ok_or_else(|| missing("type"))?;
         let name = event.subagent_name.get().ok_or_else(|| missing("subagentName"))?;
@@ -175,7 +175,7 @@ impl State {
                     sink,
                 );
             }
-            other => return Err(format!("an event of unknown type {other:?}, kept as text")),
+            other => return Err(LineError::UnknownType(other.to_owned())),
         }
         emit_usage(event, &mut out, sink);
         Ok(())

@@ -5,7 +5,7 @@ use subscope_model::{Sink, SourceId, SourcePosition};
 
 use crate::{
     Decoder,
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, read_line},
 };
 /// What is wrong with a line of JSON that is written in no dialect.
 pub const UNRECOGNISED: &str = "JSON of no known harness";
@@ -45,9 +45,9 @@ impl Decoder for Unrecognised {
 
 fn take(place: SourcePosition, cut: Cut<'_>, has_told: &mut bool, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |line, _| match serde_json::from_str::<IgnoredAny>(line.text) {
-        Err(error) => Err(describe(&error)),
+        Err(error) => Err(error.into()),
         Ok(IgnoredAny) if std::mem::replace(has_told, true) => Ok(()),
-        Ok(IgnoredAny) => Err(UNRECOGNISED.to_owned()),
+        Ok(IgnoredAny) => Err(UNRECOGNISED.into()),
     });
 }
 

@@ -48,6 +48,12 @@ pub(crate) enum ValueError {
     Time(String),
     #[error("{0:?} is no speed: write a number from 0.01 to 10000")]
     Speed(String),
+    #[error("a tool's name has 1 to 64 letters, digits, _, - and .")]
+    ToolName,
+    #[error("an id is not blank")]
+    BlankId,
+    #[error("neither RFC 3339 nor milliseconds since 1970")]
+    Timestamp,
 }
 
 /// Parses a duration: an integer and one of `ms`, `s`, `m`, `h`, `d`.

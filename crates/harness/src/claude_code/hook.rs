@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use subscope_decode::{
     Decoder, Hint, canonical_digest,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, LineError, read_line},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation,
@@ -140,9 +140,9 @@ fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
 impl State {
     fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
-            let payload: Payload<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+            let payload: Payload<'_> = serde_json::from_str(line.text)?;
             let Some(event) = payload.hook_event_name.filled() else {
-                return Err("a hook payload without hook_event_name, kept as text".to_owned());
+                return Err(LineError::MissingField { item: "a hook payload", field: "hook_event_name" });
             };
             self.read(place, line, event, &payload, sink);
             Ok(())

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use subscope_decode::{
     Decoder, Hint,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, read_line},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, Sink,
@@ -71,7 +71,7 @@ impl Decoder for Meta {
             return;
         }
         read_line(place, Cut::Line(&bytes), sink, &mut |line, sink| {
-            let file: MetaFile<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+            let file: MetaFile<'_> = serde_json::from_str(line.text)?;
             let agent = self.hint.agent.as_deref().ok_or("a meta file without an agent's id in its name")?;
             emit_meta(&self.hint, place, agent, &file, sink);
             Ok(())
@@ -190,7 +190,7 @@ impl Decoder for Journal {
 
 fn emit_journal(hint: &Hint, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |text: LineText<'_>, sink| {
-        let line: JournalLine<'_> = serde_json::from_str(text.text).map_err(|error| describe(&error))?;
+        let line: JournalLine<'_> = serde_json::from_str(text.text)?;
         let Some(agent) = line.agent_id.filled() else { return Ok(()) };
         let mut out = observation(hint, place, agent);
         match line.kind.get() {

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use subscope_decode::{
     Decoder, Hint,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, read_line},
 };
 use subscope_model::{
     AgentStatus, Basis, CallEnd, Claim, Clock, Decoded, EndEvidence, EventKind, Fact, Observation, Outcome,
@@ -249,7 +249,7 @@ fn emit<'a>(fact: Fact<'a>, out: &mut Observation<'a>, sink: &mut Sink<'_>) {
 impl State {
     fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
-            let entry: Line<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+            let entry: Line<'_> = serde_json::from_str(line.text)?;
             self.read(place, line, &entry, sink);
             Ok(())
         });

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use subscope_decode::{
     Decoder, Hint, digest,
     lenient::{Flag, LineText, Num, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, read_line},
 };
 use subscope_model::{
     Basis, CallEnd, Checksum, Claim, Clock, Decoded, EventKind, Fact, Observation, PromptKind, RawJson, Sink,
@@ -151,7 +151,7 @@ struct Attachment<'a> {
 impl State {
     fn take(&mut self, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
         read_line(place, cut, sink, &mut |line, sink| {
-            let entry: Line<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+            let entry: Line<'_> = serde_json::from_str(line.text)?;
             self.read(place, line, &entry, sink);
             Ok(())
         });
@@ -372,7 +372,7 @@ fn prompt<'a>(line: &'a Line<'_>, raw: RawJson<'a>, out: &mut Observation<'a>, s
             PromptKind::Local
         }
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
-        told => told,
+        told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,
     };
     emit_notice(Some(&words), &mut out.clone(), sink);
     // The first line of an agent's conversation has no parent.

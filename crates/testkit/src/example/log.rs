@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use subscope_decode::{
     Decoder, Hint,
     lenient::{LineText, Str},
-    lines::{Cut, LineCutter, describe, read_line},
+    lines::{Cut, LineCutter, read_line},
 };
 use subscope_model::{
     AgentEnd, AgentStatus, Basis, Claim, Clock, Decoded, EndEvidence, Fact, Observation, Parent, PromptKind,
@@ -58,7 +58,7 @@ impl Decoder for Log {
 
 fn take(hint: &Hint, place: SourcePosition, cut: Cut<'_>, sink: &mut Sink<'_>) {
     read_line(place, cut, sink, &mut |line, sink| {
-        let entry: Entry<'_> = serde_json::from_str(line.text).map_err(|error| describe(&error))?;
+        let entry: Entry<'_> = serde_json::from_str(line.text)?;
         read(hint, place, line, &entry, sink);
         Ok(())
     });
