@@ -81,10 +81,8 @@ fn with_table(readme: &str, schema: &str) -> Result<String> {
     let schema = serde_json::from_str(schema).context("the schema is no JSON")?;
     let row = |setting: &Setting<'_>| {
         let key = setting.section.map(|section| format!("{section}.")).unwrap_or_default() + setting.name;
-        let default = match &setting.schema["default"] {
-            Value::Null => "not set".to_owned(),
-            default => format!("`{default}`"),
-        };
+        let default = &setting.schema["default"];
+        let default = if default.is_null() { "not set".to_owned() } else { format!("`{default}`") };
         format!("| `{key}` | {default} | {} |", setting.about())
     };
     let rows: Vec<String> = settings(&schema)?.iter().map(row).collect();

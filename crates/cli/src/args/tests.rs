@@ -11,10 +11,8 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 }
 
 fn tree(line: &str) -> TreeArgs {
-    match parse(line).unwrap().command.unwrap() {
-        CliCommand::Tree(args) => args,
-        other => panic!("{other:?}"),
-    }
+    let CliCommand::Tree(args) = parse(line).unwrap().command.unwrap() else { panic!("{line}") };
+    args
 }
 
 #[test]
@@ -112,10 +110,9 @@ fn refuse_wrong_usage_with_code_two() {
 #[test]
 fn read_addresses() {
     for (word, listen) in [("127.0.0.1:0", "127.0.0.1:0"), (":0", "127.0.0.1:0"), ("[::1]:80", "[::1]:80")] {
-        match parse(&format!("serve --listen {word}")).unwrap().command.unwrap() {
-            CliCommand::Serve(args) => assert_eq!(args.listen.unwrap().to_string(), listen),
-            other => panic!("{other:?}"),
-        }
+        let command = parse(&format!("serve --listen {word}")).unwrap().command.unwrap();
+        let CliCommand::Serve(args) = command else { panic!("{word}") };
+        assert_eq!(args.listen.unwrap().to_string(), listen);
     }
 }
 

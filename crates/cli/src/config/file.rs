@@ -36,13 +36,14 @@ pub(super) fn read(
     let mut entries = Vec::new();
     for (key, value) in table.get_ref() {
         let name = key.get_ref();
-        match value.get_ref() {
-            DeValue::Table(section) if sections.contains(&name.as_ref()) => {
-                entries.extend(section.iter().map(|(key, value)| {
-                    (key.span().start, format!("{name}.{}", key.get_ref()), value.get_ref())
-                }));
-            }
-            value => entries.push((key.span().start, name.to_string(), value)),
+        if let DeValue::Table(section) = value.get_ref()
+            && sections.contains(&name.as_ref())
+        {
+            entries.extend(section.iter().map(|(key, value)| {
+                (key.span().start, format!("{name}.{}", key.get_ref()), value.get_ref())
+            }));
+        } else {
+            entries.push((key.span().start, name.to_string(), value.get_ref()));
         }
     }
     let mut entries: Vec<_> =

@@ -156,11 +156,10 @@ fn flatten(settings: &Settings) -> Vec<(String, Value)> {
     // Every setting has a JSON form.
     let Ok(Value::Object(entries)) = serde_json::to_value(settings) else { return all };
     for (key, value) in entries {
-        match value {
-            Value::Object(section) => {
-                all.extend(section.into_iter().map(|(name, value)| (format!("{key}.{name}"), value)));
-            }
-            value => all.push((key, value)),
+        if let Value::Object(section) = value {
+            all.extend(section.into_iter().map(|(name, value)| (format!("{key}.{name}"), value)));
+        } else {
+            all.push((key, value));
         }
     }
     all

@@ -114,12 +114,11 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
         .iter()
         .map(|row| {
             assert_eq!(row.origin.layer(), "user", "{}", row.key);
-            let text = match &row.value {
-                serde_json::Value::String(text) => text.clone(),
-                serde_json::Value::Array(all) => {
-                    all.iter().filter_map(|one| one.as_str()).collect::<Vec<_>>().join(", ")
-                }
-                other => other.to_string(),
+            let words = row.value.as_array().into_iter().flatten().filter_map(Value::as_str);
+            let text = match (row.value.as_str(), words.collect::<Vec<_>>().join(", ")) {
+                (Some(text), _) => text.to_owned(),
+                (None, words) if row.value.is_array() => words,
+                (None, _) => row.value.to_string(),
             };
             (variable(&row.key), text)
         })

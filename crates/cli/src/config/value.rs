@@ -64,9 +64,10 @@ impl SettingValue {
     }
 
     fn text(&self) -> Result<&str, SettingError> {
-        match self {
-            Self::Variable(text) | Self::Text(text) => Ok(text),
-            other => Err(SettingError(format!("must be text in quotes, not {}", other.kind()))),
+        if let Self::Variable(text) | Self::Text(text) = self {
+            Ok(text)
+        } else {
+            Err(self.is_not("text in quotes"))
         }
     }
 
@@ -77,21 +78,22 @@ impl SettingValue {
                 Some(text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect())
             }
             Self::List(items) => items.iter().map(|item| item.text().ok()).collect(),
-            _ => None,
+            Self::Text(_) | Self::Switch(_) | Self::Number(_) | Self::Date | Self::Table(_) => None,
         }
     }
 
-    /// Returns the type in words; a variable's text itself.
-    fn kind(&self) -> String {
-        match self {
-            Self::Variable(text) => format!("{text:?}"),
-            Self::Text(_) => "text".to_owned(),
-            Self::Switch(_) => "true or false".to_owned(),
-            Self::Number(_) => "a number".to_owned(),
-            Self::Date => "a date".to_owned(),
-            Self::List(_) => "a list".to_owned(),
-            Self::Table(_) => "a section".to_owned(),
-        }
+    /// Returns the error that names the expected type and the value's.
+    fn is_not(&self, expected: &str) -> SettingError {
+        let kind = match self {
+            Self::Variable(text) => &format!("{text:?}"),
+            Self::Text(_) => "text",
+            Self::Switch(_) => "true or false",
+            Self::Number(_) => "a number",
+            Self::Date => "a date",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a section",
+        };
+        SettingError(format!("must be {expected}, not {kind}"))
     }
 }
 
@@ -130,28 +132,23 @@ impl<'de> Deserializer<'de> for &'de SettingValue {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
-        let wrong = || SettingError(format!("must be true or false, not {}", self.kind()));
-        match self {
-            SettingValue::Switch(value) => visitor.visit_bool(*value),
-            SettingValue::Variable(text) if ["true", "yes", "1"].contains(&text.as_str()) => {
-                visitor.visit_bool(true)
-            }
-            SettingValue::Variable(text) if ["false", "no", "0"].contains(&text.as_str()) => {
-                visitor.visit_bool(false)
-            }
+        let wrong = || self.is_not("true or false");
+        if let SettingValue::Switch(value) = self {
+            return visitor.visit_bool(*value);
+        }
+        match (self, self.text().map_err(|_| wrong())?) {
+            (SettingValue::Variable(_), "true" | "yes" | "1") => visitor.visit_bool(true),
+            (SettingValue::Variable(_), "false" | "no" | "0") => visitor.visit_bool(false),
             // A setting may take other words besides.
-            SettingValue::Variable(text) | SettingValue::Text(text) => {
-                visitor.visit_str(text).map_err(|_: SettingError| wrong())
-            }
-            _ => Err(wrong()),
+            (_, text) => visitor.visit_str(text).map_err(|_: SettingError| wrong()),
         }
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
-        match self {
-            SettingValue::Variable(digits) | SettingValue::Number(digits) => visitor.visit_str(digits),
-            other => Err(SettingError(format!("must be a number, not {}", other.kind()))),
-        }
+        let (SettingValue::Variable(digits) | SettingValue::Number(digits)) = self else {
+            return Err(self.is_not("a number"));
+        };
+        visitor.visit_str(digits)
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, SettingError> {
@@ -174,11 +171,8 @@ impl<'de> Deserializer<'de> for &'de SettingValue {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, SettingError> {
-        match self {
-            SettingValue::Table(entries) => visitor
-                .visit_map(MapDeserializer::new(entries.iter().map(|(key, value)| (key.as_str(), value)))),
-            other => Err(SettingError(format!("must be a section, not {}", other.kind()))),
-        }
+        let SettingValue::Table(entries) = self else { return Err(self.is_not("a section")) };
+        visitor.visit_map(MapDeserializer::new(entries.iter().map(|(key, value)| (key.as_str(), value))))
     }
 
     forward_to_deserialize_any! {
