@@ -30,8 +30,8 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TreePanel {
-    #[default]
     /// Shown once the session has a subagent.
+    #[default]
     Auto,
     /// Always shown.
     Shown,
@@ -43,8 +43,8 @@ pub enum TreePanel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Alerts {
-    #[default]
     /// A line in the footer.
+    #[default]
     Line,
     /// Also the terminal bell.
     Bell,
