@@ -117,6 +117,30 @@ fn read_addresses() {
 }
 
 #[test]
+fn defaults_in_help_are_those_of_the_settings() {
+    let defaults = LoadedConfig::default().settings;
+    let watch = defaults.watch;
+    let command = Cli::command();
+    let told = |command: &clap::Command, option: &str| {
+        let help = command.get_arguments().find(|argument| argument.get_id() == option).unwrap().get_help();
+        let help = help.unwrap().to_string();
+        help.split_once("[default: ").unwrap().1.trim_end_matches(']').to_owned()
+    };
+    for name in ["watch", "run", "serve"] {
+        let command = command.find_subcommand(name).unwrap();
+        for (option, expected) in [
+            ("heartbeat", watch.heartbeat),
+            ("stall", watch.stall),
+            ("stall_subagents", watch.stall_subagents),
+        ] {
+            assert_eq!(value::parse_duration(&told(command, option)), Ok(expected), "{name} --{option}");
+        }
+    }
+    let serve = command.find_subcommand("serve").unwrap();
+    assert_eq!(value::parse_listen(&told(serve, "listen")), Ok(defaults.hub.listen));
+}
+
+#[test]
 fn flags_become_a_layer_of_settings() {
     let cli =
         parse("--ascii watch --verbose --heartbeat 5s --stall 1m --stall-subagents 2h --prices p").unwrap();

@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     /// Further tools whose argument is code, for `watch --verbose`.
     #[schemars(example = ["run_python"])]
     pub(crate) code_tools: Vec<String>,
-    /// When colours are used; auto follows `NO_COLOR` and `TERM`.
+    /// Use of colours; auto follows `NO_COLOR` and `TERM`.
     #[serde(with = "ColorWhen")]
     pub(crate) color: ColorChoice,
     /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
@@ -118,8 +118,8 @@ pub(crate) struct UiSettings {
     pub(crate) theme: Theme,
     /// Visibility of the tree panel; auto shows it from the first subagent on.
     pub(crate) tree: TreePanel,
-    /// How alerts (stalled, failed, looping, waiting, finished agents) are signalled: a line, also the bell, or also a
-    /// message through the terminal (OSC 9).
+    /// What tells that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell, or
+    /// also a message through the terminal (OSC 9).
     pub(crate) alerts: Alerts,
 }
 
