@@ -16,6 +16,7 @@ mod npm;
 mod pictures;
 mod pypi;
 mod quoted;
+mod settings;
 mod stalls;
 mod step;
 mod tidy;
@@ -35,7 +36,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   tidy            the rules of the repository that no other tool checks
   web             checks the page and builds it into web/dist; installs what it needs from npm
   page [FILE…]    looks at the page in a real browser, served by the real program
-  types           writes the page's types, web/src/model.ts, from the model
+  types           writes the page's types, web/src/model.ts, from the model, and the documentation of the settings
   truth           scores subscope and its rivals against the recordings; writes TRUTH.md
   stalls          scores 500 scripted waits by cause, and 10,000 hours of healthy agents
   compare BEFORE AFTER
@@ -65,7 +66,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["tidy"] => tidy::run(),
         ["truth"] => truth::run(),
         ["stalls"] => stalls::all(),
-        ["types"] => types::write(),
+        ["types"] => types::write().and_then(|()| settings::write()),
         ["web"] => web::build(web::Build::Keep),
         ["page", which @ ..] => web::look(which),
         ["compare", before, after] => compare::run(before, after),

@@ -37,8 +37,8 @@ const MAY_NAME_VENDORS: [&str; 8] = [
     // Help texts and their examples.
     "crates/cli/src/args/",
     "crates/tui/src/view/overlay.rs",
-    // An example in an error message.
-    "crates/cli/src/config/limits.rs",
+    // An example in the documentation of a setting.
+    "crates/cli/src/config/settings.rs",
     // A recording that is part of the program.
     "crates/cli/src/command/demo.rs",
     // Rows that examples and tests draw.

@@ -7,8 +7,8 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 use syn::{
-    Attribute, Expr, Field, Fields, GenericArgument, Item, ItemEnum, ItemStruct, Lit, Meta, PathArguments,
-    Type, punctuated::Punctuated, token::Comma,
+    Attribute, Expr, Field, Fields, GenericArgument, Item, ItemConst, ItemEnum, ItemStruct, Lit, Meta,
+    PathArguments, Type, punctuated::Punctuated, token::Comma,
 };
 
 use crate::step::{announce, root};
@@ -69,14 +69,13 @@ fn items(path: &Path) -> Result<Vec<Item>> {
 }
 
 fn has_name(item: &Item, name: &str) -> bool {
-    match item {
-        Item::Struct(it) => it.ident == name,
-        Item::Enum(it) => it.ident == name,
-        Item::Const(it) => it.ident == name,
-        _ => false,
-    }
+    matches!(item, Item::Struct(ItemStruct { ident, .. }) | Item::Enum(ItemEnum { ident, .. }) | Item::Const(ItemConst { ident, .. }) if ident == name)
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a foreign enum of all items, of which few are translated"
+)]
 fn declaration(item: &Item) -> Result<String> {
     match item {
         Item::Struct(it) => interface(it),
@@ -166,6 +165,10 @@ impl Serde {
     }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a foreign enum of all types, of which few are translated"
+)]
 fn translate_type(of: &Type) -> Result<String> {
     match of {
         Type::Array(array) => {
@@ -176,19 +179,17 @@ fn translate_type(of: &Type) -> Result<String> {
         Type::Path(path) => {
             let Some(last) = path.path.segments.last() else { bail!("a type without a name") };
             let inner: Vec<&Type> = match &last.arguments {
-                PathArguments::AngleBracketed(all) => {
-                    let types = all.args.iter().filter_map(|argument| match argument {
-                        GenericArgument::Type(of) => Some(of),
-                        _ => None,
-                    });
-                    types.collect()
-                }
+                PathArguments::AngleBracketed(all) => all.args.iter().filter_map(type_argument).collect(),
                 PathArguments::None | PathArguments::Parenthesized(_) => Vec::new(),
             };
             translate_path(&last.ident.to_string(), &inner)
         }
         _ => bail!("this chore does not know such a type"),
     }
+}
+
+fn type_argument(argument: &GenericArgument) -> Option<&Type> {
+    if let GenericArgument::Type(of) = argument { Some(of) } else { None }
 }
 
 fn translate_path(name: &str, inner: &[&Type]) -> Result<String> {
@@ -217,10 +218,8 @@ fn comment(attributes: &[Attribute], indent: &str) -> String {
 fn doc_line(attribute: &Attribute) -> Option<String> {
     let Meta::NameValue(pair) = &attribute.meta else { return None };
     let Expr::Lit(text) = &pair.value else { return None };
-    match &text.lit {
-        Lit::Str(text) if pair.path.is_ident("doc") => Some(text.value().trim().to_owned()),
-        _ => None,
-    }
+    let Lit::Str(text) = &text.lit else { return None };
+    pair.path.is_ident("doc").then(|| text.value().trim().to_owned())
 }
 
 #[cfg(test)]

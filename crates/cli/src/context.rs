@@ -6,9 +6,9 @@ use subscope_model::{Millis, Problem};
 use subscope_render::{Style, safe};
 
 use crate::{
-    args::Global,
+    args::{CliCommand, Global},
     clock,
-    config::{ConfigPaths, EffectiveSettings, LoadedConfig, RawSettings, load},
+    config::{ConfigPaths, LoadedConfig, PRICES, Settings, load},
     environment::Environment,
     error::{CliError, ErrorKind},
     output,
@@ -61,16 +61,20 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Loads the settings and detects the terminal. `flags` are the settings given by the command's options.
+    /// Loads the settings and detects the terminal. The options of `command` override settings.
     pub(crate) fn new(
         global: &Global,
-        flags: RawSettings,
+        command: Option<&CliCommand>,
         environment: Environment,
         probe: TerminalProbe,
     ) -> Self {
         let paths = ConfigPaths::find(global.config.as_deref(), &environment);
-        let config = load(paths, &environment, global.settings().over(flags));
-        let terminal = Terminal::detect(&config.settings.display, &environment, probe);
+        let mut config = load(paths, &environment);
+        global.apply_to(&mut config);
+        if let Some(command) = command {
+            command.apply_to(&mut config);
+        }
+        let terminal = Terminal::detect(&config, &environment, probe);
         Self {
             config,
             store_option: global.store.clone(),
@@ -84,7 +88,7 @@ impl Context {
     }
 
     /// Returns the effective settings.
-    pub(crate) fn settings(&self) -> &EffectiveSettings {
+    pub(crate) fn settings(&self) -> &Settings {
         &self.config.settings
     }
 
@@ -123,7 +127,7 @@ impl Context {
         if let Some(prices) = self.prices.get() {
             return Ok(prices);
         }
-        let read = prices::load(self.settings().prices.file.as_ref())?;
+        let read = prices::load(self.settings().prices.as_deref(), self.config.origin(PRICES))?;
         Ok(self.prices.get_or_init(|| read))
     }
 

@@ -54,8 +54,7 @@ pub fn main() -> ExitCode {
     };
     let on_stderr = cli.command.as_ref().is_some_and(CliCommand::prints_on_stderr);
     let probe = if on_stderr { TerminalProbe::of_stderr() } else { TerminalProbe::of_stdout() };
-    let flags = cli.command.as_ref().map(CliCommand::settings).unwrap_or_default();
-    let mut context = Context::new(&cli.global, flags, Environment::of_process(), probe);
+    let mut context = Context::new(&cli.global, cli.command.as_ref(), Environment::of_process(), probe);
     let outcome = match &cli.command {
         Some(command) if !cli.plain => command::run(command, &mut context),
         Some(_) => {

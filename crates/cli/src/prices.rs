@@ -1,11 +1,11 @@
 //! Loads the token price table: the bundled one, or the user's file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use subscope_model::PriceTable;
 
 use crate::{
-    config::{SettingOrigin, Sourced, read_text, syntax_error},
+    config::{SettingOrigin, read_text, syntax_error},
     error::{CliError, ErrorKind},
 };
 
@@ -25,21 +25,20 @@ pub(crate) struct Prices {
     pub(crate) origin: SettingOrigin,
 }
 
-/// Loads the given file, else the bundled table.
+/// Loads the given file, which `origin` chose, else the bundled table.
 ///
 /// # Errors
 /// If the file cannot be read, or is no price table (with the line).
-pub(crate) fn load(file: Option<&Sourced<PathBuf>>) -> Result<Prices, CliError> {
-    let Some(Sourced { value: path, origin }) = file else {
-        let table = parse(BUNDLED_NAME.as_ref(), BUNDLED)?;
-        return Ok(Prices { table, file: None, origin: SettingOrigin::BuiltIn });
+pub(crate) fn load(file: Option<&Path>, origin: SettingOrigin) -> Result<Prices, CliError> {
+    let Some(path) = file else {
+        return Ok(Prices { table: parse(BUNDLED_NAME.as_ref(), BUNDLED)?, file: None, origin });
     };
     let chosen = format!("the file of prices is chosen by: {origin}");
     let text = read_text(path).map_err(|error| error.hint(chosen))?;
-    Ok(Prices { table: parse(path, &text)?, file: Some(path.clone()), origin: origin.clone() })
+    Ok(Prices { table: parse(path, &text)?, file: Some(path.to_owned()), origin })
 }
 
-fn parse(path: &std::path::Path, text: &str) -> Result<PriceTable, CliError> {
+fn parse(path: &Path, text: &str) -> Result<PriceTable, CliError> {
     let table: PriceTable = toml::from_str(text).map_err(|error| {
         syntax_error(path, text, &error).hint(
             "prices are picodollars (10^-12 USD) a token: see the head of data/prices.toml for the form",
@@ -64,15 +63,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prices.toml");
         fs::write(&path, text).unwrap();
-        let error =
-            load(Some(&Sourced { value: path, origin: SettingOrigin::Flag("--prices") })).unwrap_err();
+        let error = load(Some(&path), SettingOrigin::Flag("--prices")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         error.to_string().replace(folder.path().to_str().unwrap(), "")
     }
 
     #[test]
     fn bundled_table_has_source_date_and_models() {
-        let prices = load(None).unwrap();
+        let prices = load(None, SettingOrigin::BuiltIn).unwrap();
         assert!(prices.table.source.starts_with("litellm") && prices.table.date.len() == 10);
         for (model, input) in [
             ("claude-sonnet-4-5-20250929", 3_000_000),
@@ -90,7 +88,7 @@ mod tests {
         let model = "input = 1, output = 2, cache_read = 3, cache_write = 4, cache_write_1h = 5";
         fs::write(&path, format!("source = 's'\ndate = '2026-01-01'\n[models]\nm = {{ {model} }}\n"))
             .unwrap();
-        let prices = load(Some(&Sourced { value: path, origin: SettingOrigin::Flag("--prices") })).unwrap();
+        let prices = load(Some(&path), SettingOrigin::Flag("--prices")).unwrap();
         assert_eq!(prices.table.models.len(), 1);
         assert_eq!(prices.table.price("m").map(|price| price.cache_write_1h), Some(5));
     }
@@ -112,8 +110,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_says_who_chose_it() {
-        let error =
-            load(Some(&Sourced { value: "/nowhere/p.toml".into(), origin: SettingOrigin::Flag("--prices") }));
+        let error = load(Some(Path::new("/nowhere/p.toml")), SettingOrigin::Flag("--prices"));
         let text = error.unwrap_err().render(subscope_render::Charset::Ascii);
         assert!(text.starts_with("subscope: cannot read /nowhere/p.toml\n  caused by: "), "{text}");
         assert!(text.ends_with("hint: the file of prices is chosen by: flag (--prices)\n"), "{text}");

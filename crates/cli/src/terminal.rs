@@ -6,7 +6,7 @@ use clap::ColorChoice;
 use subscope_render::Style;
 
 use crate::{
-    config::{AsciiChoice, DisplaySettings},
+    config::{AsciiChoice, LoadedConfig},
     environment::Environment,
 };
 
@@ -71,11 +71,11 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Derives the capabilities from settings, environment and the queried facts.
-    pub(crate) fn detect(display: &DisplaySettings, environment: &Environment, probe: TerminalProbe) -> Self {
+    pub(crate) fn detect(config: &LoadedConfig, environment: &Environment, probe: TerminalProbe) -> Self {
         Self {
             is_terminal: probe.is_terminal,
-            color: color(display, environment, probe),
-            ascii: ascii(display, environment),
+            color: color(config, environment, probe),
+            ascii: ascii(config, environment),
             width: width(environment, probe),
         }
     }
@@ -91,10 +91,10 @@ fn is_dumb(environment: &Environment) -> bool {
 }
 
 /// Decides about colours. `NO_COLOR` counts if not empty (no-color.org), but an explicit `always` overrides it.
-fn color(display: &DisplaySettings, environment: &Environment, probe: TerminalProbe) -> Detected<bool> {
-    match display.color.value {
-        ColorChoice::Always => detected(true, display.color.origin.to_string()),
-        ColorChoice::Never => detected(false, display.color.origin.to_string()),
+fn color(config: &LoadedConfig, environment: &Environment, probe: TerminalProbe) -> Detected<bool> {
+    match config.settings.color {
+        ColorChoice::Always => detected(true, config.origin("color").to_string()),
+        ColorChoice::Never => detected(false, config.origin("color").to_string()),
         ColorChoice::Auto if !probe.is_terminal => detected(false, "output goes elsewhere"),
         ColorChoice::Auto if environment.get("NO_COLOR").is_some() => detected(false, "NO_COLOR is set"),
         ColorChoice::Auto if is_dumb(environment) => detected(false, "TERM is dumb"),
@@ -102,10 +102,10 @@ fn color(display: &DisplaySettings, environment: &Environment, probe: TerminalPr
     }
 }
 
-fn ascii(display: &DisplaySettings, environment: &Environment) -> Detected<bool> {
-    match display.ascii.value {
-        AsciiChoice::Always => return detected(true, display.ascii.origin.to_string()),
-        AsciiChoice::Never => return detected(false, display.ascii.origin.to_string()),
+fn ascii(config: &LoadedConfig, environment: &Environment) -> Detected<bool> {
+    match config.settings.ascii {
+        AsciiChoice::Always => return detected(true, config.origin("ascii").to_string()),
+        AsciiChoice::Never => return detected(false, config.origin("ascii").to_string()),
         AsciiChoice::Auto => {}
     }
     if is_dumb(environment) {
@@ -146,16 +146,15 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::EffectiveSettings;
 
-    fn detect(flags: crate::config::RawSettings, variables: &[(&str, &str)], is_terminal: bool) -> Terminal {
+    fn detect(config: &LoadedConfig, variables: &[(&str, &str)], is_terminal: bool) -> Terminal {
         let environment = Environment::of(Path::new("/"), variables);
         let probe = TerminalProbe { is_terminal, columns: is_terminal.then_some(90) };
-        Terminal::detect(&EffectiveSettings::from(flags).display, &environment, probe)
+        Terminal::detect(config, &environment, probe)
     }
 
     fn style(variables: &[(&str, &str)], is_terminal: bool) -> (bool, bool, usize) {
-        let style = detect(Default::default(), variables, is_terminal).style();
+        let style = detect(&LoadedConfig::default(), variables, is_terminal).style();
         (style.color, style.ascii, style.width)
     }
 
@@ -189,10 +188,10 @@ mod tests {
 
     #[test]
     fn settings_win_over_the_environment() {
-        let mut flags = crate::config::RawSettings::default();
-        flags.display.color = crate::config::Sourced::flag("--color", Some(ColorChoice::Always));
-        flags.display.ascii = crate::config::Sourced::flag("--ascii", Some(AsciiChoice::Never));
-        let terminal = detect(flags, &[("NO_COLOR", "1"), ("TERM", "dumb")], false);
+        let mut config = LoadedConfig::default();
+        config.set_option("--color", Some(ColorChoice::Always), "color", |settings| &mut settings.color);
+        config.set_option("--ascii", Some(AsciiChoice::Never), "ascii", |settings| &mut settings.ascii);
+        let terminal = detect(&config, &[("NO_COLOR", "1"), ("TERM", "dumb")], false);
         assert!(terminal.color.value && !terminal.ascii.value);
         assert_eq!(terminal.color.because, "flag (--color)");
     }

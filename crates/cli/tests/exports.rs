@@ -199,20 +199,16 @@ fn checkpoint_comes_back_as_the_same_traces() {
 fn told_secrets(value: &mut Value, samples: &mut dyn Iterator<Item = String>) {
     const TEXTS: [&str; 8] =
         ["text", "content", "prompt", "command", "description", "thinking", "stdout", "subject"];
-    match value {
-        Value::Object(all) => {
-            for (key, value) in all {
-                match value {
-                    Value::String(text) if TEXTS.contains(&key.as_str()) => {
-                        *text = format!("{text}\n{}", samples.next().unwrap());
-                    }
-                    other => told_secrets(other, samples),
-                }
-            }
+    for (key, value) in value.as_object_mut().into_iter().flatten() {
+        if let Value::String(text) = value
+            && TEXTS.contains(&key.as_str())
+        {
+            *text = format!("{text}\n{}", samples.next().unwrap());
+        } else {
+            told_secrets(value, samples);
         }
-        Value::Array(all) => all.iter_mut().for_each(|value| told_secrets(value, samples)),
-        _ => {}
     }
+    value.as_array_mut().into_iter().flatten().for_each(|value| told_secrets(value, samples));
 }
 
 #[test]

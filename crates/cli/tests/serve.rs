@@ -159,7 +159,11 @@ fn live_feed_never_takes_back_what_a_row_said_when_meta_files_are_rewritten() {
             match update {
                 Update::Event(event) if event.data["text"] == *words => break,
                 Update::Change(change) => drop(touched.insert(change.session().id.clone())),
-                _ => {}
+                Update::Event(_)
+                | Update::Snapshot(_)
+                | Update::Missed(_)
+                | Update::Reset
+                | Update::CaughtUp => {}
             }
         }
     }

@@ -112,11 +112,12 @@ impl Connection {
                     return Err(ClientError::Untrusted(path.clone()));
                 }
                 let connected = connect_socket(path, timeout);
-                HubStream::Socket(connected.map_err(|source| match source.kind() {
-                    io::ErrorKind::TimedOut => {
+                HubStream::Socket(connected.map_err(|source| {
+                    if source.kind() == io::ErrorKind::TimedOut {
                         ClientError::Unresponsive { address: address.clone(), pid: None }
+                    } else {
+                        unreachable(source)
                     }
-                    _ => unreachable(source),
                 })?)
             }
             Address::Tcp(address) => {
@@ -210,7 +211,7 @@ impl Connection {
         self.stream.set_read_timeout(wait)?;
         match self.read_some()? {
             ReadOutcome::Bytes => {}
-            other => return Ok(other),
+            outcome @ (ReadOutcome::Timeout | ReadOutcome::End) => return Ok(outcome),
         }
         Ok(if body.take(&mut self.bytes, out)? { ReadOutcome::End } else { ReadOutcome::Bytes })
     }
@@ -232,11 +233,11 @@ impl Connection {
                     self.bytes.extend_from_slice(chunk.get(..count).unwrap_or_default());
                     return Ok(ReadOutcome::Bytes);
                 }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::Interrupted => {}
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Ok(ReadOutcome::Timeout),
-                    _ => return Err(error),
-                },
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    return Ok(ReadOutcome::Timeout);
+                }
+                Err(error) => return Err(error),
             }
         }
     }

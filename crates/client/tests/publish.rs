@@ -42,10 +42,8 @@ fn to(address: SocketAddr) -> Publisher {
 }
 
 fn cause(error: PublishError) -> Cause {
-    match error {
-        PublishError::Undelivered { cause, .. } => cause,
-        other => panic!("{other}"),
-    }
+    let PublishError::Undelivered { cause, .. } = error else { panic!("{error}") };
+    cause
 }
 
 /// A port without a listener.
@@ -240,10 +238,8 @@ fn dead_address_aborts_the_run_and_only_warns_at_its_end() {
     );
     let first = error.to_string();
     assert!(matches!(cause(error), Cause::Connect(_)));
-    match cause(publisher.publish(&event("r", EventKind::ThoughtTrace)).unwrap_err()) {
-        Cause::Aborted(why) => assert_eq!(why, first),
-        other => panic!("{other}"),
-    }
+    let aborted = cause(publisher.publish(&event("r", EventKind::ThoughtTrace)).unwrap_err());
+    assert!(matches!(&aborted, Cause::Aborted(why) if *why == first), "{aborted}");
     let ended = publisher.publish(&event("r", EventKind::SubagentEnd)).unwrap();
     let warning = ended.warning().unwrap().to_string();
     assert!(warning.starts_with("subagent_end of run r (worker) could not be delivered"), "{warning}");

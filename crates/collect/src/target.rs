@@ -38,9 +38,10 @@ pub(crate) enum Seen<'a> {
 impl Target {
     /// Finds out what is at a path.
     pub(crate) fn classify(given: &Path) -> Result<Self, CollectError> {
-        let failed = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => CollectError::Missing { path: given.to_owned() },
-            _ => CollectError::Io { path: given.to_owned(), source },
+        let failed = |source: io::Error| {
+            let path = given.to_owned();
+            let is_missing = source.kind() == io::ErrorKind::NotFound;
+            if is_missing { CollectError::Missing { path } } else { CollectError::Io { path, source } }
         };
         let path = fs::canonicalize(given).map_err(failed)?;
         let metadata = fs::metadata(&path).map_err(failed)?;
@@ -99,10 +100,8 @@ impl Target {
                 (is_own || is_shared).then_some(place)
             }
             Self::Tree { root } => {
-                let place = match place.role {
-                    Role::Other if is_jsonl(path) => target(path)?.place,
-                    _ => place,
-                };
+                let is_unknown = place.role == Role::Other && is_jsonl(path);
+                let place = if is_unknown { target(path)?.place } else { place };
                 (path.starts_with(root) && place.role != Role::Other).then_some(place)
             }
             Self::File { path: own } => {

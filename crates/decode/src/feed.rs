@@ -90,7 +90,7 @@ impl LineDecoder for FeedLines {
     ) -> Result<(), LineError> {
         let line: Line<'_> = serde_json::from_str(text.text)?;
         if !line.schema.is(Event::SCHEMA) {
-            return Err(format!("not {}, kept as text", Event::SCHEMA).into());
+            return Err(LineError::Foreign(format!("not {}, kept as text", Event::SCHEMA).into()));
         }
         let kind =
             line.kind.get().and_then(EventKind::parse).ok_or("an event of unknown kind, kept as text")?;

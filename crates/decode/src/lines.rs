@@ -14,6 +14,43 @@ pub const MAX_LINE_BYTES: usize = 64 << 20;
 /// How much of a line that could not be understood is kept as text.
 const KEPT_TEXT_BYTES: usize = 4 << 10;
 
+/// Why a line was not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// JSON that ends too early.
+    #[error("incomplete JSON, kept as text")]
+    Incomplete,
+    /// Not JSON, from this column (1-based) on.
+    #[error("not JSON (column {0}), kept as text")]
+    NotJson(usize),
+    /// A required field is not there.
+    #[error("{item} without {field}, kept as text")]
+    MissingField {
+        /// What has the field, with its article.
+        item: &'static str,
+        /// Name of the field.
+        field: &'static str,
+    },
+    /// An event of a type that the dialect does not have.
+    #[error("an event of unknown type {0:?}, kept as text")]
+    UnknownType(String),
+    /// JSON that is not of the dialect, with the reason.
+    #[error("{0}")]
+    Foreign(Cow<'static, str>),
+}
+
+impl From<serde_json::Error> for LineError {
+    fn from(error: serde_json::Error) -> Self {
+        if error.is_eof() { Self::Incomplete } else { Self::NotJson(error.column()) }
+    }
+}
+
+impl From<&'static str> for LineError {
+    fn from(reason: &'static str) -> Self {
+        Self::Foreign(reason.into())
+    }
+}
+
 /// Cuts a source into lines. Keeps at most one unfinished line.
 #[derive(Debug, Default)]
 pub(crate) struct LineCutter {
@@ -135,32 +172,6 @@ pub trait LineDecoder: Send {
     fn end_delivery(&mut self) {}
 }
 
-/// Why a line cannot be read, for people.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct LineError(pub Cow<'static, str>);
-
-impl From<String> for LineError {
-    fn from(what: String) -> Self {
-        Self(what.into())
-    }
-}
-
-impl From<&'static str> for LineError {
-    fn from(what: &'static str) -> Self {
-        Self(what.into())
-    }
-}
-
-impl From<serde_json::Error> for LineError {
-    fn from(error: serde_json::Error) -> Self {
-        Self(match error.is_eof() {
-            true => "incomplete JSON, kept as text".into(),
-            false => format!("not JSON (column {}), kept as text", error.column()).into(),
-        })
-    }
-}
-
 /// Decoder of a source of lines: cuts the bytes, and passes each line to a [`LineDecoder`].
 #[derive(Debug)]
 pub struct LinesDecoder<D> {
@@ -250,9 +261,9 @@ fn read_line(place: SourcePosition, cut: Cut<'_>, lines: &mut impl LineDecoder, 
             LineText { text: &lossy, offset: None }
         }
     };
-    if let Err(LineError(what)) = lines.decode_line(place, line, sink) {
+    if let Err(error) = lines.decode_line(place, line, sink) {
         let text = cut_text(line.text, KEPT_TEXT_BYTES);
-        sink(Decoded::Problem { place, what, text });
+        sink(Decoded::Problem { place, what: error.to_string().into(), text });
     }
 }
 

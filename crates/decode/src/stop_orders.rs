@@ -22,7 +22,7 @@ impl LineDecoder for StopOrders {
     ) -> Result<(), LineError> {
         let order: StopOrder = serde_json::from_str(line.text)?;
         if order.schema.as_ref() != StopOrder::SCHEMA {
-            return Err(format!("no {}, kept as text", StopOrder::SCHEMA).into());
+            return Err(LineError::Foreign(format!("no {}, kept as text", StopOrder::SCHEMA).into()));
         }
         sink(Decoded::Observation(&Observation {
             place,

@@ -104,7 +104,7 @@ impl SubagentEvents {
         event: &Posted<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), LineError> {
-        let missing = |field: &str| LineError::from(format!("an event without {field}, kept as text"));
+        let missing = |field| LineError::MissingField { item: "an event", field };
         let run = event.subagent_run_id.filled().ok_or_else(|| missing("subagentRunId"))?;
         let kind = event.kind.filled().ok_or_else(|| missing("type"))?;
         let name = event.subagent_name.get().ok_or_else(|| missing("subagentName"))?;
@@ -144,7 +144,7 @@ impl SubagentEvents {
                     sink,
                 );
             }
-            other => return Err(format!("an event of unknown type {other:?}, kept as text").into()),
+            other => return Err(LineError::UnknownType(other.to_owned())),
         }
         emit_usage(event, &mut out, sink);
         Ok(())

@@ -113,6 +113,17 @@ pub enum HookHandler {
     Http(String),
 }
 
+/// An invalid URL of a hub.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HookUrlError {
+    /// Not an HTTP URL.
+    #[error("{0:?} is no URL: it begins with http:// or https://")]
+    Scheme(String),
+    /// No host, or more than host, port and path.
+    #[error("{0:?} is no URL of a hub: write it as http://127.0.0.1:7337")]
+    Form(String),
+}
+
 impl HookHandler {
     /// Returns the command that runs `program` as a hook, for data in `store` where that is named.
     pub fn command(program: &Path, store: Option<&Path>) -> Self {
@@ -127,14 +138,14 @@ impl HookHandler {
     ///
     /// # Errors
     /// What is wrong with the URL.
-    pub fn http(url: &str, route: &str) -> Result<Self, String> {
+    pub fn http(url: &str, route: &str) -> Result<Self, HookUrlError> {
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-        let rest = rest.ok_or_else(|| format!("{url:?} is no URL: it begins with http:// or https://"))?;
+        let rest = rest.ok_or_else(|| HookUrlError::Scheme(url.to_owned()))?;
         let is_plain = |character: char| {
             character.is_ascii_graphic() && !matches!(character, '"' | '\\' | '?' | '#' | '@')
         };
         if rest.starts_with(['/', ':']) || rest.is_empty() || !rest.chars().all(is_plain) {
-            return Err(format!("{url:?} is no URL of a hub: write it as http://127.0.0.1:7337"));
+            return Err(HookUrlError::Form(url.to_owned()));
         }
         Ok(Self::Http(format!("{}{route}", url.trim_end_matches('/'))))
     }

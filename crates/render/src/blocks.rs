@@ -139,11 +139,9 @@ impl Blocks {
 
     /// Returns the agent that an event is about: starts and stops name it in their data.
     fn subject(&self, event: &Event) -> (SessionId, AgentId) {
-        let agent = match event.kind {
-            EventKind::SubagentStart | EventKind::SubagentStop => event.text("agent_id").map(AgentId::from),
-            _ => None,
-        };
-        (event.session_id.clone(), agent.unwrap_or_else(|| event.actor_id.0.clone()))
+        let is_named = matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop);
+        let agent = event.text("agent_id").filter(|_| is_named);
+        (event.session_id.clone(), agent.map_or_else(|| event.actor_id.0.clone(), AgentId::from))
     }
 
     fn rename(&mut self, event: &Event) {
@@ -177,7 +175,29 @@ impl Blocks {
             EventKind::ToolPost | EventKind::ToolFailure | EventKind::PermissionDenied => {
                 key("tool_use_id").and_then(|key| self.calls.remove(&key))
             }
-            _ => None,
+            EventKind::SessionStart
+            | EventKind::SessionEnd
+            | EventKind::RunStart
+            | EventKind::RunEnd
+            | EventKind::UserPrompt
+            | EventKind::PermissionRequest
+            | EventKind::SubagentProgress
+            | EventKind::SubagentStop
+            | EventKind::AgentMessage
+            | EventKind::Reasoning
+            | EventKind::Usage
+            | EventKind::Stall
+            | EventKind::Heartbeat
+            | EventKind::Retry
+            | EventKind::Notification
+            | EventKind::CompactPre
+            | EventKind::CompactPost
+            | EventKind::TodoCreated
+            | EventKind::TodoCompleted
+            | EventKind::UnknownHook
+            | EventKind::Attribution
+            | EventKind::AgentRenamed
+            | EventKind::Problem => None,
         }
     }
 

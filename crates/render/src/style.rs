@@ -198,10 +198,12 @@ impl Ink {
     /// Returns the colour of an agent's status, flags and liveness.
     pub fn of(agent: &Agent) -> Self {
         let asks = agent.liveness.as_ref().is_some_and(|live| live.kind == LivenessKind::Permission);
-        match agent.status {
-            AgentStatus::Pending | AgentStatus::Running if asks => Self::Waiting,
-            AgentStatus::Pending | AgentStatus::Running if agent.has(Flag::Stalled) => Self::Stalled,
-            status => Self::of_status(status),
+        if agent.status.is_live() && asks {
+            Self::Waiting
+        } else if agent.status.is_live() && agent.has(Flag::Stalled) {
+            Self::Stalled
+        } else {
+            Self::of_status(agent.status)
         }
     }
 

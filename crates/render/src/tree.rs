@@ -8,6 +8,8 @@ mod details;
 
 use std::str::FromStr;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use subscope_model::{Agent, AgentId, Flag, LivenessKind, Millis, Tree};
 
 pub use self::{
@@ -25,7 +27,8 @@ use crate::{
 };
 
 /// Level of detail; the values of the setting `subagent_tracing_detail`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Detail {
     /// Nothing.
     Off,

@@ -42,11 +42,9 @@ fn role(message: &Value) -> &str {
 
 /// The texts of a message or of a tool's result: its content is one text, or blocks.
 pub(crate) fn texts(message: &Value) -> Vec<&str> {
-    match &message["content"] {
-        Value::String(text) => vec![text],
-        content => {
-            content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str()).collect()
-        }
+    match (message["content"].as_str(), message["content"].as_array()) {
+        (Some(text), _) => vec![text],
+        (None, blocks) => blocks.into_iter().flatten().filter_map(|block| block["text"].as_str()).collect(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use subscope_client::{Address, Client};
+use subscope_client::{Address, Client, ClientError};
 use subscope_hub::{AskError, HubHandle, Ingest, IngestError, ReplyCallback, Taken};
 use subscope_server::EventSink;
 
@@ -44,10 +44,8 @@ impl Upstream {
         Some(Self(address))
     }
 
-    fn post(self, body: &[u8]) -> Result<(), String> {
-        let posted = Client::connect(Address::Tcp(self.0))
-            .and_then(|mut client| client.post("/subagent-events", body));
-        posted.map(drop).map_err(|error| format!("the outer run does not take it: {error}"))
+    fn post(self, body: &[u8]) -> Result<(), ClientError> {
+        Client::connect(Address::Tcp(self.0))?.post("/subagent-events", body).map(drop)
     }
 }
 
@@ -117,9 +115,9 @@ impl RelayWorker {
         let (mut taken, mut lines) = (Vec::new(), Vec::new());
         for (ingest, reply) in batch {
             if let EventRoute::Upstream(upstream) = self.route
-                && let Err(why) = upstream.post(&ingest.body)
+                && let Err(error) = upstream.post(&ingest.body)
             {
-                reply(Err(IngestError::Store(why)));
+                reply(Err(IngestError::Store(format!("the outer run does not take it: {error}"))));
                 continue;
             }
             // With the session the partition changes too: one decoder must read all of a session.
@@ -136,8 +134,9 @@ impl RelayWorker {
         }
         if let EventRoute::Forward(forwarder) = &mut self.route
             && !lines.is_empty()
-            && let Err(why) = forwarder.forward(lines)
+            && let Err(error) = forwarder.forward(lines)
         {
+            let why = error.to_string();
             return taken.into_iter().for_each(|(_, reply)| reply(Err(IngestError::Store(why.clone()))));
         }
         for (ingest, reply) in taken {

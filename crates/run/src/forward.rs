@@ -52,12 +52,14 @@ const POST_TIMEOUT: Duration = Duration::from_millis(500);
 /// Additional timeout if spooling failed. Publishers give up after 5 s.
 const LAST_POST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why there is no hub, as a message.
-#[derive(Debug)]
+/// Why there is no hub.
+#[derive(Debug, thiserror::Error)]
 pub enum HubUnavailable {
     /// No hub runs and none can be started; not retried for a while.
+    #[error("{0}")]
     Absent(String),
     /// A hub does not respond. Detecting that takes long enough to retry at once.
+    #[error("{0}")]
     Unresponsive(String),
 }
 
@@ -97,6 +99,17 @@ pub(crate) enum DeliveryError {
     Refused(String),
     /// Temporary: may succeed later.
     Temporary(String),
+}
+
+/// Posted events that are neither stored nor spooled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ForwardError {
+    /// The hub rejects them.
+    #[error("{0}")]
+    Refused(String),
+    /// They cannot be delivered now, nor spooled.
+    #[error("{why}, and it cannot be spooled: {error}")]
+    NotSpooled { why: String, error: io::Error },
 }
 
 /// Writer of one source's spool files.
@@ -141,8 +154,8 @@ impl PostForwarder {
     /// Forwards the lines and returns once they are stored or spooled.
     ///
     /// # Errors
-    /// A message if they are neither.
-    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<(), String> {
+    /// If they are neither.
+    pub(crate) fn forward(&mut self, lines: Vec<u8>) -> Result<(), ForwardError> {
         self.number += 1;
         let delivery = format!("{}/posted/{}", self.spool.source, self.number);
         let mut late = None;
@@ -151,7 +164,7 @@ impl PostForwarder {
             self.queue.post(PostedBatch { delivery: delivery.clone(), lines: lines.clone(), result });
             match received.recv_timeout(POST_TIMEOUT) {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(DeliveryError::Refused(why))) => return Err(why),
+                Ok(Err(DeliveryError::Refused(why))) => return Err(ForwardError::Refused(why)),
                 Ok(Err(DeliveryError::Temporary(_))) => {}
                 Err(_) => late = Some(received),
             }
@@ -159,11 +172,11 @@ impl PostForwarder {
         let Err(error) = self.spool.write(SUBAGENT_EVENTS, &delivery, &lines) else { return Ok(()) };
         let why = match late.map(|received| received.recv_timeout(LAST_POST_TIMEOUT)) {
             Some(Ok(Ok(()))) => return Ok(()),
-            Some(Ok(Err(DeliveryError::Refused(why)))) => return Err(why),
+            Some(Ok(Err(DeliveryError::Refused(why)))) => return Err(ForwardError::Refused(why)),
             Some(Ok(Err(DeliveryError::Temporary(why)))) => why,
             Some(Err(_)) | None => "the hub does not keep it in time".to_owned(),
         };
-        Err(format!("{why}, and it cannot be spooled: {error}"))
+        Err(ForwardError::NotSpooled { why, error })
     }
 }
 
@@ -380,7 +393,7 @@ impl ForwardWorker {
             }
             let mut client = match self.client.take() {
                 Some(client) => client,
-                None => self.connect().map_err(DeliveryError::Temporary)?,
+                None => self.connect().map_err(|error| DeliveryError::Temporary(error.to_string()))?,
             };
             match client.hand_over(dialect.as_str(), &self.spool.source, delivery, lines) {
                 Ok(()) => {
@@ -396,17 +409,15 @@ impl ForwardWorker {
         Err(DeliveryError::Temporary(why))
     }
 
-    fn connect(&mut self) -> Result<Client, String> {
+    fn connect(&mut self) -> Result<Client, HubUnavailable> {
         if self.retry_after.is_some_and(|until| clock::tick() < until) {
-            return Err("there is no hub".to_owned());
+            return Err(HubUnavailable::Absent("there is no hub".to_owned()));
         }
         let connected = (self.connect.lock().unwrap_or_else(PoisonError::into_inner))();
-        connected.map_err(|unavailable| match unavailable {
-            HubUnavailable::Absent(why) => {
+        connected.inspect_err(|unavailable| {
+            if matches!(unavailable, HubUnavailable::Absent(_)) {
                 self.retry_after = Some(clock::tick() + RECONNECT_DELAY);
-                why
             }
-            HubUnavailable::Unresponsive(why) => why,
         })
     }
 }

@@ -137,13 +137,12 @@ impl ChildExit {
     pub fn with_output(self, failure: Option<&io::Error>) -> Self {
         let Some(error) = failure else { return self };
         let by_pipe = Self::Signal(Signal::SIGPIPE as i32);
-        match error.kind() {
-            io::ErrorKind::BrokenPipe if self == Self::Code(0) => by_pipe,
-            io::ErrorKind::BrokenPipe => self,
-            // We close the pipe, which ends the child by SIGPIPE; a shell reports that as an exit code.
-            _ if self.code() == 0 || self.code() == by_pipe.code() => Self::Code(1),
-            _ => self,
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return if self == Self::Code(0) { by_pipe } else { self };
         }
+        // We close the pipe, which ends the child by SIGPIPE; a shell reports that as an exit code.
+        let is_unaware = self.code() == 0 || self.code() == by_pipe.code();
+        if is_unaware { Self::Code(1) } else { self }
     }
 }
 

@@ -28,5 +28,5 @@ pub use connection_count::ConnectionCount;
 pub use event_listener::{EventListener, EventSink};
 pub use listen::{HubIdentity, ListenError, Server, ServerOptions, Timeouts};
 pub use peer::IDENTIFIES_TCP_PEERS;
-pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader};
+pub use session_reader::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 pub use token::{Token, TokenError};

@@ -29,8 +29,13 @@ pub struct HistoryRequest {
     pub traces: bool,
 }
 
-/// A session; `None` if there is no such session, a message if it cannot be read.
-pub type HistoryResult = Result<Option<SessionHistory>, String>;
+/// The sources of a session cannot be read, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnreadableSession(pub String);
+
+/// A session; `None` if there is no such session.
+pub type HistoryResult = Result<Option<SessionHistory>, UnreadableSession>;
 
 /// Callback that reads a session. It must not block: it replies from a thread of its own.
 #[derive(Clone)]
@@ -68,7 +73,7 @@ pub(crate) async fn read_session(
 ) -> Result<SessionHistory, ApiError> {
     if let Some(SessionReader(read)) = &app.session_reader {
         let outcome = ask(|reply| read(session.clone(), request, reply)).await?;
-        if let Some(history) = outcome.map_err(ApiError::unavailable)? {
+        if let Some(history) = outcome.map_err(|error| ApiError::unavailable(error.to_string()))? {
             return Ok(history);
         }
     }

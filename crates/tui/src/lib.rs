@@ -23,7 +23,7 @@ mod view;
 
 pub use ask::{Answer, Question, Reply};
 pub use run::{Answers, Ends, Links, Playback, RunError, restore, run};
-pub use settings::{Alerts, Choice, ChoiceError, Clocks, Setting, Settings, TreePanel};
+pub use settings::{Alerts, Choice, Clocks, Setting, Settings, TreePanel};
 pub use state::UiState;
 pub use theme::Palette;
 pub use update::{Effect, UiMessage, refresh, update};

@@ -34,10 +34,9 @@ impl LogEntry {
     /// Converts an event; `None` for kinds that are never displayed.
     pub fn of(event: &Event) -> Option<Self> {
         let (words, body) = summary_and_body(event)?;
-        let about = match event.kind {
-            EventKind::SubagentStart | EventKind::SubagentStop | EventKind::Stall => event.text("agent_id"),
-            _ => None,
-        };
+        let is_about_another =
+            matches!(event.kind, EventKind::SubagentStart | EventKind::SubagentStop | EventKind::Stall);
+        let about = event.text("agent_id").filter(|_| is_about_another);
         let (body, cut_bytes) = truncate(body);
         let (words, _) = truncate(words);
         Some(Self {

@@ -1,7 +1,7 @@
 //! Settings of the UI, set by its host.
 
-use std::str::FromStr;
-
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use subscope_model::Millis;
 use subscope_render::{Detail, Style};
 
@@ -27,9 +27,11 @@ pub struct Settings {
 }
 
 /// Visibility of the tree panel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum TreePanel {
     /// Shown once the session has a subagent.
+    #[default]
     Auto,
     /// Always shown.
     Shown,
@@ -38,9 +40,11 @@ pub enum TreePanel {
 }
 
 /// How alerts are signalled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Alerts {
     /// A line in the footer.
+    #[default]
     Line,
     /// Also the terminal bell.
     Bell,
@@ -63,9 +67,6 @@ pub enum Setting {
 pub type Choice = &'static str;
 
 impl TreePanel {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Shown, Self::Hidden];
-
     /// The value as written in the settings file.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,56 +74,6 @@ impl TreePanel {
             Self::Shown => "shown",
             Self::Hidden => "hidden",
         }
-    }
-}
-
-impl Alerts {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::Line, Self::Bell, Self::Notify];
-
-    /// The value as written in the settings file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Line => "line",
-            Self::Bell => "bell",
-            Self::Notify => "notify",
-        }
-    }
-}
-
-/// A word that is not a value of the setting.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{word:?} is none of {allowed}")]
-pub struct ChoiceError {
-    word: String,
-    allowed: String,
-}
-
-/// Finds the value named `word`.
-pub(crate) fn choose<T: Copy>(
-    word: &str,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Result<T, ChoiceError> {
-    all.iter().copied().find(|choice| name(*choice) == word).ok_or_else(|| ChoiceError {
-        word: word.to_owned(),
-        allowed: all.iter().map(|choice| name(*choice)).collect::<Vec<_>>().join(", "),
-    })
-}
-
-impl FromStr for TreePanel {
-    type Err = ChoiceError;
-
-    fn from_str(word: &str) -> Result<Self, ChoiceError> {
-        choose(word, &Self::ALL, Self::as_str)
-    }
-}
-
-impl FromStr for Alerts {
-    type Err = ChoiceError;
-
-    fn from_str(word: &str) -> Result<Self, ChoiceError> {
-        choose(word, &Self::ALL, Self::as_str)
     }
 }
 

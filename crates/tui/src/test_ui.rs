@@ -188,11 +188,8 @@ impl TestUi {
     /// Returns the questions asked since the last call, in order, and drops all other effects.
     pub(crate) fn asked(&mut self) -> Vec<Question> {
         let effects = std::mem::take(&mut self.effects);
-        let questions = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Ask(question) => Some(question),
-            _ => None,
-        });
-        questions.collect()
+        let question = |effect| if let Effect::Ask(question) = effect { Some(question) } else { None };
+        effects.into_iter().filter_map(question).collect()
     }
 }
 

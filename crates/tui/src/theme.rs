@@ -1,11 +1,7 @@
 //! Colour palettes. Colour means status only; selection and focus are shown by weight and background.
 
-use std::str::FromStr;
-
 use ratatui::style::{Color, Modifier, Style};
 use subscope_render::Ink;
-
-use crate::settings::{ChoiceError, choose};
 
 /// A colour palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +39,6 @@ impl Palette {
             Self::Contrast => Self::Sixteen,
             Self::Sixteen => Self::Dark,
         }
-    }
-}
-
-impl FromStr for Palette {
-    type Err = ChoiceError;
-
-    fn from_str(word: &str) -> Result<Self, ChoiceError> {
-        choose(word, &Self::ALL, Self::as_str)
     }
 }
 
@@ -158,8 +146,6 @@ mod tests {
                 assert!(!seen.contains(&style), "{palette:?} {ink:?}");
                 seen.push(style);
             }
-            assert_eq!(palette.as_str().parse(), Ok(palette));
         }
-        assert!("pink".parse::<Palette>().is_err());
     }
 }

@@ -8,6 +8,7 @@ mod navigation;
 mod overlay;
 mod time;
 
+use self::navigation::{Direction, Stride};
 use ratatui::crossterm::event::{KeyEvent, MouseEvent};
 use subscope_model::{Millis, Update};
 use subscope_render::{Ink, chosen_rows, timeline};
@@ -15,7 +16,10 @@ use subscope_render::{Ink, chosen_rows, timeline};
 use crate::{
     ask::{Question, Reply},
     keys,
-    state::{Drawn, Panel, StatusNotice, UiState, View, select::order, sessions::FIRST_SESSIONS},
+    state::{
+        Drawn, Overlay, Panel, SearchScope, StatusNotice, UiState, View, select::order,
+        sessions::FIRST_SESSIONS,
+    },
 };
 
 /// An input of the UI.
@@ -106,22 +110,55 @@ fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
     }
     let Some(action) = keys::action(key) else { return Vec::new() };
     state.notice = None;
+    let page = isize::try_from(state.drawn.page.max(2) - 1).unwrap_or(isize::MAX);
     use keys::Action as A;
     match action {
-        A::Up | A::Down | A::PageUp | A::PageDown | A::First | A::Last | A::Left | A::Right => {
-            navigation::move_selection(state, action)
+        A::Up => navigation::move_selection(state, &Stride::By(-1)),
+        A::Down => navigation::move_selection(state, &Stride::By(1)),
+        A::PageUp => navigation::move_selection(state, &Stride::By(-page)),
+        A::PageDown => navigation::move_selection(state, &Stride::By(page)),
+        A::First => navigation::move_selection(state, &Stride::ToFirst),
+        A::Last => navigation::move_selection(state, &Stride::ToLast),
+        A::Left => navigation::move_sideways(state, Direction::Left),
+        A::Right => navigation::move_sideways(state, Direction::Right),
+        A::NextPanel => navigation::move_focus(state, Direction::Right),
+        A::PreviousPanel => navigation::move_focus(state, Direction::Left),
+        A::Enter => navigation::enter(state),
+        A::Back => navigation::leave_innermost(state),
+        A::Agents => display::view(state, View::Agents),
+        A::Timeline => display::view(state, View::Timeline),
+        A::Feed => display::view(state, View::Feed),
+        A::Summary => display::view(state, View::Summary),
+        A::Detail => return display::next_detail(state),
+        A::Tree => return display::toggle_tree(state),
+        A::Theme => return display::next_palette(state),
+        A::Fold => display::toggle_fold(state),
+        A::Sort => display::next_sort(state),
+        A::Filter => display::next_filter(state),
+        A::Scope => display::next_scope(state),
+        A::ZoomIn => display::zoom(state, state.timeline_view.zoom.saturating_add(1)),
+        A::ZoomOut => display::zoom(state, state.timeline_view.zoom.saturating_sub(1)),
+        A::Search => {
+            state.overlay = Some(Overlay::Search { text: String::new(), scope: SearchScope::Here });
         }
-        A::NextPanel | A::PreviousPanel | A::Enter | A::Back => navigation::move_focus(state, action),
-        A::Agents | A::Timeline | A::Feed | A::Summary => display::view(state, action),
-        A::Detail | A::Tree | A::Theme => return display::setting(state, action),
-        A::Fold | A::Sort | A::Filter | A::Scope | A::ZoomIn | A::ZoomOut => display::change(state, action),
-        A::Search | A::NextHit | A::PreviousHit | A::Follow | A::Spawn | A::Alert => {
-            actions::search_or_jump(state, action)
-        }
-        A::Stop | A::Open | A::Copy | A::Page | A::Help => return actions::perform(state, action),
-        A::Pause | A::StepBack | A::StepOn | A::JumpBack | A::JumpOn | A::Slower | A::Faster | A::Now => {
-            time::handle(state, action)
-        }
+        A::NextHit => actions::select_hit(state, true),
+        A::PreviousHit => actions::select_hit(state, false),
+        A::Follow => actions::toggle_following(state),
+        A::Spawn => actions::select_spawner(state),
+        A::Alert => actions::select_newest_alert(state),
+        A::Help => state.overlay = Some(Overlay::Help(0)),
+        A::Stop => actions::ask_to_stop(state),
+        A::Open => return actions::agent_text(state).map(Effect::Open).into_iter().collect(),
+        A::Copy => return actions::copy(state),
+        A::Page => return ask_for(state, Question::Page),
+        A::Pause => time::pause(state),
+        A::StepBack => time::step(state, Direction::Left),
+        A::StepOn => time::step(state, Direction::Right),
+        A::JumpBack => time::jump(state, Direction::Left),
+        A::JumpOn => time::jump(state, Direction::Right),
+        A::Slower => time::change_speed(state, Direction::Left),
+        A::Faster => time::change_speed(state, Direction::Right),
+        A::Now => time::return_to_now(state),
         A::Suspend => return vec![Effect::Suspend],
         A::Quit => return vec![Effect::Quit],
     }
@@ -173,6 +210,13 @@ pub(crate) fn ask(state: &mut UiState, effects: &mut Vec<Effect>, question: Ques
         state.pending_questions.push(question.clone());
         effects.push(Effect::Ask(question));
     }
+}
+
+/// Returns the effect of asking a question, unless its reply is pending.
+fn ask_for(state: &mut UiState, question: Question) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    ask(state, &mut effects, question);
+    effects
 }
 
 /// Schedules the loading of the selected session, debounced.

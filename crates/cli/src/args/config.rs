@@ -2,40 +2,19 @@
 
 use clap::{Args, ValueEnum};
 
-const EXAMPLES: &str = "\
+const EXAMPLES: &str = concat!(
+    "\
 Examples:
   subscope config                what every setting is, and which layer set it
   subscope config path           where files of settings are looked for
   subscope config show --json
+  subscope config schema         for editors: names, types, defaults and meanings of all settings
 
 The layers, the later wins: built in, the user's file, the project's .subscope/config.toml (nearest folder above), variables such as SUBSCOPE_WATCH_STALL, options.
 
-  subagent_tracing_detail = \"moderate\"   # off, minimal, moderate, full
-  code_tools = [\"run_python\"]            # tools whose argument is code
-  color = \"auto\"                         # auto, always, never
-  ascii = \"auto\"                         # true, false, \"auto\"
-  prices = \"prices.toml\"                 # from the folder of the file
-
-  [watch]
-  verbose = false
-  heartbeat = \"10s\"
-  stall = \"180s\"
-  stall_subagents = \"600s\"
-  stall_open = \"30m\"                     # while a tool call or a question for permission is open
-  limits = [\"claude-opus stall=5m\"]      # for one harness or model
-
-  [store]
-  archive = false                        # keeps transcripts that Claude Code deletes
-  keep_days = 365                        # forgets sessions that old; all stay where it is left out
-
-  [hub]
-  listen = \"127.0.0.1:7337\"
-  idle = \"15m\"                          # how long a hub that a command started stays when nobody needs it
-
-  [ui]
-  theme = \"auto\"                        # auto, dark, light, contrast, 16
-  tree = \"auto\"                         # auto (from the first subagent on), shown, hidden
-  alerts = \"line\"                       # line, bell, notify (a message through the terminal)";
+",
+    include_str!("../../data/config.toml")
+);
 
 /// Show settings and where they come from.
 #[derive(Args, Clone, Copy, Debug)]
@@ -56,4 +35,6 @@ pub(crate) enum ConfigPart {
     Path,
     /// Every setting with its value and the layer that set it.
     Show,
+    /// The JSON Schema of a settings file.
+    Schema,
 }

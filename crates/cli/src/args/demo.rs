@@ -3,7 +3,6 @@
 use clap::Args;
 
 use super::value::Speed;
-use crate::config::RawSettings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,11 +20,4 @@ pub(crate) struct DemoArgs {
     /// Print blocks one after the other instead of redrawing a tree; automatic if stdout is no terminal.
     #[arg(long)]
     pub(crate) plain: bool,
-}
-
-impl DemoArgs {
-    /// Returns the settings set by these options: none, since they apply to this replay only.
-    pub(super) fn settings(self) -> RawSettings {
-        RawSettings::default()
-    }
 }

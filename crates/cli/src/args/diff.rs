@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::value::TargetArg;
-use crate::config::{RawSettings, Sourced};
+use crate::config::{LoadedConfig, PRICES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,10 +37,8 @@ pub(crate) struct DiffArgs {
 }
 
 impl DiffArgs {
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--prices", self.prices.clone().map(Some), PRICES, |settings| &mut settings.prices);
     }
 }

@@ -7,7 +7,7 @@ use subscope_decode::Dialect;
 use subscope_export::{Mask, Shape};
 
 use super::value::{self, TargetArg};
-use crate::config::{RawSettings, Sourced};
+use crate::config::{LoadedConfig, PRICES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,11 +54,9 @@ impl ExportArgs {
         if is_asked { Mask::Secrets } else { Mask::Nothing }
     }
 
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--prices", self.prices.clone().map(Some), PRICES, |settings| &mut settings.prices);
     }
 }
 

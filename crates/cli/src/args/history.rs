@@ -7,7 +7,7 @@ use clap::Args;
 use subscope_render::Detail;
 
 use super::value::{self, Moment};
-use crate::config::{RawSettings, Sourced, parse_days};
+use crate::config::{KEEP_DAYS, LoadedConfig};
 
 /// Index transcripts into the store: only those that are new or have changed.
 #[derive(Args, Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub(crate) struct IndexArgs {
     #[arg(long)]
     pub(crate) archive: bool,
     /// Forget sessions whose last event is older than this many days.
-    #[arg(long, value_name = "N", value_parser = parse_days)]
+    #[arg(long, value_name = "N", value_parser = value::parse_days)]
     pub(crate) keep_days: Option<u32>,
     /// Print a summary as JSON (subscope.index/1).
     #[arg(long)]
@@ -36,12 +36,14 @@ pub(crate) struct IndexArgs {
 }
 
 impl IndexArgs {
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.store.archive = Sourced::flag("--archive", self.archive.then_some(true));
-        raw.store.keep_days = Sourced::flag("--keep-days", self.keep_days);
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--archive", self.archive.then_some(true), "store.archive", |settings| {
+            &mut settings.store.archive
+        });
+        config.set_option("--keep-days", self.keep_days.map(Some), KEEP_DAYS, |settings| {
+            &mut settings.store.keep_days
+        });
     }
 }
 
@@ -104,11 +106,11 @@ pub(crate) struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.tracing.detail = Sourced::flag("--detail", self.detail);
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--detail", self.detail, "subagent_tracing_detail", |settings| {
+            &mut settings.subagent_tracing_detail
+        });
     }
 }
 

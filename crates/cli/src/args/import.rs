@@ -4,7 +4,7 @@ use clap::Args;
 use subscope_render::Detail;
 
 use super::value::{self, TargetArg};
-use crate::config::{RawSettings, Sourced};
+use crate::config::LoadedConfig;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,10 +28,10 @@ pub(crate) struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.tracing.detail = Sourced::flag("--detail", self.detail);
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--detail", self.detail, "subagent_tracing_detail", |settings| {
+            &mut settings.subagent_tracing_detail
+        });
     }
 }

@@ -6,7 +6,10 @@ use clap::{Args, Subcommand, ValueEnum, builder::TypedValueParser};
 use subscope_decode::Dialect;
 use subscope_harness::{self as harness, dialects};
 
-use super::{publish::FailureChoice, value};
+use super::{
+    publish::FailureChoice,
+    value::{self, ValueError},
+};
 
 /// Serve MCP on stdin and stdout: an agent command as a tool, or queries over sessions.
 #[derive(Args, Clone, Debug)]
@@ -96,11 +99,11 @@ fn dialect() -> impl TypedValueParser<Value = DialectChoice> {
 }
 
 /// Parses a tool name: length and characters that all MCP clients accept.
-fn parse_name(name: &str) -> Result<String, String> {
+fn parse_name(name: &str) -> Result<String, ValueError> {
     let is_allowed =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) {
-        return Err("a tool's name has 1 to 64 letters, digits, _, - and .".to_owned());
+        return Err(ValueError::ToolName);
     }
     Ok(name.to_owned())
 }

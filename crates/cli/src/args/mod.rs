@@ -44,7 +44,7 @@ pub(crate) use self::{
     watch::WatchArgs,
 };
 use crate::{
-    config::{AsciiChoice, RawSettings, Sourced},
+    config::{AsciiChoice, LoadedConfig},
     context::Verbosity,
 };
 
@@ -113,12 +113,12 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Returns the settings set by these options.
-    pub(crate) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.display.color = Sourced::flag("--color", self.color);
-        raw.display.ascii = Sourced::flag("--ascii", self.ascii.then_some(AsciiChoice::Always));
-        raw
+    /// Sets the settings given by these options.
+    pub(crate) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--color", self.color, "color", |settings| &mut settings.color);
+        config.set_option("--ascii", self.ascii.then_some(AsciiChoice::Always), "ascii", |settings| {
+            &mut settings.ascii
+        });
     }
 
     /// Returns the verbosity of messages on stderr.
@@ -167,34 +167,34 @@ impl CliCommand {
         matches!(self, Self::Run(args) if !args.render)
     }
 
-    /// Returns the settings set by the command's options.
-    pub(crate) fn settings(&self) -> RawSettings {
+    /// Sets the settings given by the command's options.
+    pub(crate) fn apply_to(&self, config: &mut LoadedConfig) {
         match self {
-            Self::Tree(args) => args.settings(),
-            Self::Diff(args) => args.settings(),
-            Self::Watch(args) => args.settings(),
-            Self::Run(args) => args.settings(),
-            Self::Serve(args) => args.settings(),
-            Self::Index(args) => args.settings(),
-            Self::Export(args) => args.settings(),
-            Self::Import(args) => args.settings(),
-            Self::Demo(args) => args.settings(),
-            Self::Replay(args) => args.settings(),
-            Self::Show(args) => args.settings(),
+            Self::Tree(args) => args.apply_to(config),
+            Self::Diff(args) => args.apply_to(config),
+            Self::Watch(args) => args.apply_to(config),
+            Self::Run(args) => args.apply_to(config),
+            Self::Serve(args) => args.apply_to(config),
+            Self::Index(args) => args.apply_to(config),
+            Self::Export(args) => args.apply_to(config),
+            Self::Import(args) => args.apply_to(config),
+            Self::Show(args) => args.apply_to(config),
+            // The options of a replay apply to it only.
+            Self::Demo(_) | Self::Replay(_) => {}
             Self::Status(_)
             | Self::Stop(_)
             | Self::Ls(_)
             | Self::Search(_)
             | Self::Stats(_)
-            | Self::Forget(_) => RawSettings::default(),
-            Self::Publish(_)
+            | Self::Forget(_)
+            | Self::Publish(_)
             | Self::Hooks(_)
             | Self::Hook(_)
             | Self::Mcp(_)
             | Self::Config(_)
             | Self::Doctor(_)
             | Self::Completions(_)
-            | Self::Man(_) => RawSettings::default(),
+            | Self::Man(_) => {}
         }
     }
 }

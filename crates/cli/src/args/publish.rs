@@ -4,6 +4,8 @@ use clap::{Args, ValueEnum};
 use subscope_client::publish::EventKind;
 use subscope_model::{Millis, parse_rfc3339};
 
+use super::value::ValueError;
+
 /// Publish events of an agent's own subagents: JSON lines from stdin, or one event from options.
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_help = "\
@@ -105,11 +107,11 @@ pub(crate) enum FailureChoice {
     Spool,
 }
 
-fn parse_id(text: &str) -> Result<String, &'static str> {
-    if text.trim().is_empty() { Err("an id is not blank") } else { Ok(text.to_owned()) }
+fn parse_id(text: &str) -> Result<String, ValueError> {
+    if text.trim().is_empty() { Err(ValueError::BlankId) } else { Ok(text.to_owned()) }
 }
 
-fn parse_time(text: &str) -> Result<Millis, &'static str> {
+fn parse_time(text: &str) -> Result<Millis, ValueError> {
     let millis = text.parse().ok().filter(|millis| *millis >= 0);
-    millis.or_else(|| parse_rfc3339(text)).ok_or("neither RFC 3339 nor milliseconds since 1970")
+    millis.or_else(|| parse_rfc3339(text)).ok_or(ValueError::Timestamp)
 }

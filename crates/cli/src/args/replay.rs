@@ -3,7 +3,6 @@
 use clap::Args;
 
 use super::value::{Speed, TargetArg};
-use crate::config::RawSettings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,11 +29,4 @@ pub(crate) struct ReplayArgs {
     /// Print changes as lines instead; automatic if stdout is no terminal.
     #[arg(long)]
     pub(crate) plain: bool,
-}
-
-impl ReplayArgs {
-    /// Returns the settings set by these options: none, since they apply to this replay only.
-    pub(super) fn settings(&self) -> RawSettings {
-        RawSettings::default()
-    }
 }

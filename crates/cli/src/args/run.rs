@@ -6,7 +6,7 @@ use clap::Args;
 use subscope_render::Detail;
 
 use super::{silence::SilenceArgs, value};
-use crate::config::{RawSettings, Sourced};
+use crate::config::LoadedConfig;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,11 +69,11 @@ impl RunArgs {
         self.iterations.is_some() || self.until_success || self.log_dir.is_some()
     }
 
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.watch.verbose = Sourced::flag("--verbose", self.verbose.then_some(true));
-        self.silence.set(&mut raw);
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--verbose", self.verbose.then_some(true), "watch.verbose", |settings| {
+            &mut settings.watch.verbose
+        });
+        self.silence.apply_to(config);
     }
 }

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 
-use super::silence::SilenceArgs;
-use crate::config::{RawSettings, Sourced, parse_days, parse_listen};
+use super::{silence::SilenceArgs, value};
+use crate::config::{KEEP_DAYS, LoadedConfig, PRICES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ What is handed over is kept before it is acknowledged.";
 pub(crate) struct ServeArgs {
     /// Listen on this address; port 0 takes a free one. One that is not on the loopback needs --token-file. [default:
     /// 127.0.0.1:7337]
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_listen)]
+    #[arg(long, value_name = "ADDRESS", value_parser = value::parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
     /// Accept TCP clients of any user or machine that send the token in this file (Authorization: Bearer TOKEN). A
     /// missing file is created with a random token. A browser is let in by a URL with a code, which is printed.
@@ -50,7 +50,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) archive: bool,
     /// Forget sessions whose last event is older than this many days.
-    #[arg(long, value_name = "N", value_parser = parse_days)]
+    #[arg(long, value_name = "N", value_parser = value::parse_days)]
     pub(crate) keep_days: Option<u32>,
     /// Read prices from this file instead of the bundled table.
     #[arg(long, value_name = "FILE")]
@@ -58,14 +58,16 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.hub.listen = Sourced::flag("--listen", self.listen);
-        self.silence.set(&mut raw);
-        raw.store.archive = Sourced::flag("--archive", self.archive.then_some(true));
-        raw.store.keep_days = Sourced::flag("--keep-days", self.keep_days);
-        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--listen", self.listen, "hub.listen", |settings| &mut settings.hub.listen);
+        self.silence.apply_to(config);
+        config.set_option("--archive", self.archive.then_some(true), "store.archive", |settings| {
+            &mut settings.store.archive
+        });
+        config.set_option("--keep-days", self.keep_days.map(Some), KEEP_DAYS, |settings| {
+            &mut settings.store.keep_days
+        });
+        config.set_option("--prices", self.prices.clone().map(Some), PRICES, |settings| &mut settings.prices);
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::config::{RawSettings, Sourced, parse_heartbeat, parse_limit};
+use super::value::{parse_heartbeat, parse_limit};
+use crate::config::LoadedConfig;
 
 /// Heartbeat interval and stall limits.
 #[derive(Args, Clone, Debug, Default)]
@@ -21,10 +22,15 @@ pub(crate) struct SilenceArgs {
 }
 
 impl SilenceArgs {
-    pub(super) fn set(&self, raw: &mut RawSettings) {
-        raw.watch.heartbeat = Sourced::flag("--heartbeat", self.heartbeat);
-        raw.watch.stall = Sourced::flag("--stall", self.stall);
-        raw.watch.stall_subagents = Sourced::flag("--stall-subagents", self.stall_subagents);
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--heartbeat", self.heartbeat, "watch.heartbeat", |settings| {
+            &mut settings.watch.heartbeat
+        });
+        config.set_option("--stall", self.stall, "watch.stall", |settings| &mut settings.watch.stall);
+        config.set_option("--stall-subagents", self.stall_subagents, "watch.stall_subagents", |settings| {
+            &mut settings.watch.stall_subagents
+        });
     }
 
     /// Whether an option overrides a limit of the settings.

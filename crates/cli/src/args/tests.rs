@@ -11,10 +11,8 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 }
 
 fn tree(line: &str) -> TreeArgs {
-    match parse(line).unwrap().command.unwrap() {
-        CliCommand::Tree(args) => args,
-        other => panic!("{other:?}"),
-    }
+    let CliCommand::Tree(args) = parse(line).unwrap().command.unwrap() else { panic!("{line}") };
+    args
 }
 
 #[test]
@@ -112,20 +110,44 @@ fn refuse_wrong_usage_with_code_two() {
 #[test]
 fn read_addresses() {
     for (word, listen) in [("127.0.0.1:0", "127.0.0.1:0"), (":0", "127.0.0.1:0"), ("[::1]:80", "[::1]:80")] {
-        match parse(&format!("serve --listen {word}")).unwrap().command.unwrap() {
-            CliCommand::Serve(args) => assert_eq!(args.listen.unwrap().to_string(), listen),
-            other => panic!("{other:?}"),
+        let command = parse(&format!("serve --listen {word}")).unwrap().command.unwrap();
+        let CliCommand::Serve(args) = command else { panic!("{word}") };
+        assert_eq!(args.listen.unwrap().to_string(), listen);
+    }
+}
+
+#[test]
+fn defaults_in_help_are_those_of_the_settings() {
+    let defaults = LoadedConfig::default().settings;
+    let watch = defaults.watch;
+    let command = Cli::command();
+    let told = |command: &clap::Command, option: &str| {
+        let help = command.get_arguments().find(|argument| argument.get_id() == option).unwrap().get_help();
+        let help = help.unwrap().to_string();
+        help.split_once("[default: ").unwrap().1.trim_end_matches(']').to_owned()
+    };
+    for name in ["watch", "run", "serve"] {
+        let command = command.find_subcommand(name).unwrap();
+        for (option, expected) in [
+            ("heartbeat", watch.heartbeat),
+            ("stall", watch.stall),
+            ("stall_subagents", watch.stall_subagents),
+        ] {
+            assert_eq!(value::parse_duration(&told(command, option)), Ok(expected), "{name} --{option}");
         }
     }
+    let serve = command.find_subcommand("serve").unwrap();
+    assert_eq!(value::parse_listen(&told(serve, "listen")), Ok(defaults.hub.listen));
 }
 
 #[test]
 fn flags_become_a_layer_of_settings() {
     let cli =
         parse("--ascii watch --verbose --heartbeat 5s --stall 1m --stall-subagents 2h --prices p").unwrap();
-    let settings =
-        crate::config::EffectiveSettings::from(cli.global.settings().over(cli.command.unwrap().settings()));
-    let told: Vec<String> = settings
+    let mut config = LoadedConfig::default();
+    cli.global.apply_to(&mut config);
+    cli.command.unwrap().apply_to(&mut config);
+    let told: Vec<String> = config
         .rows()
         .into_iter()
         .filter_map(|row| Some(format!("{} {}", row.origin.place()?, row.value)))

@@ -7,7 +7,7 @@ use subscope_decode::Dialect;
 use subscope_render::Detail;
 
 use super::value::{self, Moment, TargetArg};
-use crate::config::{RawSettings, Sourced};
+use crate::config::{LoadedConfig, PRICES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,11 +53,11 @@ pub(crate) struct TreeArgs {
 }
 
 impl TreeArgs {
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.tracing.detail = Sourced::flag("--detail", self.detail);
-        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--detail", self.detail, "subagent_tracing_detail", |settings| {
+            &mut settings.subagent_tracing_detail
+        });
+        config.set_option("--prices", self.prices.clone().map(Some), PRICES, |settings| &mut settings.prices);
     }
 }

@@ -1,6 +1,12 @@
 //! Value types and parsers of options and settings: durations, times, names.
 
-use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    str::FromStr,
+    time::Duration,
+};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use subscope_decode::Dialect;
@@ -11,9 +17,48 @@ use subscope_render::Detail;
 /// Longest accepted duration. Longer ones are mistakes, and sums with them would overflow.
 const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 
+/// Allowed heartbeat intervals (requirement 2.1).
+const HEARTBEAT_RANGE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
+/// Shortest stall limit. Also the shortest idle timeout of a hub: one that exits before the command that started it has
+/// connected would be restarted endlessly.
+const MIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// An invalid value of an option or setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ValueError {
+    #[error("{0:?} is no span of time: write it as 500ms, 10s, 3m, 1h or 2d")]
+    Span(String),
+    #[error("{0:?} is longer than 366d")]
+    LongSpan(String),
+    #[error("{} is less than 1s", format_duration(*.0))]
+    ShortLimit(Duration),
+    #[error("{} is not between 1s and 60s", format_duration(*.0))]
+    Heartbeat(Duration),
+    #[error("{0:?} is no limit: write it as \"claude-opus stall=5m stall_subagents=20m stall_open=1h\"")]
+    Limit(String),
+    #[error("{0:?} is no address: write 127.0.0.1:7337 or [::1]:7337")]
+    Address(String),
+    #[error("{0:?} is no number of days")]
+    Days(String),
+    #[error("0 would keep nothing; leave it out to keep everything")]
+    NoDays,
+    #[error("{0} is out of range")]
+    OutOfRange(String),
+    #[error("{0:?} is no time: write 2026-11-21T20:45:06Z, milliseconds since 1970, or a span ago as -5m")]
+    Time(String),
+    #[error("{0:?} is no speed: write a number from 0.01 to 10000")]
+    Speed(String),
+    #[error("a tool's name has 1 to 64 letters, digits, _, - and .")]
+    ToolName,
+    #[error("an id is not blank")]
+    BlankId,
+    #[error("neither RFC 3339 nor milliseconds since 1970")]
+    Timestamp,
+}
+
 /// Parses a duration: an integer and one of `ms`, `s`, `m`, `h`, `d`.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no span of time: write it as 500ms, 10s, 3m, 1h or 2d");
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, ValueError> {
+    let wrong = || ValueError::Span(text.to_owned());
     let digits = text.find(|character: char| !character.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| wrong())?;
@@ -26,7 +71,38 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(wrong()),
     };
     let span = Duration::from_millis(number.saturating_mul(unit_ms));
-    if span > MAX_DURATION { Err(format!("{text:?} is longer than 366d")) } else { Ok(span) }
+    if span > MAX_DURATION { Err(ValueError::LongSpan(text.to_owned())) } else { Ok(span) }
+}
+
+/// Parses a heartbeat interval: 1 s to 60 s.
+pub(crate) fn parse_heartbeat(text: &str) -> Result<Duration, ValueError> {
+    let span = parse_duration(text)?;
+    if HEARTBEAT_RANGE.contains(&span) { Ok(span) } else { Err(ValueError::Heartbeat(span)) }
+}
+
+/// Parses a stall limit or idle timeout: at least 1 s.
+pub(crate) fn parse_limit(text: &str) -> Result<Duration, ValueError> {
+    let span = parse_duration(text)?;
+    if span >= MIN_LIMIT { Ok(span) } else { Err(ValueError::ShortLimit(span)) }
+}
+
+/// Parses an address; `:PORT` alone means 127.0.0.1.
+pub(crate) fn parse_listen(text: &str) -> Result<SocketAddr, ValueError> {
+    let port = text.strip_prefix(':').and_then(|port| port.parse().ok());
+    let address = match port {
+        Some(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        None => text.parse(),
+    };
+    address.map_err(|_| ValueError::Address(text.to_owned()))
+}
+
+/// Parses a number of days, at least 1.
+pub(crate) fn parse_days(text: &str) -> Result<u32, ValueError> {
+    match text.trim().parse() {
+        Ok(0) => Err(ValueError::NoDays),
+        Ok(days) => Ok(days),
+        Err(_) => Err(ValueError::Days(text.to_owned())),
+    }
 }
 
 /// Formats a duration as [`parse_duration`] reads it, in the largest unit that divides it.
@@ -59,18 +135,16 @@ impl Moment {
 }
 
 impl FromStr for Moment {
-    type Err = String;
+    type Err = ValueError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ValueError> {
         if let Some(span) = text.strip_prefix('-') {
             return parse_duration(span).map(Self::Ago);
         }
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return text.parse().map(Self::At).map_err(|_| format!("{text} is out of range"));
+            return text.parse().map(Self::At).map_err(|_| ValueError::OutOfRange(text.to_owned()));
         }
-        parse_rfc3339(text).map(Self::At).ok_or_else(|| {
-            format!("{text:?} is no time: write 2026-11-21T20:45:06Z, milliseconds since 1970, or a span ago as -5m")
-        })
+        parse_rfc3339(text).map(Self::At).ok_or_else(|| ValueError::Time(text.to_owned()))
     }
 }
 
@@ -90,12 +164,12 @@ pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
 pub(crate) struct Speed(pub(crate) f64);
 
 impl FromStr for Speed {
-    type Err = String;
+    type Err = ValueError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ValueError> {
         let number = text.strip_suffix(['x', '×']).unwrap_or(text).parse::<f64>().ok();
         let speed = number.filter(|number| number.is_finite() && (0.01..=10_000.0).contains(number));
-        speed.map(Self).ok_or_else(|| format!("{text:?} is no speed: write a number from 0.01 to 10000"))
+        speed.map(Self).ok_or_else(|| ValueError::Speed(text.to_owned()))
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     silence::SilenceArgs,
     value::{self, TargetArg},
 };
-use crate::config::{RawSettings, Sourced};
+use crate::config::{LoadedConfig, PRICES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,12 +51,12 @@ pub(crate) struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Returns the settings set by these options.
-    pub(super) fn settings(&self) -> RawSettings {
-        let mut raw = RawSettings::default();
-        raw.watch.verbose = Sourced::flag("--verbose", self.verbose.then_some(true));
-        self.silence.set(&mut raw);
-        raw.prices.file = Sourced::flag("--prices", self.prices.clone());
-        raw
+    /// Sets the settings given by these options.
+    pub(super) fn apply_to(&self, config: &mut LoadedConfig) {
+        config.set_option("--verbose", self.verbose.then_some(true), "watch.verbose", |settings| {
+            &mut settings.watch.verbose
+        });
+        self.silence.apply_to(config);
+        config.set_option("--prices", self.prices.clone().map(Some), PRICES, |settings| &mut settings.prices);
     }
 }

@@ -1,4 +1,4 @@
-//! `subscope config`: prints the paths of settings files, or every setting with its origin.
+//! `subscope config`: prints the paths of settings files, every setting with its origin, or the JSON Schema.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use subscope_render::{Charset, safe};
 
 use crate::{
     args::{ConfigArgs, ConfigPart},
-    config::{ConfigPaths, LoadedConfig},
+    config::{self, ConfigPaths, LoadedConfig},
     context::Context,
     error::CliError,
     output,
@@ -18,11 +18,11 @@ const SCHEMA: &str = "subscope.config/1";
 /// Runs the command. An invalid setting is reported after the effective ones, and makes the command fail.
 pub(crate) fn run(args: ConfigArgs, context: &mut Context) -> Result<(), CliError> {
     let charset = context.style(None).charset();
-    if args.part == ConfigPart::Path {
-        return match args.json {
-            true => output::print_json(&paths_json(&context.config.paths)),
-            false => output::print(&paths_text(&context.config.paths, charset)),
-        };
+    match args.part {
+        ConfigPart::Path if args.json => return output::print_json(&paths_json(&context.config.paths)),
+        ConfigPart::Path => return output::print(&paths_text(&context.config.paths, charset)),
+        ConfigPart::Schema => return output::print(&config::schema()),
+        ConfigPart::Show => {}
     }
     context.config.warnings.iter().for_each(|warning| context.warn(warning));
     if args.json {
@@ -61,7 +61,7 @@ fn paths_json(paths: &ConfigPaths) -> Value {
 }
 
 fn settings_text(config: &LoadedConfig, charset: Charset) -> String {
-    let rows = config.settings.rows();
+    let rows = config.rows();
     let lines: Vec<(String, String)> = rows
         .iter()
         .map(|row| {
@@ -76,7 +76,7 @@ fn settings_text(config: &LoadedConfig, charset: Charset) -> String {
 }
 
 fn settings_json(config: &LoadedConfig) -> Value {
-    let rows = config.settings.rows();
+    let rows = config.rows();
     let settings = rows.into_iter().map(|row| {
         json!({ "key": row.key, "value": row.value, "layer": row.origin.layer(), "place": row.origin.place() })
     });
@@ -88,10 +88,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::{
-        config::{RawSettings, load},
-        environment::Environment,
-    };
+    use crate::{config::load, environment::Environment};
 
     fn loaded(folder: &Path) -> LoadedConfig {
         fs::create_dir_all(folder.join("p/.subscope")).unwrap();
@@ -99,7 +96,7 @@ mod tests {
         let home = folder.to_str().unwrap();
         let environment =
             Environment::of(&folder.join("p"), &[("HOME", home), ("SUBSCOPE_WATCH_STALL", "1m")]);
-        load(ConfigPaths::find(None, &environment), &environment, RawSettings::default())
+        load(ConfigPaths::find(None, &environment), &environment)
     }
 
     #[test]

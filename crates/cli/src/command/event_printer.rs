@@ -110,10 +110,10 @@ impl<'c> EventPrinter<'c> {
     pub(crate) fn new(format: EventFormat, out: EventOutput, context: &'c Context) -> Self {
         let settings = context.settings();
         let options = BlockOptions {
-            verbose: settings.watch.verbose.value,
+            verbose: settings.watch.verbose,
             full: format.full,
             style: context.style(None),
-            code_tools: settings.tracing.code_tools.value.clone(),
+            code_tools: settings.code_tools.clone(),
             offset_minutes: context.offset_minutes(),
         };
         Self {
@@ -123,7 +123,7 @@ impl<'c> EventPrinter<'c> {
             out,
             is_caught_up: false,
             view: LiveView::default(),
-            heartbeat: settings.watch.heartbeat.value,
+            heartbeat: settings.watch.heartbeat,
             last_heartbeat: clock::tick(),
             heartbeats: 0,
         }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ImportArgs, context: &Context) -> Result<(), CliError> 
 
 fn render(tree: &Tree, context: &Context) -> String {
     let options = TreeOptions {
-        detail: context.settings().tracing.detail.value,
+        detail: context.settings().subagent_tracing_detail,
         style: context.style(None),
         // Agents of a checkpoint have ended: no running timers.
         now: None,

@@ -56,10 +56,13 @@ pub(crate) fn request_stop(
         NoHub::Failed(why) => CliError::new(ErrorKind::Failed, why).hint(hint),
         NoHub::NotWanted | NoHub::Locked => CliError::new(ErrorKind::Failed, "no hub runs").hint(hint),
     })?;
-    hub.stop(session, agent).map_err(|error| match error {
-        ClientError::Refused { message, .. } if !message.is_empty() => {
-            CliError::new(ErrorKind::Failed, message).hint("`subscope tree last` shows who is at work")
+    hub.stop(session, agent).map_err(|error| {
+        if let ClientError::Refused { message, .. } = &error
+            && !message.is_empty()
+        {
+            return CliError::new(ErrorKind::Failed, message)
+                .hint("`subscope tree last` shows who is at work");
         }
-        error => CliError::caused(ErrorKind::Failed, error),
+        CliError::caused(ErrorKind::Failed, error)
     })
 }

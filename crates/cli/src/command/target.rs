@@ -20,7 +20,7 @@ use subscope_store::{Access, History, SqliteStore};
 use super::history::{self, failed};
 use crate::{
     args::value::TargetArg,
-    config::{SettingOrigin, Sourced},
+    config::SettingOrigin,
     context::Context,
     error::{CliError, ErrorKind},
     hub_connection::{Backend, LAST, MAX_PREFIX_MATCHES, Needs, one_of},
@@ -235,17 +235,19 @@ pub(crate) fn limits(context: &Context) -> Limits {
     let ms = |span: std::time::Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     let watch = &context.settings().watch;
     // A limit given as an option overrides the rules for harnesses and models.
-    let is_overridable =
-        |sourced: &Sourced<std::time::Duration>| !matches!(sourced.origin, SettingOrigin::Flag(_));
-    let rules = watch.limits.value.iter().map(|rule| LimitRule {
-        stall_ms: rule.limits.stall_ms.filter(|_| is_overridable(&watch.stall)),
-        stall_subagents_ms: rule.limits.stall_subagents_ms.filter(|_| is_overridable(&watch.stall_subagents)),
+    let is_overridable = |key| !matches!(context.config.origin(key), SettingOrigin::Flag(_));
+    let rules = watch.limits.iter().map(|rule| LimitRule {
+        stall_ms: rule.limits.stall_ms.filter(|_| is_overridable("watch.stall")),
+        stall_subagents_ms: rule
+            .limits
+            .stall_subagents_ms
+            .filter(|_| is_overridable("watch.stall_subagents")),
         ..rule.limits.clone()
     });
     Limits {
-        stall_ms: ms(watch.stall.value),
-        stall_subagents_ms: ms(watch.stall_subagents.value),
-        stall_open_ms: ms(watch.stall_open.value),
+        stall_ms: ms(watch.stall),
+        stall_subagents_ms: ms(watch.stall_subagents),
+        stall_open_ms: ms(watch.stall_open),
         rules: rules.collect(),
         ..Limits::default()
     }

@@ -40,8 +40,8 @@ fn print_tree(mut tree: Tree, now: Millis, args: &TreeArgs, context: &Context) -
             flatten(&mut tree);
         }
         output::print_json(&tree)?;
-    } else if context.settings().tracing.detail.value != Detail::Off {
-        let detail = context.settings().tracing.detail.value;
+    } else if context.settings().subagent_tracing_detail != Detail::Off {
+        let detail = context.settings().subagent_tracing_detail;
         let options = TreeOptions {
             detail: if args.flat { Detail::Minimal } else { detail },
             flat: args.flat,

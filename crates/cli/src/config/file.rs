@@ -1,37 +1,29 @@
-//! Reads one settings file: invalid values become errors with their line, unknown keys become warnings.
+//! Reads one settings file, with the line of each setting.
 
 use std::{
     fs::File,
     io::{self, Read},
     path::Path,
-    sync::Arc,
 };
 
 use toml::de::{DeTable, DeValue};
 
-use super::{RawSettings, SettingOrigin, given::GivenValue, origin::FileOwner, paths::ConfigPath};
+use super::{origin::FileOwner, paths::ConfigPath, value::SettingValue};
 use crate::error::{CliError, ErrorKind};
 
 /// Largest file that is read. Real ones have a few hundred bytes; a project's file comes with its repository and is not
 /// trusted.
 const LIMIT_BYTES: u64 = 1 << 20;
 
-/// Content of a settings file.
-#[derive(Debug)]
-pub(super) struct Contents {
-    /// Its settings, without those that have invalid values.
-    pub(super) raw: RawSettings,
-    /// Unknown keys, each with file and line.
-    pub(super) warnings: Vec<String>,
-    /// Invalid values, each with file and line.
-    pub(super) errors: Vec<CliError>,
-}
-
-/// Reads a settings file.
+/// Reads a settings file. Returns each setting with its line (1-based) and its key, `section.name` in one of the
+/// `sections`, in file order.
 ///
 /// # Errors
 /// If the file cannot be read or is not TOML.
-pub(super) fn read(source: &ConfigPath) -> Result<Contents, CliError> {
+pub(super) fn read(
+    source: &ConfigPath,
+    sections: &[&str],
+) -> Result<Vec<(usize, String, SettingValue)>, CliError> {
     // A repository may hold a named pipe there, which would block for ever.
     if source.owner == FileOwner::Project && !source.path.is_file() {
         return Err(CliError::new(
@@ -40,58 +32,24 @@ pub(super) fn read(source: &ConfigPath) -> Result<Contents, CliError> {
         ));
     }
     let text = read_text(&source.path)?;
-    parse(source.owner, &source.path, &text)
-}
-
-fn parse(owner: FileOwner, path: &Path, text: &str) -> Result<Contents, CliError> {
-    let table = DeTable::parse(text).map_err(|error| syntax_error(path, text, &error))?;
-    let mut contents = Contents { raw: RawSettings::default(), warnings: Vec::new(), errors: Vec::new() };
-    let path: Arc<Path> = path.into();
-    for entry in entries(table.get_ref(), text) {
-        let Entry { key, value, line } = entry;
-        let origin = SettingOrigin::File { owner, path: path.clone(), line };
-        match contents.raw.set(&key, GivenValue::Toml(value), &origin) {
-            Ok(true) => {}
-            Ok(false) => contents
-                .warnings
-                .push(format!("{}:{line}: there is no setting {key:?}; it is ignored", path.display())),
-            Err(what) => contents
-                .errors
-                .push(CliError::new(ErrorKind::Usage, format!("{}:{line}: {key}: {what}", path.display()))),
+    let table = DeTable::parse(&text).map_err(|error| syntax_error(&source.path, &text, &error))?;
+    let mut entries = Vec::new();
+    for (key, value) in table.get_ref() {
+        let name = key.get_ref();
+        if let DeValue::Table(section) = value.get_ref()
+            && sections.contains(&name.as_ref())
+        {
+            entries.extend(section.iter().map(|(key, value)| {
+                (key.span().start, format!("{name}.{}", key.get_ref()), value.get_ref())
+            }));
+        } else {
+            entries.push((key.span().start, name.to_string(), value.get_ref()));
         }
     }
-    Ok(contents)
-}
-
-/// One setting of a file.
-struct Entry<'t> {
-    /// Its key; `table.name` in a table.
-    key: String,
-    value: &'t DeValue<'t>,
-    /// Its line (1-based).
-    line: usize,
-}
-
-/// Returns the settings in file order.
-fn entries<'t>(table: &'t DeTable<'t>, text: &str) -> Vec<Entry<'t>> {
-    let mut all = Vec::new();
-    for (key, value) in table {
-        let name: &str = key.get_ref();
-        match value.get_ref() {
-            DeValue::Table(inner) if RawSettings::TABLES.contains(&name) => {
-                all.extend(inner.iter().map(|(key, value)| Entry {
-                    key: format!("{name}.{}", key.get_ref()),
-                    value: value.get_ref(),
-                    line: line_of(text, key.span().start),
-                }));
-            }
-            leaf => {
-                all.push(Entry { key: name.to_owned(), value: leaf, line: line_of(text, key.span().start) })
-            }
-        }
-    }
-    all.sort_by_key(|entry| entry.line);
-    all
+    let mut entries: Vec<_> =
+        entries.into_iter().map(|(offset, key, value)| (line_of(&text, offset), key, value.into())).collect();
+    entries.sort_by_key(|(line, ..)| *line);
+    Ok(entries)
 }
 
 /// Returns the line (1-based) of a byte offset.

@@ -1,23 +1,27 @@
 //! An entry of `watch.limits`: stall limits of one harness or model.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use subscope_fold::{LimitRule, LimitScope};
 use subscope_harness::harnesses;
 
-use super::watch::parse_limit;
-
-const EXAMPLE: &str = "\"claude-opus stall=5m stall_subagents=20m stall_open=1h\"";
+use crate::args::value::{ValueError, parse_limit};
 
 /// An entry with its source text.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub(crate) struct SilenceLimit {
     text: String,
     pub(crate) limits: LimitRule,
 }
 
-impl SilenceLimit {
+impl TryFrom<String> for SilenceLimit {
+    type Error = ValueError;
+
     /// Parses `NAME KEY=DURATION…`; NAME is a harness or a model.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no limit: write it as {EXAMPLE}");
+    fn try_from(text: String) -> Result<Self, ValueError> {
+        let wrong = || ValueError::Limit(text.clone());
         let mut words = text.split_whitespace();
         let name = words.next().filter(|name| !name.contains('=')).ok_or_else(wrong)?;
         let is_harness = harnesses().any(|harness| harness.name() == name);
@@ -39,12 +43,13 @@ impl SilenceLimit {
             *slot = Some(ms);
             has_any = true;
         }
-        if has_any { Ok(Self { text: text.to_owned(), limits }) } else { Err(wrong()) }
+        if has_any { Ok(Self { text, limits }) } else { Err(wrong()) }
     }
+}
 
-    /// Returns the source text.
-    pub(super) fn text(&self) -> &str {
-        &self.text
+impl From<SilenceLimit> for String {
+    fn from(limit: SilenceLimit) -> Self {
+        limit.text
     }
 }
 
@@ -52,21 +57,22 @@ impl SilenceLimit {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<SilenceLimit, String> {
+        text.to_owned().try_into().map_err(|error: ValueError| error.to_string())
+    }
+
     #[test]
     fn entry_names_a_harness_or_a_model_and_its_limits() {
-        let rule = SilenceLimit::parse("claude-code  stall=5m stall_open=2h").unwrap().limits;
+        let rule = parse("claude-code  stall=5m stall_open=2h").unwrap().limits;
         assert_eq!(rule.scope, LimitScope::Harness("claude-code".into()));
         assert_eq!((rule.stall_ms, rule.stall_subagents_ms), (Some(300_000), None));
         assert_eq!(rule.stall_open_ms, Some(7_200_000));
-        let rule = SilenceLimit::parse("claude-opus stall_subagents=20m").unwrap().limits;
+        let rule = parse("claude-opus stall_subagents=20m").unwrap().limits;
         assert_eq!(rule.scope, LimitScope::Model("claude-opus".into()));
         for wrong in ["", "claude-opus", "stall=5m", "claude-opus stal=5m", "claude-opus stall"] {
-            let told = SilenceLimit::parse(wrong).unwrap_err();
+            let told = parse(wrong).unwrap_err();
             assert!(told.contains("is no limit: write it as"), "{told}");
         }
-        assert_eq!(
-            SilenceLimit::parse("x stall=soon").unwrap_err().split(':').next(),
-            Some("\"soon\" is no span of time")
-        );
+        assert_eq!(parse("x stall=soon").unwrap_err().split(':').next(), Some("\"soon\" is no span of time"));
     }
 }

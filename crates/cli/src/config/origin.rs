@@ -67,10 +67,10 @@ impl SettingOrigin {
     }
 
     /// Resolves a path set at this origin: in a file, relative paths start at the file's directory.
-    pub(crate) fn resolve(&self, path: &str) -> PathBuf {
+    pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
         match self {
             Self::File { path: file, .. } => file.parent().unwrap_or(Path::new("")).join(path),
-            Self::BuiltIn | Self::Variable(_) | Self::Flag(_) => PathBuf::from(path),
+            Self::BuiltIn | Self::Variable(_) | Self::Flag(_) => path.to_owned(),
         }
     }
 }
@@ -81,31 +81,5 @@ impl fmt::Display for SettingOrigin {
             Some(place) => write!(f, "{} ({place})", self.layer()),
             None => f.write_str(self.layer()),
         }
-    }
-}
-
-/// A value with its origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sourced<T> {
-    /// The value.
-    pub(crate) value: T,
-    /// Its origin.
-    pub(crate) origin: SettingOrigin,
-}
-
-impl<T> Sourced<T> {
-    /// Returns a value with its origin.
-    pub(crate) fn new(value: T, origin: &SettingOrigin) -> Self {
-        Self { value, origin: origin.clone() }
-    }
-
-    /// Returns the value of an option, if given.
-    pub(crate) fn flag(name: &'static str, value: Option<T>) -> Option<Self> {
-        value.map(|value| Self { value, origin: SettingOrigin::Flag(name) })
-    }
-
-    /// Returns a default value.
-    pub(crate) fn built_in(value: T) -> Self {
-        Self { value, origin: SettingOrigin::BuiltIn }
     }
 }

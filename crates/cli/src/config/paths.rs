@@ -25,7 +25,7 @@ pub(crate) struct ConfigPath {
 }
 
 /// All paths, weakest layer first.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ConfigPaths {
     all: Vec<ConfigPath>,
 }
@@ -69,8 +69,8 @@ impl ConfigPaths {
     }
 
     /// Returns the paths that exist, weakest layer first.
-    pub(super) fn existing(&self) -> Vec<ConfigPath> {
-        self.all.iter().filter(|source| source.exists()).cloned().collect()
+    pub(super) fn existing(&self) -> impl Iterator<Item = &ConfigPath> {
+        self.all.iter().filter(|source| source.exists())
     }
 
     /// Returns an error for each chosen file that does not exist.

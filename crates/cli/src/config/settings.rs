@@ -1,68 +1,215 @@
-//! The effective settings, each with the layer that set it.
+//! The settings: names, types, defaults and documentation. The files, variables, `config show`, the JSON Schema and the
+//! README follow from these structs.
 
-use serde_json::Value;
-
-use super::{
-    DisplaySettings, RawSettings, SettingOrigin, hub::HubSettings, prices::PriceSettings,
-    store::StoreSettings, tracing::TracingSettings, ui::UiSettings, watch::WatchSettings,
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
 };
 
-/// All effective settings.
-#[derive(Debug)]
-pub(crate) struct EffectiveSettings {
-    /// Detail of the tracing output.
-    pub(crate) tracing: TracingSettings,
-    /// Colours and character set.
-    pub(crate) display: DisplaySettings,
-    /// Token prices.
-    pub(crate) prices: PriceSettings,
-    /// Output and stall limits of `watch`.
+use clap::ColorChoice;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use subscope_model::Millis;
+use subscope_render::Detail;
+use subscope_tui::{Alerts, Palette, TreePanel};
+
+use super::{limits::SilenceLimit, words};
+
+/// Key of the price file.
+pub(crate) const PRICES: &str = "prices";
+/// Key of the retention time.
+pub(crate) const KEEP_DAYS: &str = "store.keep_days";
+
+const DAY_MS: Millis = 86_400_000;
+
+/// Settings of subscope: the user's `config.toml` and a project's `.subscope/config.toml`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// What `tree` shows of each agent.
+    #[serde(deserialize_with = "words::detail")]
+    pub(crate) subagent_tracing_detail: Detail,
+    /// Further tools whose argument is code, for `watch --verbose`.
+    #[schemars(example = ["run_python"])]
+    pub(crate) code_tools: Vec<String>,
+    /// Use of colours; auto follows `NO_COLOR` and `TERM`.
+    #[serde(with = "ColorWhen")]
+    pub(crate) color: ColorChoice,
+    /// Whether only ASCII is drawn; auto follows `TERM` and the locale.
+    pub(crate) ascii: AsciiChoice,
+    /// Price file to use instead of the bundled `crates/cli/data/prices.toml`, in its form; relative to the folder of the
+    /// settings file.
+    #[serde(deserialize_with = "words::file", serialize_with = "words::show_file")]
+    #[schemars(with = "String", example = "prices.toml")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Output, heartbeats and stall limits.
     pub(crate) watch: WatchSettings,
     /// Archive and retention.
     pub(crate) store: StoreSettings,
-    /// Address and idle timeout of the hub.
+    /// The hub's address and idle timeout.
     pub(crate) hub: HubSettings,
-    /// Appearance of the terminal UI.
+    /// The terminal UI.
     pub(crate) ui: UiSettings,
 }
 
-impl From<RawSettings> for EffectiveSettings {
-    fn from(raw: RawSettings) -> Self {
+/// Section `[watch]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct WatchSettings {
+    /// Whether payloads are printed in full.
+    pub(crate) verbose: bool,
+    /// How often `watch` and `serve` report active agents: 1s to 60s.
+    #[serde(deserialize_with = "words::heartbeat", serialize_with = "words::show_span")]
+    #[schemars(with = "String")]
+    pub(crate) heartbeat: Duration,
+    /// Silence after which an agent is stalled.
+    #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
+    #[schemars(with = "String")]
+    pub(crate) stall: Duration,
+    /// The same while any subagent is active.
+    #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
+    #[schemars(with = "String")]
+    pub(crate) stall_subagents: Duration,
+    /// The same while a tool call or a question for permission is open.
+    #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
+    #[schemars(with = "String")]
+    pub(crate) stall_open: Duration,
+    /// Other limits for a harness or a model: `"claude-opus stall=5m stall_subagents=20m stall_open=1h"`.
+    #[schemars(example = ["claude-opus stall=5m"])]
+    pub(crate) limits: Vec<SilenceLimit>,
+}
+
+/// Section `[store]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct StoreSettings {
+    /// Whether transcripts are archived that the harness deletes.
+    pub(crate) archive: bool,
+    /// Days that a session is kept after its last event; without it, for ever.
+    #[serde(deserialize_with = "words::days")]
+    #[schemars(range(min = 1), example = 365)]
+    pub(crate) keep_days: Option<u32>,
+}
+
+/// Section `[hub]`.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct HubSettings {
+    /// Address at which a hub serves HTTP; one in the background takes a free port if this one is taken.
+    #[serde(deserialize_with = "words::listen")]
+    pub(crate) listen: SocketAddr,
+    /// How long a hub in the background stays when nobody needs it.
+    #[serde(deserialize_with = "words::limit", serialize_with = "words::show_span")]
+    #[schemars(with = "String")]
+    pub(crate) idle: Duration,
+}
+
+/// Section `[ui]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct UiSettings {
+    /// Colour palette; 16 is the terminal's own, auto follows `COLORFGBG`, `COLORTERM` and `TERM`.
+    pub(crate) theme: Theme,
+    /// Visibility of the tree panel; auto shows it from the first subagent on.
+    pub(crate) tree: TreePanel,
+    /// What tells that an agent stalls, fails, loops, collides, waits for you or has finished: a line, also the bell, or
+    /// also a message through the terminal (OSC 9).
+    pub(crate) alerts: Alerts,
+}
+
+/// Names of [`ColorChoice`].
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(remote = "ColorChoice", rename_all = "lowercase")]
+enum ColorWhen {
+    Auto,
+    Always,
+    Never,
+}
+
+/// Character set of drawings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AsciiChoice {
+    /// Unicode if terminal and locale support it.
+    Auto,
+    /// Only ASCII.
+    Always,
+    /// Unicode.
+    Never,
+}
+
+/// Choice of the colour palette.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Theme {
+    Dark,
+    Light,
+    Contrast,
+    #[serde(rename = "16")]
+    Sixteen,
+    #[default]
+    Auto,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
         Self {
-            tracing: raw.tracing.into(),
-            display: raw.display.into(),
-            prices: raw.prices.into(),
-            watch: raw.watch.into(),
-            store: raw.store.into(),
-            hub: raw.hub.into(),
-            ui: raw.ui.into(),
+            subagent_tracing_detail: Detail::Moderate,
+            code_tools: Vec::new(),
+            color: ColorChoice::Auto,
+            ascii: AsciiChoice::Auto,
+            prices: None,
+            watch: WatchSettings::default(),
+            store: StoreSettings::default(),
+            hub: HubSettings::default(),
+            ui: UiSettings::default(),
         }
     }
 }
 
-impl EffectiveSettings {
-    /// Returns every setting as a row for display and JSON, in a fixed order.
-    pub(crate) fn rows(&self) -> Vec<SettingRow> {
-        let Self { tracing, display, prices, watch, store, hub, ui } = self;
-        let looks = tracing.rows().into_iter().chain(display.rows()).chain(prices.rows());
-        looks.chain(watch.rows()).chain(store.rows()).chain(hub.rows()).chain(ui.rows()).collect()
+impl Default for WatchSettings {
+    /// Requirements 2.1 and 2.2.
+    fn default() -> Self {
+        Self {
+            verbose: false,
+            heartbeat: Duration::from_secs(10),
+            stall: Duration::from_secs(180),
+            stall_subagents: Duration::from_secs(600),
+            stall_open: Duration::from_secs(30 * 60),
+            limits: Vec::new(),
+        }
     }
 }
 
-/// One setting as `config show` prints it.
-#[derive(Debug, PartialEq)]
-pub(crate) struct SettingRow {
-    /// Its name.
-    pub(crate) key: &'static str,
-    /// Its value.
-    pub(crate) value: Value,
-    /// Its origin.
-    pub(crate) origin: SettingOrigin,
+impl StoreSettings {
+    /// Returns the retention time in milliseconds.
+    pub(crate) fn keep_ms(&self) -> Option<Millis> {
+        self.keep_days.map(|days| Millis::from(days) * DAY_MS)
+    }
 }
 
-impl SettingRow {
-    /// Returns a row.
-    pub(super) fn new(key: &'static str, value: impl Into<Value>, origin: &SettingOrigin) -> Self {
-        Self { key, value: value.into(), origin: origin.clone() }
+impl Default for HubSettings {
+    /// A port that no well-known program uses; a timeout longer than a pause in work, and short enough that nothing runs
+    /// on an otherwise used machine.
+    fn default() -> Self {
+        Self { listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7337)), idle: Duration::from_secs(15 * 60) }
+    }
+}
+
+impl Theme {
+    /// Returns the palette; `None` follows the terminal.
+    pub(crate) fn palette(self) -> Option<Palette> {
+        match self {
+            Self::Dark => Some(Palette::Dark),
+            Self::Light => Some(Palette::Light),
+            Self::Contrast => Some(Palette::Contrast),
+            Self::Sixteen => Some(Palette::Sixteen),
+            Self::Auto => None,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use subscope_render::Detail;
+use subscope_tui::Palette;
 use tempfile::TempDir;
 
 use super::*;
@@ -23,11 +24,11 @@ fn folders(user: Option<&str>, project: Option<&str>) -> TempDir {
     folder
 }
 
-fn load_in(folder: &Path, variables: &[(&str, &str)], flags: RawSettings) -> LoadedConfig {
+fn load_in(folder: &Path, variables: &[(&str, &str)]) -> LoadedConfig {
     let home = folder.to_str().unwrap().to_owned();
     let all: Vec<(&str, &str)> = variables.iter().copied().chain([("HOME", home.as_str())]).collect();
     let environment = Environment::of(&folder.join("project/deep/down"), &all);
-    load(ConfigPaths::find(None, &environment), &environment, flags)
+    load(ConfigPaths::find(None, &environment), &environment)
 }
 
 fn messages(loaded: &LoadedConfig, folder: &Path) -> Vec<String> {
@@ -40,8 +41,16 @@ fn accept_each_level_of_detail() {
     for detail in Detail::ALL {
         let text = format!("subagent_tracing_detail = \"{}\"", detail.as_str());
         let folder = folders(Some(&text), None);
-        let loaded = load_in(folder.path(), &[], RawSettings::default());
-        assert_eq!((loaded.settings.tracing.detail.value, loaded.errors.len()), (detail, 0));
+        let loaded = load_in(folder.path(), &[]);
+        assert_eq!((loaded.settings.subagent_tracing_detail, loaded.errors.len()), (detail, 0));
+    }
+}
+
+#[test]
+fn accept_each_palette_that_the_ui_saves() {
+    for palette in Palette::ALL {
+        let folder = folders(Some(&format!("[ui]\ntheme = '{}'", palette.as_str())), None);
+        assert_eq!(load_in(folder.path(), &[]).settings.ui.theme.palette(), Some(palette));
     }
 }
 
@@ -54,7 +63,7 @@ fn refuse_other_levels_of_detail_with_file_line_and_the_allowed_words() {
         ("\"Full\"", "\"Full\" is no level of detail"),
     ] {
         let folder = folders(Some(&format!("# comment\nsubagent_tracing_detail = {value}\n")), None);
-        let loaded = load_in(folder.path(), &[], RawSettings::default());
+        let loaded = load_in(folder.path(), &[]);
         let expected = format!(
             "/.config/subscope/config.toml:2: subagent_tracing_detail: {told}: allowed are off, minimal, moderate, full"
         );
@@ -69,31 +78,25 @@ fn project_wins_over_user() {
         Some("subagent_tracing_detail = 'off'\nascii = true"),
         Some("subagent_tracing_detail = 'full'"),
     );
-    let settings = load_in(folder.path(), &[], RawSettings::default()).settings;
-    assert_eq!(settings.tracing.detail.value, Detail::Full);
-    assert_eq!(settings.tracing.detail.origin.layer(), "project");
-    assert_eq!(
-        (settings.display.ascii.value, settings.display.ascii.origin.layer()),
-        (AsciiChoice::Always, "user")
-    );
+    let config = load_in(folder.path(), &[]);
+    assert_eq!(config.settings.subagent_tracing_detail, Detail::Full);
+    assert_eq!(config.origin("subagent_tracing_detail").layer(), "project");
+    assert_eq!((config.settings.ascii, config.origin("ascii").layer()), (AsciiChoice::Always, "user"));
 }
 
 #[test]
 fn flag_wins_over_variable_wins_over_files() {
     let folder = folders(None, Some("subagent_tracing_detail = 'off'\n[watch]\nstall = '1m'"));
     let variables = [("SUBSCOPE_SUBAGENT_TRACING_DETAIL", "minimal"), ("SUBSCOPE_WATCH_STALL", "2m")];
-    let mut flags = RawSettings::default();
-    flags.tracing.detail = Sourced::flag("--detail", Some(Detail::Full));
-    let settings = load_in(folder.path(), &variables, flags).settings;
-    assert_eq!(
-        settings.tracing.detail,
-        Sourced { value: Detail::Full, origin: SettingOrigin::Flag("--detail") }
-    );
-    let stall = &settings.watch.stall;
-    assert_eq!(
-        (stall.value, stall.origin.to_string().as_str()),
-        (Duration::from_secs(120), "environment (SUBSCOPE_WATCH_STALL)")
-    );
+    let mut config = load_in(folder.path(), &variables);
+    let detail = "subagent_tracing_detail";
+    assert_eq!(config.settings.subagent_tracing_detail, Detail::Minimal);
+    config
+        .set_option("--detail", Some(Detail::Full), detail, |settings| &mut settings.subagent_tracing_detail);
+    assert_eq!(config.settings.subagent_tracing_detail, Detail::Full);
+    assert_eq!(config.origin(detail), SettingOrigin::Flag("--detail"));
+    assert_eq!(config.settings.watch.stall, Duration::from_secs(120));
+    assert_eq!(config.origin("watch.stall").to_string(), "environment (SUBSCOPE_WATCH_STALL)");
 }
 
 #[test]
@@ -105,44 +108,36 @@ fn every_setting_is_read_from_a_file_and_from_a_variable() {
                 [hub]\nlisten = '[::1]:7338'\nidle = '5m'\n\
                 [ui]\ntheme = 'light'\ntree = 'hidden'\nalerts = 'bell'\n";
     let folder = folders(Some(text), None);
-    let settings = load_in(folder.path(), &[], RawSettings::default()).settings;
-    let variables: Vec<(String, String)> = settings
+    let config = load_in(folder.path(), &[]);
+    let variables: Vec<(String, String)> = config
         .rows()
         .iter()
         .map(|row| {
             assert_eq!(row.origin.layer(), "user", "{}", row.key);
-            let text = match &row.value {
-                serde_json::Value::String(text) => text.clone(),
-                serde_json::Value::Array(all) => {
-                    all.iter().filter_map(|one| one.as_str()).collect::<Vec<_>>().join(", ")
-                }
-                other => other.to_string(),
+            let words = row.value.as_array().into_iter().flatten().filter_map(Value::as_str);
+            let text = match (row.value.as_str(), words.collect::<Vec<_>>().join(", ")) {
+                (Some(text), _) => text.to_owned(),
+                (None, words) if row.value.is_array() => words,
+                (None, _) => row.value.to_string(),
             };
-            (raw::variable(row.key), text)
+            (variable(&row.key), text)
         })
         .collect();
     let variables: Vec<(&str, &str)> =
         variables.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let again = load_in(folder.path(), &variables, RawSettings::default());
+    let again = load_in(folder.path(), &variables);
     assert_eq!(again.errors.len(), 0);
-    let values = |settings: &EffectiveSettings| {
-        settings.rows().into_iter().map(|row| (row.key, row.value)).collect::<Vec<_>>()
-    };
-    assert_eq!(values(&again.settings), values(&settings));
-    assert!(again.settings.rows().iter().all(|row| row.origin.layer() == "environment"));
-    assert_eq!(
-        RawSettings::keys().collect::<Vec<_>>(),
-        settings.rows().iter().map(|row| row.key).collect::<Vec<_>>()
-    );
-    let prices = settings.prices.file.unwrap().value;
-    assert_eq!(prices, folder.path().join(".config/subscope/p.toml"));
+    assert_eq!(again.settings, config.settings);
+    assert!(again.rows().iter().all(|row| row.origin.layer() == "environment"));
+    assert_eq!(config.rows().len(), 18);
+    assert_eq!(config.settings.prices, Some(folder.path().join(".config/subscope/p.toml")));
 }
 
 #[test]
 fn unknown_names_are_warned_of_and_the_rest_holds() {
     let folder =
         folders(Some("colour = 'never'\n[watch]\nverbose = true\nstal = '1m'\n[other]\nx = 1\n"), None);
-    let loaded = load_in(folder.path(), &[], RawSettings::default());
+    let loaded = load_in(folder.path(), &[]);
     let warnings: Vec<String> =
         loaded.warnings.iter().map(|warning| warning.replace(folder.path().to_str().unwrap(), "")).collect();
     assert_eq!(
@@ -153,14 +148,19 @@ fn unknown_names_are_warned_of_and_the_rest_holds() {
             "/.config/subscope/config.toml:5: there is no setting \"other\"; it is ignored",
         ]
     );
-    assert!(loaded.errors.is_empty() && loaded.settings.watch.verbose.value);
+    assert!(loaded.errors.is_empty() && loaded.settings.watch.verbose);
 }
 
 #[test]
 fn wrong_values_name_their_line_and_leave_the_lower_layer() {
-    let project = "color = 'blue'\nascii = 'yes'\ncode_tools = [1]\n[watch]\nheartbeat = '2m'\nstall = 180\n";
+    let project = "color = 'blue'\nascii = 'yes'\ncode_tools = [1]\n[watch]\nheartbeat = '2m'\nstall = 180\n\
+                   stall_open = '1ms'\nlimits = ['x']\n[ui]\ntheme = 1979-05-27\ntree = 'up'\nalerts = ['bell']\n\
+                   [store]\nkeep_days = 0\narchive = 1\n[hub]\nlisten = 'x'\nidle = '400d'\n";
     let folder = folders(Some("color = 'always'"), Some(project));
-    let loaded = load_in(folder.path(), &[("SUBSCOPE_ASCII", "maybe")], RawSettings::default());
+    let loaded = load_in(
+        folder.path(),
+        &[("SUBSCOPE_ASCII", "maybe"), ("SUBSCOPE_STORE_KEEP_DAYS", "many"), ("SUBSCOPE_UI_THEME", "pink")],
+    );
     assert_eq!(
         messages(&loaded, folder.path()),
         [
@@ -169,21 +169,32 @@ fn wrong_values_name_their_line_and_leave_the_lower_layer() {
             "/project/.subscope/config.toml:3: code_tools: must be a list of texts, such as [\"run_code\"]",
             "/project/.subscope/config.toml:5: watch.heartbeat: 2m is not between 1s and 60s",
             "/project/.subscope/config.toml:6: watch.stall: must be a span of time in quotes, such as \"10s\"",
+            "/project/.subscope/config.toml:7: watch.stall_open: 1ms is less than 1s",
+            "/project/.subscope/config.toml:8: watch.limits: \"x\" is no limit: write it as \"claude-opus stall=5m stall_subagents=20m stall_open=1h\"",
+            "/project/.subscope/config.toml:10: ui.theme: must be text in quotes, not a date",
+            "/project/.subscope/config.toml:11: ui.tree: \"up\" is none of auto, shown, hidden",
+            "/project/.subscope/config.toml:12: ui.alerts: must be text in quotes, not a list",
+            "/project/.subscope/config.toml:14: store.keep_days: 0 would keep nothing; leave it out to keep everything",
+            "/project/.subscope/config.toml:15: store.archive: must be true or false, not a number",
+            "/project/.subscope/config.toml:17: hub.listen: \"x\" is no address: write 127.0.0.1:7337 or [::1]:7337",
+            "/project/.subscope/config.toml:18: hub.idle: \"400d\" is longer than 366d",
             "SUBSCOPE_ASCII: must be true or false, not \"maybe\"",
+            "SUBSCOPE_STORE_KEEP_DAYS: \"many\" is no number of days",
+            "SUBSCOPE_UI_THEME: \"pink\" is none of dark, light, contrast, 16, auto",
         ]
     );
-    assert_eq!(loaded.settings.display.color.value, clap::ColorChoice::Always);
+    assert_eq!(loaded.settings.color, clap::ColorChoice::Always);
 }
 
 #[test]
 fn what_is_no_toml_is_an_error_with_its_line() {
     let folder = folders(Some("ascii = true\ncolor = \n"), None);
-    let loaded = load_in(folder.path(), &[], RawSettings::default());
+    let loaded = load_in(folder.path(), &[]);
     let messages = messages(&loaded, folder.path());
     assert_eq!(messages.len(), 1);
     assert!(messages[0].starts_with("/.config/subscope/config.toml:2: "), "{messages:?}");
     fs::write(folder.path().join(".config/subscope/config.toml"), b"color = '\xff'").unwrap();
-    assert_eq!(load_in(folder.path(), &[], RawSettings::default()).errors[0].kind(), ErrorKind::Usage);
+    assert_eq!(load_in(folder.path(), &[]).errors[0].kind(), ErrorKind::Usage);
 }
 
 #[test]
@@ -191,13 +202,13 @@ fn a_chosen_file_has_to_be_there_and_replaces_the_users() {
     let folder = folders(Some("ascii = true"), None);
     let other = folder.path().join("other.toml");
     let variables = [("SUBSCOPE_CONFIG", other.to_str().unwrap())];
-    let loaded = load_in(folder.path(), &variables, RawSettings::default());
+    let loaded = load_in(folder.path(), &variables);
     assert_eq!(messages(&loaded, folder.path()), ["the settings file /other.toml does not exist"]);
     fs::write(&other, "color = 'never'").unwrap();
-    let loaded = load_in(folder.path(), &variables, RawSettings::default());
+    let loaded = load_in(folder.path(), &variables);
     assert_eq!(loaded.errors.len(), 0);
-    assert_eq!(loaded.settings.display.ascii.value, AsciiChoice::Auto);
-    assert_eq!(loaded.settings.display.color.value, clap::ColorChoice::Never);
+    assert_eq!(loaded.settings.ascii, AsciiChoice::Auto);
+    assert_eq!(loaded.settings.color, clap::ColorChoice::Never);
 }
 
 #[test]
@@ -208,4 +219,21 @@ fn xdg_folder_counts_unless_it_is_relative() {
     };
     assert_eq!(find("/x"), [Path::new("/x/subscope/config.toml")]);
     assert_eq!(find("x"), [Path::new("/h/.config/subscope/config.toml")]);
+}
+
+#[test]
+fn committed_schema_is_what_the_settings_say() {
+    let committed = fs::read_to_string("../../docs/config.schema.json").unwrap();
+    assert!(
+        committed == schema(),
+        "docs/config.schema.json is not what the settings say: `cargo xtask types`"
+    );
+}
+
+#[test]
+fn the_sample_file_is_valid() {
+    let folder = folders(Some(include_str!("../../data/config.toml")), None);
+    let loaded = load_in(folder.path(), &[]);
+    assert_eq!((messages(&loaded, folder.path()), loaded.warnings.len()), (Vec::new(), 0));
+    assert!(loaded.rows().iter().all(|row| row.origin.layer() == "user"));
 }

@@ -187,13 +187,12 @@ pub(crate) fn greet(data: &Path) -> Result<(Client, Health), ClientError> {
 
 /// Formats the error of a hub that does not answer, with a remedy.
 fn unresponsive_message(error: &ClientError) -> String {
-    let remedy = match error {
-        ClientError::Unresponsive { pid: Some(pid), .. } => {
-            format!(
-                "`kill -CONT {pid}` continues it where it was stopped, `kill -9 {pid}` ends it where it hangs"
-            )
-        }
-        _ => "end its process where it hangs".to_owned(),
+    let remedy = if let ClientError::Unresponsive { pid: Some(pid), .. } = error {
+        format!(
+            "`kill -CONT {pid}` continues it where it was stopped, `kill -9 {pid}` ends it where it hangs"
+        )
+    } else {
+        "end its process where it hangs".to_owned()
     };
     format!("{error} within {} s; {remedy}", HEALTH_TIMEOUT.as_secs())
 }
@@ -206,7 +205,11 @@ pub(crate) fn stop(data: &Path) -> Result<(), CliError> {
     let (client, _) = greet(data).map_err(|error| match error {
         ClientError::Unreachable { .. } => CliError::new(ErrorKind::Failed, "no hub runs"),
         ClientError::Unresponsive { .. } => CliError::new(ErrorKind::Failed, unresponsive_message(&error)),
-        error => CliError::caused(ErrorKind::Failed, error),
+        ClientError::Untrusted(_)
+        | ClientError::Broken(_)
+        | ClientError::Refused { .. }
+        | ClientError::Garbled(_)
+        | ClientError::Other(_) => CliError::caused(ErrorKind::Failed, error),
     })?;
     stop_and_wait(client, data)
 }

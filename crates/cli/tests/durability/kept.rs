@@ -89,13 +89,12 @@ pub(crate) fn indexed(env: &TestEnv, words: &[&str]) -> Value {
 /// The first place where two values differ, and how: all of both would be pages.
 pub(crate) fn difference(one: &Value, other: &Value) -> Option<String> {
     let children = |value: &Value| -> BTreeMap<String, Value> {
-        match value {
-            Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-            Value::Array(items) => {
-                items.iter().enumerate().map(|(at, value)| (format!("{at:06}"), value.clone())).collect()
-            }
-            _ => BTreeMap::new(),
-        }
+        let fields = value.as_object().into_iter().flatten();
+        let items = value.as_array().into_iter().flatten().enumerate();
+        fields
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .chain(items.map(|(at, value)| (format!("{at:06}"), value.clone())))
+            .collect()
     };
     if one == other {
         return None;

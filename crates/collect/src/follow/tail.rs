@@ -207,8 +207,6 @@ impl Tail {
 }
 
 fn gone_if_missing(error: io::Error) -> io::Result<Presence> {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(Presence::Gone),
-        _ => Err(error),
-    }
+    let is_missing = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    if is_missing { Ok(Presence::Gone) } else { Err(error) }
 }

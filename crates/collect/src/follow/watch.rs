@@ -165,9 +165,10 @@ impl Watch {
 
     fn fall_back(&mut self, path: &Path, error: &notify::Error) {
         if !self.is_polling {
-            let reason = match error.kind {
-                ErrorKind::MaxFilesWatch => "the limit of watched folders is reached".to_owned(),
-                _ => error.to_string(),
+            let reason = if matches!(error.kind, ErrorKind::MaxFilesWatch) {
+                "the limit of watched folders is reached".to_owned()
+            } else {
+                error.to_string()
             };
             let why = format!("cannot be watched ({reason}); files are looked at every second instead");
             self.notices.push(Skipped { path: path.to_owned(), why });
@@ -205,9 +206,6 @@ fn hand_on(event: notify::Result<Event>, sender: &SyncSender<Change>, is_incompl
 }
 
 fn is_missing(error: &notify::Error) -> bool {
-    match &error.kind {
-        ErrorKind::PathNotFound => true,
-        ErrorKind::Io(error) => error.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
-    }
+    matches!(&error.kind, ErrorKind::PathNotFound)
+        || matches!(&error.kind, ErrorKind::Io(error) if error.kind() == std::io::ErrorKind::NotFound)
 }

@@ -101,7 +101,7 @@ impl LineDecoder for Hooks {
     ) -> Result<(), LineError> {
         let payload: Payload<'_> = serde_json::from_str(line.text)?;
         let Some(event) = payload.hook_event_name.filled() else {
-            return Err("a hook payload without hook_event_name, kept as text".into());
+            return Err(LineError::MissingField { item: "a hook payload", field: "hook_event_name" });
         };
         self.read(place, line, event, &payload, sink);
         Ok(())

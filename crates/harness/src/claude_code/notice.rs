@@ -107,7 +107,7 @@ impl<'t> Notice<'t> {
         let text = match self.status {
             AgentStatus::Completed => self.report,
             AgentStatus::Failed => self.summary,
-            _ => None,
+            AgentStatus::Pending | AgentStatus::Running | AgentStatus::Stopped | AgentStatus::Lost => None,
         };
         let raw = text.map(|text| {
             *words = serde_json::Value::from(text).to_string();

@@ -333,7 +333,7 @@ fn prompt<'a>(line: &'a Line<'_>, raw: RawJson<'a>, out: &mut Observation<'a>, s
             PromptKind::Local
         }
         PromptKind::Asked if line.is_meta.is_true() => PromptKind::Meta,
-        told => told,
+        told @ (PromptKind::Asked | PromptKind::Meta | PromptKind::Local | PromptKind::Interrupted) => told,
     };
     emit_notice(Some(&words), &mut out.clone(), sink);
     // The first line of an agent's conversation has no parent.

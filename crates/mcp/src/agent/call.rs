@@ -1,6 +1,6 @@
 //! Arguments of an agent tool call.
 
-use rmcp::model::JsonObject;
+use rmcp::model::{JsonObject, object};
 use serde_json::{Value, json};
 
 /// Longest run id: each event contains it.
@@ -17,9 +17,22 @@ pub(super) struct AgentCall {
     pub(super) run_id: String,
 }
 
+/// An invalid argument, for the model to correct.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CallError {
+    #[error("runId is {0}: give each call an id of its own, for example a UUID")]
+    NoRunId(&'static str),
+    #[error("runId is longer than {MAX_RUN_ID_BYTES} bytes")]
+    LongRunId,
+    #[error("prompt is {0}")]
+    NoPrompt(&'static str),
+    #[error("{name} has to be {expected}")]
+    WrongType { name: &'static str, expected: &'static str },
+}
+
 /// Returns the JSON schema of the arguments.
 pub(super) fn schema() -> JsonObject {
-    let schema = json!({
+    object(json!({
         "type": "object",
         "properties": {
             "prompt": {
@@ -40,59 +53,41 @@ pub(super) fn schema() -> JsonObject {
             },
         },
         "required": ["prompt", "runId"],
-    });
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    }
+    }))
 }
 
 impl AgentCall {
-    /// Parses the arguments. The error names the invalid argument, for the model to correct.
-    pub(super) fn read(mut arguments: JsonObject) -> Result<Self, String> {
+    /// Parses the arguments.
+    pub(super) fn read(mut arguments: JsonObject) -> Result<Self, CallError> {
+        let wrong_type = |name, expected| CallError::WrongType { name, expected };
         let run_id = match arguments.remove("runId") {
-            None | Some(Value::Null) => {
-                return Err(
-                    "runId is missing: give each call an id of its own, for example a UUID".to_owned()
-                );
-            }
-            Some(Value::String(id)) if id.trim().is_empty() => {
-                return Err("runId is blank: give each call an id of its own, for example a UUID".to_owned());
-            }
-            Some(Value::String(id)) if id.len() > MAX_RUN_ID_BYTES => {
-                return Err(format!("runId is longer than {MAX_RUN_ID_BYTES} bytes"));
-            }
+            None | Some(Value::Null) => return Err(CallError::NoRunId("missing")),
+            Some(Value::String(id)) if id.trim().is_empty() => return Err(CallError::NoRunId("blank")),
+            Some(Value::String(id)) if id.len() > MAX_RUN_ID_BYTES => return Err(CallError::LongRunId),
             Some(Value::String(id)) => id,
-            Some(_) => return Err("runId has to be a string".to_owned()),
+            Some(_) => return Err(wrong_type("runId", "a string")),
         };
         let prompt = match arguments.remove("prompt") {
             Some(Value::String(prompt)) if !prompt.trim().is_empty() => prompt,
-            Some(Value::String(_)) => return Err("prompt is blank".to_owned()),
-            None | Some(Value::Null) => return Err("prompt is missing".to_owned()),
-            Some(_) => return Err("prompt has to be a string".to_owned()),
+            Some(Value::String(_)) => return Err(CallError::NoPrompt("blank")),
+            None | Some(Value::Null) => return Err(CallError::NoPrompt("missing")),
+            Some(_) => return Err(wrong_type("prompt", "a string")),
         };
         let inputs = match arguments.remove("inputs") {
             None | Some(Value::Null) => Vec::new(),
-            Some(Value::Array(items)) => texts(items).ok_or("inputs has to be an array of strings")?,
-            Some(_) => return Err("inputs has to be an array of strings".to_owned()),
+            Some(value) => {
+                serde_json::from_value(value).map_err(|_| wrong_type("inputs", "an array of strings"))?
+            }
         };
         Ok(Self { prompt, inputs, run_id })
     }
-}
-
-fn texts(items: Vec<Value>) -> Option<Vec<String>> {
-    let text = |item| match item {
-        Value::String(text) => Some(text),
-        _ => None,
-    };
-    items.into_iter().map(text).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(arguments: Value) -> Result<AgentCall, String> {
+    fn read(arguments: Value) -> Result<AgentCall, CallError> {
         AgentCall::read(arguments.as_object().unwrap().clone())
     }
 
@@ -123,7 +118,7 @@ mod tests {
             (json!({"runId": "r", "prompt": "p", "inputs": [1]}), "inputs has to be an array of strings"),
             (json!({"runId": "r", "prompt": "p", "inputs": "a"}), "inputs has to be an array of strings"),
         ] {
-            let wrong = read(arguments.clone()).unwrap_err();
+            let wrong = read(arguments.clone()).unwrap_err().to_string();
             assert!(wrong.starts_with(expected), "{arguments}: {wrong}");
         }
     }

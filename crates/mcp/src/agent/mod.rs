@@ -162,7 +162,7 @@ impl ServerHandler for AgentServer {
         }
         let call = match AgentCall::read(request.arguments.unwrap_or_default()) {
             Ok(call) => call,
-            Err(wrong) => return Ok(tool_error(&wrong).into()),
+            Err(wrong) => return Ok(tool_error(&wrong.to_string()).into()),
         };
         // In its own task: the SDK drops the handler when the client disconnects, but the run must be shut down.
         let server = self.clone();

@@ -213,7 +213,7 @@ impl OutputReader {
     /// Converts an event for publishing; `None` for kinds that subagent events do not have.
     fn publish_form(&mut self, event: &Event, tree: &Tree, now: Millis) -> Option<OutputEvent> {
         let actor = &event.actor_id.0;
-        match event.kind {
+        let kind = match event.kind {
             EventKind::AgentRenamed => {
                 // Keeps the id under which it was first published.
                 let from = AgentId::from(event.text("from")?);
@@ -221,13 +221,12 @@ impl OutputReader {
                 self.agents.insert(AgentId::from(event.text("to")?), run);
                 return None;
             }
-            EventKind::AgentMessage if actor.is_root() => {
-                self.store_message(event);
+            EventKind::AgentMessage => {
+                if actor.is_root() {
+                    self.store_message(event);
+                }
                 return None;
             }
-            _ => {}
-        }
-        let kind = match event.kind {
             EventKind::SubagentStart => PublishKind::SubagentStart,
             EventKind::SubagentStop => PublishKind::SubagentEnd,
             EventKind::ToolPre => PublishKind::ToolCall,
@@ -235,7 +234,25 @@ impl OutputReader {
                 PublishKind::ToolResult
             }
             EventKind::Reasoning => PublishKind::ThoughtTrace,
-            _ => return None,
+            EventKind::SessionStart
+            | EventKind::SessionEnd
+            | EventKind::RunStart
+            | EventKind::RunEnd
+            | EventKind::UserPrompt
+            | EventKind::PermissionRequest
+            | EventKind::SubagentProgress
+            | EventKind::Usage
+            | EventKind::Stall
+            | EventKind::Heartbeat
+            | EventKind::Retry
+            | EventKind::Notification
+            | EventKind::CompactPre
+            | EventKind::CompactPost
+            | EventKind::TodoCreated
+            | EventKind::TodoCompleted
+            | EventKind::UnknownHook
+            | EventKind::Attribution
+            | EventKind::Problem => return None,
         };
         let run = self.identity_of(actor, tree);
         let at_ms = event.at_ms.map_or(now, |at| at.min(now)).max(self.last_ms);
@@ -420,11 +437,8 @@ fn tokens(usage: Usage) -> TokenUsage {
 
 /// A string verbatim, other JSON in compact form, `None` for `null`.
 fn payload(value: Option<&Value>) -> Option<String> {
-    match value? {
-        Value::Null => None,
-        Value::String(text) => Some(truncate_payload(text.clone())),
-        other => Some(truncate_payload(other.to_string())),
-    }
+    let value = value.filter(|value| !value.is_null())?;
+    Some(truncate_payload(value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
 }
 
 /// Truncates a text to [`PAYLOAD_BYTES`], which listeners accept, and appends the number of bytes left out.

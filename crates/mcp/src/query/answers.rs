@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use subscope_model::{AGENT_SCHEMA, Agent, Event, HITS_SCHEMA, SESSIONS_SCHEMA, SessionId, Tree};
 
 use super::{
-    Answer, Question, QuestionSender, arguments, ask, bound,
+    Answer, QueryError, Question, QuestionSender, arguments, ask, bound,
     scope::{Scope, VisibleSessions},
     tools,
 };
@@ -26,7 +26,7 @@ pub(super) async fn answer(
     arguments: &JsonObject,
     to: &QuestionSender,
     scope: &Scope,
-) -> Option<Result<Value, String>> {
+) -> Option<Result<Value, QueryError>> {
     Some(match tool {
         tools::LIST_SESSIONS => list_sessions(arguments, to, scope).await,
         tools::GET_TREE => get_tree(arguments, to, scope).await,
@@ -37,15 +37,19 @@ pub(super) async fn answer(
     })
 }
 
-async fn list_sessions(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
+async fn list_sessions(
+    arguments: &JsonObject,
+    to: &QuestionSender,
+    scope: &Scope,
+) -> Result<Value, QueryError> {
     let limit = arguments::limit(arguments, tools::SESSIONS)?;
     let only_live = arguments::flag(arguments, "live")?;
     let after = arguments::text(arguments, "after")?;
     let sessions = VisibleSessions::list(to, scope, only_live).await?;
     let mut rows = sessions.rows.as_slice();
     if let Some(after) = after {
-        let (at, id) = after.split_once('~').ok_or("after is no `next` of a page")?;
-        let at = at.parse().map_err(|_| "after is no `next` of a page")?;
+        let (at, id) = after.split_once('~').ok_or(QueryError::NoPage)?;
+        let at = at.parse().map_err(|_| QueryError::NoPage)?;
         let behind = rows.iter().position(|row| row.is_behind(at, &SessionId::from(id)));
         rows = behind.and_then(|offset| rows.get(offset..)).unwrap_or_default();
     }
@@ -70,7 +74,7 @@ async fn list_sessions(arguments: &JsonObject, to: &QuestionSender, scope: &Scop
     Ok(answer)
 }
 
-async fn get_tree(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
+async fn get_tree(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, QueryError> {
     let limit = arguments::limit(arguments, tools::AGENTS)?;
     let offset = arguments::offset(arguments)?;
     let mut tree = find_tree(arguments::required(arguments, "session")?, to, scope).await?;
@@ -110,13 +114,13 @@ async fn get_tree(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) ->
     Ok(answer)
 }
 
-async fn get_agent(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
+async fn get_agent(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, QueryError> {
     let limit = arguments::limit(arguments, tools::CALLS)?;
     let offset = arguments::offset(arguments)?;
     let word = arguments::required(arguments, "agent")?;
     let tree = match arguments::text(arguments, "session")? {
         Some(session) => find_tree(session, to, scope).await?,
-        None if word == "root" => return Err("root needs a session: every session has one".to_owned()),
+        None if word == "root" => return Err(QueryError::RootAlone),
         None => find_tree_of(word, to, scope).await?,
     };
     let agent = find_agent(&tree, word)?;
@@ -147,11 +151,11 @@ async fn get_agent(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -
     Ok(answer)
 }
 
-async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
+async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, QueryError> {
     let limit = arguments::limit(arguments, tools::HITS)?;
     let terms = arguments::terms(arguments::required(arguments, "query")?);
     if terms.is_empty() {
-        return Err("there is no word in the query".to_owned());
+        return Err(QueryError::NoWord);
     }
     let sessions = VisibleSessions::list(to, scope, false).await?;
     let only = arguments::text(arguments, "session")?.map(|word| sessions.find(word)).transpose()?;
@@ -163,7 +167,7 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
     {
         Answer::Hits(hits) => Ok(hits.hits),
         Answer::Sessions(_) | Answer::Tree(_) | Answer::Events(_) => {
-            Err("passages were asked for".to_owned())
+            Err(QueryError::WrongAnswer("passages were"))
         }
     };
     let wanted = limit + 1;
@@ -203,7 +207,7 @@ async fn search(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> R
     Ok(answer)
 }
 
-async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, String> {
+async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) -> Result<Value, QueryError> {
     let limit = arguments::limit(arguments, tools::EVENTS)?;
     let offset = arguments::offset(arguments)? as u64;
     let kinds = arguments::texts(arguments, "kinds")?;
@@ -211,7 +215,7 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
     let sessions = VisibleSessions::list(to, scope, false).await?;
     let session = sessions.find(arguments::required(arguments, "session")?)?;
     let Answer::Events(events) = ask(to, Question::Events(session)).await? else {
-        return Err("events were asked for".to_owned());
+        return Err(QueryError::WrongAnswer("events were"));
     };
     let is_agents = |event: &Event, word: &str| {
         let id = &event.actor_id.0;
@@ -224,7 +228,7 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
     if let Some(word) = agent
         && !events.iter().any(|event| is_agents(event, word))
     {
-        return Err(format!("no agent {word:?} is found in this session; get_tree lists them"));
+        return Err(QueryError::NoAgent(word.to_owned()));
     }
     let mut left_out = 0;
     let wanted = events.iter().filter(is_wanted);
@@ -249,14 +253,14 @@ async fn get_events(arguments: &JsonObject, to: &QuestionSender, scope: &Scope) 
 }
 
 /// Returns the tree of a session in scope.
-async fn find_tree(word: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, String> {
+async fn find_tree(word: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, QueryError> {
     let sessions = VisibleSessions::list(to, scope, false).await?;
     let session = sessions.find(word)?;
-    tree(session, to).await?.ok_or_else(|| format!("no session {word:?} is found; list_sessions lists them"))
+    tree(session, to).await?.ok_or_else(|| QueryError::NoSession(word.to_owned()))
 }
 
 /// Returns the tree of the newest session in scope that has an agent with this id or id prefix.
-async fn find_tree_of(agent: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, String> {
+async fn find_tree_of(agent: &str, to: &QuestionSender, scope: &Scope) -> Result<Tree, QueryError> {
     let sessions = VisibleSessions::list(to, scope, false).await?;
     for row in sessions.rows.iter().filter(|row| row.agents > 0).take(MAX_SEARCHED_SESSIONS) {
         if let Some(tree) = tree(row.id.clone(), to).await?
@@ -265,33 +269,33 @@ async fn find_tree_of(agent: &str, to: &QuestionSender, scope: &Scope) -> Result
             return Ok(tree);
         }
     }
-    Err(format!("no agent {agent:?} is found; name its session, too"))
+    Err(QueryError::NoAgentAnywhere(agent.to_owned()))
 }
 
-async fn tree(session: SessionId, to: &QuestionSender) -> Result<Option<Tree>, String> {
+async fn tree(session: SessionId, to: &QuestionSender) -> Result<Option<Tree>, QueryError> {
     match ask(to, Question::Tree(session)).await? {
         Answer::Tree(tree) => Ok(tree.map(|tree| *tree)),
-        Answer::Sessions(_) | Answer::Hits(_) | Answer::Events(_) => Err("a tree was asked for".to_owned()),
+        Answer::Sessions(_) | Answer::Hits(_) | Answer::Events(_) => {
+            Err(QueryError::WrongAnswer("a tree was"))
+        }
     }
 }
 
 /// Finds an agent by id or unambiguous id prefix.
-fn find_agent<'t>(tree: &'t Tree, word: &str) -> Result<&'t Agent, String> {
+fn find_agent<'t>(tree: &'t Tree, word: &str) -> Result<&'t Agent, QueryError> {
     if let Some(agent) = tree.agents.iter().find(|agent| agent.id.as_str() == word) {
         return Ok(agent);
     }
     let mut begin = tree.agents.iter().filter(|agent| agent.id.starts_with(word));
     match (begin.next(), begin.next()) {
         (Some(agent), None) => Ok(agent),
-        (None, _) => Err(format!("no agent {word:?} is found in this session; get_tree lists them")),
-        (Some(_), Some(_)) => {
-            Err(format!("{word:?} is the beginning of several agents' ids: give more of it"))
-        }
+        (None, _) => Err(QueryError::NoAgent(word.to_owned())),
+        (Some(_), Some(_)) => Err(QueryError::Ambiguous { word: word.to_owned(), whose: "agents'" }),
     }
 }
 
 /// Keeps only the subtree of an agent, which is contiguous in pre-order.
-fn keep_subtree(tree: &mut Tree, word: &str) -> Result<(), String> {
+fn keep_subtree(tree: &mut Tree, word: &str) -> Result<(), QueryError> {
     let id = find_agent(tree, word)?.id.clone();
     let Some(start) = tree.agents.iter().position(|row| row.id == id) else { return Ok(()) };
     let depth = tree.agents.get(start).map_or(0, |row| row.depth);

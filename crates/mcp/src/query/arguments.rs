@@ -3,23 +3,29 @@
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
+use super::QueryError;
+
+fn invalid(name: &str, expected: &str) -> QueryError {
+    QueryError::Invalid { name: name.to_owned(), expected: expected.to_owned() }
+}
+
 /// Returns a string argument, trimmed; `None` if missing or blank.
-pub(super) fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, String> {
+pub(super) fn text<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<&'a str>, QueryError> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
-        Some(_) => Err(format!("{name} has to be a string")),
+        Some(_) => Err(invalid(name, "a string")),
     }
 }
 
 /// Returns a required string argument.
-pub(super) fn required<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a str, String> {
-    text(arguments, name)?.ok_or_else(|| format!("{name} is missing"))
+pub(super) fn required<'a>(arguments: &'a JsonObject, name: &str) -> Result<&'a str, QueryError> {
+    text(arguments, name)?.ok_or_else(|| QueryError::Missing(name.to_owned()))
 }
 
 /// Returns the `limit` argument, or the default; larger values are clamped.
-pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Result<usize, String> {
-    let wrong = || format!("limit has to be a number from 1 to {most}");
+pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Result<usize, QueryError> {
+    let wrong = || invalid("limit", &format!("a number from 1 to {most}"));
     match arguments.get("limit") {
         None | Some(Value::Null) => Ok(usual),
         Some(value) => {
@@ -31,17 +37,17 @@ pub(super) fn limit(arguments: &JsonObject, (usual, most): (usize, usize)) -> Re
 }
 
 /// Returns a boolean argument; `false` if missing.
-pub(super) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, String> {
+pub(super) fn flag(arguments: &JsonObject, name: &str) -> Result<bool, QueryError> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(_) => Err(format!("{name} has to be true or false")),
+        Some(_) => Err(invalid(name, "true or false")),
     }
 }
 
 /// Returns an array of strings; `None` if missing or empty.
-pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<Vec<&'a str>>, String> {
-    let wrong = || format!("{name} has to be an array of strings");
+pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<Vec<&'a str>>, QueryError> {
+    let wrong = || invalid(name, "an array of strings");
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(items)) => {
@@ -53,14 +59,14 @@ pub(super) fn texts<'a>(arguments: &'a JsonObject, name: &str) -> Result<Option<
 }
 
 /// Returns the page offset of the `after` argument; 0 if missing.
-pub(super) fn offset(arguments: &JsonObject) -> Result<usize, String> {
+pub(super) fn offset(arguments: &JsonObject) -> Result<usize, QueryError> {
     // Models may pass the number instead of the string.
     if let Some(number) = arguments.get("after").and_then(Value::as_u64) {
         return Ok(usize::try_from(number).unwrap_or(usize::MAX));
     }
     match text(arguments, "after")? {
         None => Ok(0),
-        Some(offset) => offset.parse().map_err(|_| "after is no `next` of a page".to_owned()),
+        Some(offset) => offset.parse().map_err(|_| QueryError::NoPage),
     }
 }
 
@@ -85,12 +91,25 @@ mod tests {
         let arguments =
             json!({"limit": "x", "live": 1, "session": 2, "kinds": [1], "after": "y", "agent": " "});
         let arguments = arguments.as_object().unwrap();
-        assert_eq!(limit(arguments, (2, 9)), Err("limit has to be a number from 1 to 9".to_owned()));
-        assert_eq!(flag(arguments, "live"), Err("live has to be true or false".to_owned()));
-        assert_eq!(required(arguments, "session"), Err("session has to be a string".to_owned()));
-        assert_eq!(required(arguments, "agent"), Err("agent is missing".to_owned()));
-        assert_eq!(texts(arguments, "kinds"), Err("kinds has to be an array of strings".to_owned()));
-        assert_eq!(offset(arguments), Err("after is no `next` of a page".to_owned()));
+        let messages = [
+            limit(arguments, (2, 9)).unwrap_err(),
+            flag(arguments, "live").unwrap_err(),
+            required(arguments, "session").unwrap_err(),
+            required(arguments, "agent").unwrap_err(),
+            texts(arguments, "kinds").unwrap_err(),
+            offset(arguments).unwrap_err(),
+        ];
+        assert_eq!(
+            messages.map(|error| error.to_string()),
+            [
+                "limit has to be a number from 1 to 9",
+                "live has to be true or false",
+                "session has to be a string",
+                "agent is missing",
+                "kinds has to be an array of strings",
+                "after is no `next` of a page",
+            ]
+        );
     }
 
     #[test]

@@ -64,8 +64,59 @@ pub enum Answer {
     Events(Vec<Event>),
 }
 
-/// Channel to the host; errors are passed to the model verbatim.
-pub type QuestionSender = mpsc::Sender<(Question, oneshot::Sender<Result<Answer, String>>)>;
+/// Error of a query; the model gets its message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// The host cannot answer, with its reason.
+    #[error("{0}")]
+    Host(String),
+    /// The host is gone.
+    #[error("nobody answers")]
+    NoHost,
+    /// The host's answer is that of another question.
+    #[error("{0} asked for")]
+    WrongAnswer(&'static str),
+    /// A required argument is missing.
+    #[error("{0} is missing")]
+    Missing(String),
+    /// An argument has the wrong type or range.
+    #[error("{name} has to be {expected}")]
+    Invalid {
+        /// Name of the argument.
+        name: String,
+        /// What it has to be.
+        expected: String,
+    },
+    /// A position that no page has returned.
+    #[error("after is no `next` of a page")]
+    NoPage,
+    /// A query without words.
+    #[error("there is no word in the query")]
+    NoWord,
+    /// A root agent without its session.
+    #[error("root needs a session: every session has one")]
+    RootAlone,
+    /// No session has this id, or begins with it.
+    #[error("no session {0:?} is found; list_sessions lists them")]
+    NoSession(String),
+    /// No agent of the session has this id, or begins with it.
+    #[error("no agent {0:?} is found in this session; get_tree lists them")]
+    NoAgent(String),
+    /// No agent of any session has this id, or begins with it.
+    #[error("no agent {0:?} is found; name its session, too")]
+    NoAgentAnywhere(String),
+    /// Several ids begin so.
+    #[error("{word:?} is the beginning of several {whose} ids: give more of it")]
+    Ambiguous {
+        /// The beginning.
+        word: String,
+        /// Whose ids.
+        whose: &'static str,
+    },
+}
+
+/// Channel to the host.
+pub type QuestionSender = mpsc::Sender<(Question, oneshot::Sender<Result<Answer, QueryError>>)>;
 
 /// Server instructions for the model.
 const INSTRUCTIONS: &str = "\
@@ -91,11 +142,10 @@ impl QueryServer {
 }
 
 /// Sends a question and waits for the answer.
-async fn ask(to: &QuestionSender, question: Question) -> Result<Answer, String> {
-    let broken = || "nobody answers".to_owned();
+async fn ask(to: &QuestionSender, question: Question) -> Result<Answer, QueryError> {
     let (reply, answer) = oneshot::channel();
-    to.send((question, reply)).await.map_err(|_| broken())?;
-    answer.await.map_err(|_| broken())?
+    to.send((question, reply)).await.map_err(|_| QueryError::NoHost)?;
+    answer.await.map_err(|_| QueryError::NoHost)?
 }
 
 impl ServerHandler for QueryServer {
@@ -129,7 +179,7 @@ impl ServerHandler for QueryServer {
                 result.structured_content = Some(answer);
                 result
             }
-            Err(wrong) => CallToolResult::error(vec![ContentBlock::text(wrong)]),
+            Err(wrong) => CallToolResult::error(vec![ContentBlock::text(wrong.to_string())]),
         };
         Ok(result.into())
     }

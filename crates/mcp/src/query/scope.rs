@@ -3,12 +3,12 @@
 use std::{
     collections::HashMap,
     fs,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use subscope_model::{SessionId, SessionRow};
 
-use super::{Answer, Question, QuestionSender, ask};
+use super::{Answer, QueryError, Question, QuestionSender, ask};
 
 /// Most sessions listed, newest first. Bounds the cost of a call; older sessions do not matter to a running agent.
 const MAX_SESSIONS: usize = 5_000;
@@ -48,11 +48,9 @@ fn resolve(folder: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in folder.components() {
         match part {
-            std::path::Component::ParentDir => {
-                plain.pop();
-            }
-            std::path::Component::CurDir => {}
-            other => plain.push(other),
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
         }
     }
     plain
@@ -69,9 +67,13 @@ pub(super) struct VisibleSessions {
 
 impl VisibleSessions {
     /// Lists the visible sessions.
-    pub(super) async fn list(to: &QuestionSender, scope: &Scope, only_live: bool) -> Result<Self, String> {
+    pub(super) async fn list(
+        to: &QuestionSender,
+        scope: &Scope,
+        only_live: bool,
+    ) -> Result<Self, QueryError> {
         let answer = ask(to, Question::Sessions { limit: MAX_SESSIONS, only_live }).await?;
-        let Answer::Sessions(page) = answer else { return Err("sessions were asked for".to_owned()) };
+        let Answer::Sessions(page) = answer else { return Err(QueryError::WrongAnswer("sessions were")) };
         let is_cut = page.next.is_some();
         let mut rows = page.sessions;
         let mut checked: HashMap<Option<String>, bool> = HashMap::new();
@@ -83,8 +85,8 @@ impl VisibleSessions {
     }
 
     /// Finds a session by id, unambiguous id prefix, or `last` for the newest.
-    pub(super) fn find(&self, word: &str) -> Result<SessionId, String> {
-        let unknown = || format!("no session {word:?} is found; list_sessions lists them");
+    pub(super) fn find(&self, word: &str) -> Result<SessionId, QueryError> {
+        let unknown = || QueryError::NoSession(word.to_owned());
         if word == "last" {
             return self.rows.first().map(|row| row.id.clone()).ok_or_else(unknown);
         }
@@ -95,9 +97,7 @@ impl VisibleSessions {
         match (begin.next(), begin.next()) {
             (Some(row), None) => Ok(row.id.clone()),
             (None, _) => Err(unknown()),
-            (Some(_), Some(_)) => {
-                Err(format!("{word:?} is the beginning of several sessions' ids: give more of it"))
-            }
+            (Some(_), Some(_)) => Err(QueryError::Ambiguous { word: word.to_owned(), whose: "sessions'" }),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{Tool, ToolAnnotations, object};
 use serde_json::{Value, json};
 
 /// Tool names.
@@ -93,12 +93,8 @@ pub(super) fn all() -> Vec<Tool> {
 
 fn tool(name: &'static str, about: &'static str, required: &[&str], properties: Value) -> Tool {
     let schema = json!({ "type": "object", "properties": properties, "required": required });
-    let schema = match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
-    };
     let annotations = ToolAnnotations::new().read_only(true).idempotent(true).open_world(false);
-    Tool::new(name, about, Arc::new(schema)).with_annotations(annotations)
+    Tool::new(name, about, Arc::new(object(schema))).with_annotations(annotations)
 }
 
 fn text(about: &str) -> Value {

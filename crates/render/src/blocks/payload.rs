@@ -140,15 +140,14 @@ pub fn detail(input: Option<&Value>) -> Option<String> {
 /// Formats JSON with indentation, also if encoded as a string. Returns a string that is no JSON object or array as `Err`.
 pub fn pretty_json(value: &Value) -> Result<String, &str> {
     let parsed;
-    let value = match value {
-        Value::String(text) => match serde_json::from_str::<Value>(text) {
-            Ok(inner @ (Value::Object(_) | Value::Array(_))) => {
-                parsed = inner;
-                &parsed
-            }
-            _ => return Err(text),
-        },
-        other => other,
+    let value = if let Value::String(text) = value {
+        parsed = serde_json::from_str::<Value>(text).map_err(|_| text.as_str())?;
+        if !parsed.is_object() && !parsed.is_array() {
+            return Err(text);
+        }
+        &parsed
+    } else {
+        value
     };
     Ok(serde_json::to_string_pretty(value).unwrap_or_default())
 }

@@ -38,11 +38,9 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
             } else {
                 format!("Tool \"{}\" result:", tool())
             };
-            let (what, field) = match event.kind {
-                EventKind::ToolFailure if event.data.get("error").is_some() => (what + " (failed)", "error"),
-                EventKind::ToolFailure => (what + " (failed)", "result"),
-                _ => (what, "result"),
-            };
+            let has_failed = event.kind == EventKind::ToolFailure;
+            let what = if has_failed { what + " (failed)" } else { what };
+            let field = if has_failed && event.data.get("error").is_some() { "error" } else { "result" };
             (by(event, context, &what), payload::result(event.data.get(field), context.options.full, charset))
         }
         EventKind::PermissionDenied => {

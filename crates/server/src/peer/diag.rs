@@ -42,16 +42,16 @@ pub(super) fn owner(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<
     socket.send(&bytes, 0)?;
     let (response, _) = socket.recv_from_full()?;
     let response = NetlinkMessage::<SockDiagMessage>::deserialize(&response).map_err(io::Error::other)?;
-    match response.payload {
-        NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) => {
-            let id = &found.header.socket_id;
-            let is_it = (id.source_port, id.destination_port) == (local.port(), remote.port());
-            Ok((is_it && found.header.inode != 0).then_some(found.header.uid))
-        }
-        NetlinkPayload::Error(error) if error.to_io().kind() == io::ErrorKind::NotFound => Ok(None),
-        NetlinkPayload::Error(error) => Err(error.to_io()),
-        _ => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    if let NetlinkPayload::Error(error) = response.payload {
+        let error = error.to_io();
+        return if error.kind() == io::ErrorKind::NotFound { Ok(None) } else { Err(error) };
     }
+    let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) = response.payload else {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    };
+    let id = &found.header.socket_id;
+    let is_it = (id.source_port, id.destination_port) == (local.port(), remote.port());
+    Ok((is_it && found.header.inode != 0).then_some(found.header.uid))
 }
 
 #[cfg(test)]

@@ -174,13 +174,13 @@ impl SseWriter {
             QueuedItem::Update(update) => update,
         };
         let written = sse::Event::default().event(update.name()).data(update.data(self.seq));
-        match &update {
-            // One that is not logged (a heartbeat) has no position to continue from.
-            Update::Event(event) if event.seq > 0 => {
-                self.seq = event.seq;
-                written.id(event.seq.to_string())
-            }
-            _ => written,
+        // An event that is not logged (a heartbeat) has no position to continue from.
+        if let Update::Event(event) = &update
+            && event.seq > 0
+        {
+            self.seq = event.seq;
+            return written.id(event.seq.to_string());
         }
+        written
     }
 }

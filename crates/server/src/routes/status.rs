@@ -100,7 +100,31 @@ fn status_message(event: &Event) -> Option<String> {
             data["type"] = Value::from("subagent-heartbeat");
             data
         }
-        _ => return None,
+        EventKind::SessionStart
+        | EventKind::SessionEnd
+        | EventKind::RunStart
+        | EventKind::RunEnd
+        | EventKind::UserPrompt
+        | EventKind::ToolPre
+        | EventKind::ToolPost
+        | EventKind::ToolFailure
+        | EventKind::PermissionRequest
+        | EventKind::PermissionDenied
+        | EventKind::SubagentProgress
+        | EventKind::AgentMessage
+        | EventKind::Reasoning
+        | EventKind::Usage
+        | EventKind::Heartbeat
+        | EventKind::Retry
+        | EventKind::Notification
+        | EventKind::CompactPre
+        | EventKind::CompactPost
+        | EventKind::TodoCreated
+        | EventKind::TodoCompleted
+        | EventKind::UnknownHook
+        | EventKind::Attribution
+        | EventKind::AgentRenamed
+        | EventKind::Problem => return None,
     };
     Some(message(&event.session_id, data))
 }

@@ -47,10 +47,7 @@ pub struct Line {
 
 impl Line {
     fn new(dialect: Dialect, fields: Value) -> Self {
-        let fields = match fields {
-            Value::Object(fields) => fields,
-            other => panic!("a line is an object, not {other}"),
-        };
+        let Value::Object(fields) = fields else { panic!("a line is an object, not {fields}") };
         Self { dialect, fields }
     }
 

@@ -157,7 +157,9 @@ impl Scene {
             Cause::Children => &[Shape::Child, Shape::Nested, Shape::Sibling],
             // Others would work on while the machine sleeps.
             Cause::Asleep => &[Shape::Root, Shape::RootAfterChild, Shape::Child, Shape::Nested],
-            _ => &[Shape::Root, Shape::RootAfterChild, Shape::Child, Shape::Nested, Shape::Sibling],
+            Cause::SlowModel | Cause::Retry | Cause::Permission | Cause::LongTool | Cause::Hung => {
+                &[Shape::Root, Shape::RootAfterChild, Shape::Child, Shape::Nested, Shape::Sibling]
+            }
         };
         self.shape = self.random.pick(shapes);
         // Before 2.1.197 no subagent starts another.

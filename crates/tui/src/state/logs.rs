@@ -104,10 +104,11 @@ impl EventLog {
     }
 
     fn apply(&mut self, event: &Event) -> bool {
-        match event.kind {
-            EventKind::Attribution => return self.correct(event),
-            EventKind::AgentRenamed => return self.rename(event),
-            _ => {}
+        if event.kind == EventKind::Attribution {
+            return self.correct(event);
+        }
+        if event.kind == EventKind::AgentRenamed {
+            return self.rename(event);
         }
         let Some(entry) = LogEntry::of(event).filter(|entry| !self.ids.contains(&entry.id)) else {
             return false;

@@ -3,35 +3,19 @@
 use subscope_model::{Agent, AgentId, Tree};
 use subscope_render::{Detail, Ink, Style, TreeOptions, TreeRow, render_tree};
 
-use super::{Effect, ask, navigation, schedule_load, show_notice};
-use crate::{
-    ask::Question,
-    keys::Action,
-    state::{Overlay, Panel, SearchScope, UiState, View},
-};
+use super::{Effect, navigation, schedule_load, show_notice};
+use crate::state::{Overlay, Panel, UiState, View};
 
 /// Width of text for the editor, in columns.
 const TEXT_WIDTH: usize = 100;
 
-/// Handles search and jump actions.
-pub(super) fn search_or_jump(state: &mut UiState, action: Action) {
-    match action {
-        Action::Search => {
-            state.overlay = Some(Overlay::Search { text: String::new(), scope: SearchScope::Here });
-        }
-        Action::NextHit => select_hit(state, true),
-        Action::PreviousHit => select_hit(state, false),
-        Action::Follow => {
-            state.is_following = !state.is_following;
-            state.reading.up = 0;
-            state.reading.feed_up = 0;
-            let words = if state.is_following { "following whoever works" } else { "following nobody" };
-            show_notice(state, words, Ink::Done);
-        }
-        Action::Spawn => select_spawner(state),
-        Action::Alert => select_newest_alert(state),
-        _ => {}
-    }
+/// Starts or ends selecting whichever agent acts.
+pub(super) fn toggle_following(state: &mut UiState) {
+    state.is_following = !state.is_following;
+    state.reading.up = 0;
+    state.reading.feed_up = 0;
+    let words = if state.is_following { "following whoever works" } else { "following nobody" };
+    show_notice(state, words, Ink::Done);
 }
 
 /// Returns the agents of `rows` that contain a text, which must be lower case.
@@ -77,7 +61,7 @@ pub(super) fn select_hit(state: &mut UiState, is_on: bool) {
 }
 
 /// Selects the parent of the selected agent, scrolled to the call that started it.
-fn select_spawner(state: &mut UiState) {
+pub(super) fn select_spawner(state: &mut UiState) {
     let found = state.agent().map(|agent| (agent.parent_id.clone(), agent.spawned_by.clone()));
     let Some((Some(parent), call)) = found else {
         show_notice(state, "nobody is known to have started it", Ink::Stalled);
@@ -89,7 +73,8 @@ fn select_spawner(state: &mut UiState) {
     state.panel = Panel::Detail;
 }
 
-fn select_newest_alert(state: &mut UiState) {
+/// Selects the agent of the newest alert.
+pub(super) fn select_newest_alert(state: &mut UiState) {
     let Some(alert) = state.alerts.newest().cloned() else {
         show_notice(state, "no alerts", Ink::Done);
         return;
@@ -103,24 +88,8 @@ fn select_newest_alert(state: &mut UiState) {
     schedule_load(state);
 }
 
-/// Handles actions on the selection.
-pub(super) fn perform(state: &mut UiState, action: Action) -> Vec<Effect> {
-    match action {
-        Action::Help => state.overlay = Some(Overlay::Help(0)),
-        Action::Stop => ask_to_stop(state),
-        Action::Open => return agent_text(state).map(Effect::Open).into_iter().collect(),
-        Action::Copy => return copy(state),
-        Action::Page => {
-            let mut effects = Vec::new();
-            ask(state, &mut effects, Question::Page);
-            return effects;
-        }
-        _ => {}
-    }
-    Vec::new()
-}
-
-fn ask_to_stop(state: &mut UiState) {
+/// Asks for confirmation to stop the selected agent.
+pub(super) fn ask_to_stop(state: &mut UiState) {
     let refusal = match state.agent() {
         _ if state.travel().is_some() => Some("nobody can be stopped in the past: L leads to now"),
         None => Some("nobody is selected"),
@@ -139,7 +108,7 @@ fn ask_to_stop(state: &mut UiState) {
 }
 
 /// Copies from the focused panel: the session's id, the agent's id, or in the detail panel its error, result, task or id.
-fn copy(state: &mut UiState) -> Vec<Effect> {
+pub(super) fn copy(state: &mut UiState) -> Vec<Effect> {
     let (what, text) = match (state.panel, state.agent()) {
         (Panel::Sessions, _) | (_, None) => match state.session() {
             Some(session) => ("session id", session.to_string()),
@@ -158,7 +127,7 @@ fn copy(state: &mut UiState) -> Vec<Effect> {
 }
 
 /// Renders the selected agent's subtree in full detail as sanitised text.
-fn agent_text(state: &UiState) -> Option<String> {
+pub(super) fn agent_text(state: &UiState) -> Option<String> {
     let (tree, agent) = (state.tree()?, state.agent_id()?);
     let style = Style { color: false, width: TEXT_WIDTH, ..state.settings.style };
     let offset_minutes = state.settings.offset_minutes;

@@ -2,10 +2,9 @@
 
 use subscope_render::{Detail, Ink};
 
-use super::{Effect, ask, navigation, show_notice};
+use super::{Effect, ask_for, navigation, show_notice};
 use crate::{
     ask::Question,
-    keys::Action,
     settings::{Setting, TreePanel},
     state::{EventFilter, FeedScope, Panel, UiState, View},
 };
@@ -14,13 +13,7 @@ use crate::{
 const MAX_ZOOM: u32 = 12;
 
 /// Switches the view.
-pub(super) fn view(state: &mut UiState, action: Action) {
-    let view = match action {
-        Action::Timeline => View::Timeline,
-        Action::Feed => View::Feed,
-        Action::Summary => View::Summary,
-        _ => View::Agents,
-    };
+pub(super) fn view(state: &mut UiState, view: View) {
     // The key of the open view returns to the agents view.
     state.view = if state.view == view { View::Agents } else { view };
     if state.panel == Panel::Sessions {
@@ -28,73 +21,74 @@ pub(super) fn view(state: &mut UiState, action: Action) {
     }
 }
 
-/// Changes and saves a setting.
-pub(super) fn setting(state: &mut UiState, action: Action) -> Vec<Effect> {
-    let (setting, choice) = match action {
-        Action::Detail => {
-            let all = Detail::ALL;
-            let at = all.iter().position(|level| *level == state.settings.detail).unwrap_or(0);
-            state.settings.detail = all[(at + 1) % all.len()];
-            show_notice(state, format!("detail: {}", state.settings.detail.as_str()), Ink::Done);
-            (Setting::Detail, state.settings.detail.as_str())
-        }
-        Action::Tree => {
-            state.settings.tree = if state.shows_tree() { TreePanel::Hidden } else { TreePanel::Auto };
-            if !state.shows_tree() && state.settings.tree == TreePanel::Auto {
-                state.settings.tree = TreePanel::Shown;
-            }
-            (Setting::Tree, state.settings.tree.as_str())
-        }
-        _ => {
-            state.settings.palette = state.settings.palette.next();
-            show_notice(state, format!("colours: {}", state.settings.palette.as_str()), Ink::Done);
-            (Setting::Theme, state.settings.palette.as_str())
-        }
-    };
-    let mut effects = Vec::new();
-    ask(state, &mut effects, Question::Keep(setting, choice));
-    effects
+/// Switches to the next level of detail, and saves it.
+pub(super) fn next_detail(state: &mut UiState) -> Vec<Effect> {
+    let all = Detail::ALL;
+    let at = all.iter().position(|level| *level == state.settings.detail).unwrap_or(0);
+    state.settings.detail = all[(at + 1) % all.len()];
+    show_notice(state, format!("detail: {}", state.settings.detail.as_str()), Ink::Done);
+    ask_for(state, Question::Keep(Setting::Detail, state.settings.detail.as_str()))
 }
 
-/// Changes folds, order, filter, scope or zoom.
-pub(super) fn change(state: &mut UiState, action: Action) {
-    match action {
-        Action::Fold => {
-            if let Some(key) = navigation::selected_key(state)
-                && !state.folded.remove(&key)
-            {
-                state.folded.insert(key);
-            }
-        }
-        Action::Sort => {
-            state.sort = state.sort.next();
-            show_notice(state, format!("siblings {}", state.sort.as_str()), Ink::Done);
-        }
-        Action::Filter if state.view == View::Feed => {
-            state.reading.kinds = state.reading.kinds.next();
-            state.reading.feed_up = 0;
-        }
-        Action::Filter => {
-            state.filter = state.filter.next();
-            show_notice(state, state.filter.as_str(), Ink::Done);
-        }
-        Action::Scope => {
-            state.reading.scope = state.reading.scope.next();
-            state.reading.feed_up = 0;
-            if state.view != View::Feed {
-                state.view = View::Feed;
-                state.panel = Panel::Main;
-            }
-        }
-        Action::ZoomIn => zoom(state, state.timeline_view.zoom.saturating_add(1)),
-        Action::ZoomOut => zoom(state, state.timeline_view.zoom.saturating_sub(1)),
-        _ => {}
+/// Shows or hides the tree panel, and saves that.
+pub(super) fn toggle_tree(state: &mut UiState) -> Vec<Effect> {
+    state.settings.tree = if state.shows_tree() { TreePanel::Hidden } else { TreePanel::Auto };
+    if !state.shows_tree() && state.settings.tree == TreePanel::Auto {
+        state.settings.tree = TreePanel::Shown;
+    }
+    ask_for(state, Question::Keep(Setting::Tree, state.settings.tree.as_str()))
+}
+
+/// Switches to the next palette, and saves it.
+pub(super) fn next_palette(state: &mut UiState) -> Vec<Effect> {
+    state.settings.palette = state.settings.palette.next();
+    show_notice(state, format!("colours: {}", state.settings.palette.as_str()), Ink::Done);
+    ask_for(state, Question::Keep(Setting::Theme, state.settings.palette.as_str()))
+}
+
+/// Folds or unfolds the selected branch.
+pub(super) fn toggle_fold(state: &mut UiState) {
+    if let Some(key) = navigation::selected_key(state)
+        && !state.folded.remove(&key)
+    {
+        state.folded.insert(key);
+    }
+    state.dirty.rows = true;
+}
+
+/// Switches the order of siblings.
+pub(super) fn next_sort(state: &mut UiState) {
+    state.sort = state.sort.next();
+    show_notice(state, format!("siblings {}", state.sort.as_str()), Ink::Done);
+    state.dirty.rows = true;
+}
+
+/// Switches the filter of event kinds in the feed, of agents elsewhere.
+pub(super) fn next_filter(state: &mut UiState) {
+    if state.view == View::Feed {
+        state.reading.kinds = state.reading.kinds.next();
+        state.reading.feed_up = 0;
+    } else {
+        state.filter = state.filter.next();
+        show_notice(state, state.filter.as_str(), Ink::Done);
+    }
+    state.dirty.rows = true;
+}
+
+/// Switches the feed's scope; opens the feed first if another view is open.
+pub(super) fn next_scope(state: &mut UiState) {
+    state.reading.scope = state.reading.scope.next();
+    state.reading.feed_up = 0;
+    if state.view != View::Feed {
+        state.view = View::Feed;
+        state.panel = Panel::Main;
     }
     state.dirty.rows = true;
 }
 
 /// Zooms the timeline; opens it first if another view is open.
-fn zoom(state: &mut UiState, zoom: u32) {
+pub(super) fn zoom(state: &mut UiState, zoom: u32) {
+    state.dirty.rows = true;
     if state.view != View::Timeline {
         state.view = View::Timeline;
         return;

@@ -5,11 +5,12 @@ use ratatui::{
     layout::Position,
 };
 
-use super::{Effect, display, navigation, time};
-use crate::{
-    keys::Action,
-    state::{FeedScope, MouseTarget, Panel, UiState, View},
+use super::{
+    Effect, display,
+    navigation::{self, Stride},
+    time,
 };
+use crate::state::{FeedScope, MouseTarget, Panel, UiState, View};
 
 /// Lines per wheel event.
 const WHEEL: usize = 3;
@@ -23,8 +24,9 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
         return Vec::new();
     }
     let mouse_targets = || state.drawn.mouse_targets.iter().rev().filter(|(area, _)| area.contains(position));
+    use MouseEventKind as Kind;
     match event.kind {
-        MouseEventKind::Down(MouseButton::Left) | MouseEventKind::Drag(MouseButton::Left) => {
+        Kind::Down(MouseButton::Left) | Kind::Drag(MouseButton::Left) => {
             let Some((area, target)) = mouse_targets().next().cloned() else { return Vec::new() };
             let is_click = matches!(event.kind, MouseEventKind::Down(_));
             if let MouseTarget::Slider = target {
@@ -34,7 +36,7 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
                 click(state, target);
             }
         }
-        MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
+        Kind::ScrollUp | Kind::ScrollDown => {
             let panel = mouse_targets().find_map(|(_, target)| match target {
                 MouseTarget::Panel(panel) => Some(*panel),
                 MouseTarget::Session(_)
@@ -45,13 +47,13 @@ pub(super) fn on_mouse(state: &mut UiState, event: MouseEvent) -> Vec<Effect> {
             });
             let Some(panel) = panel else { return Vec::new() };
             let before = std::mem::replace(&mut state.panel, panel);
-            let action = if event.kind == MouseEventKind::ScrollUp { Action::Up } else { Action::Down };
+            let by = if event.kind == MouseEventKind::ScrollUp { -1 } else { 1 };
             for _ in 0..WHEEL {
-                navigation::move_selection(state, action);
+                navigation::move_selection(state, &Stride::By(by));
             }
             state.panel = before;
         }
-        _ => {}
+        Kind::Down(_) | Kind::Drag(_) | Kind::Up(_) | Kind::Moved | Kind::ScrollLeft | Kind::ScrollRight => {}
     }
     Vec::new()
 }
@@ -70,7 +72,7 @@ fn click(state: &mut UiState, target: MouseTarget) {
             let is_again = state.panel == Panel::Main && state.agent_id().as_ref() == Some(&agent);
             state.panel = Panel::Main;
             if is_again {
-                display::change(state, Action::Fold);
+                display::toggle_fold(state);
             } else {
                 navigation::select_agent(state, agent);
             }

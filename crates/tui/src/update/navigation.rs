@@ -3,41 +3,26 @@
 use subscope_model::AgentId;
 
 use super::schedule_load;
-use crate::{
-    keys::Action,
-    state::{Panel, UiState, View},
-};
+use crate::state::{Panel, UiState, View};
 
 /// A relative or absolute movement along a list.
-enum Stride {
+pub(super) enum Stride {
     By(isize),
     ToFirst,
     ToLast,
 }
 
 /// Moves along the focused list.
-pub(super) fn move_selection(state: &mut UiState, action: Action) {
-    let page = isize::try_from(state.drawn.page.max(2) - 1).unwrap_or(isize::MAX);
-    let stride = match action {
-        Action::Up => Stride::By(-1),
-        Action::Down => Stride::By(1),
-        Action::PageUp => Stride::By(-page),
-        Action::PageDown => Stride::By(page),
-        Action::First => Stride::ToFirst,
-        Action::Last => Stride::ToLast,
-        Action::Left => return move_sideways(state, Direction::Left),
-        Action::Right => return move_sideways(state, Direction::Right),
-        _ => return,
-    };
+pub(super) fn move_selection(state: &mut UiState, stride: &Stride) {
     match (state.panel, state.view) {
-        (Panel::Sessions, _) => move_session_selection(state, &stride),
-        (Panel::Main, View::Agents | View::Timeline) => move_row_selection(state, &stride),
+        (Panel::Sessions, _) => move_session_selection(state, stride),
+        (Panel::Main, View::Agents | View::Timeline) => move_row_selection(state, stride),
         (Panel::Detail, _) => {
             state.reading.call = None;
-            state.reading.up = stride_offset(state.reading.up, &stride, state.drawn.detail.most);
+            state.reading.up = stride_offset(state.reading.up, stride, state.drawn.detail.most);
         }
         (Panel::Main, View::Feed) => {
-            state.reading.feed_up = stride_offset(state.reading.feed_up, &stride, state.drawn.feed.most);
+            state.reading.feed_up = stride_offset(state.reading.feed_up, stride, state.drawn.feed.most);
         }
         (Panel::Main, View::Summary) => {
             let reversed = match stride {
@@ -110,19 +95,20 @@ pub(super) fn select_agent(state: &mut UiState, id: AgentId) {
     state.selected_agents.insert(session, id);
 }
 
+/// A direction in space, in an order, or in time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+pub(super) enum Direction {
     Left,
     Right,
 }
 
 /// Handles left and right: on the timeline pans, in the tree folds, unfolds, goes to the parent or child, as file managers do.
-fn move_sideways(state: &mut UiState, direction: Direction) {
+pub(super) fn move_sideways(state: &mut UiState, direction: Direction) {
     match (state.panel, state.view) {
         (Panel::Main, View::Timeline) => pan(state, direction),
         (Panel::Main, View::Agents) => move_in_tree(state, direction),
         (Panel::Sessions, _) if direction == Direction::Right => state.panel = Panel::Main,
-        (Panel::Detail | Panel::Main, _) if direction == Direction::Left => move_focus(state, Action::Back),
+        (Panel::Detail | Panel::Main, _) if direction == Direction::Left => leave_innermost(state),
         _ => {}
     }
 }
@@ -173,31 +159,39 @@ fn pan(state: &mut UiState, direction: Direction) {
     state.timeline_view.from_ms = (to < timeline.end_ms).then_some(to.max(timeline.start_ms));
 }
 
-/// Moves the focus between panels.
-pub(super) fn move_focus(state: &mut UiState, action: Action) {
-    // Entering a session counts as selecting it.
-    state.sessions.is_user_choice |= state.session().is_some();
+/// Moves the focus to the next or previous panel, cyclic.
+pub(super) fn move_focus(state: &mut UiState, direction: Direction) {
+    choose_session(state);
     let panels = panels(state);
     let at = panels.iter().position(|panel| *panel == state.panel).unwrap_or(0);
-    state.panel = match action {
-        Action::NextPanel => panels[(at + 1) % panels.len()],
-        Action::PreviousPanel => panels[(at + panels.len() - 1) % panels.len()],
-        Action::Enter => match (state.panel, state.view) {
-            (Panel::Sessions, _) => Panel::Main,
-            (Panel::Main, View::Agents | View::Timeline) if panels.contains(&Panel::Detail) => Panel::Detail,
-            (Panel::Main, View::Timeline) => {
-                state.view = View::Agents;
-                Panel::Main
-            }
-            (panel, _) => panel,
-        },
-        Action::Back => return leave_innermost(state),
-        _ => state.panel,
+    let by = if direction == Direction::Right { 1 } else { panels.len() - 1 };
+    state.panel = panels[(at + by) % panels.len()];
+}
+
+/// Opens the selected item.
+pub(super) fn enter(state: &mut UiState) {
+    choose_session(state);
+    state.panel = match (state.panel, state.view) {
+        (Panel::Sessions, _) => Panel::Main,
+        (Panel::Main, View::Agents | View::Timeline) if panels(state).contains(&Panel::Detail) => {
+            Panel::Detail
+        }
+        (Panel::Main, View::Timeline) => {
+            state.view = View::Agents;
+            Panel::Main
+        }
+        (panel, _) => panel,
     };
 }
 
+/// Moving the focus counts as selecting the session.
+fn choose_session(state: &mut UiState) {
+    state.sessions.is_user_choice |= state.session().is_some();
+}
+
 /// Leaves one thing: search, alert, time travel, detail panel, view, main panel; in this order.
-fn leave_innermost(state: &mut UiState) {
+pub(super) fn leave_innermost(state: &mut UiState) {
+    choose_session(state);
     if !state.search.text.is_empty() || !state.reading.text.is_empty() {
         state.search.text.clear();
         state.reading.text.clear();
@@ -205,7 +199,7 @@ fn leave_innermost(state: &mut UiState) {
     } else if state.alerts.shown(state.awake_ms).is_some() {
         state.alerts.dismiss();
     } else if state.travel().is_some() && !state.is_replay {
-        super::time::handle(state, Action::Now);
+        super::time::return_to_now(state);
     } else if state.panel == Panel::Detail {
         state.panel = Panel::Main;
     } else if state.panel == Panel::Main && state.view != View::Agents {

@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use subscope_model::AgentId;
 
-use super::{Effect, actions, ask, navigation};
+use super::{Effect, actions, ask_for, navigation};
 use crate::{
     ask::Question,
     keys::{self, Action},
@@ -22,16 +22,14 @@ pub(super) fn on_key(state: &mut UiState, key: KeyEvent) -> Vec<Effect> {
         Some(Overlay::Help(from)) => on_help(state, from, key),
         Some(Overlay::Search { text, scope }) => on_search(state, text, scope, key),
         Some(Overlay::Stop { session, agent, title }) => {
-            let mut effects = Vec::new();
-            match key.code {
-                KeyCode::Char('y' | 'Y') | KeyCode::Enter => {
-                    ask(state, &mut effects, Question::Stop(session, agent));
-                }
-                KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc => {}
-                // Any other key keeps the confirmation open.
-                _ => state.overlay = Some(Overlay::Stop { session, agent, title }),
+            if matches!(key.code, KeyCode::Char('y' | 'Y') | KeyCode::Enter) {
+                return ask_for(state, Question::Stop(session, agent));
             }
-            effects
+            // Any other key keeps the confirmation open.
+            if !matches!(key.code, KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc) {
+                state.overlay = Some(Overlay::Stop { session, agent, title });
+            }
+            Vec::new()
         }
         Some(Overlay::Hits { words, hits, at }) => {
             let last = hits.len().saturating_sub(1);
@@ -72,6 +70,10 @@ fn on_help(state: &mut UiState, from: usize, key: KeyEvent) -> Vec<Effect> {
     Vec::new()
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a foreign enum of all keys, of which few have a meaning here"
+)]
 fn on_search(state: &mut UiState, mut text: String, mut scope: SearchScope, key: KeyEvent) -> Vec<Effect> {
     match key.code {
         KeyCode::Esc => {
@@ -125,14 +127,12 @@ fn set_search_text(state: &mut UiState, text: &str) {
 }
 
 fn submit_search(state: &mut UiState, text: String, scope: SearchScope) -> Vec<Effect> {
-    let mut effects = Vec::new();
     if text.trim().is_empty() {
         set_search_text(state, "");
-        return effects;
+        return Vec::new();
     }
     if scope == SearchScope::History {
-        ask(state, &mut effects, Question::Search(text));
-        return effects;
+        return ask_for(state, Question::Search(text));
     }
     set_search_text(state, &text);
     if state.panel == Panel::Sessions {
@@ -141,7 +141,7 @@ fn submit_search(state: &mut UiState, text: String, scope: SearchScope) -> Vec<E
         super::refresh(state);
         actions::select_hit(state, true);
     }
-    effects
+    Vec::new()
 }
 
 /// Selects the next session whose title, directory or id contains the search text, wrapping around.

@@ -3,63 +3,87 @@
 use subscope_model::{Agent, Millis, Tree};
 use subscope_render::Ink;
 
-use super::{Effect, ask, schedule_load, show_notice};
+use super::{Effect, ask, navigation::Direction, schedule_load, show_notice};
 use crate::{
     ask::Question,
-    keys::Action,
     state::{UiState, time_travel::TimeTravel},
 };
 
-/// Handles time travel actions on the selected session.
-pub(super) fn handle(state: &mut UiState, action: Action) {
-    if action == Action::Now {
-        if state.is_replay {
-            if let Some(travel) = &mut state.travel {
-                travel.seek(travel.to_ms);
-            }
-        } else {
-            state.travel = None;
+/// Returns to now; a replay goes to its end.
+pub(super) fn return_to_now(state: &mut UiState) {
+    if state.is_replay {
+        if let Some(travel) = &mut state.travel {
+            travel.seek(travel.to_ms);
         }
-        state.dirty.rows = true;
-        return;
+    } else {
+        state.travel = None;
     }
+    state.dirty.rows = true;
+}
+
+/// Pauses or resumes time.
+pub(super) fn pause(state: &mut UiState) {
     if state.travel().is_none() {
-        let Some(begun) = start_time_travel(state) else {
-            show_notice(state, "nothing in this session has a time", Ink::Stalled);
-            return;
-        };
-        state.travel = Some(begun);
-        if action == Action::Pause {
-            return;
-        }
-    }
-    if action == Action::Pause && is_paused_at_end(state) {
+        enter_past(state);
+    } else if is_paused_at_end(state) {
         state.travel = None;
         state.dirty.rows = true;
+    } else if let Some(travel) = &mut state.travel {
+        if !travel.is_playing && travel.at_ms >= travel.to_ms {
+            travel.seek(travel.from_ms);
+        }
+        travel.is_playing = !travel.is_playing;
+        travel.advanced_ms = state.awake_ms;
+        schedule_load(state);
+    }
+}
+
+/// Steps to the next or previous event.
+pub(super) fn step(state: &mut UiState, direction: Direction) {
+    if !enter_past(state) {
         return;
     }
-    let log = state.session().cloned();
+    let session = state.session().cloned();
     let Some(travel) = &mut state.travel else { return };
-    let tenth = ((travel.to_ms - travel.from_ms) / 10).max(1);
-    match action {
-        Action::Pause => {
-            if !travel.is_playing && travel.at_ms >= travel.to_ms {
-                travel.seek(travel.from_ms);
-            }
-            travel.is_playing = !travel.is_playing;
-            travel.advanced_ms = state.awake_ms;
-        }
-        Action::StepBack | Action::StepOn => {
-            let log = log.and_then(|session| state.logs.get(&session));
-            travel.step(log, action == Action::StepOn);
-        }
-        Action::JumpBack => travel.seek(travel.at_ms - tenth),
-        Action::JumpOn => travel.seek(travel.at_ms + tenth),
-        Action::Slower | Action::Faster => travel.change_speed(action == Action::Faster),
-        _ => {}
-    }
+    let log = session.and_then(|session| state.logs.get(&session));
+    travel.step(log, direction == Direction::Right);
     // Stepping needs the events before the subscription, too.
     schedule_load(state);
+}
+
+/// Jumps by a tenth of the session.
+pub(super) fn jump(state: &mut UiState, direction: Direction) {
+    if !enter_past(state) {
+        return;
+    }
+    let Some(travel) = &mut state.travel else { return };
+    let tenth = ((travel.to_ms - travel.from_ms) / 10).max(1);
+    travel.seek(travel.at_ms + if direction == Direction::Right { tenth } else { -tenth });
+    schedule_load(state);
+}
+
+/// Halves or doubles the playback speed.
+pub(super) fn change_speed(state: &mut UiState, direction: Direction) {
+    if !enter_past(state) {
+        return;
+    }
+    let Some(travel) = &mut state.travel else { return };
+    travel.change_speed(direction == Direction::Right);
+    schedule_load(state);
+}
+
+/// Starts time travel in the selected session, unless it is under way. Returns false if the session has no times.
+fn enter_past(state: &mut UiState) -> bool {
+    if state.travel().is_some() {
+        return true;
+    }
+    let begun = start_time_travel(state);
+    if begun.is_none() {
+        show_notice(state, "nothing in this session has a time", Ink::Stalled);
+        return false;
+    }
+    state.travel = begun;
+    true
 }
 
 /// Whether a live session is paused at the end: resuming returns to now.

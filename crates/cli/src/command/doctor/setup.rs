@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        config::{ConfigPaths, EffectiveSettings, RawSettings, load},
+        config::{ConfigPaths, LoadedConfig, SettingOrigin, load},
         environment::Environment,
         prices,
         terminal::TerminalProbe,
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn prices_tell_source_date_and_age() {
-        let read = prices::load(None).unwrap();
+        let read = prices::load(None, SettingOrigin::BuiltIn).unwrap();
         let taken_ms = parse_rfc3339(&format!("{}T00:00:00Z", read.table.date)).unwrap();
         let young = super::prices(Ok(&read), taken_ms + DAY_MS);
         assert_eq!(young.state, CheckState::Ok);
@@ -166,7 +166,7 @@ mod tests {
             let name = file.to_str().unwrap().to_owned();
             let chosen = if text.is_some() { vec![("SUBSCOPE_CONFIG", name.as_str())] } else { vec![] };
             let environment = Environment::of(Path::new("/nowhere"), &chosen);
-            let loaded = load(ConfigPaths::find(None, &environment), &environment, RawSettings::default());
+            let loaded = load(ConfigPaths::find(None, &environment), &environment);
             settings(&loaded).iter().map(|check| check.state).collect::<Vec<_>>()
         };
         assert_eq!(states(None), [CheckState::Ok]);
@@ -177,9 +177,8 @@ mod tests {
     #[test]
     fn terminal_tells_each_conclusion_and_why() {
         let environment = Environment::of(Path::new("/"), &[("TERM", "dumb"), ("COLUMNS", "40")]);
-        let display = EffectiveSettings::from(RawSettings::default()).display;
         let probe = TerminalProbe { is_terminal: true, columns: None };
-        let checks = terminal(&Terminal::detect(&display, &environment, probe));
+        let checks = terminal(&Terminal::detect(&LoadedConfig::default(), &environment, probe));
         let says: Vec<&str> = checks.iter().map(|check| check.says.as_str()).collect();
         assert_eq!(
             says,

@@ -61,7 +61,7 @@ pub(super) fn index_options(
         now_ms: context.now_ms(),
         workers: None,
         archive: archive(context)?,
-        archives: context.settings().store.archive.value,
+        archives: context.settings().store.archive,
         keep_ms: context.settings().store.keep_ms(),
     })
 }
@@ -69,9 +69,10 @@ pub(super) fn index_options(
 /// Opens the store for writing, after stopping a background hub.
 fn open_exclusively(context: &Context) -> Result<SqliteStore, CliError> {
     hub_connection::stop_background_hub(&context.data_folder()?)?;
-    open_rows(Access::Write, context)?.map_err(|error| match error {
-        OpenError::Locked(_) => failed(error).hint("`subscope serve --stop` ends the hub that holds it"),
-        error => failed(error),
+    open_rows(Access::Write, context)?.map_err(|error| {
+        let is_locked = matches!(error, OpenError::Locked(_));
+        let error = failed(error);
+        if is_locked { error.hint("`subscope serve --stop` ends the hub that holds it") } else { error }
     })
 }
 

@@ -198,7 +198,8 @@ fn wanted(
         None => harness.run().and_then(|program| version::ask(program, &context.environment)),
     };
     let command = HookHandler::command(&program()?, absolute_store(context)?.as_deref());
-    let http = args.http.then(|| HookHandler::http(&args.url, hooks.route())).transpose().map_err(usage)?;
+    let http = args.http.then(|| HookHandler::http(&args.url, hooks.route())).transpose();
+    let http = http.map_err(|error| CliError::caused(ErrorKind::Usage, error))?;
     if let Some(http) = &http {
         check_http(http, scope, version, context)?;
     }

@@ -4,7 +4,7 @@
 
 use std::thread;
 
-use subscope_mcp::{Answer, QueryServer, Question, Scope, serve};
+use subscope_mcp::{Answer, QueryError, QueryServer, Question, Scope, serve};
 use tokio::sync::mpsc;
 
 use super::runtime;
@@ -38,7 +38,8 @@ pub(super) fn run(args: QueryArgs, context: &Context) -> Result<(), CliError> {
         let served = threads.spawn(|| runtime.block_on(serve(|_| QueryServer::new(ask, scope, VERSION))));
         while let Some((question, reply)) = questions.blocking_recv() {
             // The client may have disconnected.
-            let _ = reply.send(answer(question, context).map_err(|error| error.to_string()));
+            let _ =
+                reply.send(answer(question, context).map_err(|error| QueryError::Host(error.to_string())));
         }
         served.join()
     });

@@ -394,8 +394,13 @@ impl IterationObserver<'_, '_> {
                 }
                 let _ = self.printer.apply(Update::Event(event));
             }
-            other => {
-                let _ = self.printer.apply(other);
+            Update::Event(_)
+            | Update::Snapshot(_)
+            | Update::Change(_)
+            | Update::Missed(_)
+            | Update::Reset
+            | Update::CaughtUp => {
+                let _ = self.printer.apply(update);
             }
         }
         Ok(())

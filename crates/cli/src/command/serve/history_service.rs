@@ -14,7 +14,7 @@ use subscope_fold::{FactDetail, FoldOptions, Now};
 use subscope_harness::Root;
 use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, index::IndexOptions, knows_more};
 use subscope_model::{Payload, SessionId};
-use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader};
+use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 use subscope_store::{Access, History, SqliteStore};
 
 use super::super::target::transcripts_of;
@@ -48,7 +48,7 @@ impl HistoryService {
     /// Answers requests until `None` arrives.
     pub(super) fn answer(&self, queue: &Receiver<QueuedRequest>) {
         while let Ok(Some((session, wanted, reply))) = queue.recv() {
-            reply(self.read(&session, wanted).map_err(|error| error.to_string()));
+            reply(self.read(&session, wanted).map_err(|error| UnreadableSession(error.to_string())));
         }
     }
 

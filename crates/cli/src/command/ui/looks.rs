@@ -12,10 +12,10 @@ pub(super) fn settings(context: &Context) -> Settings {
     let settings = context.settings();
     let ui = &settings.ui;
     Settings {
-        detail: settings.tracing.detail.value,
-        tree: ui.tree.value,
-        alerts: ui.alerts.value,
-        palette: ui.theme.value.unwrap_or_else(|| guess_palette(&context.environment)),
+        detail: settings.subagent_tracing_detail,
+        tree: ui.tree,
+        alerts: ui.alerts,
+        palette: ui.theme.palette().unwrap_or_else(|| guess_palette(&context.environment)),
         style: context.style(None),
         offset_minutes: context.offset_minutes(),
         editor: ["EDITOR", "PAGER"].iter().find_map(|name| context.environment.text(name)),

@@ -83,10 +83,9 @@ impl Feed for SessionFeed {
             return FeedItem::Update(update);
         }
         let Some(live) = &mut self.live else { return FeedItem::Closed };
-        match live.next(wait) {
-            FeedItem::Update(update) if !self.is_new(&update) => FeedItem::Idle,
-            received => received,
-        }
+        let item = live.next(wait);
+        let is_known = matches!(&item, FeedItem::Update(update) if !self.is_new(update));
+        if is_known { FeedItem::Idle } else { item }
     }
 
     fn tree(&mut self, session: &SessionId) -> Option<Tree> {

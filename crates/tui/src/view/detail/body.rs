@@ -345,16 +345,13 @@ fn event_lines(state: &UiState, event: &LogEntry, width: u16, canvas: &Canvas<'_
     let (icon, ink) = event_symbol(event.kind, &event.words, canvas);
     let most = most_lines(state.settings.detail);
     let room = usize::from(width).saturating_sub(CLOCK + 2);
-    let body = match event.kind {
-        EventKind::AgentMessage | EventKind::UserPrompt | EventKind::Reasoning => event.body.as_deref(),
-        _ => None,
-    };
-    let tone = match event.kind {
-        EventKind::Reasoning => Some(Ink::Done),
-        EventKind::Stall | EventKind::Retry | EventKind::Problem | EventKind::PermissionRequest => Some(ink),
-        EventKind::SubagentStop if ink == Ink::Failed => Some(ink),
-        _ => None,
-    };
+    use EventKind as Kind;
+    let is_text = matches!(event.kind, Kind::AgentMessage | Kind::UserPrompt | Kind::Reasoning);
+    let body = event.body.as_deref().filter(|_| is_text);
+    let needs_care =
+        matches!(event.kind, Kind::Stall | Kind::Retry | Kind::Problem | Kind::PermissionRequest)
+            || (event.kind == Kind::SubagentStop && ink == Ink::Failed);
+    let tone = if event.kind == Kind::Reasoning { Some(Ink::Done) } else { needs_care.then_some(ink) };
     let words = body.unwrap_or(&event.words);
     let mut lines = prose::lines(words, TextKind::Prose, tone, room, most, &canvas.style);
     if event.cut_bytes > 0 && state.settings.detail == Detail::Full {

@@ -1,0 +1,131 @@
+//! Reads and shows values of settings whose text form is not serde's own.
+
+use std::{borrow::Cow, fmt, path::PathBuf, time::Duration};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Unexpected, Visitor},
+};
+use subscope_render::Detail;
+
+use super::AsciiChoice;
+use crate::args::value::{format_duration, parse_days, parse_heartbeat, parse_limit, parse_listen};
+
+/// Reads a level of detail; an error names the allowed ones.
+pub(super) fn detail<'de, D: Deserializer<'de>>(value: D) -> Result<Detail, D::Error> {
+    let wrong = |what: String| {
+        let allowed = Detail::ALL.map(Detail::as_str).join(", ");
+        D::Error::custom(format!("{what}: allowed are {allowed}"))
+    };
+    let word = String::deserialize(value).map_err(|error| wrong(error.to_string()))?;
+    word.parse().map_err(|_| wrong(format!("{word:?} is no level of detail")))
+}
+
+/// Reads the name of a file.
+pub(super) fn file<'de, D: Deserializer<'de>>(value: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = String::deserialize(value)?;
+    if path.is_empty() { Err(D::Error::custom("must name a file")) } else { Ok(Some(path.into())) }
+}
+
+/// Shows the name of a file, with replacement characters if it is not Unicode.
+pub(super) fn show_file<S: Serializer>(file: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+    file.as_ref().map(|file| file.to_string_lossy()).serialize(to)
+}
+
+/// Reads a heartbeat interval.
+pub(super) fn heartbeat<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
+    span(value, parse_heartbeat)
+}
+
+/// Reads a stall limit or timeout.
+pub(super) fn limit<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
+    span(value, parse_limit)
+}
+
+fn span<'de, D, E>(value: D, parse: fn(&str) -> Result<Duration, E>) -> Result<Duration, D::Error>
+where
+    D: Deserializer<'de>,
+    E: fmt::Display,
+{
+    let text = String::deserialize(value)
+        .map_err(|_| D::Error::custom("must be a span of time in quotes, such as \"10s\""))?;
+    parse(&text).map_err(D::Error::custom)
+}
+
+/// Shows a duration in its largest unit.
+pub(super) fn show_span<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&format_duration(*span))
+}
+
+/// Reads an address.
+pub(super) fn listen<'de, D: Deserializer<'de>>(value: D) -> Result<std::net::SocketAddr, D::Error> {
+    parse_listen(&String::deserialize(value)?).map_err(D::Error::custom)
+}
+
+/// Reads a number of days.
+pub(super) fn days<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    value.deserialize_u32(DaysVisitor).map(Some)
+}
+
+/// Takes the digits of a number, so that an error can quote them.
+struct DaysVisitor;
+
+impl Visitor<'_> for DaysVisitor {
+    type Value = u32;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of days")
+    }
+
+    fn visit_str<E: Error>(self, digits: &str) -> Result<u32, E> {
+        parse_days(digits).map_err(E::custom)
+    }
+}
+
+struct AsciiVisitor;
+
+impl Visitor<'_> for AsciiVisitor {
+    type Value = AsciiChoice;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("true, false or \"auto\"")
+    }
+
+    fn visit_bool<E: Error>(self, only_ascii: bool) -> Result<AsciiChoice, E> {
+        Ok(if only_ascii { AsciiChoice::Always } else { AsciiChoice::Never })
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<AsciiChoice, E> {
+        match word {
+            "auto" => Ok(AsciiChoice::Auto),
+            other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AsciiChoice {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        value.deserialize_bool(AsciiVisitor)
+    }
+}
+
+impl Serialize for AsciiChoice {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => to.serialize_str("auto"),
+            Self::Always => to.serialize_bool(true),
+            Self::Never => to.serialize_bool(false),
+        }
+    }
+}
+
+impl JsonSchema for AsciiChoice {
+    fn schema_name() -> Cow<'static, str> {
+        "AsciiChoice".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [true, false, "auto"] })
+    }
+}
