@@ -88,7 +88,7 @@ impl Stage {
         match update {
             Update::Snapshot(tree) => self.touched.insert(tree.session.id.clone()),
             Update::Change(change) => self.touched.insert(change.session().id.clone()),
-            _ => false,
+            Update::Event(_) | Update::Missed(_) | Update::CaughtUp | Update::Reset => false,
         };
     }
 
