@@ -12,7 +12,7 @@ use subscope_model::{
     Clock, Decoded, Event, Millis, Observation, Problem, SessionId, SessionKeys, SourceId, SourceKind,
     SourcePosition, Text, Tree,
 };
-use subscope_track::{FactDetail, Hooked, KeysCursor, Now, OwnedElsewhere};
+use subscope_track::{FactDetail, HookCoverage, KeysCursor, Now, OwnedElsewhere};
 
 use crate::{
     session::{Session, SessionUpdate},
@@ -286,8 +286,8 @@ impl Fold {
     }
 
     /// Returns whether hooks report a session, and whether they name agents.
-    pub fn hooked(&self, session: &SessionId) -> Hooked {
-        self.session(session).map_or(Hooked::No, |session| session.tracker.hooked())
+    pub fn hooked(&self, session: &SessionId) -> HookCoverage {
+        self.session(session).map_or(HookCoverage::No, |session| session.tracker.hooked())
     }
 
     /// Evicts a session and its sources. `tailed` are the sources of its driver's files. Returns the closed sources;

@@ -24,5 +24,6 @@ pub use session::SessionUpdate;
 pub use source::{SourceOrigin, SourceSpec};
 pub use subscope_decode::{Dialect, FEED, LineSession, STOP_ORDERS, SUBAGENT_EVENTS};
 pub use subscope_track::{
-    Awake, FactDetail, Hooked, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere, next_deadline,
+    AwakeTime, FactDetail, HookCoverage, KeysCursor, LimitRule, LimitScope, Limits, Now, OwnedElsewhere,
+    next_deadline,
 };

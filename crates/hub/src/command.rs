@@ -7,7 +7,7 @@ use subscope_model::{
 use subscope_store::{Commit, ListQuery};
 
 use crate::{
-    stop::{StopError, Stopping},
+    stop::{StopError, StopReceipt},
     subscription::Subscriber,
 };
 
@@ -62,12 +62,12 @@ pub enum Asks {
     /// Nothing.
     Nothing,
     /// Whether the agent that sent the hook may continue.
-    WhetherToGoOn,
+    WhetherToContinue,
 }
 
 /// Acknowledgement of an ingest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct IngestReceipt {
     /// Whether its key was ingested before: then nothing of it was ingested again.
     pub is_repeat: bool,
     /// Number of lines, blank ones not counted.
@@ -106,7 +106,7 @@ pub enum AskError {
 
 /// Initial data of a subscriber. All later updates arrive through its queue, without a gap and without a duplicate.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Joined {
+pub struct SubscriptionStart {
     /// Whether the requested sequence number is outside the change log, so that the subscriber has to start anew.
     pub is_reset: bool,
     /// Rows of all sessions; if a sequence number was given, of those that may have changed since.
@@ -159,13 +159,13 @@ pub struct Figures {
 /// Command to the event loop.
 pub(crate) enum Command {
     /// Ingests input and replies after it is saved.
-    Ingest(Box<Ingest>, ReplyCallback<Result<Taken, IngestError>>),
+    Ingest(Box<Ingest>, ReplyCallback<Result<IngestReceipt, IngestError>>),
     /// Commits a batch of the background index, when no live input waits.
     CommitIndexBatch(Box<Commit>, ReplyCallback<Result<(), IngestError>>),
     /// Adds a subscriber; its initial data goes through its queue.
     Subscribe(Subscriber),
     /// Adds a subscriber; its initial data, from a sequence number on where one is given, is the reply.
-    Join(Subscriber, Option<u64>, ReplyCallback<Joined>),
+    Join(Subscriber, Option<u64>, ReplyCallback<SubscriptionStart>),
     Tree(SessionId, ReplyCallback<Option<Tree>>),
     Sessions(ListQuery, ReplyCallback<Vec<SessionRow>>),
     Agents(Option<SessionId>, AgentId, ReplyCallback<Vec<(Session, Agent)>>),
@@ -176,7 +176,7 @@ pub(crate) enum Command {
     EventsAfter(u64, Option<SessionId>, usize, ReplyCallback<Option<Vec<Event>>>),
     Stats(ReplyCallback<Option<Stats>>),
     /// Session and agent, or prefixes of their ids.
-    StopAgent(Option<String>, String, ReplyCallback<Result<Stopping, StopError>>),
+    StopAgent(Option<String>, String, ReplyCallback<Result<StopReceipt, StopError>>),
     /// Terms, session, limit.
     Search(Vec<String>, Option<SessionId>, usize, ReplyCallback<Option<Vec<SearchHit>>>),
     Figures(ReplyCallback<Figures>),

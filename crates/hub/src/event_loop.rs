@@ -94,7 +94,7 @@ pub struct HubOptions {
     /// Silence limits.
     pub limits: Limits,
     /// Full-text index, if there is one.
-    pub texts: Option<TextsAt>,
+    pub texts: Option<FullTextLocation>,
     /// Whether the hub orders a stalled subagent to stop, as a user could.
     pub stops_stalled: bool,
     /// Idle time after which a session without running agents is evicted from memory. It is served from the store, and
@@ -116,7 +116,7 @@ impl Default for HubOptions {
 
 /// Location of the full-text index.
 #[derive(Clone, Debug)]
-pub struct TextsAt {
+pub struct FullTextLocation {
     /// Folder of the full-text index.
     pub folder: PathBuf,
     /// Archive that is read where the harness has deleted a file.

@@ -12,10 +12,12 @@ use subscope_model::{
 use subscope_store::{Commit, ListQuery};
 
 use crate::{
-    command::{AskError, Command, Figures, Ingest, IngestError, Joined, ReplyCallback, Taken},
+    command::{
+        AskError, Command, Figures, Ingest, IngestError, IngestReceipt, ReplyCallback, SubscriptionStart,
+    },
     event_routing::{EventRouter, PostedError, RoutedEvent},
-    stop::{StopError, Stopping},
-    subscription::{Inlet, Subscriber},
+    stop::{StopError, StopReceipt},
+    subscription::{Subscriber, UpdateQueue},
 };
 
 /// Sends commands to the hub. A call never blocks: the result arrives through the [`ReplyCallback`], and a full queue is
@@ -48,7 +50,7 @@ impl HubHandle {
     pub fn ingest(
         &self,
         ingest: Ingest,
-        reply: ReplyCallback<Result<Taken, IngestError>>,
+        reply: ReplyCallback<Result<IngestReceipt, IngestError>>,
     ) -> Result<(), AskError> {
         self.send(Command::Ingest(Box::new(ingest), reply))
     }
@@ -78,9 +80,9 @@ impl HubHandle {
     /// Adds a subscriber, which starts after a sequence number of the change log where one is given.
     pub fn subscribe(
         &self,
-        inlet: Box<dyn Inlet>,
+        inlet: Box<dyn UpdateQueue>,
         after: Option<u64>,
-        reply: ReplyCallback<Joined>,
+        reply: ReplyCallback<SubscriptionStart>,
     ) -> Result<(), AskError> {
         self.send(Command::Join(Subscriber::new(inlet), after, reply))
     }
@@ -149,7 +151,7 @@ impl HubHandle {
         &self,
         session: Option<String>,
         agent: String,
-        reply: ReplyCallback<Result<Stopping, StopError>>,
+        reply: ReplyCallback<Result<StopReceipt, StopError>>,
     ) -> Result<(), AskError> {
         self.send(Command::StopAgent(session, agent, reply))
     }

@@ -18,7 +18,7 @@ const MAX_PART_RUNS: usize = 256;
 
 /// Description of lines from a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinesOf<'a> {
+pub struct LineBatch<'a> {
     /// Dialect of the lines.
     pub dialect: Dialect,
     /// Stream that they belong to: lines are ordered within it.
@@ -31,12 +31,12 @@ pub struct LinesOf<'a> {
 
 /// Parses the name of a dialect that programs may send: one whose lines make sense without a path. Lines of the others
 /// do not name their session.
-pub fn handed_over_dialect(name: &str) -> Option<Dialect> {
+pub fn delivered_dialect(name: &str) -> Option<Dialect> {
     dialect(name).filter(|dialect| dialect.is_ingestible())
 }
 
 /// Returns the ingests of complete lines, in order, at least one. The same lines are always split alike.
-pub fn line_ingests<'a>(of: LinesOf<'a>, body: &'a [u8]) -> impl Iterator<Item = Ingest> + 'a {
+pub fn line_ingests<'a>(of: LineBatch<'a>, body: &'a [u8]) -> impl Iterator<Item = Ingest> + 'a {
     body_parts(of.dialect, body).enumerate().map(move |(number, part)| Ingest {
         source: format!("ingest/{}/{}", of.dialect.as_str(), of.source),
         session: None,

@@ -37,20 +37,22 @@ mod subscription;
 mod suspend;
 
 pub use batch::BatchRead;
-pub use command::{AskError, Asks, Figures, Ingest, IngestError, Joined, LinePlace, ReplyCallback, Taken};
+pub use command::{
+    AskError, Asks, Figures, Ingest, IngestError, IngestReceipt, LinePlace, ReplyCallback, SubscriptionStart,
+};
 pub use driver::{Driver, Nothing, PollResult};
-pub use event_loop::{Hub, HubError, HubOptions, TextsAt};
+pub use event_loop::{FullTextLocation, Hub, HubError, HubOptions};
 pub use event_routing::{PostedError, RoutedEvent};
 pub use file_tail::FileTailDriver;
 pub use handle::{HubHandle, Waker};
 pub use heartbeat::heartbeat;
-pub use ingest_batches::{LinesOf, handed_over_dialect, line_ingests};
+pub use ingest_batches::{LineBatch, delivered_dialect, line_ingests};
 pub use replay::{Recording, Replay};
-pub use session_sources::{SessionSources, SourcesError, knows_more};
+pub use session_sources::{SessionSources, SourcesError, has_more_than};
 pub use spool_drain::{SpoolStop, Spooler, delivery_key, drain_spool, hook_ingest};
-pub use stop::{StopError, Stopping};
+pub use stop::{StopError, StopReceipt};
 pub use stream::StreamDriver;
 pub use subscope_store::{
     AgentLabel, Commit, History, Ledger, ListQuery, MemoryStore, ReceivedInput, Store, StoreError,
 };
-pub use subscription::{HubSubscription, Inlet, Offered};
+pub use subscription::{EnqueueOutcome, HubSubscription, UpdateQueue};

@@ -127,7 +127,7 @@ impl SessionSources {
 
 /// Whether stored rows have more agents or calls than the re-read session: a file was deleted that no index had
 /// archived. Facts only grow, so a complete re-read never has less.
-pub fn knows_more(stored: &Tree, read: &Tree) -> bool {
+pub fn has_more_than(stored: &Tree, read: &Tree) -> bool {
     let known = |tree: &Tree| (tree.summary.agents, tree.summary.tool_calls);
     let (stored, read) = (known(stored), known(read));
     stored.0 > read.0 || stored.1 > read.1

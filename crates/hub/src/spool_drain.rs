@@ -25,7 +25,7 @@ use crate::{
     command::{AskError, Asks, Ingest, IngestError},
     event_routing::PostedError,
     handle::HubHandle,
-    ingest_batches::{LinesOf, handed_over_dialect, line_ingests},
+    ingest_batches::{LineBatch, delivered_dialect, line_ingests},
 };
 
 /// Partition of all hooks: delivery ids are unique within it.
@@ -135,9 +135,9 @@ fn ingests(spooled: &Spooled, hub: &HubHandle) -> Result<Vec<Ingest>, SpoolRejec
             let (head, lines) = spooled.body.split_at(end + 1);
             let LinesHeader { dialect, source, delivery } =
                 serde_json::from_slice(head).map_err(|_| SpoolReject::Lines)?;
-            let dialect = handed_over_dialect(&dialect).ok_or(SpoolReject::Lines)?;
+            let dialect = delivered_dialect(&dialect).ok_or(SpoolReject::Lines)?;
             let key = delivery_key(&delivery);
-            Ok(line_ingests(LinesOf { dialect, source: &source, key: &key, received_ms }, lines).collect())
+            Ok(line_ingests(LineBatch { dialect, source: &source, key: &key, received_ms }, lines).collect())
         }
     }
 }
@@ -177,7 +177,7 @@ impl Spooler {
         spool::write(&self.folder, Kind::Event, self.delivery(), &[event])
     }
 
-    /// Spools complete lines with the metadata of [`LinesOf`] (`delivery` instead of its key): a hub that has ingested
+    /// Spools complete lines with the metadata of [`LineBatch`] (`delivery` instead of its key): a hub that has ingested
     /// them already ingests them once.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Types and ingests of stop orders.
 
-use subscope_fold::{Hooked, STOP_ORDERS};
+use subscope_fold::{HookCoverage, STOP_ORDERS};
 use subscope_model::{AgentId, AgentStatus, Millis, SessionId, StopOrder};
 
 use crate::command::{Asks, Ingest};
@@ -10,7 +10,7 @@ pub(crate) const ORDERS_SOURCE: &str = "stop-orders";
 
 /// A saved order: the agent gets it as the answer to the next hook of one of its own calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stopping {
+pub struct StopReceipt {
     /// The agent's session.
     pub session: SessionId,
     /// The agent.
@@ -52,11 +52,11 @@ pub enum StopError {
 ///
 /// # Errors
 /// If the session has no hooks.
-pub(crate) fn is_delivery_certain(hooked: Hooked) -> Result<bool, StopError> {
+pub(crate) fn is_delivery_certain(hooked: HookCoverage) -> Result<bool, StopError> {
     match hooked {
-        Hooked::No => Err(StopError::NoHooks),
-        Hooked::Unnamed => Ok(false),
-        Hooked::Named => Ok(true),
+        HookCoverage::No => Err(StopError::NoHooks),
+        HookCoverage::Unnamed => Ok(false),
+        HookCoverage::Named => Ok(true),
     }
 }
 

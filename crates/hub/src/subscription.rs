@@ -15,27 +15,27 @@ const QUEUE_UPDATES: usize = 4096;
 
 /// Result of offering an update to a subscriber.
 #[derive(Debug)]
-pub enum Offered {
+pub enum EnqueueOutcome {
     /// The update is queued.
-    Taken,
+    Queued,
     /// The queue is full; the update is returned.
     Full(Box<Update>),
     /// The subscriber has left.
-    Gone,
+    Closed,
 }
 
 /// Bounded queue of a subscriber: here for threads, in the server for async tasks.
-pub trait Inlet: Send {
+pub trait UpdateQueue: Send {
     /// Queues an update without blocking.
-    fn offer(&mut self, update: Update) -> Offered;
+    fn offer(&mut self, update: Update) -> EnqueueOutcome;
 }
 
-impl Inlet for SyncSender<Update> {
-    fn offer(&mut self, update: Update) -> Offered {
+impl UpdateQueue for SyncSender<Update> {
+    fn offer(&mut self, update: Update) -> EnqueueOutcome {
         match self.try_send(update) {
-            Ok(()) => Offered::Taken,
-            Err(TrySendError::Full(update)) => Offered::Full(Box::new(update)),
-            Err(TrySendError::Disconnected(_)) => Offered::Gone,
+            Ok(()) => EnqueueOutcome::Queued,
+            Err(TrySendError::Full(update)) => EnqueueOutcome::Full(Box::new(update)),
+            Err(TrySendError::Disconnected(_)) => EnqueueOutcome::Closed,
         }
     }
 }
@@ -48,7 +48,7 @@ pub struct HubSubscription {
 
 /// The hub's end.
 pub(crate) struct Subscriber {
-    inlet: Box<dyn Inlet>,
+    queue: Box<dyn UpdateQueue>,
     /// Dropped events that are not reported as [`Update::Missed`] yet.
     missed: u64,
     /// Events dropped since the last call of [`Self::take_dropped`].
@@ -81,8 +81,8 @@ impl Feed for HubSubscription {
 }
 
 impl Subscriber {
-    pub(crate) fn new(inlet: Box<dyn Inlet>) -> Self {
-        Self { inlet, missed: 0, dropped: 0, stale: Vec::new() }
+    pub(crate) fn new(queue: Box<dyn UpdateQueue>) -> Self {
+        Self { queue, missed: 0, dropped: 0, stale: Vec::new() }
     }
 
     /// Queues an update, or records it as missed. Returns whether the subscriber is still there.
@@ -95,13 +95,13 @@ impl Subscriber {
             self.record_missed(update);
             return true;
         }
-        match self.inlet.offer(update) {
-            Offered::Taken => true,
-            Offered::Full(update) => {
+        match self.queue.offer(update) {
+            EnqueueOutcome::Queued => true,
+            EnqueueOutcome::Full(update) => {
                 self.record_missed(*update);
                 true
             }
-            Offered::Gone => false,
+            EnqueueOutcome::Closed => false,
         }
     }
 
@@ -144,17 +144,17 @@ impl Subscriber {
                 self.stale.pop();
                 continue;
             };
-            match self.inlet.offer(Update::snapshot(snapshot)) {
-                Offered::Taken => self.stale.pop(),
-                Offered::Full(_) => return true,
-                Offered::Gone => return false,
+            match self.queue.offer(Update::snapshot(snapshot)) {
+                EnqueueOutcome::Queued => self.stale.pop(),
+                EnqueueOutcome::Full(_) => return true,
+                EnqueueOutcome::Closed => return false,
             };
         }
         if self.missed > 0 {
-            match self.inlet.offer(Update::Missed(self.missed)) {
-                Offered::Taken => self.missed = 0,
-                Offered::Full(_) => {}
-                Offered::Gone => return false,
+            match self.queue.offer(Update::Missed(self.missed)) {
+                EnqueueOutcome::Queued => self.missed = 0,
+                EnqueueOutcome::Full(_) => {}
+                EnqueueOutcome::Closed => return false,
             }
         }
         true

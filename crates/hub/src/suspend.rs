@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use subscope_fold::Awake;
+use subscope_fold::AwakeTime;
 use subscope_model::Millis;
 
 /// Clock jump from which on every limit of silence starts anew.
@@ -19,7 +19,7 @@ const HALT_GAP: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct SuspendDetector {
     last: Option<ClockSample>,
-    awake: Awake,
+    awake: AwakeTime,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl SuspendDetector {
         let gap = (now - last.now) - (awake_ms - last.awake_ms);
         let was_halted = tick.duration_since(last.tick) > HALT_GAP;
         if gap.abs() > JUMP_MS || was_halted {
-            self.awake = Awake { since: Some(now), ..Awake::default() };
+            self.awake = AwakeTime { since: Some(now), ..AwakeTime::default() };
         } else if gap.abs() >= MIN_SLEEP_MS {
             let known = self.awake.sleeps.iter().copied();
             let sleeps: Vec<(Millis, i64)> = known.chain([(now, gap)]).collect();
@@ -49,7 +49,7 @@ impl SuspendDetector {
     }
 
     /// The time that counts as silence.
-    pub(crate) fn awake(&self) -> Awake {
+    pub(crate) fn awake(&self) -> AwakeTime {
         self.awake.clone()
     }
 }
@@ -64,12 +64,12 @@ mod tests {
         let mut detector = SuspendDetector::default();
         let tick = clock::tick();
         let mut record = |now, awake| (detector.record(now, awake, tick), detector.awake());
-        assert_eq!(record(1_000_000, 0), (false, Awake::default()));
+        assert_eq!(record(1_000_000, 0), (false, AwakeTime::default()));
         assert!(!record(1_000_900, 1_000).0, "a grain");
-        let sleeps = Awake { since: None, sleeps: [(1_031_000, 30_000)].into() };
+        let sleeps = AwakeTime { since: None, sleeps: [(1_031_000, 30_000)].into() };
         assert_eq!(record(1_031_000, 1_100), (true, sleeps.clone()));
         assert_eq!(record(1_032_000, 2_100), (false, sleeps));
-        let woke = |since| Awake { since: Some(since), ..Awake::default() };
+        let woke = |since| AwakeTime { since: Some(since), ..AwakeTime::default() };
         assert_eq!(record(9_032_000, 3_100), (true, woke(9_032_000)), "a night");
         assert_eq!(record(5_000_000, 4_100), (true, woke(5_000_000)), "the clock was set back");
     }

@@ -6,7 +6,7 @@
 use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 
 use subscope_fold::Dialect;
-use subscope_hub::{AskError, Hub, HubHandle, HubOptions, LinesOf, Nothing, Taken, line_ingests};
+use subscope_hub::{AskError, Hub, HubHandle, HubOptions, IngestReceipt, LineBatch, Nothing, line_ingests};
 use subscope_model::{Event, SessionId, Tree};
 use subscope_store::{Access, ReceivedInput, SqliteStore};
 
@@ -30,8 +30,8 @@ fn answer<T: Send + 'static>(ask: impl FnOnce(subscope_hub::ReplyCallback<T>) ->
     answer.recv_timeout(LIMIT).unwrap()
 }
 
-fn hand_over(handle: &HubHandle, dialect: Dialect, key: &str, body: &str) -> Vec<Taken> {
-    let of = LinesOf { dialect, source: "x", key, received_ms: Some(1_000) };
+fn hand_over(handle: &HubHandle, dialect: Dialect, key: &str, body: &str) -> Vec<IngestReceipt> {
+    let of = LineBatch { dialect, source: "x", key, received_ms: Some(1_000) };
     let ingests = line_ingests(of, body.as_bytes());
     ingests.map(|ingest| answer(|reply| handle.ingest(ingest, reply)).unwrap()).collect()
 }
@@ -136,7 +136,7 @@ fn each_session_of_a_body_is_kept_and_taken_up_by_itself() {
 fn body_of_many_sessions_is_taken_in_slices_and_its_lines_are_counted_on() {
     let body: String = (0..1_000).map(|number| call(&format!("s{number}"), "t") + "\n").collect();
     let of =
-        LinesOf { dialect: subscope_harness::claude_code::HOOK, source: "x", key: "k", received_ms: None };
+        LineBatch { dialect: subscope_harness::claude_code::HOOK, source: "x", key: "k", received_ms: None };
     let ingests: Vec<_> = line_ingests(of, body.as_bytes()).collect();
     assert_eq!(ingests.len(), 4, "256 sessions at once");
     let places: Vec<u64> = ingests.iter().map(|ingest| ingest.begins.unwrap().line).collect();

@@ -19,7 +19,7 @@ use std::{
 use subscope_fold::Fold;
 use subscope_hub::{
     AskError, Asks, Driver, Figures, FileTailDriver, History, Hub, HubHandle, HubOptions, Ingest,
-    IngestError, Joined, ListQuery, MemoryStore, Nothing, PollResult, Store, Taken,
+    IngestError, IngestReceipt, ListQuery, MemoryStore, Nothing, PollResult, Store, SubscriptionStart,
 };
 use subscope_model::{EventKind, Millis, SessionId, Text, Tree, Update};
 use subscope_store::{Access, SqliteStore};
@@ -57,7 +57,7 @@ fn hook(session: &str, key: &str, event: &str) -> Ingest {
     }
 }
 
-fn ingest(handle: &HubHandle, told: Ingest) -> Result<Taken, IngestError> {
+fn ingest(handle: &HubHandle, told: Ingest) -> Result<IngestReceipt, IngestError> {
     answer(|reply| handle.ingest(told, reply))
 }
 
@@ -153,7 +153,7 @@ fn failed_commit_is_answered_with_its_error_and_kept_once_it_can_be() {
     assert!(tries.load(Ordering::SeqCst) >= 2);
 }
 
-fn join(handle: &HubHandle, queue: SyncSender<Update>, after: Option<u64>) -> Joined {
+fn join(handle: &HubHandle, queue: SyncSender<Update>, after: Option<u64>) -> SubscriptionStart {
     answer(|reply| handle.subscribe(Box::new(queue), after, reply))
 }
 
@@ -174,7 +174,7 @@ fn reader_that_returns_begins_where_it_left() {
     let hub = hub(MemoryStore::new());
     let handle = hub.handle();
     let (queue, first) = sync_channel(100);
-    assert_eq!(join(&handle, queue, None), Joined::default());
+    assert_eq!(join(&handle, queue, None), SubscriptionStart::default());
     for number in 0..5 {
         ingest(&handle, hook("s", &format!("t{number}"), "PreToolUse")).unwrap();
         // Each is a commit of its own.

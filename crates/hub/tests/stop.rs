@@ -6,8 +6,8 @@ use std::{path::Path, sync::mpsc::sync_channel, time::Duration};
 use subscope_collect::spool::{Delivery, Kind, Spool, write as spool};
 use subscope_fold::Limits;
 use subscope_hub::{
-    AskError, Asks, Hub, HubHandle, HubOptions, Ingest, MemoryStore, Nothing, StopError, Stopping, Store,
-    Taken, clock, drain_spool, hook_ingest,
+    AskError, Asks, Hub, HubHandle, HubOptions, Ingest, IngestReceipt, MemoryStore, Nothing, StopError,
+    StopReceipt, Store, clock, drain_spool, hook_ingest,
 };
 use subscope_model::{Agent, AgentId, AgentStatus, EventKind, Feed, FeedItem, Flag, SessionId, Update};
 use subscope_store::{Access, SqliteStore};
@@ -43,10 +43,12 @@ fn payload(session: &str, agent: &str, event: &str, call: &str) -> Vec<u8> {
 }
 
 /// Posts a payload as a hook that waits for its answer.
-fn post(hub: &HubHandle, session: &str, agent: &str, event: &str, call: &str) -> Taken {
+fn post(hub: &HubHandle, session: &str, agent: &str, event: &str, call: &str) -> IngestReceipt {
     let key = format!("{session}-{agent}-{event}-{call}");
-    let ingest =
-        Ingest { asks: Asks::WhetherToGoOn, ..hook_ingest(&key, None, payload(session, agent, event, call)) };
+    let ingest = Ingest {
+        asks: Asks::WhetherToContinue,
+        ..hook_ingest(&key, None, payload(session, agent, event, call))
+    };
     answer(|reply| hub.ingest(ingest, reply)).unwrap()
 }
 
@@ -59,7 +61,7 @@ fn start(hub: &HubHandle, session: &str, agents: &[&str]) {
     }
 }
 
-fn order(hub: &HubHandle, session: Option<&str>, agent: &str) -> Result<Stopping, StopError> {
+fn order(hub: &HubHandle, session: Option<&str>, agent: &str) -> Result<StopReceipt, StopError> {
     answer(|reply| hub.stop(session.map(str::to_owned), agent.to_owned(), reply))
 }
 
@@ -68,7 +70,7 @@ fn row(hub: &HubHandle, session: &str, agent: &str) -> Agent {
     tree.agents.into_iter().find(|row| row.id == AgentId::from(agent)).unwrap()
 }
 
-fn is_stop(taken: &Taken) -> bool {
+fn is_stop(taken: &IngestReceipt) -> bool {
     taken.answer.as_ref().is_some_and(|json| json.contains(r#""continue":false"#))
 }
 
@@ -78,7 +80,7 @@ fn ordered_agent_alone_is_told_at_its_next_call() {
     let handle = hub.handle();
     start(&handle, "s", &["a1", "a2"]);
     let told = order(&handle, None, "a1").unwrap();
-    let expected = Stopping {
+    let expected = StopReceipt {
         session: "s".into(),
         agent: "a1".into(),
         title: "Explore".to_owned(),

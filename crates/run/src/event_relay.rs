@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use subscope_client::{Address, Client, ClientError};
-use subscope_hub::{AskError, HubHandle, Ingest, IngestError, ReplyCallback, Taken};
+use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
 use subscope_server::EventSink;
 
 use crate::{CommandRunError, forward::PostForwarder, line_tap::SessionName, record::EventsLog};
@@ -50,7 +50,7 @@ impl Upstream {
 }
 
 /// A posted event with the callback for its response.
-type PostedItem = (Ingest, ReplyCallback<Result<Taken, IngestError>>);
+type PostedItem = (Ingest, ReplyCallback<Result<IngestReceipt, IngestError>>);
 
 /// Relays events in order, on a thread of its own.
 #[derive(Debug)]

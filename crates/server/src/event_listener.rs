@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use subscope_hub::{AskError, HubHandle, Ingest, IngestError, ReplyCallback, Taken};
+use subscope_hub::{AskError, HubHandle, Ingest, IngestError, IngestReceipt, ReplyCallback};
 use subscope_model::HubMode;
 use tokio::{
     net::TcpListener,
@@ -20,8 +20,9 @@ use crate::{
 };
 
 /// Callback that ingests a posted event and replies when it is stored. It must not block.
-pub type EventSink =
-    Arc<dyn Fn(Ingest, ReplyCallback<Result<Taken, IngestError>>) -> Result<(), AskError> + Send + Sync>;
+pub type EventSink = Arc<
+    dyn Fn(Ingest, ReplyCallback<Result<IngestReceipt, IngestError>>) -> Result<(), AskError> + Send + Sync,
+>;
 
 /// Ingest-only HTTP listener on a loopback port.
 pub struct EventListener {

@@ -36,7 +36,7 @@ use std::hash::BuildHasher;
 
 pub use absorb::FactDetail;
 pub use duplicates::{KeysCursor, OwnedElsewhere};
-pub use limits::{Awake, LimitRule, LimitScope, Limits};
+pub use limits::{AwakeTime, LimitRule, LimitScope, Limits};
 pub use liveness::next_deadline;
 use status::Derivation;
 use subscope_model::{
@@ -60,7 +60,7 @@ pub struct Now<'p> {
 
 /// Whether hooks report a session, and whether they name agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hooked {
+pub enum HookCoverage {
     /// No hook was received.
     No,
     /// Hooks were received, but from a harness version whose hooks name no agent.
@@ -103,11 +103,11 @@ impl Tracker {
     }
 
     /// Returns whether hooks report the session, and whether they name agents.
-    pub fn hooked(&self) -> Hooked {
+    pub fn hooked(&self) -> HookCoverage {
         match (self.facts.hooks.is_empty(), self.facts.has_identity) {
-            (true, _) => Hooked::No,
-            (false, false) => Hooked::Unnamed,
-            (false, true) => Hooked::Named,
+            (true, _) => HookCoverage::No,
+            (false, false) => HookCoverage::Unnamed,
+            (false, true) => HookCoverage::Named,
         }
     }
 
@@ -276,10 +276,10 @@ mod tests {
     fn hooked_is_named_only_if_hooks_name_agents() {
         let mut session = TestSession::new();
         session.add(SourceKind::Transcript, 1, ROOT, tool_call("c1", "Bash"));
-        assert_eq!(session.tracker.hooked(), Hooked::No);
+        assert_eq!(session.tracker.hooked(), HookCoverage::No);
         session.add(SourceKind::Hook, 2, Claim::Silent, tool_call("c1", "Bash"));
-        assert_eq!(session.tracker.hooked(), Hooked::Unnamed);
+        assert_eq!(session.tracker.hooked(), HookCoverage::Unnamed);
         session.add(SourceKind::Hook, 3, Claim::Silent, Fact::WireHasIdentity);
-        assert_eq!(session.tracker.hooked(), Hooked::Named);
+        assert_eq!(session.tracker.hooked(), HookCoverage::Named);
     }
 }

@@ -23,7 +23,7 @@ pub struct Limits {
     /// Overrides for harnesses and models.
     pub rules: Arc<[LimitRule]>,
     /// Which time counts as silence.
-    pub awake: Awake,
+    pub awake: AwakeTime,
 }
 
 impl Default for Limits {
@@ -34,7 +34,7 @@ impl Default for Limits {
             stall_open_ms: 30 * 60_000,
             permission_after_ms: 45_000,
             rules: Arc::default(),
-            awake: Awake::default(),
+            awake: AwakeTime::default(),
         }
     }
 }
@@ -147,14 +147,14 @@ impl LimitScope {
 
 /// Time in which the machine was awake: only that counts as silence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Awake {
+pub struct AwakeTime {
     /// Time before this does not count: the machine woke from a long sleep, or its clock was set.
     pub since: Option<Millis>,
     /// Short sleeps after that, which are subtracted: end and duration of each, in milliseconds.
     pub sleeps: Arc<[(Millis, i64)]>,
 }
 
-impl Awake {
+impl AwakeTime {
     /// Returns the time from which silence that began at `since` counts.
     fn from(&self, since: Millis, now: Millis) -> Millis {
         match self.since {
@@ -212,13 +212,13 @@ mod tests {
 
     #[test]
     fn silence_leaves_out_sleep_and_starts_anew_after_a_jump() {
-        let none = Awake::default();
+        let none = AwakeTime::default();
         assert_eq!((none.silence(100, 900), none.reaches(100, 500, 900)), (800, 600));
-        let sleeps = Awake { since: None, sleeps: [(300, 50), (700, 20)].into() };
+        let sleeps = AwakeTime { since: None, sleeps: [(300, 50), (700, 20)].into() };
         assert_eq!(sleeps.silence(100, 900), 730);
         assert_eq!(sleeps.silence(400, 900), 480);
         assert_eq!(sleeps.reaches(100, 500, 900), 670);
-        let woke = Awake { since: Some(600), sleeps: [(700, 20)].into() };
+        let woke = AwakeTime { since: Some(600), sleeps: [(700, 20)].into() };
         assert_eq!((woke.silence(100, 900), woke.silence(800, 900)), (280, 100));
         assert_eq!(woke.silence(5_000, 900), 280, "the clock was set back");
         assert_eq!(woke.reaches(5_000, 500, 900), 1_120);

@@ -20,7 +20,7 @@ use std::{
 use subscope_collect::spool::{self, Spool};
 use subscope_harness::Root;
 use subscope_hub::{
-    FileTailDriver, Hub, HubHandle, HubOptions, TextsAt, clock, drain_spool,
+    FileTailDriver, FullTextLocation, Hub, HubHandle, HubOptions, clock, drain_spool,
     index::{IndexError, IndexOptions, ProgressCallback, index_beside, index_texts},
 };
 use subscope_model::HubMode;
@@ -216,7 +216,10 @@ impl PreparedHub {
             options: HubOptions {
                 prices: index_options.prices.clone(),
                 limits: limits(context),
-                texts: Some(TextsAt { folder: data.clone(), archive: index_options.archive.clone() }),
+                texts: Some(FullTextLocation {
+                    folder: data.clone(),
+                    archive: index_options.archive.clone(),
+                }),
                 ..HubOptions::default()
             },
             index_options,

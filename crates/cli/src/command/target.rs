@@ -12,7 +12,7 @@ use subscope_collect::main_transcripts;
 use subscope_decode::{Dialect, UNRECOGNISED};
 use subscope_fold::{FactDetail, FoldOptions, LimitRule, Limits, Now};
 use subscope_harness::{self as harness, Root, recognise};
-use subscope_hub::{BatchRead, SessionSources, knows_more};
+use subscope_hub::{BatchRead, SessionSources, has_more_than};
 use subscope_model::{Event, Millis, Payload, Problem, SessionId, Tree};
 use subscope_run::record::{self, IterationMeta, IterationStatus};
 use subscope_store::{Access, History, SqliteStore};
@@ -348,8 +348,8 @@ struct StoredRows {
 impl StoredRows {
     /// Whether the stored rows hold more than what was read from the sources.
     fn has_more(&self, read: Option<&Tree>, reading: &ReadOptions) -> bool {
-        let knows_more = |read: &Tree| reading.at.is_none() && knows_more(&self.tree, read);
-        self.is_gone || read.is_none_or(knows_more)
+        let has_more_than = |read: &Tree| reading.at.is_none() && has_more_than(&self.tree, read);
+        self.is_gone || read.is_none_or(has_more_than)
     }
 }
 

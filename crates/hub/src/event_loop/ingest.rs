@@ -10,7 +10,7 @@ use subscope_store::{Commit, ReceivedInput};
 
 use super::{EventLoop, index_commits::IndexCommits, stop::HookRequest};
 use crate::{
-    command::{Ingest, IngestError, ReplyCallback, Taken},
+    command::{Ingest, IngestError, IngestReceipt, ReplyCallback},
     ingest_batches::split_by_session,
     partitions::InputChunk,
 };
@@ -21,7 +21,7 @@ const MAX_BATCH_INGESTS: usize = 256;
 /// Bytes per commit beyond which no further ingest joins it; a single ingest may be bigger.
 const MAX_BATCH_BYTES: usize = 32 << 20;
 
-pub(super) type IngestReply = ReplyCallback<Result<Taken, IngestError>>;
+pub(super) type IngestReply = ReplyCallback<Result<IngestReceipt, IngestError>>;
 
 /// Input that waits for a commit, and what of it is not derived yet.
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl EventLoop {
             let taken = match self.is_repeated(&ingest, &batch) {
                 Ok(true) => {
                     self.figures.repeats += 1;
-                    Ok(Taken { is_repeat: true, ..Taken::default() })
+                    Ok(IngestReceipt { is_repeat: true, ..IngestReceipt::default() })
                 }
                 Ok(false) => self.ingest_one(ingest, &mut batch),
                 Err(error) => Err(error),
@@ -136,7 +136,7 @@ impl EventLoop {
         &mut self,
         ingest: Ingest,
         batch: &mut IngestBatch,
-    ) -> Result<Taken, IngestError> {
+    ) -> Result<IngestReceipt, IngestError> {
         let Ingest { source, session, dialect, key, received_ms, mut body, begins, asks } = ingest;
         if body.last().is_some_and(|last| *last != b'\n') {
             body.push(b'\n');
@@ -180,7 +180,7 @@ impl EventLoop {
             parts,
             sessions: touched,
         });
-        Ok(Taken { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer })
+        Ok(IngestReceipt { is_repeat: false, lines: lines as u64, sessions, problems, problem_count, answer })
     }
 }
 
@@ -192,5 +192,5 @@ pub(super) struct IngestBatch {
     bytes: usize,
     /// Touched sessions, with the dialects of their input.
     sessions: BTreeMap<SessionId, BTreeSet<Text>>,
-    answers: Vec<(IngestReply, Taken)>,
+    answers: Vec<(IngestReply, IngestReceipt)>,
 }

@@ -9,7 +9,7 @@ use subscope_store::{Access, ListQuery, OpenError, TextIndex};
 
 use super::{EventLoop, LoopControl};
 use crate::{
-    command::{Command, Figures, IngestError, Joined},
+    command::{Command, Figures, IngestError, SubscriptionStart},
     search::search,
     stop::StopError,
     subscription::Subscriber,
@@ -133,11 +133,16 @@ impl EventLoop {
     }
 
     /// Initial data of a subscriber. It is added in the same turn: no gap and no duplicate.
-    fn join(&self, after: Option<u64>) -> Joined {
+    fn join(&self, after: Option<u64>) -> SubscriptionStart {
         let seq = self.figures.seq;
         let Some(seq_after) = after else {
             let is_caught_up = self.startup.is_done;
-            return Joined { snapshots: self.snapshots(), seq, is_caught_up, ..Joined::default() };
+            return SubscriptionStart {
+                snapshots: self.snapshots(),
+                seq,
+                is_caught_up,
+                ..SubscriptionStart::default()
+            };
         };
         // A sequence number that was never assigned belongs to another change log.
         let events = self.events_after(seq_after, None, MAX_REPLAYED_EVENTS + 1);
@@ -146,9 +151,15 @@ impl EventLoop {
             Some(events) => {
                 let changed = self.sessions.changed_since(seq_after);
                 let snapshots: Vec<Tree> = changed.filter_map(|session| self.tree(session)).collect();
-                Joined { is_reset: false, snapshots, events, seq, is_caught_up: self.startup.is_done }
+                SubscriptionStart {
+                    is_reset: false,
+                    snapshots,
+                    events,
+                    seq,
+                    is_caught_up: self.startup.is_done,
+                }
             }
-            None => Joined {
+            None => SubscriptionStart {
                 is_reset: true,
                 snapshots: self.snapshots(),
                 events: Vec::new(),

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     command::{Asks, Ingest},
-    stop::{StopError, Stopping, asked_key, is_delivery_certain, order_ingest},
+    stop::{StopError, StopReceipt, asked_key, is_delivery_certain, order_ingest},
 };
 
 impl EventLoop {
@@ -27,7 +27,7 @@ impl EventLoop {
         &self,
         session: Option<&str>,
         agent: &str,
-    ) -> Result<(Option<Ingest>, Stopping), StopError> {
+    ) -> Result<(Option<Ingest>, StopReceipt), StopError> {
         if agent == AgentId::ROOT {
             return Err(StopError::Root);
         }
@@ -53,7 +53,7 @@ impl EventLoop {
             };
             order_ingest(asked_key(&session, &agent, at_ms), &order)
         });
-        Ok((order, Stopping { title: row.title(), session, agent, is_repeat, is_reached }))
+        Ok((order, StopReceipt { title: row.title(), session, agent, is_repeat, is_reached }))
     }
 
     /// Finds the one running agent with this id prefix; an ended one only to name its status in the error.
@@ -156,7 +156,7 @@ impl EventLoop {
         &mut self,
         session: Option<&str>,
         agent: &str,
-        reply: crate::command::ReplyCallback<Result<Stopping, StopError>>,
+        reply: crate::command::ReplyCallback<Result<StopReceipt, StopError>>,
     ) {
         match self.create_stop_order(session, agent) {
             Ok((Some(order), stopping)) => {

@@ -14,7 +14,7 @@ use subscope_store::{Access, ListQuery, SqliteStore};
 
 use super::*;
 use crate::{
-    command::{Asks, Ingest, Taken},
+    command::{Asks, Ingest, IngestReceipt},
     driver::PollResult,
 };
 
@@ -108,7 +108,7 @@ impl World {
         answer.try_recv().unwrap()
     }
 
-    fn post(&mut self, session: &str, key: &str, event: &str) -> Taken {
+    fn post(&mut self, session: &str, key: &str, event: &str) -> IngestReceipt {
         let body = format!(
             r#"{{"session_id":"{session}","hook_event_name":"{event}","tool_name":"Read","tool_use_id":"{key}","tool_input":{{}}}}"#
         );

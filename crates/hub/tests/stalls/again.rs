@@ -11,7 +11,9 @@ use std::{
 };
 
 use subscope_fold::Fold;
-use subscope_hub::{Asks, Driver, Hub, HubHandle, HubOptions, Ingest, Inlet, Offered, PollResult};
+use subscope_hub::{
+    Asks, Driver, EnqueueOutcome, Hub, HubHandle, HubOptions, Ingest, PollResult, UpdateQueue,
+};
 use subscope_model::{EventKind, Millis, Update};
 use subscope_store::{Access, SqliteStore};
 use subscope_testkit::{
@@ -48,8 +50,8 @@ impl Driver for Idle {
 /// Forwards stall events.
 struct Stalls(SyncSender<(String, Millis)>);
 
-impl Inlet for Stalls {
-    fn offer(&mut self, update: Update) -> Offered {
+impl UpdateQueue for Stalls {
+    fn offer(&mut self, update: Update) -> EnqueueOutcome {
         if let Update::Event(event) = &update
             && event.kind == EventKind::Stall
         {
@@ -57,7 +59,7 @@ impl Inlet for Stalls {
                 (event.text("waiting_for").unwrap().to_owned(), event.data["since_ms"].as_i64().unwrap());
             self.0.try_send(told).unwrap();
         }
-        Offered::Taken
+        EnqueueOutcome::Queued
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use subscope_fold::{Fold, SourceSpec};
-use subscope_hub::{Driver, Hub, HubOptions, Inlet, MemoryStore, Offered, PollResult};
+use subscope_hub::{Driver, EnqueueOutcome, Hub, HubOptions, MemoryStore, PollResult, UpdateQueue};
 use subscope_model::{
     Agent, AgentId, AgentStatus, EventKind, Flag, LiveView, Millis, SessionId, SourceId, Update,
 };
@@ -115,10 +115,10 @@ fn known_name(name: &str) -> &'static str {
 #[derive(Clone)]
 struct Listener(Arc<Mutex<World>>);
 
-impl Inlet for Listener {
-    fn offer(&mut self, update: Update) -> Offered {
+impl UpdateQueue for Listener {
+    fn offer(&mut self, update: Update) -> EnqueueOutcome {
         lock(&self.0).take(update);
-        Offered::Taken
+        EnqueueOutcome::Queued
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) async fn post(
         key: delivery_key(&headers),
         received_ms: received_ms(&headers),
         begins: None,
-        asks: Asks::WhetherToGoOn,
+        asks: Asks::WhetherToContinue,
         ..hook_ingest("", None, body)
     };
     let taken = ask(|reply| app.hub.ingest(ingest, reply)).await??;

@@ -12,7 +12,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::{Deserialize, Serialize};
-use subscope_hub::{LinesOf, Taken, clock, handed_over_dialect, line_ingests};
+use subscope_hub::{IngestReceipt, LineBatch, clock, delivered_dialect, line_ingests};
 use subscope_model::{Problem, SessionId};
 
 use super::hooks::received_ms;
@@ -49,7 +49,7 @@ pub(super) struct IngestReport {
 }
 
 impl IngestReport {
-    fn add(&mut self, part: Taken) {
+    fn add(&mut self, part: IngestReceipt) {
         self.repeat &= part.is_repeat;
         self.lines += part.lines;
         let fresh = part.sessions.into_iter().filter(|session| self.seen.insert(session.clone()));
@@ -88,7 +88,7 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<IngestReport>, ApiError> {
-    let dialect = handed_over_dialect(&dialect).ok_or(ApiError::not_found("dialect"))?;
+    let dialect = delivered_dialect(&dialect).ok_or(ApiError::not_found("dialect"))?;
     let source = query.source.unwrap_or_else(|| "default".to_owned());
     if source.len() > MAX_NAME_BYTES {
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "the source's name is too long"));
@@ -105,7 +105,7 @@ pub(super) async fn post(
         problems: Vec::new(),
         problem_count: 0,
     };
-    let of = LinesOf { dialect, source: &source, key: &key, received_ms: received_ms(&headers) };
+    let of = LineBatch { dialect, source: &source, key: &key, received_ms: received_ms(&headers) };
     for ingest in line_ingests(of, &body) {
         report.add(ask(|reply| app.hub.ingest(ingest, reply)).await??);
     }

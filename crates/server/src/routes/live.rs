@@ -14,7 +14,7 @@ use axum::{
     },
 };
 use futures_util::stream;
-use subscope_hub::{Inlet, Joined, Offered};
+use subscope_hub::{EnqueueOutcome, SubscriptionStart, UpdateQueue};
 use subscope_model::{Event, Update};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
@@ -35,12 +35,12 @@ const QUEUE_UPDATES: usize = 2048;
 /// Sender side of a feed, held by the hub.
 pub(super) struct FeedQueue(mpsc::Sender<Update>);
 
-impl Inlet for FeedQueue {
-    fn offer(&mut self, update: Update) -> Offered {
+impl UpdateQueue for FeedQueue {
+    fn offer(&mut self, update: Update) -> EnqueueOutcome {
         match self.0.try_send(update) {
-            Ok(()) => Offered::Taken,
-            Err(mpsc::error::TrySendError::Full(update)) => Offered::Full(Box::new(update)),
-            Err(mpsc::error::TrySendError::Closed(_)) => Offered::Gone,
+            Ok(()) => EnqueueOutcome::Queued,
+            Err(mpsc::error::TrySendError::Full(update)) => EnqueueOutcome::Full(Box::new(update)),
+            Err(mpsc::error::TrySendError::Closed(_)) => EnqueueOutcome::Closed,
         }
     }
 }
@@ -58,7 +58,7 @@ pub(super) struct FeedConnection {
 
 impl FeedConnection {
     /// Opens a feed, after an event number if given.
-    pub(super) async fn open(app: &App, after: Option<u64>) -> Result<(Self, Joined), ApiError> {
+    pub(super) async fn open(app: &App, after: Option<u64>) -> Result<(Self, SubscriptionStart), ApiError> {
         let slots = std::sync::Arc::clone(&app.feeds);
         let slot =
             slots.try_acquire_owned().map_err(|_| ApiError::unavailable("too many live feeds are open"))?;
@@ -142,8 +142,8 @@ enum QueuedItem {
 }
 
 impl SseWriter {
-    fn new(feed: FeedConnection, joined: Joined, after: Option<u64>) -> Self {
-        let Joined { is_reset, snapshots, events, seq, is_caught_up } = joined;
+    fn new(feed: FeedConnection, joined: SubscriptionStart, after: Option<u64>) -> Self {
+        let SubscriptionStart { is_reset, snapshots, events, seq, is_caught_up } = joined;
         let mut queue = VecDeque::new();
         queue.extend(is_reset.then_some(QueuedItem::Update(Update::Reset)));
         queue.extend(snapshots.into_iter().map(Update::snapshot).map(QueuedItem::Update));

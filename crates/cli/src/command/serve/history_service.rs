@@ -12,7 +12,7 @@ use std::{
 use subscope_export::execution;
 use subscope_fold::{FactDetail, FoldOptions, Now};
 use subscope_harness::Root;
-use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, index::IndexOptions, knows_more};
+use subscope_hub::{AskError, ReplyCallback, SessionSources, clock, has_more_than, index::IndexOptions};
 use subscope_model::{Payload, SessionId};
 use subscope_server::{HistoryRequest, HistoryResult, SessionHistory, SessionReader, UnreadableSession};
 use subscope_store::{Access, History, SqliteStore};
@@ -72,7 +72,7 @@ impl HistoryService {
             limits: self.options.limits.clone(),
         };
         let Some(tree) = batch.fold.tree(session, &now) else { return Ok(None) };
-        if wanted.at.is_none() && stored.is_some_and(|stored| knows_more(&stored, &tree)) {
+        if wanted.at.is_none() && stored.is_some_and(|stored| has_more_than(&stored, &tree)) {
             return Ok(None);
         }
         let resolve = |payload: &Payload| serde_json::from_str(&batch.payload(payload)?).ok();
