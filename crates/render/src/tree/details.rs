@@ -179,8 +179,8 @@ impl Details<'_> {
             (AgentStatus::Failed, None, Some(evidence), _) => (Ink::Failed, format!("failed: {evidence}")),
             (AgentStatus::Stopped, None, Some(evidence), None) => (Ink::Done, format!("stopped: {evidence}")),
             (_, None, _, Some(result)) => {
-                let [open, close] = style.glyphs().quotes;
-                let room = self.room().saturating_sub(text::width(open) + text::width(close));
+                let (open, close) = (style.glyphs().open_quote, style.glyphs().close_quote);
+                let room = self.room().saturating_sub(2);
                 (Ink::of(agent), format!("{open}{}{close}", style.one_line(result, room)))
             }
             (_, None, _, None) => return,
