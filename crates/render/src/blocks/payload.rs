@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{safe, style::Charset};
+use crate::{safe, style::Charset, text};
 
 /// Most lines of a result without `full`.
 const RESULT_LINES: usize = 20;
@@ -133,7 +133,7 @@ pub fn detail(input: Option<&Value>) -> Option<String> {
     let input = input?.as_object()?;
     let (text, is_path) =
         DETAIL_FIELDS.into_iter().find_map(|(name, is_path)| Some((input.get(name)?.as_str()?, is_path)))?;
-    let text = if is_path { text.trim_end_matches('/').rsplit('/').next().unwrap_or(text) } else { text };
+    let text = if is_path { text::base_name(text) } else { text };
     Some(text.chars().take(DETAIL_LENGTH).collect())
 }
 
