@@ -2,131 +2,19 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// An action that a key triggers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Move up by one.
-    Up,
-    /// Move down by one.
-    Down,
-    /// Collapse a branch or go to the parent; on the timeline, pan back.
-    Left,
-    /// Expand a branch or enter it; on the timeline, pan forward.
-    Right,
-    /// Move up by a page.
-    PageUp,
-    /// Move down by a page.
-    PageDown,
-    /// Go to the first item.
-    First,
-    /// Go to the last item.
-    Last,
-    /// Focus the next panel.
-    NextPanel,
-    /// Focus the previous panel.
-    PreviousPanel,
-    /// Open the selected item.
-    Enter,
-    /// Leave the panel or view, or cancel a search.
-    Back,
-    /// Show the agents view: tree and selected agent.
-    Agents,
-    /// Show the timeline view.
-    Timeline,
-    /// Show the event feed.
-    Feed,
-    /// Show the summary.
-    Summary,
-    /// Switch to the next level of detail.
-    Detail,
-    /// Show or hide the tree.
-    Tree,
-    /// Fold or unfold a branch.
-    Fold,
-    /// Switch the order of siblings.
-    Sort,
-    /// Switch the filter of agents or of event kinds.
-    Filter,
-    /// Switch the feed's scope: session, agent or everything.
-    Scope,
-    /// Open the search prompt.
-    Search,
-    /// Go to the next search hit.
-    NextHit,
-    /// Go to the previous search hit.
-    PreviousHit,
-    /// Follow: select whichever agent acts.
-    Follow,
-    /// Go to the tool call that started the agent.
-    Spawn,
-    /// Go to the newest alert.
-    Alert,
-    /// Ask an agent to stop.
-    Stop,
-    /// Open the agent's full text in an editor or pager.
-    Open,
-    /// Copy to the clipboard.
-    Copy,
-    /// Open the web page.
-    Page,
-    /// Pause or resume time.
-    Pause,
-    /// Step to the previous event.
-    StepBack,
-    /// Step to the next event.
-    StepOn,
-    /// Jump back by a tenth of the session.
-    JumpBack,
-    /// Jump forward by a tenth of the session.
-    JumpOn,
-    /// Halve the playback speed.
-    Slower,
-    /// Double the playback speed.
-    Faster,
-    /// Return to now.
-    Now,
-    /// Zoom the timeline in.
-    ZoomIn,
-    /// Zoom the timeline out.
-    ZoomOut,
-    /// Switch the colour palette.
-    Theme,
-    /// Show the key help.
-    Help,
-    /// Suspend the program (SIGTSTP).
-    Suspend,
-    /// Quit.
-    Quit,
-}
-
-/// A section of the key help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyGroup {
-    /// Navigation.
-    Move,
-    /// Views and display options.
-    Show,
-    /// Search and jumps.
-    Find,
-    /// Actions on the selection or the program.
-    Act,
-    /// Time travel and playback.
-    Time,
-}
-
-impl KeyGroup {
-    /// All sections in display order.
-    pub const ALL: [Self; 5] = [Self::Move, Self::Show, Self::Find, Self::Act, Self::Time];
-
-    /// The section's heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Move => "move",
-            Self::Show => "show",
-            Self::Find => "find",
-            Self::Act => "act",
-            Self::Time => "time",
-        }
+choices! {
+    /// A section of the key help.
+    pub enum KeyGroup {
+        /// Navigation.
+        Move = "move",
+        /// Views and display options.
+        Show = "show",
+        /// Search and jumps.
+        Find = "find",
+        /// Actions on the selection or the program.
+        Act = "act",
+        /// Time travel and playback.
+        Time = "time",
     }
 }
 
@@ -148,22 +36,29 @@ pub struct KeyBinding {
 const NONE: KeyModifiers = KeyModifiers::NONE;
 const CONTROL: KeyModifiers = KeyModifiers::CONTROL;
 
+/// Declares the actions with their keys: help section, action, label, help text, key codes.
 macro_rules! keys {
     ($($group:ident $action:ident $label:literal $help:literal [$(($code:expr, $modifiers:expr)),+ $(,)?])*) => {
-        &[$(KeyBinding {
+        /// An action that a key triggers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Action {
+            $(#[doc = $help] $action,)*
+        }
+
+        /// All key bindings.
+        pub static KEYS: &[KeyBinding] = &[$(KeyBinding {
             codes: &[$(($code, $modifiers)),+],
             label: $label,
             help: $help,
             action: Action::$action,
             group: KeyGroup::$group,
-        }),*]
+        }),*];
     };
 }
 
 use KeyCode::Char;
 
-/// All key bindings.
-pub static KEYS: &[KeyBinding] = keys! {
+keys! {
     Move Up "↑ k" "up" [(KeyCode::Up, NONE), (Char('k'), NONE)]
     Move Down "↓ j" "down" [(KeyCode::Down, NONE), (Char('j'), NONE)]
     Move Left "← h" "fold, or to the parent; earlier" [(KeyCode::Left, NONE), (Char('h'), NONE)]
@@ -210,7 +105,7 @@ pub static KEYS: &[KeyBinding] = keys! {
     Act Help "?" "these keys" [(Char('?'), NONE), (KeyCode::F(1), NONE)]
     Act Suspend "^z" "to the shell" [(Char('z'), CONTROL)]
     Act Quit "q" "quit" [(Char('q'), NONE), (Char('c'), CONTROL)]
-};
+}
 
 /// Returns the action bound to a key, if any.
 pub fn action(event: KeyEvent) -> Option<Action> {

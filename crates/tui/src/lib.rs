@@ -6,6 +6,9 @@
 //!
 //! To add a key: a line in `keys`, a match arm in `update`, a step in `update/tests/keys.rs`.
 
+#[macro_use]
+mod choices;
+
 mod ask;
 pub mod keys;
 mod log_entry;

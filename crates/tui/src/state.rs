@@ -96,31 +96,17 @@ pub(crate) struct Dirty {
     pub(crate) load_at: Option<Millis>,
 }
 
-/// A view of the main panel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// Tree and selected agent.
-    Agents,
-    /// Agents on a time axis.
-    Timeline,
-    /// Events, a line each.
-    Feed,
-    /// Totals of the session.
-    Summary,
-}
-
-impl View {
-    /// All views in the order of their keys.
-    pub const ALL: [Self; 4] = [Self::Agents, Self::Timeline, Self::Feed, Self::Summary];
-
-    /// The tab's title.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Agents => "Agents",
-            Self::Timeline => "Timeline",
-            Self::Feed => "Feed",
-            Self::Summary => "Summary",
-        }
+choices! {
+    /// A view of the main panel, with the title of its tab; in the order of their keys.
+    pub enum View {
+        /// Tree and selected agent.
+        Agents = "Agents",
+        /// Agents on a time axis.
+        Timeline = "Timeline",
+        /// Events, a line each.
+        Feed = "Feed",
+        /// Totals of the session.
+        Summary = "Summary",
     }
 }
 
@@ -195,32 +181,36 @@ pub struct ReadingState {
     pub summary_down: usize,
 }
 
-/// Whose events the feed shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FeedScope {
-    /// Events of the selected session.
-    #[default]
-    Session,
-    /// Events of the selected agent.
-    Agent,
-    /// Events of all sessions.
-    Everything,
+choices! {
+    /// Whose events the feed shows.
+    #[derive(Default)]
+    pub enum FeedScope {
+        /// Events of the selected session.
+        #[default]
+        Session = "this session",
+        /// Events of the selected agent.
+        Agent = "the selected agent",
+        /// Events of all sessions.
+        Everything = "all sessions",
+    }
 }
 
-/// Which kinds of events the feed shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EventFilter {
-    /// All kinds.
-    #[default]
-    All,
-    /// Tool calls, results and permissions.
-    Tools,
-    /// Messages, prompts and reasoning.
-    Words,
-    /// Starts, ends, stalls, retries and waits.
-    States,
-    /// Failures, denials, stalls, retries and problems.
-    Troubles,
+choices! {
+    /// Which kinds of events the feed shows.
+    #[derive(Default)]
+    pub enum EventFilter {
+        /// All kinds.
+        #[default]
+        All = "everything",
+        /// Tool calls, results and permissions.
+        Tools = "tool calls",
+        /// Messages, prompts and reasoning.
+        Words = "what was said",
+        /// Starts, ends, stalls, retries and waits.
+        States = "beginnings, ends and waits",
+        /// Failures, denials, stalls, retries and problems.
+        Troubles = "what went wrong",
+    }
 }
 
 /// State of the timeline view.

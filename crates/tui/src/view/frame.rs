@@ -65,7 +65,7 @@ pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         line.push(" ");
         line.paint(Ink::Done, &format!("{} ", at + 1));
         let is_open = view == state.view;
-        line.add(Some(if is_open { Ink::Strong } else { Ink::Done }), view.title());
+        line.add(Some(if is_open { Ink::Strong } else { Ink::Done }), view.as_str());
         line.push(" ");
         let width = u16::try_from(line.width()).unwrap_or(0);
         if x + width > area.right() {

@@ -71,7 +71,7 @@ fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
 fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
     let lines: Vec<StyledLine> =
-        KeyGroup::ALL.into_iter().flat_map(|keys| group_lines(keys, canvas)).collect();
+        KeyGroup::ALL.into_iter().flat_map(|group| group_lines(group, canvas)).collect();
     let per_column = lines.len().div_ceil(usize::from(columns));
     let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
     sheet(sheet_area, "Keys", canvas);
@@ -91,7 +91,7 @@ fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
 }
 
 fn group_lines(group: KeyGroup, canvas: &Canvas<'_>) -> Vec<StyledLine> {
-    let mut lines = vec![painted(Ink::Done, group.title())];
+    let mut lines = vec![painted(Ink::Done, group.as_str())];
     for key in KEYS.iter().filter(|key| key.group == group) {
         let mut line = StyledLine::default();
         line.push("  ");

@@ -32,7 +32,7 @@ fn views_at_each_size() {
         for view in [View::Timeline, View::Feed, View::Summary] {
             let mut ui = TestUi::live(width, height);
             ui.state.view = view;
-            shot(&view.title().to_lowercase(), &mut ui);
+            shot(&view.as_str().to_lowercase(), &mut ui);
         }
         let mut ui = TestUi::live(width, height);
         ui.state.panel = Panel::Sessions;

@@ -15,30 +15,12 @@ use subscope_render::{
 use super::{add_panel_target, paint::Canvas, sessions::first_in_sight};
 use crate::state::{MouseTarget, Panel, UiState};
 
-/// Candidate intervals of the time axis's ticks.
+/// Candidate intervals of the time axis's ticks, from a tenth of a second to a week.
+#[rustfmt::skip]
 const STEPS_MS: [Millis; 22] = [
-    100,
-    200,
-    500,
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    15_000,
-    30_000,
-    60_000,
-    120_000,
-    300_000,
-    600_000,
-    900_000,
-    1_800_000,
-    3_600_000,
-    7_200_000,
-    14_400_000,
-    21_600_000,
-    43_200_000,
-    86_400_000,
-    604_800_000,
+    100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000,
+    60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
+    3_600_000, 7_200_000, 14_400_000, 21_600_000, 43_200_000, 86_400_000, 604_800_000,
 ];
 
 /// Columns that a tick's label needs.
