@@ -97,6 +97,7 @@ glyphs! {
     denied "⊘" "/" "A denied call."
     current "▸" ">" "A current activity."
     start "▶" ">" "The start of an agent."
+    pause "‖" "=" "Paused time."
     call "→" "->" "A tool call."
     result "←" "<-" "A tool result."
     says "»" ">>" "A message."

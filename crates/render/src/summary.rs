@@ -81,9 +81,9 @@ fn write_figures(out: &mut Vec<StyledLine>, summary: &Summary, style: &Style) {
     }
     write_parts(out, "agents", agents, style);
 
-    let mut tools = vec![(None, count(summary.tool_calls, "call"))];
+    let mut tools = vec![(None, text::plural(summary.tool_calls, "call"))];
     if summary.tool_errors > 0 {
-        tools.push((Some(Ink::Failed), count(summary.tool_errors, "error")));
+        tools.push((Some(Ink::Failed), text::plural(summary.tool_errors, "error")));
     }
     if summary.tools_denied > 0 {
         tools.push((Some(Ink::Stalled), format!("{} denied", summary.tools_denied)));
@@ -120,10 +120,6 @@ fn times(summary: &Summary, style: &Style) -> Vec<StyledPart> {
         }
     }
     parts
-}
-
-fn count(count: u32, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// Appends a name and parts, wrapped to the width; nothing without parts.

@@ -2,6 +2,8 @@
 //!
 //! Token counts are rounded down, so that a `≥` before one stays true.
 
+use std::fmt::Display;
+
 use subscope_model::{MicroUsd, Millis};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
@@ -60,6 +62,12 @@ pub fn money(micro_usd: MicroUsd, floor: bool) -> String {
         return format!("{mark}{sign}${cut}");
     }
     format!("{mark}{sign}${}.{:0places$}", cut / scale, cut % scale)
+}
+
+/// Formats a count with a noun: `1 call`, `2 calls`.
+pub fn plural<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{ending}")
 }
 
 /// Returns the display width of a text in terminal columns.

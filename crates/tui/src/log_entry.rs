@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 use subscope_model::{AgentId, Event, EventKind, Millis, Text};
-use subscope_render::blocks::{detail as detail_of, first_line, full_text, pretty_json};
+use subscope_render::{
+    blocks::{detail as detail_of, first_line, full_text, pretty_json},
+    text::prefix,
+};
 
 /// Most bytes stored of one text: more than a screen. The full text can be opened in an editor.
 const MAX_BYTES: usize = 4 << 10;
@@ -79,7 +82,6 @@ fn contains(text: &str, lower: &str) -> bool {
 fn summary_and_body(event: &Event) -> Option<(String, String)> {
     let own = |field: &str| event.text(field).unwrap_or_default().to_owned();
     let tool = || event.text("tool_name").unwrap_or("tool").to_owned();
-    let or_none = |value: &'_ Value| (!value.is_null()).then_some(());
     Some(match event.kind {
         EventKind::ToolPre => {
             let input = event.data.get("input");
@@ -93,7 +95,7 @@ fn summary_and_body(event: &Event) -> Option<(String, String)> {
             (join(&tool(), &first_line(output)), full_text(output))
         }
         EventKind::ToolFailure => {
-            let error = event.data.get("error").filter(|error| or_none(error).is_some());
+            let error = event.data.get("error").filter(|error| !error.is_null());
             let error = error.or_else(|| event.data.get("result"));
             (join(&tool(), &first_line(error)), full_text(error))
         }
@@ -156,16 +158,10 @@ fn arguments(input: Option<&Value>) -> String {
 
 /// Truncates a text to [`MAX_BYTES`]; returns it with the number of bytes cut off.
 fn truncate(mut text: String) -> (String, usize) {
-    if text.len() <= MAX_BYTES {
-        return (text, 0);
-    }
     let all = text.len();
-    let mut end = MAX_BYTES;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    (text, all - end)
+    text.truncate(prefix(&text, MAX_BYTES).len());
+    let cut_bytes = all - text.len();
+    (text, cut_bytes)
 }
 
 #[cfg(test)]

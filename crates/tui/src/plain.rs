@@ -77,8 +77,7 @@ impl Plain {
 
 /// The last component of a session's working directory, else the session id.
 fn directory_name<'a>(cwd: Option<&'a str>, session: &'a SessionId) -> &'a str {
-    let last = cwd.and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next());
-    last.filter(|word| !word.is_empty()).unwrap_or(session)
+    cwd.map(text::base_name).filter(|word| !word.is_empty()).unwrap_or(session)
 }
 
 /// Describes an agent's changes, one phrase each.

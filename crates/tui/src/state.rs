@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
 use subscope_model::{Agent, AgentId, Millis, SearchHit, SessionId, Text, Tree};
-use subscope_render::{Detail, Ink, Timeline, TreeRow};
+use subscope_render::{Detail, Ink, Timeline, TreeRow, text};
 
 use self::{
     alerts::AlertLog,
@@ -346,6 +346,11 @@ impl UiState {
     /// The displayed time: that of the time travel, else now.
     pub fn moment_ms(&self) -> Millis {
         self.travel().map_or(self.now_ms, |travel| travel.at_ms)
+    }
+
+    /// Formats the time of day in the displayed time zone.
+    pub fn clock(&self, at_ms: Millis) -> String {
+        text::clock(at_ms, self.settings.offset_minutes)
     }
 
     /// The selected session's log.

@@ -32,12 +32,10 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         canvas.drawn.page = height;
     }
     if rows.is_empty() {
-        let words = if state.reading.text.is_empty() {
-            "nothing has happened yet"
-        } else {
-            "nothing that happened has this text"
-        };
-        canvas.line(inner.x, inner.y, inner.width, super::paint::painted(Ink::Done, words));
+        let is_searched = !state.reading.text.is_empty();
+        let words =
+            if is_searched { "nothing that happened has this text" } else { "nothing has happened yet" };
+        canvas.line(inner.x, inner.y, inner.width, StyledLine::painted(Ink::Done, words));
         return;
     }
     let mut shown: Vec<FeedRow<'_>> = rows.into_iter().skip(up).take(height).collect();
@@ -62,11 +60,8 @@ fn newest(state: &UiState, count: usize) -> Vec<FeedRow<'_>> {
     let agent = state.agent_id();
     let reading = &state.reading;
     let is_shown = |session: &'_ SessionId, entry: &LogEntry| {
-        let until = state
-            .travel
-            .as_ref()
-            .filter(|travel| travel.session == *session)
-            .map_or(Millis::MAX, |travel| travel.at_ms);
+        let travel = state.travel.as_ref().filter(|travel| travel.session == *session);
+        let until = travel.map_or(Millis::MAX, |travel| travel.at_ms);
         entry.at_ms.is_none_or(|at| at <= until)
             && (reading.scope != FeedScope::Agent || Some(&entry.agent) == agent.as_ref())
             && reading.kinds.has(entry.kind)
@@ -97,12 +92,11 @@ fn line(
 ) -> StyledLine {
     let style = canvas.style_of(width);
     let tree = state.trees.get(session);
-    let mut line = StyledLine::default();
-    let clock = entry.at_ms.map_or_else(String::new, |at| text::clock(at, state.settings.offset_minutes));
-    line.paint(Ink::Done, &text::pad(&clock, 9));
+    let clock = entry.at_ms.map(|at| state.clock(at)).unwrap_or_default();
+    let mut line = StyledLine::painted(Ink::Done, &text::pad(&clock, 9));
     if state.reading.scope == FeedScope::Everything {
         let cwd = tree.and_then(|tree| tree.session.cwd.as_deref());
-        let place = cwd.and_then(|cwd| cwd.trim_end_matches('/').rsplit('/').next()).unwrap_or(session);
+        let place = cwd.map_or(session.as_str(), text::base_name);
         line.paint(Ink::Done, &text::pad(&style.one_line(place, PLACE), PLACE + 1));
     }
     if state.reading.scope != FeedScope::Agent {

@@ -21,8 +21,6 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     if state.panel == Panel::Main {
         canvas.drawn.page = height;
     }
-    for (line, y) in lines.into_iter().skip(down).zip(inner.y..inner.bottom()) {
-        canvas.line(inner.x, y, inner.width, line);
-    }
+    canvas.lines(inner, lines.into_iter().skip(down));
     super::tree::draw_scroll_arrows(canvas, area, down, most - down);
 }

@@ -54,13 +54,8 @@ impl Axis {
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     add_panel_target(canvas, area, Panel::Main);
     let (Some(tree), Some(timeline)) = (state.tree(), state.timeline_view.timeline.as_ref()) else {
-        canvas.line(
-            area.x + 1,
-            area.y,
-            area.width,
-            super::paint::painted(Ink::Done, "nothing in this session has a time"),
-        );
-        return;
+        let words = StyledLine::painted(Ink::Done, "nothing in this session has a time");
+        return canvas.line(area.x + 1, area.y, area.width, words);
     };
     let has_focus = state.panel == Panel::Main;
     let name = (area.width / 3).clamp(14, 46);
@@ -93,23 +88,18 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
     }
-    super::tree::draw_scroll_arrows(
-        canvas,
-        Rect { height: list.height + 1, ..area },
-        first,
-        state.rows.len().saturating_sub(first + height),
-    );
+    let below = state.rows.len().saturating_sub(first + height);
+    super::tree::draw_scroll_arrows(canvas, Rect { height: list.height + 1, ..area }, first, below);
     if has_legend {
         legend(state, Rect { y: area.bottom() - 1, height: 1, ..area }, canvas);
     }
 }
 
 fn span_of_all(timeline: &Timeline, canvas: &Canvas<'_>) -> StyledLine {
-    let mut line = StyledLine::default();
-    line.push(&text::duration(Some(timeline.end_ms - timeline.start_ms)));
+    let all = text::duration(Some(timeline.end_ms - timeline.start_ms));
     let path: i64 = timeline.critical_path.iter().map(|step| step.to_ms - step.from_ms).sum();
-    line.paint(Ink::Done, &format!(" {} path {}", canvas.glyphs().dot, text::duration(Some(path))));
-    line
+    let path = format!(" {} path {}", canvas.glyphs().dot, text::duration(Some(path)));
+    StyledLine::default().with(None, &all).with(Some(Ink::Done), &path)
 }
 
 /// An agent's name, indented as in the tree, with its duration.
@@ -147,14 +137,13 @@ fn ruler(state: &UiState, axis: &Axis, area: Rect, canvas: &mut Canvas<'_>) {
     let rule = canvas.theme.rule();
     while axis.column(at) < f64::from(area.width) {
         let x = area.x + axis.column(at) as u16;
-        let words = if step < 1_000 {
-            format!("{}.{}", text::clock(at, state.settings.offset_minutes), at.rem_euclid(1_000) / 100)
-        } else {
-            text::clock(at, state.settings.offset_minutes)
-        };
+        let mut words = state.clock(at);
+        if step < 1_000 {
+            words += &format!(".{}", at.rem_euclid(1_000) / 100);
+        }
         canvas.symbol(x, area.y, tick, rule);
         if x + 1 + words.len() as u16 <= area.right() {
-            canvas.line(x + 1, area.y, words.len() as u16, super::paint::painted(Ink::Done, &words));
+            canvas.line(x + 1, area.y, words.len() as u16, StyledLine::painted(Ink::Done, &words));
         }
         at += step;
     }
@@ -216,64 +205,47 @@ fn draw_lane(lane: &Lane, critical: &[[Millis; 2]], axis: &Axis, x: u16, y: u16,
 }
 
 fn cell_symbol(kind: SpanKind, cell: &Cell, is_critical: bool, canvas: &Canvas<'_>) -> (&'static str, Look) {
-    let theme = canvas.theme;
-    let quiet = if is_critical { theme.ink(Some(Ink::Strong)) } else { theme.rule() };
-    let symbols = symbols(canvas.style.ascii);
-    match kind {
-        SpanKind::Tool => {
-            let block = match cell.covered {
-                covered if covered >= 0.6 => 0,
-                covered if covered >= 0.25 => 1,
-                _ => 2,
-            };
-            let look = match (cell.is_error, cell.is_open, is_critical) {
-                (true, ..) => theme.ink(Some(Ink::Failed)),
-                (false, true, _) => theme.ink(Some(Ink::Running)),
-                (false, false, true) => theme.ink(Some(Ink::Strong)),
-                (false, false, false) => theme.ink(Some(Ink::Done)),
-            };
-            (symbols.tool[block], look)
+    let ink = match kind {
+        SpanKind::Tool if cell.is_error => Ink::Failed,
+        SpanKind::Tool if cell.is_open => Ink::Running,
+        SpanKind::Permission => Ink::Waiting,
+        SpanKind::Retry => Ink::Stalled,
+        SpanKind::Tool | SpanKind::Model | SpanKind::Children if is_critical => Ink::Strong,
+        SpanKind::Tool => Ink::Done,
+        SpanKind::Model | SpanKind::Children => {
+            return (symbol(kind, cell.covered, canvas), canvas.theme.rule());
         }
-        SpanKind::Model => (symbols.model, quiet),
-        SpanKind::Children => (symbols.children, quiet),
-        SpanKind::Permission => (symbols.permission, theme.ink(Some(Ink::Waiting))),
-        SpanKind::Retry => (symbols.retry, theme.ink(Some(Ink::Stalled))),
-    }
+    };
+    (symbol(kind, cell.covered, canvas), canvas.theme.ink(Some(ink)))
 }
 
-/// Symbols of the span kinds.
-struct Symbols {
-    /// By coverage of the column: from 60 %, from 25 %, less.
-    tool: [&'static str; 3],
-    model: &'static str,
-    children: &'static str,
-    permission: &'static str,
-    retry: &'static str,
-}
-
-fn symbols(ascii: bool) -> Symbols {
-    if ascii {
-        Symbols { tool: ["#", "#", "|"], model: "-", children: "=", permission: ".", retry: "%" }
-    } else {
-        Symbols {
-            tool: ["█", "▌", "▏"], model: "─", children: "╌", permission: "┈", retry: "▒"
-        }
-    }
+/// Symbol of a span kind; of a tool call by the fraction of the column that it covers.
+fn symbol(kind: SpanKind, covered: f64, canvas: &Canvas<'_>) -> &'static str {
+    let [unicode, ascii] = match kind {
+        SpanKind::Tool if covered >= 0.6 => ["█", "#"],
+        SpanKind::Tool if covered >= 0.25 => ["▌", "#"],
+        SpanKind::Tool => ["▏", "|"],
+        SpanKind::Model => ["─", "-"],
+        SpanKind::Children => ["╌", "="],
+        SpanKind::Permission => ["┈", "."],
+        SpanKind::Retry => ["▒", "%"],
+    };
+    if canvas.style.ascii { ascii } else { unicode }
 }
 
 fn legend(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    let symbols = symbols(canvas.style.ascii);
     let mut line = StyledLine::default();
     let parts = [
-        (Ink::Done, symbols.tool[0], "tool"),
-        (Ink::Failed, symbols.tool[0], "failed"),
-        (Ink::Done, symbols.model, "model"),
-        (Ink::Done, symbols.children, "subagents"),
-        (Ink::Waiting, symbols.permission, "waits for you"),
-        (Ink::Strong, symbols.model, "critical path"),
-        (Ink::Stalled, symbols.retry, "retries"),
+        (Ink::Done, SpanKind::Tool, "tool"),
+        (Ink::Failed, SpanKind::Tool, "failed"),
+        (Ink::Done, SpanKind::Model, "model"),
+        (Ink::Done, SpanKind::Children, "subagents"),
+        (Ink::Waiting, SpanKind::Permission, "waits for you"),
+        (Ink::Strong, SpanKind::Model, "critical path"),
+        (Ink::Stalled, SpanKind::Retry, "retries"),
     ];
-    for (ink, symbol, words) in parts {
+    for (ink, kind, words) in parts {
+        let symbol = symbol(kind, 1.0, canvas);
         if line.width() + text::width(words) + 6 > usize::from(area.width) {
             break;
         }
@@ -281,10 +253,8 @@ fn legend(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         line.paint(Ink::Done, &format!("{words} "));
     }
     if state.timeline_view.zoom > 0 {
-        line.paint(
-            Ink::Done,
-            &format!(" {}{}", canvas.glyphs().times, 2u32.saturating_pow(state.timeline_view.zoom)),
-        );
+        let scale = 2u32.saturating_pow(state.timeline_view.zoom);
+        line.paint(Ink::Done, &format!(" {}{scale}", canvas.glyphs().times));
     }
     canvas.line(area.x, area.y, area.width, line);
 }
