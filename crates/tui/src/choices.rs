@@ -2,19 +2,19 @@
 
 /// Declares an enum with `ALL` values in order, their text by `as_str`, and the `next` value, cyclic.
 macro_rules! choices {
-    ($(#[$attribute:meta])* pub enum $name:ident { $($(#[$of_value:meta])* $value:ident = $text:literal,)+ }) => {
+    ($(#[$attribute:meta])* $visibility:vis enum $name:ident { $($(#[$of_value:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name {
+        $visibility enum $name {
             $($(#[$of_value])* $value,)+
         }
 
         impl $name {
             /// All values in order.
-            pub const ALL: [Self; [$(Self::$value),+].len()] = [$(Self::$value),+];
+            pub(crate) const ALL: [Self; [$(Self::$value),+].len()] = [$(Self::$value),+];
 
             /// The display text.
-            pub fn as_str(self) -> &'static str {
+            pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$value => $text,)+
                 }
@@ -22,7 +22,7 @@ macro_rules! choices {
 
             /// The next value, cyclic.
             #[must_use]
-            pub fn next(self) -> Self {
+            pub(crate) fn next(self) -> Self {
                 Self::ALL[(self as usize + 1) % Self::ALL.len()]
             }
         }

@@ -12,30 +12,27 @@ const MAX_BYTES: usize = 4 << 10;
 
 /// A displayable event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LogEntry {
-    /// The event's identity.
-    pub id: Text,
+pub(crate) struct LogEntry {
+    pub(crate) id: Text,
     /// Time of the event; `None` if no source has one.
-    pub at_ms: Option<Millis>,
-    /// The agent that the event is about.
-    pub agent: AgentId,
-    /// The event's kind.
-    pub kind: EventKind,
+    pub(crate) at_ms: Option<Millis>,
+    pub(crate) agent: AgentId,
+    pub(crate) kind: EventKind,
     /// Whether the attribution to `agent` is a guess.
-    pub is_guess: bool,
+    pub(crate) is_guess: bool,
     /// Id of the tool call that the event belongs to.
-    pub call: Option<Text>,
+    pub(crate) call: Option<Text>,
     /// One-line summary. Raw agent text: sanitise before display.
-    pub words: Box<str>,
+    pub(crate) words: Box<str>,
     /// Full message or result, raw agent text.
-    pub body: Option<Box<str>>,
+    pub(crate) body: Option<Box<str>>,
     /// Bytes of `body` that were cut off.
-    pub cut_bytes: usize,
+    pub(crate) cut_bytes: usize,
 }
 
 impl LogEntry {
     /// Converts an event; `None` for kinds that are never displayed.
-    pub fn of(event: &Event) -> Option<Self> {
+    pub(crate) fn of(event: &Event) -> Option<Self> {
         let (words, body) = summary_and_body(event)?;
         let about = match event.kind {
             EventKind::SubagentStart | EventKind::SubagentStop | EventKind::Stall => event.text("agent_id"),
@@ -57,12 +54,12 @@ impl LogEntry {
     }
 
     /// Approximate memory use in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + 64 + self.words.len() + self.body.as_ref().map_or(0, |body| body.len())
     }
 
     /// Whether the entry contains a text, ignoring case; `lower` must be lower case.
-    pub fn has(&self, lower: &str) -> bool {
+    pub(crate) fn has(&self, lower: &str) -> bool {
         let is_in = |text: &str| contains(text, lower);
         is_in(&self.words) || self.body.as_deref().is_some_and(is_in) || is_in(self.kind.as_str())
     }

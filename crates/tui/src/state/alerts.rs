@@ -13,49 +13,43 @@ const SHOWN_MS: Millis = 12_000;
 
 /// Recent alerts, newest last.
 #[derive(Debug, Default)]
-pub struct AlertLog {
+pub(crate) struct AlertLog {
     all: VecDeque<Alert>,
 }
 
 /// An alert about an agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Alert {
-    /// The agent's session.
-    pub session: SessionId,
-    /// The agent.
-    pub agent: AgentId,
-    /// The agent's display name.
-    pub title: String,
+pub(crate) struct Alert {
+    pub(crate) session: SessionId,
+    pub(crate) agent: AgentId,
+    pub(crate) title: String,
     /// What happened, as a predicate of the title.
-    pub what: &'static str,
-    /// Colour.
-    pub ink: Ink,
+    pub(crate) what: &'static str,
+    pub(crate) ink: Ink,
     /// When it was raised, by the monotonic clock.
-    pub at_ms: Millis,
+    pub(crate) at_ms: Millis,
 }
 
 impl AlertLog {
     /// Adds alerts and drops the oldest beyond [`MAX_ALERTS`].
-    pub fn add(&mut self, alerts: Vec<Alert>) {
+    pub(crate) fn add(&mut self, alerts: Vec<Alert>) {
         self.all.extend(alerts);
         let surplus = self.all.len().saturating_sub(MAX_ALERTS);
         self.all.drain(..surplus);
     }
 
-    /// The newest alert.
-    pub fn newest(&self) -> Option<&Alert> {
+    pub(crate) fn newest(&self) -> Option<&Alert> {
         self.all.back()
     }
 
     /// The newest alert if it is still displayed, and how many others were raised within the display time.
-    pub fn shown(&self, awake_ms: Millis) -> Option<(&Alert, usize)> {
+    pub(crate) fn shown(&self, awake_ms: Millis) -> Option<(&Alert, usize)> {
         let newest = self.all.back()?;
         let recent = self.all.iter().filter(|alert| awake_ms - alert.at_ms < SHOWN_MS).count();
         (recent > 0).then(|| (newest, recent - 1))
     }
 
-    /// Hides all alerts.
-    pub fn dismiss(&mut self) {
+    pub(crate) fn dismiss(&mut self) {
         for alert in &mut self.all {
             alert.at_ms = Millis::MIN / 2;
         }
@@ -63,7 +57,12 @@ impl AlertLog {
 }
 
 /// Returns the alerts that a changed agent row raises.
-pub fn raised_alerts(tree: &Tree, before: Option<&Agent>, now: &Agent, awake_ms: Millis) -> Vec<Alert> {
+pub(crate) fn raised_alerts(
+    tree: &Tree,
+    before: Option<&Agent>,
+    now: &Agent,
+    awake_ms: Millis,
+) -> Vec<Alert> {
     let alert = |what, ink| Alert {
         session: tree.session.id.clone(),
         agent: now.id.clone(),

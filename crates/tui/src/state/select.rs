@@ -10,8 +10,7 @@ use super::trees::waits_for_permission;
 choices! {
     /// The order of siblings.
     #[derive(Default)]
-    pub enum Sort {
-        /// By start time.
+    pub(crate) enum Sort {
         #[default]
         Start = "by start",
         /// By last activity, newest first.
@@ -26,11 +25,9 @@ choices! {
 choices! {
     /// A filter of agents.
     #[derive(Default)]
-    pub enum Filter {
-        /// All agents.
+    pub(crate) enum Filter {
         #[default]
         All = "all agents",
-        /// Running agents.
         Running = "running agents only",
         /// Agents that failed, are lost or flagged, or wait for a permission.
         Troubled = "failed and troubled agents only",
@@ -39,7 +36,7 @@ choices! {
 
 impl Filter {
     /// Whether an agent passes the filter.
-    pub fn has(self, agent: &Agent) -> bool {
+    pub(crate) fn has(self, agent: &Agent) -> bool {
         match self {
             Self::All => true,
             Self::Running => agent.status.is_live(),
@@ -52,7 +49,7 @@ impl Filter {
 }
 
 /// Returns indices of a tree's agents in pre-order, siblings sorted.
-pub fn order(tree: &Tree, sort: Sort) -> Vec<usize> {
+pub(crate) fn order(tree: &Tree, sort: Sort) -> Vec<usize> {
     let agents = &tree.agents;
     if sort == Sort::Start {
         return (0..agents.len()).collect();

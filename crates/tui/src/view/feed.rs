@@ -9,7 +9,7 @@ use subscope_render::{Ink, style::StyledLine, text};
 use super::{add_panel_target, detail::event_symbol, paint::Canvas};
 use crate::{
     log_entry::LogEntry,
-    state::{EventFilter, FeedScope, MouseTarget, Panel, ScrollRange, UiState},
+    state::{EventFilter, FeedScope, MouseTarget, Panel, UiState},
 };
 
 /// Columns of the session's directory, shown in the scope of all sessions.
@@ -27,7 +27,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let is_all = rows.len() <= needed;
     let most = if is_all { rows.len().saturating_sub(height) } else { usize::MAX };
     let up = state.reading.feed_up.min(rows.len().saturating_sub(height));
-    canvas.drawn.feed = ScrollRange { most, height };
+    canvas.drawn.most_feed_up = most;
     if state.panel == Panel::Main {
         canvas.drawn.page = height;
     }

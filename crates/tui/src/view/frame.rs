@@ -6,7 +6,7 @@ use subscope_render::{Detail, Ink, style::StyledLine, text};
 use super::paint::{Canvas, push_parts};
 use crate::{
     keys::{self, Action},
-    state::{EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, View},
+    state::{EventFilter, MouseTarget, Overlay, Panel, SearchScope, UiState, VIEWS, View},
 };
 
 /// Draws the header: counts over all subscribed sessions, cost and clock.
@@ -53,11 +53,11 @@ pub(super) fn header(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
 pub(super) fn tabs(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     canvas.titled_rule(area, StyledLine::default(), StyledLine::default());
     let mut x = area.x + 1;
-    for (at, view) in View::ALL.into_iter().enumerate() {
+    for (at, (view, title)) in VIEWS.into_iter().enumerate() {
         let is_open = view == state.view;
         let ink = if is_open { Ink::Strong } else { Ink::Done };
         let mut line = StyledLine::default().with(None, " ").with(Some(Ink::Done), &format!("{} ", at + 1));
-        line.add(Some(ink), view.as_str());
+        line.add(Some(ink), title);
         line.push(" ");
         let width = u16::try_from(line.width()).unwrap_or(0);
         if x + width > area.right() {

@@ -5,7 +5,7 @@ use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
 use super::paint::Canvas;
 use crate::{
-    keys::{KEYS, KeyGroup},
+    keys::{GROUPS, KEYS},
     state::{Overlay, UiState},
 };
 
@@ -62,8 +62,7 @@ fn sheet(area: Rect, title: &str, canvas: &mut Canvas<'_>) {
 
 fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     let columns = ((area.width.saturating_sub(4)) / GROUP).clamp(1, 3);
-    let lines: Vec<StyledLine> =
-        KeyGroup::ALL.into_iter().flat_map(|group| group_lines(group, canvas)).collect();
+    let lines: Vec<StyledLine> = GROUPS.into_iter().flat_map(|group| group_lines(group, canvas)).collect();
     let per_column = lines.len().div_ceil(usize::from(columns));
     let sheet_area = centred(area, (columns * GROUP + 3).min(area.width), per_column as u16 + 2);
     sheet(sheet_area, "Keys", canvas);
@@ -82,8 +81,8 @@ fn help(from: usize, area: Rect, canvas: &mut Canvas<'_>) {
     }
 }
 
-fn group_lines(group: KeyGroup, canvas: &Canvas<'_>) -> Vec<StyledLine> {
-    let mut lines = vec![StyledLine::painted(Ink::Done, group.as_str())];
+fn group_lines(group: &str, canvas: &Canvas<'_>) -> Vec<StyledLine> {
+    let mut lines = vec![StyledLine::painted(Ink::Done, group)];
     for key in KEYS.iter().filter(|key| key.group == group) {
         let label = text::pad(&canvas.in_charset(key.label), 9);
         lines.push(

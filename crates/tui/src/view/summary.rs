@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use subscope_render::{breakdown::breakdown, style::StyledLine, summary::summary_lines, table::stats_lines};
 
 use super::{add_panel_target, paint::Canvas};
-use crate::state::{Panel, ScrollRange, UiState};
+use crate::state::{Panel, UiState};
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     add_panel_target(canvas, area, Panel::Main);
@@ -17,7 +17,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let height = usize::from(inner.height);
     let most = lines.len().saturating_sub(height);
     let down = state.reading.summary_down.min(most);
-    canvas.drawn.summary = ScrollRange { most, height };
+    canvas.drawn.most_down = most;
     if state.panel == Panel::Main {
         canvas.drawn.page = height;
     }

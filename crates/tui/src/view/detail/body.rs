@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     log_entry::LogEntry,
-    state::{Panel, ScrollRange, UiState},
+    state::{Panel, UiState},
 };
 
 /// Columns of `HH:MM:SS` and a space.
@@ -74,7 +74,7 @@ pub(super) fn draw(state: &UiState, agent: &Agent, area: Rect, canvas: &mut Canv
     }
     let most = if is_all { lines.len().saturating_sub(height) } else { usize::MAX };
     let up = up.min(lines.len().saturating_sub(height));
-    canvas.drawn.detail = ScrollRange { most, height };
+    canvas.drawn.most_up = most;
     if state.panel == Panel::Detail {
         canvas.drawn.page = height;
     }
