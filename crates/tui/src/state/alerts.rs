@@ -86,20 +86,16 @@ pub(crate) fn raised_alerts(
         }
     }
     let was_live = before.is_some_and(|before| before.status.is_live());
-    match now.status {
-        AgentStatus::Failed if was_live => alerts.push(alert("failed", Ink::Failed)),
-        AgentStatus::Lost if was_live => alerts.push(alert("is lost", Ink::Stalled)),
+    let ending = match now.status {
+        AgentStatus::Failed => Some(alert("failed", Ink::Failed)),
+        AgentStatus::Lost => Some(alert("is lost", Ink::Stalled)),
         // A foreground subagent is a step of its parent: only the end of root and background agents is an alert.
-        AgentStatus::Completed if was_live && (now.id.is_root() || now.background) => {
-            alerts.push(alert("has finished", Ink::Done));
+        AgentStatus::Completed if now.id.is_root() || now.background => {
+            Some(alert("has finished", Ink::Done))
         }
-        AgentStatus::Pending
-        | AgentStatus::Running
-        | AgentStatus::Completed
-        | AgentStatus::Failed
-        | AgentStatus::Stopped
-        | AgentStatus::Lost => {}
-    }
+        AgentStatus::Pending | AgentStatus::Running | AgentStatus::Completed | AgentStatus::Stopped => None,
+    };
+    alerts.extend(ending.filter(|_| was_live));
     if super::trees::waits_for_permission(now) && !before.is_some_and(super::trees::waits_for_permission) {
         alerts.push(alert("waits for your permission", Ink::Waiting));
     }

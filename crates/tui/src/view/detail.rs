@@ -8,14 +8,13 @@ use subscope_render::{Detail, Ink, activity, short_model, style::StyledLine, tex
 
 pub(super) use self::body::event_symbol;
 use super::{
-    add_panel_target,
     paint::{Canvas, push_parts},
     prose::{self, TextKind},
 };
 use crate::state::{Panel, UiState};
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Detail);
+    canvas.add_panel(area, Panel::Detail, 0);
     let (Some(tree), Some(agent)) = (state.tree(), state.agent()) else { return };
     let title = Rect { height: 1, ..area };
     let (left, right) = (title_of(state, agent, title.width, canvas), status_summary(state, agent, canvas));

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use subscope_model::{EventKind, Millis, SessionId};
 use subscope_render::{Ink, style::StyledLine, text};
 
-use super::{add_panel_target, detail::event_symbol, paint::Canvas};
+use super::{detail::event_symbol, paint::Canvas};
 use crate::{
     log_entry::LogEntry,
     state::{EventFilter, FeedScope, MouseTarget, Panel, UiState},
@@ -19,7 +19,6 @@ const PLACE: usize = 10;
 type FeedRow<'a> = (&'a SessionId, &'a LogEntry);
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Main);
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let height = usize::from(inner.height);
     let needed = height.saturating_add(state.reading.feed_up);
@@ -28,9 +27,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let most = if is_all { rows.len().saturating_sub(height) } else { usize::MAX };
     let up = state.reading.feed_up.min(rows.len().saturating_sub(height));
     canvas.drawn.most_feed_up = most;
-    if state.panel == Panel::Main {
-        canvas.drawn.page = height;
-    }
+    canvas.add_panel(area, Panel::Main, height);
     if rows.is_empty() {
         let is_searched = !state.reading.text.is_empty();
         let words =
@@ -124,38 +121,33 @@ fn line(
 impl EventFilter {
     /// Whether an event kind passes the filter.
     fn has(self, kind: EventKind) -> bool {
+        use EventKind as Kind;
         match self {
             Self::All => true,
             Self::Tools => matches!(
                 kind,
-                EventKind::ToolPre
-                    | EventKind::ToolPost
-                    | EventKind::ToolFailure
-                    | EventKind::PermissionRequest
-                    | EventKind::PermissionDenied
+                Kind::ToolPre
+                    | Kind::ToolPost
+                    | Kind::ToolFailure
+                    | Kind::PermissionRequest
+                    | Kind::PermissionDenied
             ),
-            Self::Words => {
-                matches!(kind, EventKind::AgentMessage | EventKind::UserPrompt | EventKind::Reasoning)
-            }
+            Self::Words => matches!(kind, Kind::AgentMessage | Kind::UserPrompt | Kind::Reasoning),
             Self::States => matches!(
                 kind,
-                EventKind::SubagentStart
-                    | EventKind::SubagentStop
-                    | EventKind::Stall
-                    | EventKind::RunStart
-                    | EventKind::RunEnd
-                    | EventKind::SessionStart
-                    | EventKind::SessionEnd
-                    | EventKind::PermissionRequest
-                    | EventKind::Retry
+                Kind::SubagentStart
+                    | Kind::SubagentStop
+                    | Kind::Stall
+                    | Kind::RunStart
+                    | Kind::RunEnd
+                    | Kind::SessionStart
+                    | Kind::SessionEnd
+                    | Kind::PermissionRequest
+                    | Kind::Retry
             ),
             Self::Troubles => matches!(
                 kind,
-                EventKind::ToolFailure
-                    | EventKind::PermissionDenied
-                    | EventKind::Stall
-                    | EventKind::Retry
-                    | EventKind::Problem
+                Kind::ToolFailure | Kind::PermissionDenied | Kind::Stall | Kind::Retry | Kind::Problem
             ),
         }
     }

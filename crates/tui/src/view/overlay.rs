@@ -33,7 +33,8 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
                 line.paint(Ink::Done, &format!("  {age}{}, {session}", hit.kind));
                 canvas.line(area.x + 2, y, width, line);
                 let snippet = canvas.style.one_line(&hit.snippet, usize::from(width).saturating_sub(2));
-                canvas.text(area.x + 4, y + 1, width.saturating_sub(2), &snippet);
+                let snippet = StyledLine::default().with(None, &snippet);
+                canvas.line(area.x + 4, y + 1, width.saturating_sub(2), snippet);
                 if place == *at {
                     canvas.select(Rect { x: area.x + 1, y, width: area.width - 2, height: 2 }, true);
                 }
@@ -94,7 +95,7 @@ fn group_lines(group: &str, canvas: &Canvas<'_>) -> Vec<StyledLine> {
 
 /// Draws the placeholder of an empty main panel: loading, or how to get started.
 pub(super) fn nothing_yet(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    super::add_panel_target(canvas, area, crate::state::Panel::Main);
+    canvas.add_panel(area, crate::state::Panel::Main, 0);
     let is_asked = state.session().is_some() || !state.is_caught_up;
     let lines: &[(&str, &str)] = if is_asked {
         &[("", "reading…")]

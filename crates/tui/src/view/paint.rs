@@ -8,7 +8,7 @@ use subscope_render::{
 };
 
 use crate::{
-    state::{Drawn, MouseTarget, UiState},
+    state::{Drawn, MouseTarget, Panel, UiState},
     theme::Theme,
 };
 
@@ -19,17 +19,14 @@ pub(super) struct Canvas<'a> {
     /// Render style; its width is set for each panel.
     pub(super) style: Style,
     pub(super) drawn: Drawn,
+    focus: Panel,
 }
 
 impl<'a> Canvas<'a> {
     pub(super) fn new(state: &UiState, buffer: &'a mut Buffer) -> Self {
         let style = state.settings.style;
         let theme = Theme::new(state.settings.palette, style.color);
-        Self { buffer, theme, style, drawn: Drawn::default() }
-    }
-
-    pub(super) fn into_drawn(self) -> Drawn {
-        self.drawn
+        Self { buffer, theme, style, drawn: Drawn::default(), focus: state.panel }
     }
 
     /// The glyphs of the style's character set.
@@ -74,11 +71,6 @@ impl<'a> Canvas<'a> {
             let style = ratatui::style::Style::reset().patch(self.theme.ink(ink));
             (at, _) = self.buffer.set_stringn(at, y, part, usize::from(room), style);
         }
-    }
-
-    /// Draws uncoloured text.
-    pub(super) fn text(&mut self, x: u16, y: u16, width: u16, words: &str) {
-        self.line(x, y, width, StyledLine::default().with(None, words));
     }
 
     /// Draws lines from the top of an area, as many as fit.
@@ -140,6 +132,14 @@ impl<'a> Canvas<'a> {
     /// Adds a mouse target.
     pub(super) fn add_mouse_target(&mut self, area: Rect, target: MouseTarget) {
         self.drawn.mouse_targets.push((area, target));
+    }
+
+    /// Makes an area clickable as a panel; `page` rows of it are a page if it has the focus.
+    pub(super) fn add_panel(&mut self, area: Rect, panel: Panel, page: usize) {
+        self.add_mouse_target(area, MouseTarget::Panel(panel));
+        if self.focus == panel {
+            self.drawn.page = page;
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 use subscope_model::{Flag, SessionRow, SessionStatus};
 use subscope_render::{Ink, style::StyledLine, table::ago, text};
 
-use super::{add_panel_target, paint::Canvas};
+use super::paint::Canvas;
 use crate::state::{MouseTarget, Panel, UiState, trees::waits_for_permission};
 
 /// From this width on, usage columns are shown.
@@ -14,7 +14,6 @@ const WIDE: u16 = 56;
 const PLACE: usize = 10;
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Sessions);
     let has_focus = state.panel == Panel::Sessions;
     let count = state.sessions.rows.len();
     let more = if state.sessions.has_more() { "+" } else { "" };
@@ -27,9 +26,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let selected = state.sessions.selected_index();
     let first = first_in_sight(state.drawn.first_session, selected, height, count);
     canvas.drawn.first_session = first;
-    if has_focus {
-        canvas.drawn.page = height;
-    }
+    canvas.add_panel(area, Panel::Sessions, height);
     if count == 0 {
         let words = if state.is_caught_up { "none yet" } else { "reading…" };
         let line = StyledLine::painted(Ink::Done, &canvas.in_charset(words));

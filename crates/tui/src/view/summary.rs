@@ -3,11 +3,10 @@
 use ratatui::layout::Rect;
 use subscope_render::{breakdown::breakdown, style::StyledLine, summary::summary_lines, table::stats_lines};
 
-use super::{add_panel_target, paint::Canvas};
+use super::paint::Canvas;
 use crate::state::{Panel, UiState};
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Main);
     let Some(tree) = state.tree() else { return };
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let style = canvas.style_of(inner.width);
@@ -18,9 +17,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     let most = lines.len().saturating_sub(height);
     let down = state.reading.summary_down.min(most);
     canvas.drawn.most_down = most;
-    if state.panel == Panel::Main {
-        canvas.drawn.page = height;
-    }
+    canvas.add_panel(area, Panel::Main, height);
     canvas.lines(inner, lines.into_iter().skip(down));
     super::tree::draw_scroll_arrows(canvas, area, down, most - down);
 }

@@ -12,7 +12,7 @@ use subscope_render::{
     timeline::{Lane, SpanKind},
 };
 
-use super::{add_panel_target, paint::Canvas, sessions::first_in_sight};
+use super::{paint::Canvas, sessions::first_in_sight};
 use crate::state::{MouseTarget, Panel, UiState};
 
 /// Candidate intervals of the time axis's ticks, from a tenth of a second to a week.
@@ -52,12 +52,15 @@ impl Axis {
 }
 
 pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
-    add_panel_target(canvas, area, Panel::Main);
     let (Some(tree), Some(timeline)) = (state.tree(), state.timeline_view.timeline.as_ref()) else {
+        canvas.add_panel(area, Panel::Main, 0);
         let words = StyledLine::painted(Ink::Done, "nothing in this session has a time");
         return canvas.line(area.x + 1, area.y, area.width, words);
     };
-    let has_focus = state.panel == Panel::Main;
+    let has_legend = area.height >= 7;
+    let list = Rect { y: area.y + 1, height: area.height - 1 - u16::from(has_legend), ..area };
+    let height = usize::from(list.height);
+    canvas.add_panel(area, Panel::Main, height);
     let name = (area.width / 3).clamp(14, 46);
     let lanes_x = area.x + name + 1;
     let axis = Axis::of(state, timeline, area.width.saturating_sub(name + 3));
@@ -65,15 +68,9 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
     ruler(state, &axis, Rect { x: lanes_x, y: area.y, width: axis.columns, height: 1 }, canvas);
     canvas.line(area.x + 1, area.y, name, span_of_all(timeline, canvas));
 
-    let has_legend = area.height >= 7;
-    let list = Rect { y: area.y + 1, height: area.height - 1 - u16::from(has_legend), ..area };
     let selected = state.selected_row();
-    let height = usize::from(list.height);
     let first = first_in_sight(state.drawn.first_row, selected, height, state.rows.len());
     canvas.drawn.first_row = first;
-    if has_focus {
-        canvas.drawn.page = height;
-    }
     let path = path_of(timeline);
     for ((at, row), y) in state.rows.iter().enumerate().skip(first).zip(list.y..list.bottom()) {
         let Some(agent) = tree.agents.get(row.agent) else { continue };
@@ -84,7 +81,7 @@ pub(super) fn draw(state: &UiState, area: Rect, canvas: &mut Canvas<'_>) {
         }
         let place = Rect { y, height: 1, ..list };
         if Some(at) == selected {
-            canvas.select(place, has_focus);
+            canvas.select(place, state.panel == Panel::Main);
         }
         canvas.add_mouse_target(place, MouseTarget::Agent(agent.id.clone()));
     }
