@@ -21,8 +21,11 @@ struct Row<'r> {
     mask: Mask,
 }
 
-/// The columns: name, and cell of a row.
-const COLUMNS: [(&str, fn(&Row<'_>) -> String); 28] = [
+/// Formats the cell of a row.
+type Cell = fn(&Row<'_>) -> String;
+
+/// The columns: name and cell.
+const COLUMNS: [(&str, Cell); 28] = [
     ("session", |row| row.text(Some(&row.tree.session.id))),
     ("agent", |row| row.text(Some(&row.agent.id))),
     ("parent", |row| row.text(row.agent.parent_id.as_deref())),

@@ -6,7 +6,7 @@ use subscope_model::{AgentStatus, Event, EventKind};
 use super::{RenderContext, payload, verbose::ENCRYPTED};
 use crate::{
     safe,
-    style::{Ink, StyledLine},
+    style::{Ink, StyledLine, write_lines},
     text,
 };
 
@@ -115,9 +115,7 @@ pub(super) fn block(event: &Event, context: &RenderContext<'_>) -> Option<String
         | EventKind::Attribution
         | EventKind::AgentRenamed => return None,
     }
-    let mut out = String::new();
-    line.write(&mut out, style);
-    Some(out)
+    Some(write_lines(vec![line], style))
 }
 
 /// Names take at most two fifths of a line.
@@ -163,9 +161,7 @@ fn turn(
     if !error.is_empty() {
         line.paint(ink, &format!("  {error}"));
     }
-    let mut out = String::new();
-    line.write(&mut out, style);
-    out
+    write_lines(vec![line], style)
 }
 
 /// Renders a message: the first line next to the name, others below it, `...` for omitted ones.
@@ -173,21 +169,14 @@ fn says(event: &Event, context: &RenderContext<'_>, mark: &str, words: &str, mos
     let style = context.style();
     let words = safe::lines(words.trim(), style.charset());
     let mut lines = words.lines().filter(|line| !line.trim().is_empty());
-    let mut line = by(event, context);
-    line.push(&format!("{mark} "));
-    line.push(lines.next()?);
-    let mut out = String::new();
-    line.write(&mut out, style);
+    let mut out = vec![by(event, context).with(None, &format!("{mark} {}", lines.next()?))];
     let indent = " ".repeat(CLOCK_WIDTH + 5);
-    let shown = if context.options.full { usize::MAX } else { most - 1 };
-    for (at, words) in lines.enumerate() {
+    let shown = if context.options.full { usize::MAX - 1 } else { most - 1 };
+    for (at, words) in lines.take(shown + 1).enumerate() {
         let words = if at < shown { words } else { "..." };
-        StyledLine::default().with(None, &format!("{indent}{words}")).write(&mut out, style);
-        if at >= shown {
-            break;
-        }
+        out.push(StyledLine::default().with(None, &format!("{indent}{words}")));
     }
-    Some(out)
+    Some(write_lines(out, style))
 }
 
 fn status_of(word: &str) -> Option<AgentStatus> {

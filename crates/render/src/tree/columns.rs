@@ -8,27 +8,14 @@ use crate::{
     text,
 };
 
-/// A column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Time,
-    Model,
-    Tools,
-    Tokens,
-    Cost,
-}
-
-/// Columns from left to right, with headings.
-const ORDER: [(Column, &str); 5] = [
-    (Column::Time, "time"),
-    (Column::Model, "model"),
-    (Column::Tools, "tools"),
-    (Column::Tokens, "tokens"),
-    (Column::Cost, "cost"),
-];
+/// Columns from left to right, by their headings.
+const ORDER: [&str; 5] = [TIME, "model", "tools", "tokens", "cost"];
 
 /// Columns by priority for room.
-const IMPORTANCE: [Column; 5] = [Column::Time, Column::Cost, Column::Tokens, Column::Tools, Column::Model];
+const IMPORTANCE: [&str; 5] = [TIME, "cost", "tokens", "tools", "model"];
+
+/// The column of durations.
+const TIME: &str = "time";
 
 /// Least width left for the tree by a further column: a type and a few words of the task.
 const LEAST_LEFT: usize = 44;
@@ -97,11 +84,10 @@ impl Layout {
         let mut widths = [None; 5];
         let mut left = style.width;
         for column in IMPORTANCE {
-            let Some(at) = ORDER.iter().position(|(known, _)| *known == column) else { continue };
-            let header = text::width(ORDER[at].1);
+            let Some(at) = ORDER.iter().position(|known| *known == column) else { continue };
             let widest_cell = cells.iter().map(|cells| text::width(&cells.0[at])).max().unwrap_or(0);
-            let width = GAP + widest_cell.max(header);
-            let least = if column == Column::Time { LEAST_WIDTH } else { LEAST_LEFT };
+            let width = GAP + widest_cell.max(column.len());
+            let least = if column == TIME { LEAST_WIDTH } else { LEAST_LEFT };
             if left < least + width {
                 break;
             }
@@ -114,7 +100,7 @@ impl Layout {
 
     /// Appends the headings.
     pub(super) fn header(&self, line: &mut StyledLine) {
-        line.cells(self.left, self.widths, ORDER.map(|(_, name)| (None, name)));
+        line.cells(self.left, self.widths, ORDER.map(|name| (None, name)));
     }
 
     /// Appends the cells of a row.

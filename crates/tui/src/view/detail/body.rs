@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ratatui::layout::Rect;
-use subscope_model::{Agent, AgentStatus, EventKind, Millis, Text, ToolCall, ToolStatus};
+use subscope_model::{Agent, AgentStatus, EventKind, Millis, ToolCall, ToolStatus};
 use subscope_render::{
     Detail, Ink,
     style::StyledLine,
@@ -111,16 +111,10 @@ fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
         .collect();
     let calls: HashMap<&str, &ToolCall> =
         agent.tools.iter().filter_map(|call| Some((call.id.as_ref()?.as_str(), call))).collect();
-    let begun: HashSet<&str> = own
-        .iter()
-        .filter(|event| event.kind == EventKind::ToolPre)
-        .filter_map(|event| event.call.as_deref())
-        .collect();
-    let ended: HashMap<&str, &LogEntry> = own
-        .iter()
-        .filter(|event| is_end(event.kind))
-        .filter_map(|event| Some((event.call.as_deref()?, *event)))
-        .collect();
+    let calls_of = || own.iter().filter_map(|event| Some((event.call.as_deref()?, *event)));
+    let begun: HashSet<&str> =
+        calls_of().filter(|(_, event)| event.kind == EventKind::ToolPre).map(|(id, _)| id).collect();
+    let ended: HashMap<&str, &LogEntry> = calls_of().filter(|(_, event)| is_end(event.kind)).collect();
     if let Some(missed) = log.map(|log| log.missed).filter(|missed| *missed > 0) {
         entries.push(DetailEntry::Note(format!("{missed} earlier events of this session are not kept")));
     }
@@ -129,16 +123,12 @@ fn entries<'a>(state: &'a UiState, agent: &'a Agent) -> Vec<DetailEntry<'a>> {
         entries.extend(agent.tools.iter().map(|call| DetailEntry::Call(Some(call), None, None)));
     }
     for event in own {
-        let call: Option<&Text> = event.call.as_ref();
-        match (event.kind, call) {
+        match (event.kind, event.call.as_deref()) {
             (EventKind::ToolPre, Some(id)) => {
-                entries.push(DetailEntry::Call(
-                    calls.get(&**id).copied(),
-                    Some(event),
-                    ended.get(&**id).copied(),
-                ));
+                let (call, end) = (calls.get(id).copied(), ended.get(id).copied());
+                entries.push(DetailEntry::Call(call, Some(event), end));
             }
-            (kind, Some(id)) if is_end(kind) && begun.contains(&**id) => {}
+            (kind, Some(id)) if is_end(kind) && begun.contains(id) => {}
             (EventKind::SubagentStart | EventKind::RunStart | EventKind::RunEnd, _) => {}
             _ => entries.push(DetailEntry::Event(event)),
         }
